@@ -1,0 +1,40 @@
+#include "neurim/backend/cpu/isa.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "neurim/base/error.h"
+
+namespace neurim::cpu {
+
+namespace {
+
+Isa best() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return Isa::avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+#endif
+  return Isa::portable;
+}
+
+Isa chosen() {
+  const char* wanted = std::getenv("NEURIM_ISA");
+  if (!wanted) return best();
+  const std::string_view name = wanted;
+  require(name == "portable" || name == "avx2" || name == "avx512", "NEURIM_ISA: '", name,
+          "' is not one of portable, avx2, avx512");
+  return std::min(best(), name == "portable" ? Isa::portable : name == "avx2" ? Isa::avx2 : Isa::avx512);
+}
+
+}  // namespace
+
+Isa isa() {
+  static const Isa known = chosen();
+  return known;
+}
+
+}  // namespace neurim::cpu

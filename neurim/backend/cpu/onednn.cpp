@@ -1,0 +1,129 @@
+#include "neurim/backend/cpu/onednn.h"
+
+#include <array>
+#include <deque>
+#include <mutex>
+
+#include "neurim/backend/cpu/conv2d.h"
+#include "neurim/base/error.h"
+
+extern "C" {
+void omp_set_num_threads(int);
+int omp_get_max_threads();
+}
+
+namespace neurim::cpu {
+
+dnnl::engine& engine() {
+  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+namespace {
+
+dnnl_stream_t stream() {
+  static const dnnl::stream in_order(engine());
+  return in_order.get();
+}
+
+/// What a packed format of ours is to oneDNN.
+struct Packed {
+  dnnl::memory::desc plain, packed;
+};
+
+/// Formats that this file registered, by their number; a deque, since PackedFormat::self points in.
+struct Registered {
+  std::mutex mutex;
+  std::deque<Packed> forms;
+  std::vector<std::uint32_t> numbers;
+};
+Registered& registered() {
+  static Registered all;
+  return all;
+}
+
+void convert(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* target) {
+  const OneThread one;
+  dnnl::stream at(engine());
+  dnnl::memory in(from, engine(), const_cast<void*>(source)), out(to, engine(), target);
+  dnnl::reorder(in, out).execute(at, in, out);
+  at.wait();
+}
+
+void pack(const void* self, const void* plain, void* packed) {
+  const auto& form = *static_cast<const Packed*>(self);
+  convert(form.plain, plain, form.packed, packed);
+}
+
+void unpack(const void* self, const void* packed, void* plain) {
+  const auto& form = *static_cast<const Packed*>(self);
+  convert(form.packed, packed, form.plain, plain);
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return dnnl::memory::data_type::f32;
+    case DType::bf16: return dnnl::memory::data_type::bf16;
+    case DType::f16: return dnnl::memory::data_type::f16;
+    default: NEURIM_ASSERT(!"a dtype that the adapters decline");
+  }
+  return {};
+}
+
+}  // namespace
+
+OneThread::OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(saved_); }
+
+dnnl::memory::desc descriptor(const Type& type, const Layout& layout) {
+  const dnnl::memory::dims dims(type.shape.begin(), type.shape.end());
+  if (layout.kind == Layout::packed) {
+    const std::lock_guard lock(registered().mutex);
+    for (std::size_t i = 0; i < registered().numbers.size(); ++i)
+      if (registered().numbers[i] == layout.format) return registered().forms[i].packed;
+    NEURIM_ASSERT(!"a packed format of another owner");
+  }
+  if (layout.kind == Layout::blocked) return {dims, data_type(type.dtype), dnnl::memory::format_tag::aBcd16b};
+  if (layout.kind == Layout::channels_last) return {dims, data_type(type.dtype), dnnl::memory::format_tag::acdb};
+  dnnl::memory::dims steps;
+  const auto dense = strides(type.shape);
+  for (int axis = 0; axis < type.shape.rank(); ++axis) steps.push_back(dense[static_cast<std::size_t>(axis)]);
+  return {dims, data_type(type.dtype), steps};
+}
+
+Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
+  const dnnl::memory::desc plain = descriptor(type, {});
+  if (desc == plain) return {};
+  std::string name = text("onednn:", type, ':');  // the form spelled out: two equal descriptors give one format
+  for (const auto stride : desc.get_strides()) append(name, stride), name += ',';
+  for (const auto axis : desc.get_inner_idxs()) name += 'i', append(name, axis);
+  for (const auto block : desc.get_inner_blks()) name += 'b', append(name, block);
+  const std::lock_guard lock(registered().mutex);
+  registered().forms.push_back({plain, desc});
+  const std::uint32_t number = register_format({name, desc.get_size(), pack, unpack, &registered().forms.back()});
+  registered().numbers.push_back(number);
+  return {Layout::packed, 0, number};
+}
+
+static Layout weights_in(const Type& weight, dnnl::memory::format_tag tag) {
+  return packed_layout(weight, {dnnl::memory::dims(weight.shape.begin(), weight.shape.end()), data_type(weight.dtype), tag});
+}
+Layout forward_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::OIhw16i16o); }
+Layout gradient_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::IOhw16o16i); }
+
+void Primitive::run(void* const* data) const noexcept {
+  constexpr std::size_t kMost = 8;
+  NEURIM_ASSERT(arguments_.size() <= kMost);
+  std::array<dnnl_exec_arg_t, kMost> arguments;
+  const OneThread one;
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    arguments[i].arg = arguments_[i].first;
+    dnnl_memory_create(&arguments[i].memory, arguments_[i].second.get(), engine().get(), data[i]);
+  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream(), static_cast<int>(arguments_.size()), arguments.data());
+  NEURIM_ASSERT(status == dnnl_success);
+  for (std::size_t i = 0; i < arguments_.size(); ++i) dnnl_memory_destroy(arguments[i].memory);
+}
+
+}  // namespace neurim::cpu

@@ -1,0 +1,44 @@
+// oneDNN behind the few calls that the adapters need. Its primitives run on one thread each, inside the parts of a launch:
+// the cut is ours, so results do not depend on the number of threads. Included by the onednn_*.cpp files alone.
+#pragma once
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "neurim/graph/kernel.h"
+
+namespace neurim::cpu {
+
+dnnl::engine& engine();
+
+/// Keeps oneDNN's OpenMP at one thread in the calling thread for a scope: at creation, where primitives fix their number of
+/// threads, and at execution.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+
+ private:
+  int saved_;
+};
+
+/// The descriptor of data of ours in a layout of ours; 4-D where blocked or packed.
+dnnl::memory::desc descriptor(const Type& type, const Layout& layout);
+
+/// The layout of ours that has this physical form for weights: plain, or a packed format registered here.
+Layout packed_layout(const Type& type, const dnnl::memory::desc& desc);
+
+/// A primitive with the arguments that it takes, by number; data pointers come with each run.
+class Primitive {
+ public:
+  Primitive() = default;
+  Primitive(const dnnl::primitive& primitive, std::vector<std::pair<int, dnnl::memory::desc>> arguments)
+      : primitive_(primitive), arguments_(std::move(arguments)) {}
+  /// `data[i]` is the memory of the i-th argument.
+  void run(void* const* data) const noexcept;
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
+};
+
+}  // namespace neurim::cpu

@@ -1,0 +1,31 @@
+// Optimizer steps, one pass over the memory of weight, gradient and buffers, whatever their common layout is.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+struct SgdNumbers {
+  float lr, momentum, undamped, weight_decay;
+};
+/// Steps n elements without momentum; the output may be the weight.
+NEURIM_EACH_ISA(void sgd(const SgdNumbers& numbers, const float* weight, const float* grad, float* next,
+                         std::int64_t n))
+/// With momentum, or Nesterov's; the outputs may be the weight and the buffer.
+NEURIM_EACH_ISA(void sgd_momentum(const SgdNumbers& numbers, bool nesterov, const float* weight,
+                                  const float* grad, const float* buffer, float* next, float* next_buffer,
+                                  std::int64_t n))
+
+struct AdamNumbers {
+  float rate;             ///< the learning rate over the first moment's bias correction
+  float root_correction;  ///< by what the root of the second moment is multiplied to correct its bias
+  float beta1, beta2, eps;
+  float shrink;        ///< what the weight is multiplied with before the step
+  float weight_decay;  ///< how much of the weight joins the gradient
+};
+/// The outputs may be the weight and the moments.
+NEURIM_EACH_ISA(void adam(const AdamNumbers& numbers, const float* weight, const float* grad, const float* m,
+                          const float* v, float* next, float* next_m, float* next_v, std::int64_t n))
+
+}  // namespace neurim::cpu

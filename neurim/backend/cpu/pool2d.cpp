@@ -1,0 +1,227 @@
+#include "neurim/backend/cpu/pool2d.h"
+
+#include <algorithm>
+
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/max_pool2d.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr Layout kBlocked{Layout::blocked, 16};
+
+/// Whether the site is one op of f32 alone; on no, says why.
+bool takes(Site& site) {
+  if (site.steps.size() > 1) {
+    site.why = "takes nothing behind it";
+    return false;
+  }
+  for (const Spec& value : site.values) {
+    if (value.type.dtype != DType::f32) site.why = text("takes f32 only, not ", value.type.dtype);
+    if (value.type.shape.numel() == 0) site.why = "takes no empty tensors";
+    if (!site.why.empty()) return false;
+  }
+  return true;
+}
+
+/// Blocked if one of the inputs is, else plain; output and inputs alike.
+bool pool_wants(Site& site) {
+  if (!takes(site)) return false;
+  const bool blocked = std::any_of(site.values.begin(), site.values.end(),
+                                   [](const Spec& value) { return value.layout == kBlocked; });
+  for (Spec& value : site.values) value.layout = blocked ? kBlocked : Layout{};
+  return true;
+}
+
+/// "" or why these layouts are not taken: one for all, plain or blocked.
+std::string layouts_against(const Site& site) {
+  const Layout first = site.input(0).layout;
+  for (const Spec& value : site.values)
+    if (value.layout != first || (first != Layout{} && first != kBlocked))
+      return text("does not take ", value.type, ' ', value.layout, " beside ", first);
+  return {};
+}
+
+std::int64_t planes_of(const Shape& x, const Layout& layout) {
+  return x[0] * (layout == kBlocked ? (x[1] + 15) / 16 : x[1]);
+}
+
+/// What the windows along an axis see, PyTorch's divisors.
+std::vector<PoolWindow> windows(const Pool2dOptions& o, std::size_t axis, std::int64_t size,
+                                std::int64_t count) {
+  std::vector<PoolWindow> all;
+  for (std::int64_t w = 0; w < count; ++w) {
+    PoolWindow window{0, 0, 0};
+    std::int64_t divisor = 0;
+    for (std::int64_t i = 0; i < o.kernel[axis]; ++i) {
+      const std::int64_t at = w * o.stride[axis] - o.pad[axis] + i * o.dilation[axis];
+      const bool inside = at >= 0 && at < size;
+      if (inside && window.count++ == 0) window.first = at;
+      if (inside || (o.count_include_pad && at < size + o.pad[axis + 2])) ++divisor;
+    }
+    window.share = 1 / static_cast<float>(divisor);
+    all.push_back(window);
+  }
+  return all;
+}
+
+std::vector<PoolColumn> kernel_columns(const Pool2dOptions& o, std::int64_t width, std::int64_t out_width) {
+  std::vector<PoolColumn> all;
+  for (std::int64_t j = 0; j < o.kernel[1]; ++j) {
+    const std::int64_t offset = j * o.dilation[1] - o.pad[1], stride = o.stride[1];
+    const std::int64_t first = offset < 0 ? (-offset + stride - 1) / stride : 0;
+    const std::int64_t last = offset < width ? (width - 1 - offset) / stride + 1 : 0;
+    all.push_back({std::min(first, out_width), std::min(last, out_width), offset});
+  }
+  return all;
+}
+
+struct Pool {
+  PoolShape shape;
+  std::vector<PoolWindow> rows, columns;
+  std::vector<PoolColumn> kernel_columns;
+  PoolFunction function;
+  std::int64_t pieces, scratch_floats;
+  int parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Pool*>(self);
+    const float* in[3] = {};
+    for (std::size_t i = 0; i < args.in.size(); ++i) in[i] = static_cast<const float*>(args.in[i]);
+    own.function(own.shape, in, static_cast<float*>(args.out[0]), part_begin(own.pieces, own.parts, part),
+                 part_begin(own.pieces, own.parts, part + 1),
+                 static_cast<float*>(args.scratch) + part * own.scratch_floats);
+  }
+};
+
+template <class O, PoolKind kKind>
+Launch pool_prepare(Site& site) {
+  if (!takes(site)) return {};
+  if (const std::string why = layouts_against(site); !why.empty()) return decline(site, why);
+  const Pool2dOptions o = resolved(static_cast<const O&>(site.op()).options);
+  constexpr bool kGradient = kKind == PoolKind::max_grad || kKind == PoolKind::mean_grad;
+  const Shape& x = (kGradient ? site.output(0) : site.input(0)).type.shape;
+  const Shape& y = (kKind == PoolKind::max_grad ? site.input(1)
+                    : kGradient                 ? site.input(0)
+                                                : site.output(0))
+                       .type.shape;
+  const Layout layout = site.input(0).layout;
+
+  auto pool = std::make_shared<Pool>();
+  pool->rows = windows(o, 0, x[2], y[2]);
+  pool->columns = windows(o, 1, x[3], y[3]);
+  for (const auto* axis : {&pool->rows, &pool->columns})
+    if (std::any_of(axis->begin(), axis->end(), [](const PoolWindow& window) { return window.count == 0; }))
+      return decline(site, "takes no window that lies outside the input");
+  pool->kernel_columns = kernel_columns(o, x[3], y[3]);
+  pool->shape = {.planes = planes_of(x, layout),
+                 .height = x[2],
+                 .width = x[3],
+                 .out_height = y[2],
+                 .out_width = y[3],
+                 .kernel = {static_cast<int>(o.kernel[0]), static_cast<int>(o.kernel[1])},
+                 .stride = o.stride[1],
+                 .row_step = o.dilation[0],
+                 .column_step = o.dilation[1],
+                 .rows = pool->rows.data(),
+                 .columns = pool->columns.data(),
+                 .kernel_columns = pool->kernel_columns.data()};
+  pool->function = NEURIM_DISPATCH(pool_function)(kKind, layout == kBlocked, pool->shape);
+  pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
+  pool->parts = parts_of(site, x.numel(), pool->pieces);
+  if (layout != kBlocked) {
+    pool->scratch_floats = (x[3] + y[3] + 15) / 16 * 16;
+    site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
+  }
+  return {Pool::run, pool, pool->parts};
+}
+
+// ---- means of whole planes, and planes of one value
+// ---------------------------------------------------------------
+
+struct Planes {
+  PlaneShape shape;
+  std::int64_t planes;
+  decltype(&portable::plane_means) means;
+  decltype(&portable::fill_planes) fill;
+  int parts;
+
+  /// Prepares either direction; `x` is the side that has planes.
+  static Launch prepare(Site& site, const Spec& x, bool filling) {
+    Planes own{{x.type.shape[2] * x.type.shape[3], x.type.shape[1], x.layout == kBlocked},
+               planes_of(x.type.shape, x.layout),
+               filling ? nullptr : NEURIM_DISPATCH(plane_means),
+               filling ? NEURIM_DISPATCH(fill_planes) : nullptr,
+               0};
+    own.parts = parts_of(site, x.type.shape.numel(), own.planes);
+    return {run, std::make_shared<Planes>(own), own.parts};
+  }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Planes*>(self);
+    (own.means ? own.means : own.fill)(
+        own.shape, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]),
+        part_begin(own.planes, own.parts, part), part_begin(own.planes, own.parts, part + 1));
+  }
+};
+
+/// The means are plain: rows of features for a linear layer, without a copy.
+bool global_wants(Site& site) {
+  if (!pool_wants(site)) return false;
+  site.values[static_cast<std::size_t>(site.out[0])].layout = {};
+  return true;
+}
+
+Launch global_prepare(Site& site) {
+  if (!takes(site)) return {};
+  const Spec& x = site.input(0);
+  if ((x.layout != Layout{} && x.layout != kBlocked) || site.output(0).layout != Layout{})
+    return decline(site, "takes plain or blocked16 to plain, not ", x.layout, " to ", site.output(0).layout);
+  return Planes::prepare(site, x, false);
+}
+
+/// The gradient of global_avg_pool2d: (N,C,1,1) to (N,C,H,W).
+bool fill_takes(Site& site) {
+  if (!takes(site)) return false;
+  const Shape &values = site.input(0).type.shape, &x = site.output(0).type.shape;
+  if (x.rank() == 4 && values == Shape{x[0], x[1], 1, 1}) return true;
+  site.why = "takes (N,C,1,1) to (N,C,H,W) alone";
+  return false;
+}
+
+bool fill_wants(Site& site) {
+  if (!fill_takes(site)) return false;
+  Spec& x = site.values[static_cast<std::size_t>(site.out[0])];
+  site.values[static_cast<std::size_t>(site.in[0])].layout = {};
+  x.layout = x.type.shape[1] >= 16 ? kBlocked : Layout{};  // as the convolutions that read it
+  return true;
+}
+
+Launch fill_prepare(Site& site) {
+  if (!fill_takes(site)) return {};
+  const Spec& x = site.output(0);
+  if ((x.layout != Layout{} && x.layout != kBlocked) || site.input(0).layout != Layout{})
+    return decline(site, "takes plain to plain or blocked16, not ", site.input(0).layout, " to ", x.layout);
+  return Planes::prepare(site, x, true);
+}
+
+}  // namespace
+
+void cpu_pool2d() {
+  const auto add_kernel = [](std::string_view op, auto prepare, auto wants) {
+    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wants});
+  };
+  add_kernel("max_pool2d", pool_prepare<MaxPool2d, PoolKind::max>, pool_wants);
+  add_kernel("max_pool2d_grad", pool_prepare<MaxPool2dGrad, PoolKind::max_grad>, pool_wants);
+  add_kernel("avg_pool2d", pool_prepare<AvgPool2d, PoolKind::mean>, pool_wants);
+  add_kernel("avg_pool2d_grad", pool_prepare<AvgPool2dGrad, PoolKind::mean_grad>, pool_wants);
+  add_kernel("global_avg_pool2d", global_prepare, global_wants);
+  add_kernel("broadcast_to", fill_prepare, fill_wants);
+}
+
+}  // namespace neurim

@@ -1,0 +1,52 @@
+// Pooling of f32 images. What a window sees of the input is known along each axis before the first call.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// The places of a window inside the input along one axis: the first one, and how many. `share` is one part
+/// of the mean.
+struct PoolWindow {
+  std::int64_t first;
+  int count;
+  float share;
+};
+
+/// A column of the kernel: at the outputs [first, last) it lies inside the input, at column o * stride +
+/// offset.
+struct PoolColumn {
+  std::int64_t first, last, offset;
+};
+
+/// x(planes,height,width) -> y(planes,out_height,out_width), each element one float (plain) or 16 channels
+/// (blocked).
+struct PoolShape {
+  std::int64_t planes, height, width, out_height, out_width;
+  int kernel[2];
+  std::int64_t stride, row_step, column_step;  ///< columns between windows; rows and columns between places
+  const PoolWindow *rows, *columns;            ///< of each output row and column
+  const PoolColumn* kernel_columns;
+};
+
+enum class PoolKind { max, max_grad, mean, mean_grad };
+
+/// Pools output rows [first, last) of all planes; gradients take planes. `scratch` is two rows of the wider
+/// side of x, y.
+using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                              std::int64_t last, float* scratch);
+NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape))
+
+/// Planes of `size` places, each one float, or 16 of the `channels` of an image. (N,C) beside them is plain.
+struct PlaneShape {
+  std::int64_t size, channels;
+  bool blocked;
+};
+NEURIM_EACH_ISA(void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first,
+                                 std::int64_t last))
+/// Writes each plane full of its value.
+NEURIM_EACH_ISA(void fill_planes(const PlaneShape& shape, const float* values, float* x, std::int64_t first,
+                                 std::int64_t last))
+
+}  // namespace neurim::cpu

@@ -1,0 +1,150 @@
+#include "neurim/backend/cpu/reduce.h"
+
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/argmax.h"
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+using Run = decltype(&portable::run_sum);
+
+struct Prepared {
+  Reduction reduction;
+  Run run;
+  int parts;
+};
+
+/// Asks for x in the layout in which it stands when the zeros beyond the channels cannot reach a result:
+/// channels stay, or are summed.
+bool wants(Site& site) {
+  Spec& x = site.values[static_cast<std::size_t>(site.in[0])];
+  const bool channels_go =
+      x.type.shape.rank() >= 2 && static_cast<const ReduceOp&>(site.op()).reduced(x.type.shape.rank())[1];
+  const bool sums = site.op().name() == "sum" || site.op().name() == "mean";
+  if (!loopable(x.type.shape, x.layout) || (channels_go && !sums)) x.layout = {};
+  return true;
+}
+
+/// The loops over memory, neighbours of one kind with matching strides made one.
+Reduction loops_of(const ReduceOp& op, const Shape& shape, const Layout& layout) {
+  struct Loop {
+    std::int64_t size, stride, out;
+    bool gone, channel_block;
+  };
+  const auto gone = op.reduced(shape.rank());
+  const auto out = strides(op.kept(shape));
+  std::vector<PhysicalAxis> axes = physical_axes(shape, layout);
+  std::vector<Loop> loops;  // innermost first
+  std::int64_t stride = 1;
+  const bool blocked = layout.kind == Layout::blocked;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const PhysicalAxis& axis = axes[i];
+    const bool goes = gone[static_cast<std::size_t>(axis.axis)];
+    Loop loop{axis.size, stride, goes ? 0 : out[static_cast<std::size_t>(axis.axis)] * axis.unit, goes,
+              blocked && i == 1 && !goes};
+    stride *= axis.size;
+    Loop* last = loops.empty() ? nullptr : &loops.back();
+    const bool apart =
+        loop.channel_block || (last && (last->channel_block || (blocked && loops.size() == 1 && !goes)));
+    if (last && !apart && last->gone == goes && loop.stride == last->stride * last->size &&
+        loop.out == last->out * last->size)
+      last->size *= loop.size;
+    else if (loop.size != 1 || loop.channel_block || loops.empty())
+      loops.push_back(loop);
+  }
+  Reduction r;
+  if (!loops.empty()) {
+    r.inner = loops[0].size;
+    r.inner_out = loops[0].out;
+    r.inner_kept = !loops[0].gone;
+  }
+  for (std::size_t i = loops.size(); i-- > 1;) {
+    const Loop& loop = loops[i];
+    if (loop.gone) {
+      r.gone_size[r.gone] = loop.size;
+      r.gone_stride[r.gone++] = loop.stride;
+    } else {
+      if (loop.channel_block) r.channel_loop = r.kept;
+      r.kept_size[r.kept] = loop.size;
+      r.kept_stride[r.kept] = loop.stride;
+      r.kept_out[r.kept++] = loop.out;
+    }
+  }
+  if (r.channel_loop >= 0) r.channels = shape[1];
+  r.pieces = r.inner_kept ? (r.inner + Reduction::kLanes - 1) / Reduction::kLanes : 1;
+  for (int i = 0; i < r.kept; ++i) r.pieces *= r.kept_size[i];
+  return r;
+}
+
+template <bool divides>
+Launch prepare(Site& site, Run run) {
+  const Spec &x = site.input(0), &y = site.output(0);
+  if (x.type.dtype != DType::f32) return decline(site, "takes f32 only");
+  if (x.type.shape.numel() == 0) return decline(site, "takes no empty tensors");
+  if (!loopable(x.type.shape, x.layout)) return decline(site, "does not take the layout ", x.layout);
+  auto prepared = std::make_shared<Prepared>();
+  prepared->reduction = loops_of(static_cast<const ReduceOp&>(site.op()), x.type.shape, x.layout);
+  if (divides)
+    prepared->reduction.divisor =
+        static_cast<double>(x.type.shape.numel()) / static_cast<double>(y.type.shape.numel());
+  prepared->run = run;
+  prepared->parts = parts_of(site, x.type.shape.numel(), prepared->reduction.pieces);
+  const auto launch = [](const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Prepared*>(self);
+    own.run(own.reduction, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]),
+            part_begin(own.reduction.pieces, own.parts, part),
+            part_begin(own.reduction.pieces, own.parts, part + 1));
+  };
+  return {launch, prepared, prepared->parts};
+}
+
+Launch prepare_sum(Site& site) { return prepare<false>(site, NEURIM_DISPATCH(run_sum)); }
+Launch prepare_mean(Site& site) { return prepare<true>(site, NEURIM_DISPATCH(run_sum)); }
+Launch prepare_max(Site& site) { return prepare<false>(site, NEURIM_DISPATCH(run_max)); }
+Launch prepare_min(Site& site) { return prepare<false>(site, NEURIM_DISPATCH(run_min)); }
+
+struct Rows {
+  decltype(&portable::run_argmax) run;
+  std::int64_t size, count;
+  int parts;
+};
+
+Launch prepare_argmax(Site& site) {
+  const Type& x = site.input(0).type;
+  const int axis = normal_axis(static_cast<const Argmax&>(site.op()).axis, x.shape.rank(), "argmax");
+  if (x.dtype != DType::f32) return decline(site, "takes f32 only");
+  if (axis != x.shape.rank() - 1) return decline(site, "takes the last axis only");
+  const std::int64_t count = site.output(0).type.shape.numel();
+  auto rows = std::make_shared<Rows>(
+      Rows{NEURIM_DISPATCH(run_argmax), x.shape[axis], count, parts_of(site, x.shape.numel(), count)});
+  const auto launch = [](const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Rows*>(self);
+    own.run(static_cast<const float*>(args.in[0]), static_cast<std::int64_t*>(args.out[0]), own.size,
+            part_begin(own.count, own.parts, part), part_begin(own.count, own.parts, part + 1));
+  };
+  return {launch, rows, rows->parts};
+}
+
+}  // namespace
+
+void cpu_reduce() {
+  const Kernel base{.name = "cpu", .device = 0, .rank = 20, .wants = wants};
+  const auto add_as = [&](std::string_view op, Launch (*prepare_op)(Site&)) {
+    Kernel kernel = base;
+    kernel.op = op;
+    kernel.prepare = prepare_op;
+    add(kernel);
+  };
+  add_as("sum", prepare_sum);
+  add_as("mean", prepare_mean);
+  add_as("reduce_max", prepare_max);
+  add_as("reduce_min", prepare_min);
+  add({.op = "argmax", .name = "cpu", .device = 0, .rank = 20, .prepare = prepare_argmax});
+}
+
+}  // namespace neurim

@@ -1,0 +1,21 @@
+// Copies of f32 tensors between the plain layout and blocks of 16 channels.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// (N,C,…) with `places` elements behind a channel. The work is cut into ranges of places of a channel block.
+struct BlockShape {
+  std::int64_t images, channels, places;
+  std::int64_t blocks() const { return (channels + 15) / 16; }
+};
+
+/// Both take places [first, last) of block number `block` of all images.
+NEURIM_EACH_ISA(void block_channels(const BlockShape& shape, const float* plain, float* blocked,
+                                    std::int64_t block, std::int64_t first, std::int64_t last))
+NEURIM_EACH_ISA(void unblock_channels(const BlockShape& shape, const float* blocked, float* plain,
+                                      std::int64_t block, std::int64_t first, std::int64_t last))
+
+}  // namespace neurim::cpu

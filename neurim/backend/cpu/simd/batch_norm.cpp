@@ -1,0 +1,212 @@
+#include "neurim/backend/cpu/batch_norm.h"
+
+#include <type_traits>
+
+#include "neurim/backend/cpu/simd.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+typedef double Wide __attribute__((vector_size(128)));
+
+// Floats are summed over this many vectors; then the sums join those of the slice in double.
+constexpr std::int64_t kTile = 256;
+
+Wide wide(Vec v) { return __builtin_convertvector(v, Wide); }
+
+constexpr IVec kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/// The first n lanes of v, the rest zero.
+Vec head(Vec v, int n) { return kLane < n ? v : Vec{}; }
+
+/// What a group has of an image: whole vectors and a tail.
+struct Run {
+  std::int64_t vectors;
+  int tail;
+  explicit Run(std::int64_t floats) : vectors(floats / kLanes), tail(static_cast<int>(floats % kLanes)) {}
+};
+
+/// Two sums over many vectors, in two chains each: one would wait for its own additions.
+struct Sums {
+  Vec first[2] = {}, second[2] = {};
+};
+
+/// Calls add(sums, offset, n) for up to kTile vectors at a time of a slice, add_tail(sums, offset) for its
+/// tails, and join(sums, vectors, tails) before rounding errors grow.
+template <class Add, class AddTail, class Join>
+void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, Add add, AddTail add_tail,
+               Join join) {
+  const Run run(shape.run_of(group));
+  Sums sums;
+  std::int64_t vectors = 0, tails = 0;
+  const auto flush = [&] {
+    join(sums, vectors, tails);
+    sums = {};
+    vectors = tails = 0;
+  };
+  for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
+    const std::int64_t at = shape.at(group, image);
+    for (std::int64_t i = 0; i < run.vectors; i += kTile) {
+      const std::int64_t n = run.vectors - i < kTile ? run.vectors - i : kTile;
+      add(sums, at + i * kLanes, n);
+      vectors += n;
+      if (vectors >= kTile) flush();
+    }
+    if (run.tail == 0) continue;
+    add_tail(sums, at + run.vectors * kLanes);
+    if (++tails >= kTile) flush();
+  }
+  flush();
+}
+
+/// The lanes of one channel become one number.
+Wide joined(Wide v) {
+  double total = 0;
+  for (int lane = 0; lane < kLanes; ++lane) total += v[lane];
+  return Wide{} + total;
+}
+
+void keep(double* at, Wide v) { std::memcpy(at, &v, sizeof v); }
+
+}  // namespace
+
+// Both sums are of deviations: within a tile from a float near the mean, so that a large mean costs no
+// digits; those of the tiles are moved to one origin in double.
+void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x,
+                        BatchNormPartial& partial) {
+  const int tail = Run(shape.run_of(group)).tail;
+  const float* start = x + shape.at(group, shape.first_image(slice));
+  Vec near = !shape.lanes                   ? splat(*start)
+             : shape.run_of(group) < kLanes ? load_part(start, tail)
+                                            : load(start);
+  const Wide origin = wide(near);
+  Wide sum{}, squares{}, count{};
+  each_tile(
+      shape, group, slice,
+      [&](Sums& sums, std::int64_t at, std::int64_t n) {
+        Sums s = sums;
+        const Vec shift = near;
+        std::int64_t i = 0;
+        for (; i + 1 < n; i += 2)
+          for (int chain = 0; chain < 2; ++chain) {
+            const Vec d = load(x + at + (i + chain) * kLanes) - shift;
+            s.first[chain] += d;
+            s.second[chain] += d * d;
+          }
+        if (i < n) {
+          const Vec d = load(x + at + i * kLanes) - shift;
+          s.first[0] += d;
+          s.second[0] += d * d;
+        }
+        sums = s;
+      },
+      [&](Sums& sums, std::int64_t at) {
+        const Vec d = head(load_part(x + at, tail) - near, tail);
+        sums.first[1] += d;
+        sums.second[1] += d * d;
+      },
+      [&](const Sums& sums, std::int64_t vectors, std::int64_t tails) {
+        const Wide first = wide(sums.first[0] + sums.first[1]),
+                   second = wide(sums.second[0] + sums.second[1]);
+        const Wide n =
+            wide(splat(static_cast<float>(vectors)) + head(splat(static_cast<float>(tails)), tail));
+        const Wide moved = wide(near) - origin;
+        sum += first + n * moved;
+        squares += second + moved * (2 * first + n * moved);
+        count += n;
+        near = __builtin_convertvector(origin + sum / (count > 1 ? count : Wide{} + 1), Vec);
+      });
+  if (!shape.lanes) {
+    sum = joined(sum);
+    squares = joined(squares);
+    count = joined(count);
+  }
+  const Wide mean = sum / count, deviation = squares - sum * mean;
+  keep(partial.first, origin + mean);
+  keep(partial.second, deviation < 0 ? Wide{} : deviation);
+}
+
+void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean,
+                          const float* dy, const float* x, BatchNormPartial& partial) {
+  const int tail = Run(shape.run_of(group)).tail;
+  const Vec center = load(mean);
+  Wide first{}, second{};
+  each_tile(
+      shape, group, slice,
+      [&](Sums& sums, std::int64_t at, std::int64_t n) {
+        Sums s = sums;
+        std::int64_t i = 0;
+        for (; i + 1 < n; i += 2)
+          for (int chain = 0; chain < 2; ++chain) {
+            const Vec d = load(dy + at + (i + chain) * kLanes);
+            s.first[chain] += d;
+            s.second[chain] += d * (load(x + at + (i + chain) * kLanes) - center);
+          }
+        if (i < n) {
+          const Vec d = load(dy + at + i * kLanes);
+          s.first[0] += d;
+          s.second[0] += d * (load(x + at + i * kLanes) - center);
+        }
+        sums = s;
+      },
+      [&](Sums& sums, std::int64_t at) {
+        const Vec d = load_part(dy + at, tail);
+        sums.first[1] += d;
+        sums.second[1] += head(d * (load_part(x + at, tail) - center), tail);
+      },
+      [&](const Sums& sums, std::int64_t, std::int64_t) {
+        first += wide(sums.first[0] + sums.first[1]);
+        second += wide(sums.second[0] + sums.second[1]);
+      });
+  keep(partial.first, shape.lanes ? first : joined(first));
+  keep(partial.second, shape.lanes ? second : joined(second));
+}
+
+void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes,
+                      const float* x, const BatchNormOutput& out) {
+  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias);
+  const Run run(shape.run_of(group));
+  const auto write = [&](auto adds, auto rectifies, std::int64_t at, auto read, auto put) {
+    Vec v = (read(x + at) - mean) * scale + bias;
+    if (out.normal) put(out.normal + at, v);
+    if constexpr (adds) {
+      v += read(out.residual + at);
+      if (out.sum) put(out.sum + at, v);
+    }
+    if constexpr (rectifies) v = v < 0 ? Vec{} : v;  // NaN stays
+    if (out.last) put(out.last + at, v);
+  };
+  const auto all = [&](auto adds, auto rectifies) {
+    for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
+      const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
+      for (std::int64_t at = begin; at < end; at += kLanes) write(adds, rectifies, at, load, store);
+      if (run.tail)
+        write(
+            adds, rectifies, end, [&](const float* from) { return load_part(from, run.tail); },
+            [&](float* to, Vec v) { store_part(to, v, run.tail); });
+    }
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (out.residual)
+    out.relu ? all(yes, yes) : all(yes, no);
+  else
+    out.relu ? all(no, yes) : all(no, no);
+}
+
+void batch_norm_grad_write(const BatchNormShape& shape, std::int64_t group, int slice,
+                           const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
+  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias),
+            slope = load(lanes.slope);
+  const Run run(shape.run_of(group));
+  const auto value = [&](Vec d, Vec v) { return d * scale + ((v - mean) * slope + bias); };
+  for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
+    const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
+    for (std::int64_t at = begin; at < end; at += kLanes) store(dx + at, value(load(dy + at), load(x + at)));
+    if (run.tail)
+      store_part(dx + end, value(load_part(dy + end, run.tail), load_part(x + end, run.tail)), run.tail);
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

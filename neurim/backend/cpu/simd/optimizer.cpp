@@ -1,0 +1,38 @@
+#include "neurim/backend/cpu/optimizer.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+void sgd(const SgdNumbers& numbers, const float* weight, const float* grad, float* next, std::int64_t n) {
+  const SgdNumbers k = numbers;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) next[i] = weight[i] - k.lr * (grad[i] + k.weight_decay * weight[i]);
+}
+
+void sgd_momentum(const SgdNumbers& numbers, bool nesterov, const float* weight, const float* grad,
+                  const float* buffer, float* next, float* next_buffer, std::int64_t n) {
+  const SgdNumbers k = numbers;
+  const float ahead = nesterov ? k.momentum : 1, own = nesterov ? 1 : 0;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] + k.weight_decay * weight[i];
+    const float b = k.momentum * buffer[i] + k.undamped * g;
+    next[i] = weight[i] - k.lr * (own * g + ahead * b);
+    next_buffer[i] = b;
+  }
+}
+
+void adam(const AdamNumbers& numbers, const float* weight, const float* grad, const float* m, const float* v,
+          float* next, float* next_m, float* next_v, std::int64_t n) {
+  const AdamNumbers k = numbers;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] + k.weight_decay * weight[i];
+    const float first = k.beta1 * m[i] + (1 - k.beta1) * g;
+    const float second = k.beta2 * v[i] + (1 - k.beta2) * g * g;
+    next[i] = k.shrink * weight[i] - k.rate * first / (__builtin_sqrtf(second) * k.root_correction + k.eps);
+    next_m[i] = first;
+    next_v[i] = second;
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,254 @@
+#include "neurim/backend/cpu/pointwise.h"
+
+#include <cstring>
+
+#include "neurim/backend/cpu/simd_math.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+// ---- the functions
+// ----------------------------------------------------------------------------------------------
+
+/// An element function as a step: of one to three values, and of the attributes when it takes them.
+template <class F>
+constexpr StepFunction step(F) {
+  return [](float* out, const float* x, const float* y, const float* z, int n, Numbers numbers) {
+    constexpr F f{};
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) {
+      if constexpr (requires { f(0.f); })
+        out[i] = f(x[i]);
+      else if constexpr (requires { f(0.f, numbers); })
+        out[i] = f(x[i], numbers);
+      else if constexpr (requires { f(0.f, 0.f); })
+        out[i] = f(x[i], y[i]);
+      else if constexpr (requires { f(0.f, 0.f, numbers); })
+        out[i] = f(x[i], y[i], numbers);
+      else
+        out[i] = f(x[i], y[i], z[i]);
+    }
+  };
+}
+
+float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
+constexpr float kRootHalf = 0.707106781f;
+constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
+constexpr float kGeluCube = 0.044715f;
+
+float gelu_inside(float x) { return kGeluScale * (x + kGeluCube * x * x * x); }
+
+constexpr StepRow kRows[] = {
+    // one input
+    {"neg", step([](float x) { return -x; })},
+    {"abs", step([](float x) { return __builtin_fabsf(x); })},
+    {"exp", step([](float x) { return exp_of(x); })},
+    {"log", step([](float x) { return log_of(x); })},
+    {"sqrt", step([](float x) { return __builtin_sqrtf(x); })},
+    {"rsqrt", step([](float x) { return 1 / __builtin_sqrtf(x); })},
+    {"reciprocal", step([](float x) { return 1 / x; })},
+    {"square", step([](float x) { return x * x; })},
+    {"erf", step([](float x) { return erf_of(x); })},
+    {"sign", step([](float x) { return x > 0   ? 1.f
+                                       : x < 0 ? -1.f
+                                               : 0.f; })},
+    {"floor", step([](float x) { return __builtin_floorf(x); })},
+    {"cast", step([](float x) { return x; })},
+    {"cast bool", step([](float x) { return x != 0 ? 1.f : 0.f; })},
+    {"clamp", step([](float x, Numbers limit) { return limited(x, limit.a, limit.b); })},
+    {"relu", step([](float x) { return x < 0 ? 0.f : x; })},
+    {"leaky_relu", step([](float x, Numbers slope) { return x > 0 ? x : x * slope.a; })},
+    {"elu", step([](float x, Numbers alpha) { return x > 0 ? x : alpha.a * expm1_of(x); })},
+    {"sigmoid", step([](float x) { return sigmoid_of(x); })},
+    {"tanh", step([](float x) { return tanh_of(x); })},
+    {"gelu", step([](float x) { return 0.5f * x * (1 + erf_of(x * kRootHalf)); })},
+    {"gelu tanh", step([](float x) { return x * sigmoid_of(2 * gelu_inside(x)); })},
+    {"silu", step([](float x) { return x * sigmoid_of(x); })},
+    {"hardsigmoid", step([](float x) { return limited(x + 3, 0, 6) / 6; })},
+    {"hardswish", step([](float x) { return x * limited(x + 3, 0, 6) / 6; })},
+    {"softplus", step([](float x) { return (x > 0 ? x : 0) + log1p_of(exp_of(-__builtin_fabsf(x))); })},
+    {"logical_not", step([](float x) { return x == 0 ? 1.f : 0.f; })},
+
+    // gradients: the saved value and dy
+    {"relu_grad", step([](float y, float dy) { return y > 0 ? dy : 0; })},
+    {"leaky_relu_grad", step([](float x, float dy, Numbers slope) { return x > 0 ? dy : dy * slope.a; })},
+    {"clamp_grad",
+     step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
+    {"sigmoid_grad", step([](float y, float dy) { return dy * y * (1 - y); })},
+    {"tanh_grad", step([](float y, float dy) { return dy * (1 - y * y); })},
+    {"gelu_grad", step([](float x, float dy) {
+       return dy * (0.5f * (1 + erf_of(x * kRootHalf)) + x * exp_of(-0.5f * x * x) * 0.5f * kGeluScale);
+     })},
+    {"gelu_grad tanh", step([](float x, float dy) {
+       const float s = sigmoid_of(2 * gelu_inside(x));
+       return dy * (s + 2 * x * s * (1 - s) * kGeluScale * (1 + 3 * kGeluCube * x * x));
+     })},
+    {"silu_grad", step([](float x, float dy) {
+       const float s = sigmoid_of(x);
+       return dy * s * (1 + x * (1 - s));
+     })},
+    {"hardswish_grad", step([](float x, float dy) {
+       return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + 0.5f);
+     })},
+
+    // two inputs
+    {"add", step([](float x, float y) { return x + y; })},
+    {"sub", step([](float x, float y) { return x - y; })},
+    {"mul", step([](float x, float y) { return x * y; })},
+    {"div", step([](float x, float y) { return x / y; })},
+    {"pow", step([](float x, float y) { return __builtin_powf(x, y); })},
+    {"maximum", step([](float x, float y) { return (x > y) | (x != x) ? x : y; })},
+    {"minimum", step([](float x, float y) { return (x < y) | (x != x) ? x : y; })},
+    {"less", step([](float x, float y) { return x < y ? 1.f : 0.f; })},
+    {"less_equal", step([](float x, float y) { return x <= y ? 1.f : 0.f; })},
+    {"greater", step([](float x, float y) { return x > y ? 1.f : 0.f; })},
+    {"greater_equal", step([](float x, float y) { return x >= y ? 1.f : 0.f; })},
+    {"equal", step([](float x, float y) { return x == y ? 1.f : 0.f; })},
+    {"not_equal", step([](float x, float y) { return x != y ? 1.f : 0.f; })},
+    {"logical_and", step([](float x, float y) { return (x != 0) & (y != 0) ? 1.f : 0.f; })},
+    {"logical_or", step([](float x, float y) { return (x != 0) | (y != 0) ? 1.f : 0.f; })},
+
+    // three inputs
+    {"where", step([](float x, float y, float z) { return x != 0 ? y : z; })},
+};
+
+// ---- operands
+// -----------------------------------------------------------------------------------------------------
+
+template <class T>
+float number(T x) {
+  if constexpr (sizeof(T) == 1)
+    return x != 0 ? 1.f : 0.f;
+  else
+    return x;
+}
+
+template <class T>
+void convert(float* out, const T* from, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = number(from[i]);
+}
+
+void fill(float* out, float value, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = value;
+}
+
+/// n elements of a row of memory whose elements lie `stride` apart in the operand.
+template <class T>
+void spread_row(float* out, const T* from, std::int64_t stride, std::int64_t n) {
+  if (stride == 0) return fill(out, number(*from), n);
+  if (stride == 1) return convert(out, from, n);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = number(from[i * stride]);
+}
+
+/// Repeats the first `row` floats of `out` until n are written, n a multiple of `row`.
+void repeat(float* out, std::int64_t row, std::int64_t n) {
+  if (row == 16)
+    for (std::int64_t i = 16; i < n; i += 16) std::memcpy(out + i, out, 64);
+  else
+    for (std::int64_t i = row; i < n; i += row)
+      std::memcpy(out + i, out, static_cast<std::size_t>(row) * sizeof(float));
+}
+
+/// Writes what a smaller operand is at elements [first, first + n) of memory.
+template <class T>
+void spread(const PointwiseChain& chain, const PointwiseValue& value, const T* from, std::int64_t first,
+            std::int64_t n, float* out) {
+  const int inner = value.axes - 1;
+  const std::int64_t row = value.size[inner], stride = value.stride[inner];
+  std::int64_t at[kMostAxes], base = 0, rest = first;
+  for (int axis = inner; axis >= 0; --axis) {
+    at[axis] = rest % value.size[axis];
+    rest /= value.size[axis];
+    base += at[axis] * value.stride[axis];
+  }
+  while (n > 0) {
+    std::int64_t m = row - at[inner] < n ? row - at[inner] : n;
+    const std::int64_t inside =
+        chain.last_channels && at[1] == chain.blocks - 1 && chain.last_channels < m ? chain.last_channels : m;
+    spread_row(out, from + base, stride, inside);
+    fill(out + inside, 0, m - inside);
+    base -= at[inner] * stride;  // to the beginning of the row
+    int axis = inner - 1;
+    if (m == row && axis >= 0 && value.stride[axis] == 0) {
+      const std::int64_t left = value.size[axis] - at[axis], rows = left < n / row ? left : n / row;
+      repeat(out, row, rows * row);
+      at[axis] += rows - 1;
+      m = rows * row;
+    }
+    out += m;
+    n -= m;
+    at[inner] = 0;
+    for (; axis >= 0; --axis) {
+      base += value.stride[axis];
+      if (++at[axis] < value.size[axis]) break;
+      base -= value.size[axis] * value.stride[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+/// Makes the lanes beyond the channels zero in elements [first, first + n) of memory, whole vectors of 16.
+void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std::int64_t n) {
+  for (std::int64_t i = 0; i < n;) {
+    const std::int64_t block = (first + i) / chain.block_elements;
+    std::int64_t end = (block + 1) * chain.block_elements - first;
+    if (end > n) end = n;
+    if (block % chain.blocks == chain.blocks - 1)
+      for (; i < end; i += 16)
+        for (int lane = 0; lane < 16; ++lane) out[i + lane] = lane < chain.last_channels ? out[i + lane] : 0;
+    i = end;
+  }
+}
+
+void store_truth(std::uint8_t* out, const float* from, int n) {
+  for (int i = 0; i < n; ++i) out[i] = from[i] != 0;
+}
+
+}  // namespace
+
+StepTable step_table() { return {kRows, sizeof kRows / sizeof *kRows}; }
+
+void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* out, std::int64_t first,
+                   std::int64_t last) {
+  alignas(64) float buffers[kMostValues][kPointwiseBlock];
+  float* at[kMostValues];
+  for (int v = 0; v < chain.values; ++v) {
+    const PointwiseValue& value = chain.value[v];
+    if (value.buffer >= 0) at[v] = buffers[value.buffer];
+    if (value.form != PointwiseValue::one) continue;
+    fill(at[v],
+         value.boolean ? number(*static_cast<const std::uint8_t*>(in[value.in]))
+                       : *static_cast<const float*>(in[value.in]),
+         kPointwiseBlock);
+  }
+  for (std::int64_t begin = first; begin < last; begin += kPointwiseBlock) {
+    const int n = static_cast<int>(last - begin < kPointwiseBlock ? last - begin : kPointwiseBlock);
+    for (int v = 0; v < chain.values; ++v) {
+      const PointwiseValue& value = chain.value[v];
+      if (value.buffer < 0)
+        at[v] = static_cast<float*>(value.in >= 0 ? in[value.in] : out[value.out]) + begin;
+      else if (value.in < 0 || value.form == PointwiseValue::one)
+        continue;
+      else if (value.form == PointwiseValue::whole)
+        convert(at[v], static_cast<const std::uint8_t*>(in[value.in]) + begin, n);
+      else if (value.boolean)
+        spread(chain, value, static_cast<const std::uint8_t*>(in[value.in]), begin, n, at[v]);
+      else
+        spread(chain, value, static_cast<const float*>(in[value.in]), begin, n, at[v]);
+    }
+    for (int s = 0; s < chain.steps; ++s) {
+      const PointwiseStep& step = chain.step[s];
+      step.run(at[step.out], at[step.in[0]], at[step.in[1]], at[step.in[2]], n, step.numbers);
+    }
+    for (int v = 0; v < chain.values; ++v) {
+      const PointwiseValue& value = chain.value[v];
+      if (value.out < 0) continue;
+      if (chain.last_channels) clear_tail(chain, at[v], begin, n);
+      if (value.boolean) store_truth(static_cast<std::uint8_t*>(out[value.out]) + begin, at[v], n);
+    }
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,360 @@
+#include "neurim/backend/cpu/pool2d.h"
+
+#include "neurim/backend/cpu/simd.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+/// The larger one; NaN wins. For numbers and vectors.
+template <class T>
+T larger(T best, T v) {
+  return (v > best) | (v != v) ? v : best;
+}
+
+void fill(float* at, float value, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) at[i] = value;
+}
+
+/// Rows of a gradient that windows add to: each becomes zero just before the first window that may reach it,
+/// while it is in the cache.
+class FreshRows {
+ public:
+  FreshRows(float* plane, std::int64_t rows, std::int64_t floats)
+      : plane_(plane), rows_(rows), floats_(floats) {}
+  void until(std::int64_t row) {
+    if (row <= fresh_) return;
+    fill(plane_ + fresh_ * floats_, 0, (row - fresh_) * floats_);
+    fresh_ = row;
+  }
+  void all() { until(rows_); }
+
+ private:
+  float* plane_;
+  std::int64_t rows_, floats_, fresh_ = 0;
+};
+
+/// The rows that a window reaches end here.
+std::int64_t end_row(const PoolShape& shape, const PoolWindow& window) {
+  return window.first + (window.count - 1) * shape.row_step + 1;
+}
+
+// ---- blocked: a vector is a place
+// ---------------------------------------------------------------------------------
+
+/// Calls visit(floats from the first place) for the places of a window, row by row. kWindow: a square kernel
+/// that has no gaps, all of it inside; 0: any.
+template <int kWindow, class Visit>
+[[gnu::always_inline]] inline void each_place(const PoolShape& shape, const PoolWindow& row,
+                                              const PoolWindow& column, Visit visit) {
+  const std::int64_t line = shape.width * kLanes;
+  if constexpr (kWindow > 0) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kWindow; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kWindow; ++j) visit(i * line + j * kLanes);
+  } else {
+    for (int i = 0; i < row.count; ++i)
+      for (int j = 0; j < column.count; ++j)
+        visit(i * shape.row_step * line + j * shape.column_step * kLanes);
+  }
+}
+
+/// Calls visit(each, floats to the first place of the window in a plane, output column) for a row of windows;
+/// `each` is each_place for that window.
+template <int kWindow, class Visit>
+[[gnu::always_inline]] inline void each_window(const PoolShape& shape, const PoolWindow& row, Visit visit) {
+  for (std::int64_t o = 0; o < shape.out_width; ++o) {
+    const PoolWindow& column = shape.columns[o];
+    const std::int64_t at = (row.first * shape.width + column.first) * kLanes;
+    if (kWindow > 0 && row.count == kWindow && column.count == kWindow)
+      visit([&](auto place) { each_place<kWindow>(shape, row, column, place); }, at, o);
+    else
+      visit([&](auto place) { each_place<0>(shape, row, column, place); }, at, o);
+  }
+}
+
+template <int kWindow>
+void max_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                 std::int64_t last, float*) {
+  for (std::int64_t r = first; r < last; ++r) {
+    const float* x = in[0] + r / shape.out_height * shape.height * shape.width * kLanes;
+    float* y = out + r * shape.out_width * kLanes;
+    each_window<kWindow>(shape, shape.rows[r % shape.out_height],
+                         [&](auto each, std::int64_t at, std::int64_t o) {
+                           Vec best = splat(-__builtin_inff());
+                           each([&](std::int64_t place) { best = larger(best, load(x + at + place)); });
+                           store(y + o * kLanes, best);
+                         });
+  }
+}
+
+template <int kWindow>
+void mean_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                  std::int64_t last, float*) {
+  for (std::int64_t r = first; r < last; ++r) {
+    const float* x = in[0] + r / shape.out_height * shape.height * shape.width * kLanes;
+    float* y = out + r * shape.out_width * kLanes;
+    const PoolWindow& row = shape.rows[r % shape.out_height];
+    each_window<kWindow>(shape, row, [&](auto each, std::int64_t at, std::int64_t o) {
+      Vec total{};
+      each([&](std::int64_t place) { total += load(x + at + place); });
+      store(y + o * kLanes, total * (row.share * shape.columns[o].share));
+    });
+  }
+}
+
+template <int kWindow>
+void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                      std::int64_t last, float*) {
+  const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
+  for (std::int64_t p = first; p < last; ++p) {
+    const float* x = in[0] + p * plane;
+    float* dx = out + p * plane;
+    FreshRows fresh(dx, shape.height, shape.width * kLanes);
+    for (std::int64_t r = 0; r < shape.out_height; ++r) {
+      const float* y = in[1] + (p * shape.out_height + r) * line;
+      const float* dy = in[2] + (p * shape.out_height + r) * line;
+      fresh.until(end_row(shape, shape.rows[r]));
+      each_window<kWindow>(shape, shape.rows[r], [&](auto each, std::int64_t at, std::int64_t o) {
+        const Vec best = load(y + o * kLanes);
+        const IVec nan = best != best;
+        Vec left = load(dy + o * kLanes);  // zero once the first maximum has taken it
+        each([&](std::int64_t place) {
+          const Vec v = load(x + at + place);
+          const IVec hit = (v == best) | ((v != v) & nan);
+          store(dx + at + place, load(dx + at + place) + (hit ? left : Vec{}));
+          left = hit ? Vec{} : left;
+        });
+      });
+    }
+    fresh.all();
+  }
+}
+
+template <int kWindow>
+void mean_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                       std::int64_t last, float*) {
+  const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
+  for (std::int64_t p = first; p < last; ++p) {
+    float* dx = out + p * plane;
+    FreshRows fresh(dx, shape.height, shape.width * kLanes);
+    for (std::int64_t r = 0; r < shape.out_height; ++r) {
+      const float* dy = in[0] + (p * shape.out_height + r) * line;
+      const PoolWindow& row = shape.rows[r];
+      fresh.until(end_row(shape, row));
+      each_window<kWindow>(shape, row, [&](auto each, std::int64_t at, std::int64_t o) {
+        const Vec share = load(dy + o * kLanes) * (row.share * shape.columns[o].share);
+        each([&](std::int64_t place) { store(dx + at + place, load(dx + at + place) + share); });
+      });
+    }
+    fresh.all();
+  }
+}
+
+// ---- plain: rows first, then along the row, one column of the kernel at a time
+// ------------------------------------
+
+/// Calls visit(output, column of x) for the outputs at which a column of the kernel lies inside. A stride
+/// that the compiler knows lets it use vectors.
+template <int kStride, class Visit>
+[[gnu::always_inline]] inline void each_output(const PoolColumn& column, std::int64_t stride, Visit visit) {
+  const std::int64_t step = kStride ? kStride : stride;
+#pragma GCC ivdep
+  for (std::int64_t o = column.first; o < column.last; ++o) visit(o, o * step + column.offset);
+}
+
+template <int kStride>
+void max_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+               std::int64_t last, float* best) {
+  for (std::int64_t r = first; r < last; ++r) {
+    const PoolWindow& row = shape.rows[r % shape.out_height];
+    const float* x = in[0] + (r / shape.out_height * shape.height + row.first) * shape.width;
+    float* y = out + r * shape.out_width;
+    fill(best, -__builtin_inff(), shape.width);
+    for (int i = 0; i < row.count; ++i, x += shape.row_step * shape.width)
+#pragma GCC ivdep
+      for (std::int64_t w = 0; w < shape.width; ++w) best[w] = larger(best[w], x[w]);
+    fill(y, -__builtin_inff(), shape.out_width);
+    for (int j = 0; j < shape.kernel[1]; ++j)
+      each_output<kStride>(shape.kernel_columns[j], shape.stride,
+                           [&](std::int64_t o, std::int64_t w) { y[o] = larger(y[o], best[w]); });
+  }
+}
+
+template <int kStride>
+void mean_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                std::int64_t last, float* total) {
+  for (std::int64_t r = first; r < last; ++r) {
+    const PoolWindow& row = shape.rows[r % shape.out_height];
+    const float* x = in[0] + (r / shape.out_height * shape.height + row.first) * shape.width;
+    float* y = out + r * shape.out_width;
+    fill(total, 0, shape.width);
+    for (int i = 0; i < row.count; ++i, x += shape.row_step * shape.width)
+#pragma GCC ivdep
+      for (std::int64_t w = 0; w < shape.width; ++w) total[w] += x[w];
+    fill(y, 0, shape.out_width);
+    for (int j = 0; j < shape.kernel[1]; ++j)
+      each_output<kStride>(shape.kernel_columns[j], shape.stride,
+                           [&](std::int64_t o, std::int64_t w) { y[o] += total[w]; });
+    for (std::int64_t o = 0; o < shape.out_width; ++o) y[o] *= row.share * shape.columns[o].share;
+  }
+}
+
+template <int kStride>
+void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                    std::int64_t last, float* left) {
+  const std::int64_t plane = shape.height * shape.width;
+  for (std::int64_t p = first; p < last; ++p) {
+    FreshRows fresh(out + p * plane, shape.height, shape.width);
+    for (std::int64_t r = 0; r < shape.out_height; ++r) {
+      const PoolWindow& row = shape.rows[r];
+      const float* y = in[1] + (p * shape.out_height + r) * shape.out_width;
+      fresh.until(end_row(shape, row));
+      std::memcpy(left, in[2] + (p * shape.out_height + r) * shape.out_width,
+                  static_cast<std::size_t>(shape.out_width) * sizeof(float));
+      for (int i = 0; i < row.count; ++i) {
+        const std::int64_t at = p * plane + (row.first + i * shape.row_step) * shape.width;
+        const float* x = in[0] + at;
+        float* dx = out + at;
+        for (int j = 0; j < shape.kernel[1]; ++j)
+          each_output<kStride>(shape.kernel_columns[j], shape.stride, [&](std::int64_t o, std::int64_t w) {
+            const bool hit = (x[w] == y[o]) | ((x[w] != x[w]) & (y[o] != y[o]));
+            dx[w] += hit ? left[o] : 0;
+            left[o] = hit ? 0 : left[o];  // the first maximum has taken it
+          });
+      }
+    }
+    fresh.all();
+  }
+}
+
+template <int kStride>
+void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
+                     std::int64_t last, float* scratch) {
+  const std::int64_t plane = shape.height * shape.width;
+  float *share = scratch, *line = scratch + shape.out_width;
+  for (std::int64_t p = first; p < last; ++p) {
+    FreshRows fresh(out + p * plane, shape.height, shape.width);
+    for (std::int64_t r = 0; r < shape.out_height; ++r) {
+      const PoolWindow& row = shape.rows[r];
+      const float* dy = in[0] + (p * shape.out_height + r) * shape.out_width;
+      fresh.until(end_row(shape, row));
+      for (std::int64_t o = 0; o < shape.out_width; ++o)
+        share[o] = dy[o] * (row.share * shape.columns[o].share);
+      fill(line, 0, shape.width);
+      for (int j = 0; j < shape.kernel[1]; ++j)
+        each_output<kStride>(shape.kernel_columns[j], shape.stride,
+                             [&](std::int64_t o, std::int64_t w) { line[w] += share[o]; });
+      for (int i = 0; i < row.count; ++i) {
+        float* dx = out + p * plane + (row.first + i * shape.row_step) * shape.width;
+#pragma GCC ivdep
+        for (std::int64_t w = 0; w < shape.width; ++w) dx[w] += line[w];
+      }
+    }
+    fresh.all();
+  }
+}
+
+// ---- choice
+// -------------------------------------------------------------------------------------------------------
+
+bool square(const PoolShape& shape, int size) {
+  return shape.kernel[0] == size && shape.kernel[1] == size && shape.row_step == 1 && shape.column_step == 1;
+}
+
+/// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
+struct Place {
+  std::int64_t at;
+  int count;
+  Place(const PlaneShape& shape, std::int64_t plane) : at(plane), count(1) {
+    if (!shape.blocked) return;
+    const std::int64_t blocks = (shape.channels + kLanes - 1) / kLanes, begin = plane % blocks * kLanes;
+    at = plane / blocks * shape.channels + begin;
+    count = static_cast<int>(shape.channels - begin < kLanes ? shape.channels - begin : kLanes);
+  }
+};
+
+/// The sum of n vectors: short sums first, in two chains.
+Vec total(const float* x, std::int64_t n) {
+  constexpr std::int64_t kShort = 64;
+  Vec all{};
+  for (std::int64_t begin = 0; begin < n; begin += kShort) {
+    const std::int64_t end = begin + kShort < n ? begin + kShort : n;
+    Vec even{}, odd{};
+    std::int64_t i = begin;
+    for (; i + 1 < end; i += 2) {
+      even += load(x + i * kLanes);
+      odd += load(x + (i + 1) * kLanes);
+    }
+    if (i < end) even += load(x + i * kLanes);
+    all += even + odd;
+  }
+  return all;
+}
+
+}  // namespace
+
+PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape) {
+  const auto by = [](int key, int first, int second, PoolFunction for_first, PoolFunction for_second,
+                     PoolFunction for_others) {
+    return key == first ? for_first : key == second ? for_second : for_others;
+  };
+  if (blocked) {
+    const int window = square(shape, 2) ? 2 : square(shape, 3) ? 3 : 0;
+    switch (kind) {
+      case PoolKind::max:
+        return by(window, 2, 3, max_blocked<2>, max_blocked<3>, max_blocked<0>);
+      case PoolKind::max_grad:
+        return by(window, 2, 3, max_grad_blocked<2>, max_grad_blocked<3>, max_grad_blocked<0>);
+      case PoolKind::mean:
+        return by(window, 2, 3, mean_blocked<2>, mean_blocked<3>, mean_blocked<0>);
+      case PoolKind::mean_grad:
+        return by(window, 2, 3, mean_grad_blocked<2>, mean_grad_blocked<3>, mean_grad_blocked<0>);
+    }
+  }
+  const int stride = shape.stride <= 2 ? static_cast<int>(shape.stride) : 0;
+  switch (kind) {
+    case PoolKind::max:
+      return by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
+    case PoolKind::max_grad:
+      return by(stride, 1, 2, max_grad_plain<1>, max_grad_plain<2>, max_grad_plain<0>);
+    case PoolKind::mean:
+      return by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
+    case PoolKind::mean_grad:
+      return by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
+  }
+  return nullptr;
+}
+
+void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first,
+                 std::int64_t last) {
+  const float share = 1 / static_cast<float>(shape.size);
+  for (std::int64_t plane = first; plane < last; ++plane) {
+    const Place place(shape, plane);
+    if (shape.blocked) {
+      store_part(means + place.at, total(x + plane * shape.size * kLanes, shape.size) * share, place.count);
+    } else {
+      const std::int64_t vectors = shape.size / kLanes;
+      const float* at = x + plane * shape.size;
+      const Vec tail = load_part(at + vectors * kLanes, static_cast<int>(shape.size % kLanes));
+      means[place.at] = sum(total(at, vectors) + tail) * share;
+    }
+  }
+}
+
+void fill_planes(const PlaneShape& shape, const float* values, float* x, std::int64_t first,
+                 std::int64_t last) {
+  for (std::int64_t plane = first; plane < last; ++plane) {
+    const Place place(shape, plane);
+    if (shape.blocked) {
+      const Vec value = load_part(values + place.at, place.count);
+      float* at = x + plane * shape.size * kLanes;
+      for (std::int64_t i = 0; i < shape.size; ++i) store(at + i * kLanes, value);
+    } else {
+      fill(x + plane * shape.size, values[place.at], shape.size);
+    }
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,85 @@
+#include "neurim/backend/cpu/reorder.h"
+
+#include "neurim/backend/cpu/simd.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+typedef float Four __attribute__((vector_size(16)));
+typedef std::int32_t Select __attribute__((vector_size(16)));
+
+Four load4(const float* at) {
+  Four v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+void store4(float* at, Four v) { std::memcpy(at, &v, sizeof v); }
+
+/// Four rows of four, `from_row` floats apart, become columns: shuffles that every instruction set has.
+void transpose4(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
+  const Four a = load4(from), b = load4(from + from_row), c = load4(from + 2 * from_row),
+             d = load4(from + 3 * from_row);
+  constexpr Select low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, firsts = {0, 1, 4, 5}, seconds = {2, 3, 6, 7};
+  const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
+  const Four ab2 = __builtin_shuffle(a, b, high), cd2 = __builtin_shuffle(c, d, high);
+  store4(to, __builtin_shuffle(ab, cd, firsts));
+  store4(to + to_row, __builtin_shuffle(ab, cd, seconds));
+  store4(to + 2 * to_row, __builtin_shuffle(ab2, cd2, firsts));
+  store4(to + 3 * to_row, __builtin_shuffle(ab2, cd2, seconds));
+}
+
+/// One block of one image: where its first channel stands in both forms, and its channels.
+struct Block {
+  std::int64_t plain, blocked;
+  int channels;
+  Block(const BlockShape& shape, std::int64_t block)
+      : plain((block / shape.blocks() * shape.channels + block % shape.blocks() * kLanes) * shape.places),
+        blocked(block * shape.places * kLanes) {
+    const std::int64_t left = shape.channels - block % shape.blocks() * kLanes;
+    channels = static_cast<int>(left < kLanes ? left : kLanes);
+  }
+};
+
+}  // namespace
+
+void block_channels(const BlockShape& shape, const float* plain, float* blocked, std::int64_t block,
+                    std::int64_t first, std::int64_t last) {
+  const Block own(shape, block);
+  const float* from = plain + own.plain;
+  float* to = blocked + own.blocked;
+  const int fours = own.channels / 4 * 4;
+  const auto one_by_one = [&](std::int64_t place, int channel) {
+    for (int c = channel; c < kLanes; ++c)
+      to[place * kLanes + c] = c < own.channels ? from[c * shape.places + place] : 0;
+  };
+  std::int64_t place = first;
+  for (; place + 4 <= last; place += 4) {
+    for (int c = 0; c < fours; c += 4)
+      transpose4(from + c * shape.places + place, shape.places, to + place * kLanes + c, kLanes);
+    if (fours < kLanes)
+      for (int i = 0; i < 4; ++i) one_by_one(place + i, fours);
+  }
+  for (; place < last; ++place) one_by_one(place, 0);
+}
+
+void unblock_channels(const BlockShape& shape, const float* blocked, float* plain, std::int64_t block,
+                      std::int64_t first, std::int64_t last) {
+  const Block own(shape, block);
+  const float* from = blocked + own.blocked;
+  float* to = plain + own.plain;
+  const int fours = own.channels / 4 * 4;
+  const auto one_by_one = [&](std::int64_t place, int channel) {
+    for (int c = channel; c < own.channels; ++c) to[c * shape.places + place] = from[place * kLanes + c];
+  };
+  std::int64_t place = first;
+  for (; place + 4 <= last; place += 4) {
+    for (int c = 0; c < fours; c += 4)
+      transpose4(from + place * kLanes + c, kLanes, to + c * shape.places + place, shape.places);
+    if (fours < own.channels)
+      for (int i = 0; i < 4; ++i) one_by_one(place + i, fours);
+  }
+  for (; place < last; ++place) one_by_one(place, 0);
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

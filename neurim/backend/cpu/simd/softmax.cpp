@@ -1,0 +1,130 @@
+#include "neurim/backend/cpu/softmax.h"
+
+#include "neurim/backend/cpu/simd_math.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+constexpr int kLanes = 64;
+constexpr int kBlock = 1024;  // additions go to a double after so many elements
+
+float greatest(const float* x, std::int64_t n) {
+  float lane[kLanes], most = -kInfinity;
+  for (float& l : lane) l = -kInfinity;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  for (const float l : lane) most = l > most ? l : most;
+  return most;
+}
+
+/// The sum of f(i) over [0, n).
+template <class F>
+double sum_of(std::int64_t n, F f) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t end = n - begin < kBlock ? n : begin + kBlock;
+    float lane[kLanes] = {};
+    std::int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes)
+      for (int l = 0; l < kLanes; ++l) lane[l] += f(i + l);
+    for (int l = 0; i + l < end; ++l) lane[l] += f(i + l);
+    for (const float l : lane) total += static_cast<double>(l);
+  }
+  return total;
+}
+
+/// log(sum(e^x)) as two terms, whose sum it is.
+struct LogSum {
+  float most, rest;
+  LogSum(const float* x, std::int64_t n) : most(greatest(x, n)) {
+    const float m = most;
+    rest = log_of(static_cast<float>(sum_of(n, [=](std::int64_t i) { return exp_of(x[i] - m); })));
+  }
+};
+
+}  // namespace
+
+void run_softmax(const float* x, float* y, std::int64_t size, std::int64_t first, std::int64_t last) {
+  for (std::int64_t row = first; row < last; ++row) {
+    const float* from = x + row * size;
+    float* to = y + row * size;
+    const float most = greatest(from, size);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < size; ++i) to[i] = exp_of(from[i] - most);
+    const float scale = static_cast<float>(1 / sum_of(size, [=](std::int64_t i) { return to[i]; }));
+    for (std::int64_t i = 0; i < size; ++i) to[i] *= scale;
+  }
+}
+
+void run_log_softmax(const float* x, float* y, std::int64_t size, std::int64_t first, std::int64_t last) {
+  for (std::int64_t row = first; row < last; ++row) {
+    const float* from = x + row * size;
+    float* to = y + row * size;
+    const LogSum sum(from, size);
+    const float most = sum.most, rest = sum.rest;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < size; ++i) to[i] = (from[i] - most) - rest;
+  }
+}
+
+void run_softmax_grad(const float* y, const float* dy, float* dx, std::int64_t size, std::int64_t first,
+                      std::int64_t last) {
+  for (std::int64_t row = first; row < last; ++row) {
+    const float *value = y + row * size, *d = dy + row * size;
+    float* to = dx + row * size;
+    const float dot = static_cast<float>(sum_of(size, [=](std::int64_t i) { return value[i] * d[i]; }));
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < size; ++i) to[i] = value[i] * (d[i] - dot);
+  }
+}
+
+void run_log_softmax_grad(const float* y, const float* dy, float* dx, std::int64_t size, std::int64_t first,
+                          std::int64_t last) {
+  for (std::int64_t row = first; row < last; ++row) {
+    const float *value = y + row * size, *d = dy + row * size;
+    float* to = dx + row * size;
+    const float total = static_cast<float>(sum_of(size, [=](std::int64_t i) { return d[i]; }));
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < size; ++i) to[i] = d[i] - exp_of(value[i]) * total;
+  }
+}
+
+float cross_entropy_row(const CrossEntropyRows& rows, std::int64_t place) {
+  const float *x = rows.logits + place * rows.classes, *weights = rows.weights;
+  const std::int64_t label = rows.labels[place];
+  const LogSum sum(x, rows.classes);
+  const float most = sum.most, rest = sum.rest;
+  const float sure = rows.sure * (weights ? weights[label] : 1);
+  float loss = sure != 0 ? sure * (rest - (x[label] - most)) : 0;
+  if (rows.spread != 0) {  // a class of no share may have a logit of -infinity
+    const double all = weights ? sum_of(rows.classes,
+                                        [=](std::int64_t c) {
+                                          return weights[c] != 0 ? weights[c] * (rest - (x[c] - most)) : 0;
+                                        })
+                               : sum_of(rows.classes, [=](std::int64_t c) { return rest - (x[c] - most); });
+    loss += rows.spread * static_cast<float>(all);
+  }
+  return loss;
+}
+
+void cross_entropy_grad_row(const CrossEntropyRows& rows, std::int64_t place, float scale, float* dx) {
+  const float *x = rows.logits + place * rows.classes, *weights = rows.weights;
+  const std::int64_t label = rows.labels[place];
+  const LogSum sum(x, rows.classes);
+  const float most = sum.most, rest = sum.rest, spread = rows.spread;
+  const float sure = rows.sure * (weights ? weights[label] : 1);
+  float shares = sure;
+  if (spread != 0)
+    shares +=
+        spread * static_cast<float>(weights ? sum_of(rows.classes, [=](std::int64_t c) { return weights[c]; })
+                                            : static_cast<double>(rows.classes));
+#pragma GCC ivdep
+  for (std::int64_t c = 0; c < rows.classes; ++c)
+    dx[c] = scale * (shares * exp_of((x[c] - most) - rest) - spread * (weights ? weights[c] : 1));
+  dx[label] -= scale * sure;
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,80 @@
+// Reductions over axes.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "neurim/backend/reference/view.h"
+#include "neurim/ops/argmax.h"
+#include "neurim/ops/rules.h"
+
+namespace neurim::reference {
+
+namespace {
+
+/// Folds every element of x into the total of its place in the output, in row-major order.
+template <class Fold>
+std::vector<double> totals(const Op& op, const View& x, const View& y, double start, Fold fold) {
+  std::vector<double> total(static_cast<std::size_t>(y.numel()), start);
+  const BroadcastIndex place(static_cast<const ReduceOp&>(op).kept(x.shape()), x.shape());
+  for (std::int64_t i = 0, n = x.numel(); i < n; ++i) {
+    double& t = total[static_cast<std::size_t>(place(i))];
+    t = fold(t, x[i]);
+  }
+  return total;
+}
+
+void store(const View& y, const std::vector<double>& values, double divisor = 1) {
+  for (std::size_t i = 0; i < values.size(); ++i) y.set(static_cast<std::int64_t>(i), values[i] / divisor);
+}
+
+void sum(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  store(out[0], totals(op, in[0], out[0], 0, std::plus()));
+}
+
+void mean(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  const double count = static_cast<double>(in[0].numel()) / static_cast<double>(out[0].numel());
+  store(out[0], totals(op, in[0], out[0], 0, std::plus()), count);
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void reduce_max(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  store(out[0], totals(op, in[0], out[0], -kInfinity,
+                       [](double t, double x) { return x > t || std::isnan(x) ? x : t; }));
+}
+
+void reduce_min(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  store(out[0], totals(op, in[0], out[0], kInfinity,
+                       [](double t, double x) { return x < t || std::isnan(x) ? x : t; }));
+}
+
+void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+  const Shape& shape = in[0].shape();
+  const int axis = normal_axis(static_cast<const Argmax&>(op).axis, shape.rank(), op.name());
+  const std::int64_t size = shape[axis], inner = strides(shape)[static_cast<std::size_t>(axis)];
+  for (std::int64_t i = 0, n = out[0].numel(); i < n; ++i) {
+    const std::int64_t first = i / inner * size * inner + i % inner;
+    std::int64_t best = 0;
+    for (std::int64_t k = 1; k < size; ++k) {
+      const double x = in[0][first + k * inner], most = in[0][first + best * inner];
+      if (x > most || (std::isnan(x) && !std::isnan(most))) best = k;
+    }
+    out[0].set(i, static_cast<double>(best));
+  }
+}
+
+}  // namespace
+
+}  // namespace neurim::reference
+
+namespace neurim {
+
+void reference_reduce() {
+  reference::define_reference("sum", reference::sum);
+  reference::define_reference("mean", reference::mean);
+  reference::define_reference("reduce_max", reference::reduce_max);
+  reference::define_reference("reduce_min", reference::reduce_min);
+  reference::define_reference("argmax", reference::argmax);
+}
+
+}  // namespace neurim

@@ -1,0 +1,43 @@
+// How reference kernels see data: any dtype, read and written as double. One body serves every dtype.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "neurim/graph/kernel.h"
+
+namespace neurim::reference {
+
+/// Row-major data of any dtype. Loads give double (integers are exact up to 2^53); stores round to nearest even for the
+/// 16-bit types, truncate towards zero and saturate for integers, and test != 0 for bool.
+struct View {
+  Type type;
+  void* data = nullptr;
+  const Shape& shape() const { return type.shape; }
+  std::int64_t numel() const { return type.shape.numel(); }
+  double operator[](std::int64_t i) const;
+  void set(std::int64_t i, double value) const;
+};
+
+/// A reference kernel: plain loops that accumulate in double. `status` takes bits of Status.
+using Body = void (*)(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status);
+
+/// Makes `body` the reference kernel of the op on the CPU and on every device that runs reference kernels.
+void define_reference(std::string_view op, Body body);
+
+/// Maps a flat index of the `out` shape to the flat index of a broadcast operand.
+class BroadcastIndex {
+ public:
+  BroadcastIndex(const Shape& operand, const Shape& out);
+  std::int64_t operator()(std::int64_t flat) const;
+
+ private:
+  Shape out_;
+  std::array<std::int64_t, Shape::kMaxRank> stride_{};
+};
+
+}  // namespace neurim::reference
+
+namespace neurim {
+/// Adds every reference kernel, at rank 0, for a kind of device whose stream runs host code on its memory.
+void add_reference_kernels_for(std::uint8_t device);
+}  // namespace neurim

@@ -1,0 +1,47 @@
+// The one exception type of the house, and the assertion for our own bugs.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "neurim/base/text.h"
+
+namespace neurim {
+
+/// What went wrong, as a caller or a script distinguishes it. The values are the process exit codes of `neurim`.
+enum class Fault : int {
+  failure = 1,   ///< a run-time failure that none of the others names
+  usage = 2,     ///< a wrong option, argument, shape or type: the caller must change the call
+  data = 3,      ///< a problem in the user's data, a model file or a checkpoint
+  resource = 4,  ///< out of memory or disk
+  gate = 5,      ///< a parity or accuracy gate failed
+};
+
+/// A user-visible error: one line that says what, where, the likely cause and the fix.
+class Error : public std::runtime_error {
+ public:
+  Error(Fault fault, const std::string& message) : std::runtime_error(message), fault_(fault) {}
+  Fault fault() const { return fault_; }
+
+ private:
+  Fault fault_;
+};
+
+/// Throws Error(fault) with the parts joined to one message.
+template <class... Parts>
+[[noreturn]] void fail(Fault fault, const Parts&... parts) {
+  throw Error(fault, text(parts...));
+}
+
+/// Throws a usage error unless `holds`.
+template <class... Parts>
+void require(bool holds, const Parts&... parts) {
+  if (!holds) fail(Fault::usage, parts...);
+}
+
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
+
+}  // namespace neurim
+
+/// An invariant of our own code: prints file and line and aborts. Never used for user errors.
+#define NEURIM_ASSERT(condition) \
+  ((condition) ? (void)0 : ::neurim::assertion_failed(#condition, __FILE__, __LINE__))

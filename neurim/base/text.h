@@ -1,0 +1,42 @@
+// Building strings: text("a", 3, 'c') == "a3c".
+#pragma once
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neurim {
+
+inline void append(std::string& out, std::string_view part) { out += part; }
+inline void append(std::string& out, const std::string& part) { out += part; }
+inline void append(std::string& out, const char* part) { out += part; }
+inline void append(std::string& out, char part) { out += part; }
+inline void append(std::string& out, bool part) { out += part ? "true" : "false"; }
+void append(std::string& out, double part);  ///< shortest form that reads back equal
+inline void append(std::string& out, float part) { append(out, static_cast<double>(part)); }
+template <std::integral T>
+void append(std::string& out, T part) {
+  out += std::to_string(part);
+}
+
+/// Joins the parts; any type with an `append(std::string&, T)` next to it takes part.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::string out;
+  (append(out, parts), ...);
+  return out;
+}
+
+std::vector<std::string> split(std::string_view whole, char separator);
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string lower(std::string_view word);
+bool starts_with(std::string_view whole, std::string_view prefix);
+bool ends_with(std::string_view whole, std::string_view suffix);
+
+/// `printf`-style number with a fixed count of decimals.
+std::string fixed(double value, int decimals);
+
+/// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace neurim

@@ -1,0 +1,77 @@
+#include "neurim/base/thread_pool.h"
+
+#include "neurim/base/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace neurim {
+
+namespace {
+
+#if defined(__x86_64__)
+void pause() { _mm_pause(); }
+#else
+void pause() { std::this_thread::yield(); }
+#endif
+
+constexpr int kSpins = 4000;  // about 100 µs: longer than the gap between two steps of a plan
+
+}  // namespace
+
+#if defined(__x86_64__)
+FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | 0x8040); }
+FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+#else
+FlushDenormals::FlushDenormals() : saved_(0) {}
+FlushDenormals::~FlushDenormals() = default;
+#endif
+
+ThreadPool::ThreadPool(int threads) {
+  require(threads >= 1, "threads: got ", threads, ", needs at least 1");
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  job_.fetch_add(1, std::memory_order_release);
+  job_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(int parts, Body body, void* context) {
+  if (parts <= 1 || workers_.empty()) {
+    for (int part = 0; part < parts; ++part) body(context, part);
+    return;
+  }
+  body_ = body, context_ = context, parts_ = parts;
+  next_.store(0, std::memory_order_relaxed);
+  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  job_.fetch_add(1, std::memory_order_release);
+  job_.notify_all();
+  take_parts();
+  for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
+    if (spin < kSpins) pause();
+    else std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
+  }
+}
+
+void ThreadPool::take_parts() {
+  for (int part; (part = next_.fetch_add(1, std::memory_order_relaxed)) < parts_;) body_(context_, part);
+}
+
+void ThreadPool::work() {
+  FlushDenormals flush;
+  std::uint32_t seen = 0;
+  while (true) {
+    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin) pause();
+    job_.wait(seen, std::memory_order_acquire);
+    seen = job_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    take_parts();
+    busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace neurim

@@ -1,0 +1,55 @@
+// The threads that compute. Work is cut into logical parts; which thread runs a part never changes a result.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace neurim {
+
+/// A fork-join pool. `run` is called by one thread at a time, which works too; it allocates nothing and takes no lock.
+/// Workers spin briefly for the next job and then sleep. Denormals are flushed to zero in every worker.
+class ThreadPool {
+ public:
+  using Body = void (*)(void* context, int part);
+
+  explicit ThreadPool(int threads);  ///< `threads` counts the caller of run
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls body(context, part) once for each part in [0, parts), on any thread; returns when all are done.
+  void run(int parts, Body body, void* context);
+
+  template <class F>
+  void each(int parts, F&& body) {
+    run(parts, [](void* context, int part) { (*static_cast<std::remove_reference_t<F>*>(context))(part); }, &body);
+  }
+
+ private:
+  void work();
+  void take_parts();
+
+  Body body_ = nullptr;
+  void* context_ = nullptr;
+  int parts_ = 0;
+  alignas(64) std::atomic<int> next_{0};            // the next part to take
+  alignas(64) std::atomic<std::uint32_t> job_{0};   // counts jobs; workers wait for it to change
+  alignas(64) std::atomic<int> busy_{0};            // workers that have not finished the current job
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+/// Treats denormal numbers as zero in the calling thread for a scope (x86: FTZ and DAZ).
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace neurim

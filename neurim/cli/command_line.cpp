@@ -1,0 +1,109 @@
+#include "neurim/cli/command_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+#include "neurim/base/error.h"
+
+namespace neurim::cli {
+
+namespace {
+
+constexpr const char* kTask = "classify";  // the one there is; may stand behind the verb
+
+bool is_truth(const std::string& word) {
+  const std::string value = lower(word);
+  return value == "true" || value == "false";
+}
+
+/// Whether the word reads name=value.
+bool is_assignment(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  return equals != std::string::npos && equals > 0 &&
+         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+}
+
+/// The option's name in "--name" or "-n"; "" for other words ("-5" is a number).
+std::string dashed_name(const std::string& word) {
+  if (starts_with(word, "--")) return word.substr(2);
+  return word.size() >= 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1]))
+             ? word.substr(1)
+             : std::string();
+}
+
+}  // namespace
+
+CommandLine::CommandLine(About about) : about_(std::move(about)) {
+  options("help", help_, "print this", {"h"});
+  options("json", json_, "JSON lines on stdout, text on stderr");
+  options("quiet", quiet_, "no text on the terminal");
+  options("config", config_, "file of options, one 'name: value' a line; those of the command line win");
+  options("print_config", print_config_, "print all options as such a file, and end");
+}
+
+void CommandLine::read(const Words& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::string name = dashed_name(word);
+    if (is_assignment(name.empty() ? word : name)) {
+      const std::string& whole = name.empty() ? word : name;
+      options.set(whole.substr(0, whole.find('=')), whole.substr(whole.find('=') + 1));
+    } else if (!name.empty()) {
+      const Option* option = options.find(name);
+      const bool flag = option && option->flag;
+      if (flag && (i + 1 == words.size() || !is_truth(words[i + 1]))) {
+        options.set(name, "true");
+      } else {
+        require(!option || i + 1 < words.size(), word, " needs a value: ", word, " VALUE or ", name,
+                "=VALUE");
+        options.set(name, option ? words[++i] : "");
+      }
+    } else if (i == 0 && word == kTask) {
+      continue;
+    } else if (!about_.plain_word.empty() && !given(about_.plain_word)) {
+      options.set(about_.plain_word, word);
+    } else {
+      const bool is_name = options.find(word) != nullptr;
+      fail(Fault::usage, "the word '", word,
+           "' has no meaning here; options are written name=value or --name value",
+           is_name ? text(": ", word, "=VALUE") : "");
+    }
+  }
+}
+
+bool CommandLine::parse(const Words& words) {
+  read(words);
+  if (help_) {
+    print_help();
+    return false;
+  }
+  if (!config_.empty()) options.read_yaml(read_file(config_), config_);
+  if (print_config_) {
+    for (const std::string& line : split(options.yaml(), '\n'))
+      if (!line.empty() && !starts_with(line, "help:") && !starts_with(line, "config:") &&
+          !starts_with(line, "print_config:"))
+        std::printf("%s\n", line.c_str());
+    return false;
+  }
+  return true;
+}
+
+void CommandLine::print_help() const {
+  std::string out = text("neurim ", about_.name, ": ", about_.summary, "\n\nusage: neurim ", about_.name);
+  if (!about_.plain_word.empty()) out += text(" [", about_.plain_word, ']');
+  out += " name=value … (or --name value; '-' and '_' are the same)\n\nexamples:\n";
+  for (const std::string& example : about_.examples) out += text("  ", example, '\n');
+  out += "\noptions:\n";
+  for (const Option& option : options.list()) {
+    const std::string value = option.name == "help" ? "" : option.get();
+    std::string left = text("  ", option.name, value.empty() || value == "[]" ? "" : text('=', value));
+    left.resize(std::max<std::size_t>(left.size() + 1, 30), ' ');
+    out += text(left, option.help,
+                option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'), '\n');
+  }
+  std::fputs(out.c_str(), stdout);
+}
+
+}  // namespace neurim::cli

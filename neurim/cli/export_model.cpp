@@ -1,0 +1,32 @@
+#include "neurim/cli/export_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+
+namespace neurim::cli {
+
+fs::path export_path(const Checkpoint& checkpoint) {
+  if (checkpoint.path.empty()) return checkpoint.card.model + ".onnx";
+  const fs::path file = checkpoint.path.stem().replace_extension(".onnx"),
+                 folder = checkpoint.path.parent_path();
+  return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
+}
+
+void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
+  const ModelCard& card = checkpoint.card;
+  const Preprocess& p = card.preprocess;
+  options.image = {p.channels, p.height, p.width};
+  options.metadata = {{"task", "classify"},
+                      {"model", card.model},
+                      {"names", nlohmann::json(card.class_names).dump()},
+                      {"imgsz", text('[', p.height, ", ", p.width, ']')},
+                      {"preprocess", p.json()}};
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error)
+    fail(Fault::resource, path.parent_path().string(), ": cannot make the folder: ", error.message());
+  export_onnx(checkpoint.model, path, options);
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,15 @@
+// Writing a checkpoint as an ONNX file that says how to use it.
+#pragma once
+#include "neurim/model/onnx/export.h"
+#include "neurim/train/checkpoint.h"
+
+namespace neurim::cli {
+
+/// Where a model is exported to when nothing else is said: RUN/export/best.onnx for a run's weights, else
+/// beside the file.
+fs::path export_path(const Checkpoint& checkpoint);
+
+/// Exports with class names and preprocessing in the metadata.
+void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {});
+
+}  // namespace neurim::cli

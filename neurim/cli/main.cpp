@@ -1,0 +1,83 @@
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "neurim/base/error.h"
+#include "neurim/cli/verbs.h"
+
+namespace neurim::cli {
+
+namespace {
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const Words& words);
+};
+
+constexpr Verb kVerbs[] = {
+    {"train", "train a model on your pictures", verb_train},
+    {"val", "judge a trained model on a split of a data set", verb_val},
+    {"predict", "name what is in pictures", verb_predict},
+    {"run", "run a model on raw tensors in .npy files", verb_run},
+    {"resume", "go on with a run that was stopped", verb_resume},
+    {"export", "write a model as an ONNX file", verb_export},
+    {"info", "show the layers of a model, or its plan", verb_info},
+    {"models", "list the models that are known by name", verb_models},
+    {"demo", "train, judge and export on drawn digits: needs no data", verb_demo},
+    {"benchmark", "measure training or inference", verb_benchmark},
+    {"version", "print the version", verb_version},
+};
+
+int print_usage() {
+  std::printf("usage: neurim VERB name=value … (or --name value)\n\n");
+  for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
+  std::printf("\n'neurim VERB --help' shows the options of a verb and examples.\n");
+  return 0;
+}
+
+const Verb& verb_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (name == verb.name) return verb;
+    names.emplace_back(verb.name);
+  }
+  const std::string near = nearest(name, names);
+  fail(Fault::usage, "there is no verb '", name, "'; ",
+       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(names, ", "));
+}
+
+int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
+  const auto tell = [&](const char* message, Fault fault) {
+    std::fprintf(stderr, "%s: %s\n", who.c_str(), message);
+    return static_cast<int>(fault);
+  };
+  try {
+    return run(words);
+  } catch (const Error& error) {
+    return tell(error.what(), error.fault());
+  } catch (const std::bad_alloc&) {
+    return tell("out of memory; use a smaller batch or imgsz", Fault::resource);
+  } catch (const fs::filesystem_error& error) {
+    return tell(error.what(), Fault::resource);
+  } catch (const std::exception& error) {
+    return tell(error.what(), Fault::failure);
+  }
+}
+
+}  // namespace
+
+}  // namespace neurim::cli
+
+int main(int argc, char** argv) {
+  using namespace neurim::cli;
+  const Words words(argv + 1, argv + argc);
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_usage();
+  return guarded(
+      "neurim",
+      [](const Words& all) {
+        const Verb& verb = verb_named(all[0] == "--version" ? "version" : all[0]);
+        return guarded(neurim::text("neurim ", verb.name), verb.run, Words(all.begin() + 1, all.end()));
+      },
+      words);
+}

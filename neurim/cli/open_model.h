@@ -1,0 +1,14 @@
+// Models as the verbs name them.
+#pragma once
+#include "neurim/train/checkpoint.h"
+
+namespace neurim::cli {
+
+/// A checkpoint where `name` is a file or a run folder; else the known model of that name with drawn weights,
+/// and a card without class names. Throws Error(usage) for neither.
+Checkpoint open_model(const std::string& name);
+
+/// (N,C,H,W) of the model's input; `imgsz` 0 stands for the model's own size.
+Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz = 0);
+
+}  // namespace neurim::cli

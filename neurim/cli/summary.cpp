@@ -1,0 +1,40 @@
+#include "neurim/cli/summary.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace neurim::cli {
+
+using Json = nlohmann::ordered_json;
+
+std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
+  const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
+  return Json{{"event", "summary"},
+              {"top1", number(figures.top1)},
+              {"top5", number(figures.top5)},
+              {"loss", number(figures.loss)},
+              {"f1_macro", number(figures.f1_macro)},
+              {"samples", figures.samples},
+              {"run", run.string()},
+              {"model", model.string()}}
+      .dump();
+}
+
+int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {
+  const std::string run = result.run.string();
+  if (result.stopped) {
+    console.say(text("Stopped after ", result.epochs,
+                     " finished epochs, the state is saved. Go on with: neurim resume ", run));
+    console.event(Json{{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}}.dump());
+    return interrupt.exit_code();
+  }
+  if (!std::isnan(result.figures.top1))
+    console.say(text("Best: epoch ", result.best_epoch, "  top1 ", fixed(result.figures.top1 * 100, 2),
+                     "  macro-F1 ", fixed(result.figures.f1_macro * 100, 2), "  loss ",
+                     fixed(result.figures.loss, 4), "  (", thousands(result.figures.samples), " pictures)"));
+  console.say(text("Saved ", run, "  ·  next: neurim export model=", run, " format=onnx"));
+  console.event(summary_json(result.figures, result.run, result.model));
+  return 0;
+}
+
+}  // namespace neurim::cli

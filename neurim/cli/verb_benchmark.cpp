@@ -1,0 +1,169 @@
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+double peak_rss_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+/// A model with a plan of one batch size over drawn images; one call is one step or one inference.
+class Case {
+ public:
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images)
+      : model_(clone(checkpoint.model)) {
+    const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
+    if (mode == "train") {
+      optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, {.training = true});
+    } else {
+      plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images}, {.freeze = true});
+    }
+    const Tensors& in = plan_.inputs();
+    nn::fill(in[0], nn::normal(), 0, "images");
+    if (in.size() > 1) {
+      Random random(0);
+      std::vector<std::int64_t> labels(static_cast<std::size_t>(images.shape[0]));
+      for (std::int64_t& label : labels) label = random.below(static_cast<std::uint32_t>(model_.num_classes));
+      in[1].write(labels.data());
+    }
+  }
+  Case(const Case&) = delete;
+
+  std::vector<double> run_for(double seconds) const {
+    std::vector<double> times;
+    const Clock::time_point end =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    for (Clock::time_point begin = Clock::now(), now = begin; times.empty() || now < end; begin = now) {
+      plan_.run(plan_.inputs(), plan_.outputs());
+      now = Clock::now();
+      times.push_back(std::chrono::duration<double>(now - begin).count());
+    }
+    return times;
+  }
+
+ private:
+  Model model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Plan plan_;
+};
+
+double sorted_at(const std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1,
+                         static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+/// Answers "go KEY SECONDS" with the times of the calls, until "quit": so that another program may take turns
+/// with this one and others.
+int serve(const Case& subject, const Json& base, std::int64_t batch) {
+  const std::string key = text("bs", batch);
+  std::cout << Json{{"ready", 1}, {"base", base}, {"meta", Json::object()}, {"keys", {{key, batch}}}}.dump()
+            << std::endl;
+  for (std::string request; std::getline(std::cin, request);) {
+    std::istringstream fields(request);
+    std::string verb, asked;
+    double seconds = 0;
+    fields >> verb;
+    if (verb.empty() || verb == "quit") break;
+    fields >> asked >> seconds;
+    require(verb == "go" && asked == key && fields, "serve: cannot answer '", request, "'; send 'go ", key,
+            " SECONDS' or 'quit'");
+    std::cout << Json{{"times", subject.run_for(seconds)}}.dump() << std::endl;
+  }
+  std::cout << Json{{"peak_rss_mib", peak_rss_mib()}}.dump() << std::endl;
+  return 0;
+}
+
+}  // namespace
+
+int verb_benchmark(const Words& words) {
+  CommandLine line({"benchmark",
+                    "measures training steps or inference on drawn images; needs no data",
+                    "model",
+                    {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
+                     "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
+                     "neurim benchmark lenet5 mode=train batch=128 serve=true"}});
+  std::string model, mode = "infer";
+  std::int64_t batch = 1, imgsz = 0, rounds = 5;
+  std::optional<std::int64_t> threads_wanted;
+  double seconds = 2;
+  bool serving = false;
+  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("mode", mode, "train or infer");
+  line.options("batch", batch, "pictures a call", {"batch_size", "b"});
+  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own",
+               {"img_size", "input_size"});
+  line.options("threads", threads_wanted, "compute threads");
+  line.options("seconds", seconds, "length of a round");
+  line.options("rounds", rounds, "rounds to measure");
+  line.options("serve", serving,
+               "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
+  if (!line.parse(words)) return 0;
+  require(mode == "train" || mode == "infer", "mode: there is no '", mode, "'; known are train, infer");
+  require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
+          "; at least one round of some length is needed");
+
+  initialize();
+  if (threads_wanted) set_threads(static_cast<int>(*threads_wanted));
+  const Checkpoint checkpoint = open_model(model);
+  const Case subject(checkpoint, mode, image_type(checkpoint, batch, imgsz));
+  if (serving)
+    return serve(subject,
+                 Json{{"suite", mode},
+                      {"case", checkpoint.card.model},
+                      {"peer", "neurim"},
+                      {"version", version()},
+                      {"threads", threads()}},
+                 batch);
+
+  Console console(line.console());
+  subject.run_for(std::min(1.0, seconds / 2));
+  std::vector<double> samples, all;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::vector<double> times = subject.run_for(seconds);
+    double sum = 0;
+    for (const double time : times) sum += time;
+    samples.push_back(static_cast<double>(batch) * static_cast<double>(times.size()) / sum);
+    all.insert(all.end(), times.begin(), times.end());
+    console.progress(text("  round ", round + 1, '/', rounds, "  ", fixed(samples.back(), 1), " img/s"));
+  }
+  std::sort(all.begin(), all.end());
+  const double rate = static_cast<double>(batch) / sorted_at(all, 0.5);
+  console.say(text(checkpoint.card.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
+                   fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
+                   fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",
+                   threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB"));
+  console.event(Json{{"event", "summary"},
+                     {"model", checkpoint.card.model},
+                     {"mode", mode},
+                     {"batch", batch},
+                     {"images_per_second", rate},
+                     {"samples", samples},
+                     {"latency_ms",
+                      {{"p50", sorted_at(all, 0.5) * 1e3},
+                       {"p90", sorted_at(all, 0.9) * 1e3},
+                       {"p99", sorted_at(all, 0.99) * 1e3}}},
+                     {"peak_rss_mib", peak_rss_mib()},
+                     {"threads", threads()},
+                     {"precision", "f32"}}
+                    .dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

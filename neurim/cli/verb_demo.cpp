@@ -1,0 +1,57 @@
+#include "neurim/cli/export_model.h"
+#include "neurim/cli/summary.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_demo(const Words& words) {
+  CommandLine line({"demo",
+                    "draws digits, trains LeNet-5 on them, judges it and exports it; needs no data",
+                    "",
+                    {"neurim demo", "neurim demo epochs=10 seed=7", "neurim demo project=/tmp/demo --json"}});
+  TrainOptions options{.model = "lenet5", .epochs = 3, .project = "runs/classify", .name = "demo"};
+  std::int64_t epochs = 3, train_pictures = 400, val_pictures = 60;
+  line.options("epochs", epochs, "how often all pictures are seen");
+  line.options("train_pictures", train_pictures, "pictures of each digit to train on");
+  line.options("val_pictures", val_pictures, "pictures of each digit to judge by");
+  line.options("seed", options.seed, "of pictures, weights and order");
+  line.options("threads", options.threads, "compute threads");
+  line.options("project", options.project, "folder of the runs");
+  if (!line.parse(words)) return 0;
+  require(train_pictures >= 1 && val_pictures >= 1, "train_pictures is ", train_pictures,
+          " and val_pictures ", val_pictures, "; each is at least 1");
+  options.epochs = epochs;
+  const fs::path digits =
+      fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures);
+  options.data = digits.string();
+
+  initialize();
+  Console console(line.console());
+  if (!fs::exists(digits / "train") || !fs::exists(digits / "val")) {
+    console.say(
+        text("Drawing ", thousands(10 * (train_pictures + val_pictures)), " digits into ", digits.string()));
+    fs::remove_all(digits);
+    write_digits(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_pictures),
+                 static_cast<int>(val_pictures));
+  }
+  const Interrupt interrupt;
+  const TrainResult result = train(options, {&console, &interrupt.signal()});
+  if (result.stopped) return close_run(result, interrupt, console);
+
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  const fs::path exported = export_path(checkpoint);
+  export_checkpoint(checkpoint, exported);
+  const std::string run = result.run.string();
+  console.say(text("Best: epoch ", result.best_epoch, "  top1 ", fixed(result.figures.top1 * 100, 2),
+                   "  macro-F1 ", fixed(result.figures.f1_macro * 100, 2)));
+  console.say(text("  curves      ", run, "/results.png"));
+  console.say(text("  confusions  ", run, "/confusion_matrix.png"));
+  console.say(text("  ONNX        ", exported.string()));
+  console.say("Now with your own pictures, one folder per class:");
+  console.say("  neurim train data=YOUR_PICTURES model=resnet18");
+  console.event(summary_json(result.figures, result.run, result.model));
+  return 0;
+}
+
+}  // namespace neurim::cli

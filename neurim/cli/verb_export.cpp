@@ -1,0 +1,40 @@
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/export_model.h"
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_export(const Words& words) {
+  CommandLine line({"export",
+                    "writes a model as an ONNX file: f32 (N,C,H,W) in, logits out, labels and preprocessing "
+                    "in its metadata",
+                    "model",
+                    {"neurim export model=runs/classify/train format=onnx",
+                     "neurim export best.safetensors output=shop.onnx",
+                     "neurim export runs/classify/train opset=18 dynamic=false"}});
+  std::string model, format = "onnx", output;
+  OnnxExportOptions options;
+  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("format", format, "onnx");
+  line.options("output", output, "file to write; by default export/best.onnx in the run folder");
+  line.options("opset", options.opset, "version of ONNX's operators");
+  line.options("dynamic", options.dynamic_batch, "takes any number of pictures, else exactly one");
+  if (!line.parse(words)) return 0;
+  require(format == "onnx", "format: there is no '", format, "'; known is onnx");
+
+  initialize();
+  Console console(line.console());
+  const Checkpoint checkpoint = open_model(model);
+  const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
+  export_checkpoint(checkpoint, path, options);
+  const auto size = static_cast<std::int64_t>(fs::file_size(path));
+  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB)"));
+  console.event(
+      nlohmann::ordered_json{{"event", "summary"}, {"path", path.string()}, {"bytes", size}}.dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

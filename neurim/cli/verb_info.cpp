@@ -1,0 +1,104 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+constexpr int kReplays = 10;
+
+void show_layers(Checkpoint& checkpoint, Console& console) {
+  char row[256];
+  for (const Parameter& parameter : named_parameters(checkpoint.model)) {
+    std::snprintf(row, sizeof row, "  %-36s %-20s %12s%s", parameter.name.c_str(),
+                  text(parameter.tensor.shape()).c_str(), thousands(parameter.tensor.numel()).c_str(),
+                  parameter.role == Role::state ? "  state" : "");
+    console.say(row);
+  }
+}
+
+void show_plan(const Plan& plan, Console& console) {
+  const std::vector<PlanRow> rows = plan.profile(kReplays);
+  double seconds = 0;
+  char line[512];
+  std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9s", "where", "op", "kernel", "layout",
+                "KiB", "ms");
+  console.say(line);
+  for (const PlanRow& row : rows) {
+    std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9.3f", row.where.c_str(),
+                  row.op.c_str(), row.kernel.c_str(), row.layout.c_str(),
+                  thousands(static_cast<std::int64_t>(row.bytes >> 10)).c_str(), row.seconds * 1e3);
+    console.say(line);
+    for (const std::string& reason : row.declined) console.say(text("      declined: ", reason));
+    console.event(nlohmann::ordered_json{{"event", "task"},
+                                         {"where", row.where},
+                                         {"op", row.op},
+                                         {"kernel", row.kernel},
+                                         {"layout", row.layout},
+                                         {"bytes", row.bytes},
+                                         {"ms", row.seconds * 1e3},
+                                         {"declined", row.declined}}
+                      .dump());
+    seconds += row.seconds;
+  }
+  console.say(text("  ", rows.size(), " tasks, arena ",
+                   thousands(static_cast<std::int64_t>(plan.arena_bytes() >> 10)), " KiB, ",
+                   fixed(seconds * 1e3, 3), " ms"));
+}
+
+}  // namespace
+
+int verb_info(const Words& words) {
+  CommandLine line({"info",
+                    "shows the layers and parameters of a model, or its plan with kernels and times",
+                    "model",
+                    {"neurim info resnet18", "neurim info runs/classify/train --plan batch=8",
+                     "neurim info resnet50 --plan mode=train batch=16 imgsz=96"}});
+  std::string model, mode = "infer";
+  bool show = false;
+  std::int64_t batch = 1, imgsz = 0;
+  std::optional<std::int64_t> threads;
+  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("plan", show,
+               "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
+  line.options("mode", mode, "the plan for infer or train");
+  line.options("batch", batch, "pictures a step", {"batch_size", "b"});
+  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own",
+               {"img_size", "input_size"});
+  line.options("threads", threads, "compute threads");
+  if (!line.parse(words)) return 0;
+  require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
+
+  initialize();
+  if (threads) set_threads(static_cast<int>(*threads));
+  Console console(line.console());
+  Checkpoint checkpoint = open_model(model);
+  const Type images = image_type(checkpoint, batch, imgsz);
+  const std::int64_t parameters = parameter_count(checkpoint.model);
+  console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", images, "  ",
+                   checkpoint.model.num_classes, " classes"));
+  if (!checkpoint.card.class_names.empty())
+    console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
+  if (!show) {
+    show_layers(checkpoint, console);
+  } else if (mode == "infer") {
+    show_plan(
+        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {images}, {.freeze = true}),
+        console);
+  } else {
+    SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
+    show_plan(plan(training_step(checkpoint.model, optimizer, {}),
+                   batch_types(batch, images.shape[1], images.shape[2], images.shape[3]), {.training = true}),
+              console);
+  }
+  console.event(nlohmann::ordered_json{
+      {"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}}
+                    .dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,46 @@
+#include <fnmatch.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_models(const Words& words) {
+  CommandLine line({"models",
+                    "lists the models that are known by name",
+                    "pattern",
+                    {"neurim models", "neurim models 'resnet*'", "neurim models --json"}});
+  std::string pattern = "*";
+  line.options("pattern", pattern, "which names, with * and ?");
+  if (!line.parse(words)) return 0;
+  Console console(line.console());
+  char row[128];
+  std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", "name", "parameters", "input", "classes");
+  console.say(row);
+  int count = 0;
+  for (const std::string& name : model_names()) {
+    if (::fnmatch(pattern.c_str(), name.c_str(), 0) != 0) continue;
+    const Model model = create_model(name, {.seed = {}});
+    const std::int64_t parameters = parameter_count(Model(model));
+    std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", name.c_str(), thousands(parameters).c_str(),
+                  text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),
+                  thousands(model.num_classes).c_str());
+    console.say(row);
+    console.event(nlohmann::ordered_json{{"event", "model"},
+                                         {"name", name},
+                                         {"parameters", parameters},
+                                         {"in_chans", model.in_chans},
+                                         {"imgsz", model.image_size},
+                                         {"num_classes", model.num_classes}}
+                      .dump());
+    ++count;
+  }
+  require(count > 0, "models: no name fits '", pattern, "'; known are ", join(model_names(), ", "));
+  console.event(text("{\"event\":\"summary\",\"models\":", count, "}"));
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/evaluate/csv.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+bool is_picture(const fs::path& path) {
+  const std::string extension = lower(path.extension().string());
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+/// The picture itself, or all pictures below a folder in the order of their names.
+std::vector<fs::path> pictures_of(const fs::path& source) {
+  if (!fs::exists(source))
+    fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
+  if (!fs::is_directory(source)) return {source};
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source))
+    if (entry.is_regular_file() && is_picture(entry.path())) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  if (found.empty()) fail(Fault::data, source.string(), ": holds no .jpg, .jpeg or .png file");
+  return found;
+}
+
+/// The classes by falling probability.
+std::vector<std::size_t> ranking(const std::vector<float>& shares) {
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+  return order;
+}
+
+}  // namespace
+
+int verb_predict(const Words& words) {
+  CommandLine line({"predict",
+                    "names what is in pictures",
+                    "source",
+                    {"neurim predict model=runs/classify/train source=photo.jpg",
+                     "neurim predict model=best.safetensors source=photos topk=3 save_csv=names.csv",
+                     "neurim predict photos --model runs/classify/train --json"}});
+  std::string model, source, save_csv;
+  std::int64_t topk = 1;
+  std::optional<std::int64_t> threads;
+  line.options("model", model, "run folder or weights file", {"m"});
+  line.options("source", source, "picture, or folder of pictures");
+  line.options("topk", topk, "how many classes to name");
+  line.options("save_csv", save_csv, "file to write path, class and probability to");
+  line.options("threads", threads, "compute threads");
+  if (!line.parse(words)) return 0;
+  require(!model.empty(),
+          "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
+  require(topk >= 1, "topk is ", topk, "; it is at least 1");
+
+  initialize();
+  if (threads) set_threads(static_cast<int>(*threads));
+  Console console(line.console());
+  const Checkpoint checkpoint = load_checkpoint(model);
+  const std::vector<fs::path> pictures = pictures_of(source);
+  const std::vector<std::string>& classes = checkpoint.card.class_names;
+  const Plan planned = plan([&](const Tensors& in) { return Tensors{softmax(checkpoint.model(in[0]))}; },
+                            {image_type(checkpoint, 1)}, {.freeze = true});
+  const std::size_t named = std::min(static_cast<std::size_t>(topk), classes.size());
+
+  Decoder decoder;
+  Image image;
+  Transform transform(checkpoint.card.preprocess);
+  std::vector<float> pixels(checkpoint.card.preprocess.size().bytes());
+  std::string csv = "path,rank,class,probability\n";
+  std::int64_t unreadable = 0;
+  for (const fs::path& picture : pictures) {
+    try {
+      decoder.decode_file(picture.string(), checkpoint.card.preprocess.decode, image);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data || pictures.size() == 1) throw;
+      console.say(text("skipped: ", error.what()));
+      ++unreadable;
+      continue;
+    }
+    transform(image, pixels.data());
+    planned.inputs()[0].write(pixels.data());
+    planned.run(planned.inputs(), planned.outputs());
+    const std::vector<float> shares = planned.outputs()[0].values<float>();
+    const std::vector<std::size_t> order = ranking(shares);
+    std::string row = picture.string();
+    nlohmann::ordered_json predictions;
+    for (std::size_t rank = 0; rank < named; ++rank) {
+      const std::size_t c = order[rank];
+      row += text("  ", classes[c], ' ', fixed(shares[c] * 100, 1), " %");
+      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", shares[c]}});
+      csv +=
+          text(csv_field(picture.string()), ',', rank + 1, ',', csv_field(classes[c]), ',', shares[c], '\n');
+    }
+    console.say(row);
+    console.event(nlohmann::ordered_json{
+        {"event", "prediction"}, {"path", picture.string()}, {"predictions", predictions}}
+                      .dump());
+  }
+  if (!save_csv.empty()) write_file(save_csv, csv);
+  console.event(
+      nlohmann::ordered_json{{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}}
+          .dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,30 @@
+#include <csignal>
+
+#include "neurim/cli/interrupt.h"
+#include "neurim/cli/summary.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_resume(const Words& words) {
+  CommandLine line({"resume",
+                    "goes on with a run where it was stopped, with the same result as if it had not been",
+                    "run",
+                    {"neurim resume runs/classify/train", "neurim resume runs/classify/train epochs=60",
+                     "neurim resume run=runs/classify/train2 --json"}});
+  std::string run;
+  std::optional<std::int64_t> epochs;
+  line.options("run", run, "folder of the run");
+  line.options("epochs", epochs,
+               "epochs in all; the schedule of the learning rate is then one of that length");
+  if (!line.parse(words)) return 0;
+  require(!run.empty(), "the run is missing; give its folder: neurim resume runs/classify/train");
+  initialize();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
+  Console console(line.console());
+  const Interrupt interrupt;
+  return close_run(resume(run, epochs, {&console, &interrupt.signal()}), interrupt, console);
+}
+
+}  // namespace neurim::cli

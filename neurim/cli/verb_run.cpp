@@ -1,0 +1,40 @@
+#include "neurim/cli/open_model.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_run(const Words& words) {
+  CommandLine line({"run",
+                    "runs a model on raw tensors: input_0.npy of one folder becomes output_0.npy of another",
+                    "model",
+                    {"neurim run model=runs/classify/train inputs=in outputs=out",
+                     "neurim run best.safetensors inputs=in outputs=out",
+                     "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
+  std::string model, inputs, outputs;
+  std::optional<std::int64_t> threads;
+  line.options("model", model, "run folder, weights file, or known name (with drawn weights)", {"m"});
+  line.options("inputs", inputs, "folder with input_0.npy: f32 (N,C,H,W), preprocessed");
+  line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes)");
+  line.options("threads", threads, "compute threads");
+  if (!line.parse(words)) return 0;
+  require(!inputs.empty() && !outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
+
+  initialize();
+  if (threads) set_threads(static_cast<int>(*threads));
+  Console console(line.console());
+  const Checkpoint checkpoint = open_model(model);
+  const Tensor in = read_npy(fs::path(inputs) / "input_0.npy");
+  const Plan planned =
+      plan([&](const Tensors& x) { return Tensors{checkpoint.model(x[0])}; }, {in.type()}, {.freeze = true});
+  const Tensor out = planned({in})[0];
+  std::error_code error;
+  fs::create_directories(outputs, error);
+  const fs::path file = fs::path(outputs) / "output_0.npy";
+  write_npy(file, out);
+  console.say(text(in.type(), " -> ", out.type(), "  ", file.string()));
+  console.event(text("{\"event\":\"summary\",\"outputs\":1}"));
+  return 0;
+}
+
+}  // namespace neurim::cli

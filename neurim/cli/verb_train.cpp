@@ -1,0 +1,27 @@
+#include <csignal>
+
+#include "neurim/cli/interrupt.h"
+#include "neurim/cli/summary.h"
+#include "neurim/cli/verbs.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int verb_train(const Words& words) {
+  CommandLine line({"train",
+                    "trains a model on your pictures; what you do not say is chosen and printed",
+                    "",
+                    {"neurim train data=photos model=resnet18",
+                     "neurim train data=fashion-mnist model=lenet5 epochs=5 batch=128",
+                     "neurim train --data photos --model resnet50 --epochs 60 --lr 0.05 --name second"}});
+  TrainOptions options;
+  options.visit(line.options);
+  if (!line.parse(words)) return 0;
+  initialize();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
+  Console console(line.console());
+  const Interrupt interrupt;
+  return close_run(train(options, {&console, &interrupt.signal()}), interrupt, console);
+}
+
+}  // namespace neurim::cli

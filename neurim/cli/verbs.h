@@ -1,0 +1,19 @@
+// The verbs of the command. Each returns the exit code of the process.
+#pragma once
+#include "neurim/cli/command_line.h"
+
+namespace neurim::cli {
+
+int verb_benchmark(const Words& words);
+int verb_demo(const Words& words);
+int verb_export(const Words& words);
+int verb_info(const Words& words);
+int verb_models(const Words& words);
+int verb_predict(const Words& words);
+int verb_resume(const Words& words);
+int verb_run(const Words& words);
+int verb_train(const Words& words);
+int verb_val(const Words& words);
+int verb_version(const Words& words);
+
+}  // namespace neurim::cli

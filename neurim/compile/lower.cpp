@@ -1,0 +1,391 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/program.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/graph/value.h"
+
+namespace neurim {
+
+namespace {
+
+/// Gives kernels a name to register for: a copy of a value into another layout, or into the same one. No graph has it.
+class Reorder final : public Op {
+ public:
+  std::string_view name() const override { return "reorder"; }
+  Types infer(std::span<const Type> in) const override { return {in[0]}; }
+  std::vector<Sample> samples() const override { return {}; }
+};
+
+/// The reorder of devices that have no kernel for it: element by element, on the host side.
+struct HostReorder {
+  Type type;
+  Layout from, to;
+};
+
+void run_reorder(const void* self, const Args& args, int) noexcept {
+  const auto& reorder = *static_cast<const HostReorder*>(self);
+  if (reorder.from == reorder.to) {
+    std::copy_n(static_cast<const char*>(args.in[0]), bytes(reorder.type, reorder.to), static_cast<char*>(args.out[0]));
+  } else if (reorder.to.kind == Layout::plain) {
+    unpack(reorder.type, reorder.from, args.in[0], args.out[0]);
+  } else if (reorder.from.kind == Layout::plain) {
+    pack(reorder.type, reorder.to, args.in[0], args.out[0]);
+  } else {
+    unpack(reorder.type, reorder.from, args.in[0], args.scratch);
+    pack(reorder.type, reorder.to, args.scratch, args.out[0]);
+  }
+}
+
+class Lowering {
+ public:
+  Lowering(Graph graph, const LowerOptions& options) : options_(options) {
+    program_.graph = std::move(graph);
+    program_.graph.values.shrink_to_fit();
+    primary_.assign(values().size(), -1);
+    readers_.resize(values().size());
+    for (std::size_t n = 0; n < nodes().size(); ++n)
+      for (int value : nodes()[n].in) readers_[static_cast<std::size_t>(value)].push_back(static_cast<int>(n));
+    wanted_outside_.assign(values().size(), 0);
+    for (int value : program_.graph.outputs) wanted_outside_[static_cast<std::size_t>(value)] = 1;
+    for (const auto& commit : program_.graph.commits) wanted_outside_[static_cast<std::size_t>(commit.value)] = 1;
+  }
+
+  Program run() {
+    for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
+      const int slot = new_slot(program_.graph.inputs[i], {});
+      program_.slots[static_cast<std::size_t>(slot)].place = Slot::input;
+      program_.slots[static_cast<std::size_t>(slot)].index = static_cast<int>(i);
+      program_.inputs.push_back(slot);
+    }
+    form_regions();
+    scheduled_.assign(regions_.size(), 0);
+    for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
+    lower_commits();
+    for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
+    return std::move(program_);
+  }
+
+ private:
+  const std::vector<Graph::Node>& nodes() const { return program_.graph.nodes; }
+  const std::vector<Graph::Value>& values() const { return program_.graph.values; }
+  const Graph::Node& node(int n) const { return nodes()[static_cast<std::size_t>(n)]; }
+  const Type& type(int value) const { return values()[static_cast<std::size_t>(value)].type; }
+  Slot& slot(int number) { return program_.slots[static_cast<std::size_t>(number)]; }
+
+  // --- regions ---------------------------------------------------------------------------------------------------
+
+  /// The node that may join a region behind `last`: the first reader of its first output, when it may follow and keeps the
+  /// shape.
+  int follower(int last) const {
+    const int value = node(last).out[0];
+    const auto& readers = readers_[static_cast<std::size_t>(value)];
+    if (readers.empty()) return -1;
+    const int next = *std::min_element(readers.begin(), readers.end());
+    const Op& op = *node(next).op;
+    if (!op.follows() || type(node(next).out[0]).shape != type(value).shape) return -1;
+    return next;
+  }
+
+  /// Whether a value is computed from what the chain makes. Nodes before the chain's first cannot be.
+  bool depends(int value, const std::vector<int>& chain) const {
+    std::vector<int> open{values()[static_cast<std::size_t>(value)].node};
+    std::set<int> seen;
+    while (!open.empty()) {
+      const int maker = open.back();
+      open.pop_back();
+      if (maker < chain.front() || !seen.insert(maker).second) continue;
+      if (std::find(chain.begin(), chain.end(), maker) != chain.end()) return true;
+      for (int in : node(maker).in) open.push_back(values()[static_cast<std::size_t>(in)].node);
+    }
+    return false;
+  }
+
+  /// Whether the chain with `next` is still convex: what `next` reads from outside must not come from the chain.
+  bool convex(const std::vector<int>& chain, int next) const {
+    return std::none_of(node(next).in.begin(), node(next).in.end(), [&](int value) {
+      const int maker = values()[static_cast<std::size_t>(value)].node;
+      return std::find(chain.begin(), chain.end(), maker) == chain.end() && depends(value, chain);
+    });
+  }
+
+  /// Grows a chain behind every node that has none and cuts it to what a kernel takes.
+  void form_regions() {
+    region_of_.assign(nodes().size(), -1);
+    for (int n = 0; n < static_cast<int>(nodes().size()); ++n) {
+      if (region_of_[static_cast<std::size_t>(n)] >= 0) continue;
+      std::vector<int> chain{n};
+      if (!options_.interpret)
+        for (int next; (next = follower(chain.back())) >= 0 && region_of_[static_cast<std::size_t>(next)] < 0 && convex(chain, next);)
+          chain.push_back(next);
+      chain.resize(accepted_length(chain));
+      for (int member : chain) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(regions_.size());
+      regions_.push_back(std::move(chain));
+    }
+  }
+
+  /// Lowers a region after those whose values it reads. Regions come in the order of their first nodes otherwise.
+  void schedule(int region) {
+    if (scheduled_[static_cast<std::size_t>(region)]) return;
+    scheduled_[static_cast<std::size_t>(region)] = 1;
+    for (int member : regions_[static_cast<std::size_t>(region)])
+      for (int value : node(member).in) {
+        const int maker = values()[static_cast<std::size_t>(value)].node;
+        if (maker >= 0) schedule(region_of_[static_cast<std::size_t>(maker)]);
+      }
+    lower_region(regions_[static_cast<std::size_t>(region)]);
+  }
+
+  /// How many leading nodes of a chain some kernel would fuse, judged by `wants` or `prepare` with plain layouts.
+  std::size_t accepted_length(const std::vector<int>& chain) {
+    for (std::size_t length = chain.size(); length > 1; --length) {
+      const std::vector<int> part(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length));
+      Region region = describe(part);
+      for (const Kernel& kernel : kernels(region.steps[0].op->name(), program_.graph.device.kind)) {
+        if (kernel.rank == 0) continue;
+        Site site = region.site(options_.chunks);
+        if (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site))) return length;
+      }
+    }
+    return 1;
+  }
+
+  /// A chain as a kernel sees it.
+  struct Region {
+    std::vector<int> nodes, values;  // graph numbers; values[i] is site value i
+    std::vector<Step> steps;
+    std::vector<Spec> specs;
+    std::vector<int> in, out;        // site values
+    Site site(int chunks) {
+      return {.steps = steps, .anchor = 0, .values = specs, .in = in, .out = out, .chunks = chunks};
+    }
+  };
+
+  Region describe(const std::vector<int>& chain) {
+    Region region{.nodes = chain};
+    std::map<int, int> number;
+    auto site_value = [&](int value) {
+      const auto [at, added] = number.emplace(value, static_cast<int>(region.values.size()));
+      if (added) {
+        region.values.push_back(value);
+        region.specs.push_back({type(value), layout_now(value)});
+      }
+      return at->second;
+    };
+    std::set<int> inner;
+    for (int member : chain) {
+      Step step{node(member).op.get(), {}, {}};
+      for (int value : node(member).in) {
+        step.in.push_back(site_value(value));
+        if (!inner.count(value) && std::find(region.in.begin(), region.in.end(), step.in.back()) == region.in.end())
+          region.in.push_back(step.in.back());
+      }
+      for (int value : node(member).out) {
+        step.out.push_back(site_value(value));
+        inner.insert(value);
+      }
+      region.steps.push_back(std::move(step));
+    }
+    if (chain.size() == 1) region.in = region.steps[0].in;  // one op sees its operands as they are, repeated ones too
+    for (int member : chain)
+      for (int value : node(member).out) {
+        const auto& readers = readers_[static_cast<std::size_t>(value)];
+        const bool needed = wanted_outside_[static_cast<std::size_t>(value)] || chain.size() == 1 ||
+                            std::any_of(readers.begin(), readers.end(), [&](int reader) {
+                              return std::find(chain.begin(), chain.end(), reader) == chain.end();
+                            });
+        if (needed) region.out.push_back(number[value]);
+      }
+    return region;
+  }
+
+  // --- slots and layouts -----------------------------------------------------------------------------------------
+
+  int new_slot(int value, const Layout& layout) {
+    Slot added;
+    added.value = value;
+    added.layout = layout;
+    program_.slots.push_back(added);
+    const int number = static_cast<int>(program_.slots.size()) - 1;
+    if (primary_[static_cast<std::size_t>(value)] < 0) primary_[static_cast<std::size_t>(value)] = number;
+    in_layout_[value].push_back(number);
+    return number;
+  }
+
+  int primary(int value) {
+    int& number = primary_[static_cast<std::size_t>(value)];
+    if (number < 0) {
+      const Tensor& captured = values()[static_cast<std::size_t>(value)].captured;
+      NEURIM_ASSERT(captured);
+      new_slot(value, captured.value()->layout);
+      slot(number).place = Slot::stored;
+      slot(number).tensor = captured;
+    }
+    return number;
+  }
+
+  /// The layout in which a value stands now; of one not yet lowered: plain.
+  Layout layout_now(int value) {
+    const Tensor& captured = values()[static_cast<std::size_t>(value)].captured;
+    if (primary_[static_cast<std::size_t>(value)] >= 0) return slot(primary_[static_cast<std::size_t>(value)]).layout;
+    return captured ? captured.value()->layout : Layout{};
+  }
+
+  /// The slot of a value in a layout: an existing one, a state or constant repacked for good, or a reorder task.
+  int slot_in(int value, const Layout& layout) {
+    const int first = primary(value);
+    for (int number : in_layout_[value])
+      if (slot(number).layout == layout) return number;
+    Slot& standing = slot(first);
+    if (standing.place == Slot::stored && standing.tensor.value()->constant) {
+      Tensor copy = standing.tensor.clone();
+      copy.value()->constant = true;
+      repack(copy, layout);
+      const int number = new_slot(value, layout);
+      slot(number).place = Slot::stored;
+      slot(number).tensor = copy;
+      return number;
+    }
+    if (standing.place == Slot::stored && options_.repack_state && !repacked_.count(value) && !read_.count(first)) {
+      repacked_.insert(value);
+      repack(standing.tensor, layout);
+      standing.layout = layout;
+      return first;
+    }
+    const int number = new_slot(value, layout);
+    add_reorder(first, number);
+    return number;
+  }
+
+  void add_reorder(int from, int to) {
+    Task task;
+    task.in = {from};
+    task.out = {to};
+    task.kernel = from_to(slot(from), slot(to));
+    prepare_reorder(program_.type(slot(from)), slot(from).layout, slot(to).layout, task);
+    read_.insert(from);
+    program_.tasks.push_back(std::move(task));
+  }
+
+  void prepare_reorder(const Type& type, const Layout& from, const Layout& to, Task& task) const {
+    static const auto op = std::make_shared<Reorder>();
+    std::array<Spec, 2> values{{{type, from}, {type, to}}};
+    const Step step{op.get(), {0}, {1}};
+    Site site{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = options_.chunks};
+    for (const Kernel& kernel : kernels(op->name(), program_.graph.device.kind)) {
+      if (options_.interpret) break;
+      task.launch = kernel.prepare(site);
+      task.scratch = site.scratch;
+      if (task.launch) return;
+    }
+    task.launch = {run_reorder, std::make_shared<HostReorder>(HostReorder{type, from, to})};
+    const bool through_plain = from.kind != Layout::plain && to.kind != Layout::plain && from != to;
+    task.scratch = through_plain ? bytes(type) : 0;
+  }
+
+  static std::string from_to(const Slot& from, const Slot& to) {
+    return from.layout == to.layout ? "copy" : text("reorder ", from.layout, " to ", to.layout);
+  }
+
+  // --- tasks -----------------------------------------------------------------------------------------------------
+
+  void lower_region(const std::vector<int>& chain) {
+    const Op& op = *node(chain[0]).op;
+    if (chain.size() == 1 && op.alias(0, 0) == Alias::view) return lower_view(chain[0]);
+    Region region = describe(chain);
+    Task task;
+    task.nodes = chain;
+    const auto candidates = kernels(op.name(), program_.graph.device.kind);
+    for (const Kernel& kernel : candidates) {
+      if (options_.interpret && kernel.rank != 0) continue;
+      Region asked = region;
+      Site site = asked.site(options_.chunks);
+      if (!kernel.wants)
+        for (Spec& spec : asked.specs) spec.layout = {};
+      else if (!kernel.wants(site)) {
+        task.declined.push_back(text(kernel.name, ": ", site.why));
+        continue;
+      }
+      for (int value : asked.in) {
+        Spec& spec = asked.specs[static_cast<std::size_t>(value)];
+        const Tensor& captured = values()[static_cast<std::size_t>(asked.values[static_cast<std::size_t>(value)])].captured;
+        if (captured && captured.value()->constant && program_.graph.device == Device{})
+          spec.known = slot(slot_in(asked.values[static_cast<std::size_t>(value)], spec.layout)).tensor.value()->storage->data();
+      }
+      task.launch = kernel.prepare(site);
+      if (!task.launch) {
+        task.declined.push_back(text(kernel.name, ": ", site.why));
+        continue;
+      }
+      task.kernel = kernel.name;
+      task.scratch = site.scratch;
+      for (int value : asked.in) {
+        task.in.push_back(slot_in(asked.values[static_cast<std::size_t>(value)], asked.specs[static_cast<std::size_t>(value)].layout));
+        read_.insert(task.in.back());
+      }
+      for (int value : asked.out)
+        task.out.push_back(new_slot(asked.values[static_cast<std::size_t>(value)], asked.specs[static_cast<std::size_t>(value)].layout));
+      program_.tasks.push_back(std::move(task));
+      return;
+    }
+    require(chain.size() > 1, node(chain[0]).where, node(chain[0]).where.empty() ? "" : ": ", op.name(), ": no kernel on ",
+            program_.graph.device, " takes it (", join(task.declined, "; "), ")");
+    for (int member : chain) lower_region({member});  // the layouts that came out are not the ones that were asked with
+  }
+
+  void lower_view(int n) {
+    const int from = slot_in(node(n).in[0], {});
+    read_.insert(from);
+    slot(new_slot(node(n).out[0], {})).alias = from;
+  }
+
+  /// One copy a state, at the end; plan_memory makes most of them unnecessary. A state that takes the old value of another
+  /// one reads a snapshot.
+  void lower_commits() {
+    std::vector<int> from;
+    for (const auto& commit : program_.graph.commits) {
+      from.push_back(slot_in(commit.value, slot(primary(commit.state)).layout));
+      if (slot(from.back()).place != Slot::stored) continue;
+      const int snapshot = new_slot(commit.value, slot(from.back()).layout);
+      add_reorder(from.back(), snapshot);
+      from.back() = snapshot;
+    }
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      add_reorder(from[i], primary(program_.graph.commits[i].state));
+      program_.tasks.back().commits = true;
+    }
+  }
+
+  void lower_output(int value, int index) {
+    int number = slot_in(value, {});
+    if (slot(number).place != Slot::arena || slot(number).alias >= 0 || slot(number).index >= 0) {
+      Slot added;
+      added.value = value;
+      program_.slots.push_back(added);
+      const int copy = static_cast<int>(program_.slots.size()) - 1;
+      add_reorder(number, copy);
+      number = copy;
+    }
+    slot(number).place = Slot::output;
+    slot(number).index = index;
+    program_.outputs.push_back(number);
+  }
+
+  const LowerOptions options_;
+  Program program_;
+  std::vector<std::vector<int>> readers_, regions_;
+  std::vector<int> region_of_;
+  std::vector<char> wanted_outside_, scheduled_;
+  std::vector<int> primary_;
+  std::map<int, std::vector<int>> in_layout_;
+  std::set<int> repacked_, read_;
+};
+
+}  // namespace
+
+Program lower(Graph graph, const LowerOptions& options) { return Lowering(std::move(graph), options).run(); }
+
+}  // namespace neurim

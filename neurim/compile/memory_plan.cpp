@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/program.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// First and last task that touch a piece of arena memory.
+struct Span {
+  int first = -1, last = -1;
+  void touch(int task) {
+    if (first < 0) first = task;
+    last = std::max(last, task);
+  }
+};
+
+class MemoryPlanner {
+ public:
+  explicit MemoryPlanner(Program& program) : program_(program) {}
+
+  void run() {
+    commit_in_place();
+    reuse_inputs();
+    place();
+  }
+
+ private:
+  Slot& slot(int number) { return program_.slots[static_cast<std::size_t>(number)]; }
+  int tasks() const { return static_cast<int>(program_.tasks.size()); }
+  Task& task(int number) { return program_.tasks[static_cast<std::size_t>(number)]; }
+  const Op* only_op(const Task& task) const {
+    return task.nodes.size() == 1 ? program_.graph.nodes[static_cast<std::size_t>(task.nodes[0])].op.get() : nullptr;
+  }
+  bool checks(const Task& task) const {
+    return std::any_of(task.nodes.begin(), task.nodes.end(), [&](int node) {
+      return program_.graph.nodes[static_cast<std::size_t>(node)].op->checks_data();
+    });
+  }
+
+  /// Whether the task may write its output `out` over `memory`, which it may also read.
+  bool may_overwrite(const Task& task, int out, int memory) const {
+    const Op* op = only_op(task);
+    for (std::size_t i = 0; i < task.in.size(); ++i) {
+      if (program_.owner(task.in[i]) != memory) continue;
+      const auto at = std::find(task.out.begin(), task.out.end(), out);
+      if (!op || op->alias(static_cast<int>(at - task.out.begin()), static_cast<int>(i)) != Alias::overwrite) return false;
+    }
+    return true;
+  }
+
+  /// A state takes its new value straight from the task that computes it when nobody reads the old value afterwards, and
+  /// when no later task can still find the step's data at fault.
+  void commit_in_place() {
+    int last_check = -1;
+    for (int t = 0; t < tasks(); ++t)
+      if (checks(task(t))) last_check = t;
+    std::vector<Task> kept;
+    std::vector<char> drop(program_.tasks.size(), 0);
+    for (int t = 0; t < tasks(); ++t) {
+      const Task& commit = task(t);
+      if (!commit.commits || !commit.nodes.empty()) continue;
+      const int from = commit.in[0], state = commit.out[0];
+      if (slot(from).layout != slot(state).layout || slot(from).alias >= 0 || slot(from).place != Slot::arena) continue;
+      int maker = -1;
+      bool harmless = true;
+      for (int u = 0; u < tasks(); ++u) {
+        if (u == t || drop[static_cast<std::size_t>(u)]) continue;
+        if (std::count(task(u).out.begin(), task(u).out.end(), from)) maker = u;
+        const bool touches = std::any_of(task(u).in.begin(), task(u).in.end(),
+                                         [&](int in) { return program_.owner(in) == state; });
+        if (maker >= 0 && u > maker && touches) harmless = false;
+      }
+      if (maker <= last_check || !harmless || !may_overwrite(task(maker), from, state)) continue;
+      slot(from).alias = state;
+      task(maker).commits = true;
+      drop[static_cast<std::size_t>(t)] = 1;
+    }
+    for (int t = 0; t < tasks(); ++t)
+      if (!drop[static_cast<std::size_t>(t)]) kept.push_back(std::move(task(t)));
+    program_.tasks = std::move(kept);
+  }
+
+  std::vector<Span> lifetimes() {
+    std::vector<Span> spans(program_.slots.size());
+    for (int t = 0; t < tasks(); ++t) {
+      for (int in : task(t).in) spans[static_cast<std::size_t>(program_.owner(in))].touch(t);
+      for (int out : task(t).out) spans[static_cast<std::size_t>(program_.owner(out))].touch(t);
+    }
+    return spans;
+  }
+
+  /// An output takes over the memory of an input that dies in the same task.
+  void reuse_inputs() {
+    std::vector<Span> spans = lifetimes();
+    for (int t = 0; t < tasks(); ++t) {
+      const Op* op = only_op(task(t));
+      if (!op) continue;
+      for (std::size_t o = 0; o < task(t).out.size(); ++o) {
+        const int out = task(t).out[o];
+        if (slot(out).alias >= 0 || slot(out).place != Slot::arena) continue;
+        for (std::size_t i = 0; i < task(t).in.size(); ++i) {
+          const int in = task(t).in[i], memory = program_.owner(in);
+          if (op->alias(static_cast<int>(o), static_cast<int>(i)) != Alias::overwrite) continue;
+          if (slot(memory).place != Slot::arena || spans[static_cast<std::size_t>(memory)].last != t) continue;
+          if (slot(in).layout != slot(out).layout || program_.type(slot(in)) != program_.type(slot(out))) continue;
+          if (!may_overwrite(task(t), out, memory)) continue;
+          slot(out).alias = memory;
+          spans[static_cast<std::size_t>(memory)].last = std::max(t, spans[static_cast<std::size_t>(out)].last);
+          break;
+        }
+      }
+    }
+  }
+
+  /// Greedy by size: the largest piece first, each at the lowest offset that overlaps no piece alive at the same time
+  /// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+  void place() {
+    struct Piece {
+      std::size_t bytes;
+      Span span;
+      std::size_t* offset;
+    };
+    std::vector<Piece> pieces;
+    const std::vector<Span> spans = lifetimes();
+    for (std::size_t s = 0; s < program_.slots.size(); ++s) {
+      Slot& own = program_.slots[s];
+      if (own.place == Slot::arena && own.alias < 0 && spans[s].first >= 0)
+        pieces.push_back({aligned(std::max<std::size_t>(bytes(program_.type(own), own.layout), 1)), spans[s], &own.offset});
+    }
+    for (int t = 0; t < tasks(); ++t)
+      if (task(t).scratch) pieces.push_back({aligned(task(t).scratch), {t, t}, &task(t).scratch_offset});
+    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
+    std::vector<const Piece*> placed;  // by offset
+    for (const Piece& piece : pieces) {
+      std::size_t at = 0;
+      for (const Piece* other : placed) {
+        if (other->span.last < piece.span.first || piece.span.last < other->span.first) continue;
+        if (at + piece.bytes <= *other->offset) break;
+        at = std::max(at, *other->offset + other->bytes);
+      }
+      *piece.offset = at;
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), at,
+                                     [](std::size_t offset, const Piece* other) { return offset < *other->offset; }),
+                    &piece);
+      program_.arena_bytes = std::max(program_.arena_bytes, at + piece.bytes);
+    }
+  }
+
+  Program& program_;
+};
+
+}  // namespace
+
+void plan_memory(Program& program) { MemoryPlanner(program).run(); }
+
+}  // namespace neurim

@@ -1,0 +1,75 @@
+#include "neurim/compile/passes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/graph/value.h"
+
+namespace neurim {
+
+namespace {
+
+bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
+
+/// Names a value of the current trace or a stored tensor, for comparing.
+std::pair<const void*, int> identity(const Tensor& tensor) {
+  return tensor.traced() ? std::pair<const void*, int>{nullptr, tensor.value()->id}
+                         : std::pair<const void*, int>{tensor.value(), -1};
+}
+
+}  // namespace
+
+Graph freeze(const Graph& graph) {
+  std::set<int> committed;
+  for (const auto& commit : graph.commits) committed.insert(commit.state);
+  Graph out = graph;
+  for (std::size_t v = 0; v < out.values.size(); ++v) {
+    Graph::Value& value = out.values[v];
+    if (!value.captured || committed.count(static_cast<int>(v)) || constant(value.captured)) continue;
+    const std::string name(value.captured.name());
+    value.captured = value.captured.clone();
+    value.captured.set_name(name);
+    value.captured.value()->constant = true;
+  }
+  return out;
+}
+
+Graph fold(const Graph& graph) {
+  std::map<std::tuple<std::string, std::string, std::vector<std::pair<const void*, int>>>, Tensors> seen;
+  return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
+    if (!in.empty() && std::all_of(in.begin(), in.end(), constant)) {
+      const Untraced untraced;
+      Tensors out = neurim::apply(node.op, in);
+      for (const Tensor& tensor : out) tensor.value()->constant = true;
+      return out;
+    }
+    std::vector<std::pair<const void*, int>> inputs;
+    for (const Tensor& tensor : in) inputs.push_back(identity(tensor));
+    Tensors& out = seen[{std::string(node.op->name()), attributes(*node.op), std::move(inputs)}];
+    if (out.empty()) out = neurim::apply(node.op, in);
+    return out;
+  });
+}
+
+Graph decompose(const Graph& graph, bool interpret) {
+  const auto known = [&](const Op& op) {
+    const auto list = kernels(op.name(), graph.device.kind);
+    return interpret ? !list.empty() && list.back().rank == 0 : !list.empty();
+  };
+  Graph out = graph;
+  // A decomposition may name ops that decompose in turn; each round replaces one level.
+  while (std::any_of(out.nodes.begin(), out.nodes.end(), [&](const auto& node) { return !known(*node.op); }))
+    out = rewrite(out, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
+      if (known(*node.op)) return {};
+      Tensors parts = node.op->decompose(in);
+      require(!parts.empty(), node.where, node.where.empty() ? "" : ": ", node.op->name(), ": no kernel on ", graph.device,
+              " takes it");
+      return parts;
+    });
+  return out;
+}
+
+}  // namespace neurim

@@ -1,0 +1,19 @@
+// Rewrites of the graph before it is lowered to kernels. Each takes a graph and gives a new one that computes the same.
+#pragma once
+#include "neurim/graph/trace.h"
+
+namespace neurim {
+
+/// Snapshots every captured tensor that no replay commits: later passes see constants.
+Graph freeze(const Graph& graph);
+
+/// Computes nodes whose inputs are all constant, and drops repeated nodes (same op, attributes and inputs).
+Graph fold(const Graph& graph);
+
+/// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias.
+Graph fold_batch_norm(const Graph& graph);
+
+/// Replaces ops for which the device has no kernel by their decompositions.
+Graph decompose(const Graph& graph, bool interpret);
+
+}  // namespace neurim

@@ -1,0 +1,73 @@
+// Trace once, plan, replay: a function of tensors becomes a flat list of prepared launches over one arena.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+struct PlanOptions {
+  bool training = false;       ///< batch statistics, dropout; state may be repacked to the layout that trains fastest
+  bool freeze = false;         ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
+  bool interpret = false;      ///< reference kernels only, op by op: the yardstick
+  bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
+  Device device = {};
+  Tensor random = {};          ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
+};
+
+/// One row of a plan's report.
+struct PlanRow {
+  std::string op, where, kernel, layout;
+  std::size_t bytes = 0;  ///< read and written
+  double seconds = 0;     ///< median of the profiled replays; 0 when not profiled
+  std::vector<std::string> declined;
+};
+
+/// An immutable program and one instance of it. Copies share the instance; a busy plan throws.
+class Plan {
+ public:
+  /// Runs with these inputs (types as planned, on the plan's device or on the CPU) and gives fresh results on its device.
+  Tensors operator()(const Tensors& in) const;
+  /// Runs into the caller's tensors, which lie where inputs may: allocates nothing. Inputs that are the plan's own input
+  /// buffers are not copied.
+  void run(std::span<const Tensor> in, std::span<const Tensor> out) const;
+  /// The input and output buffers of this instance, so that a loader fills them in place.
+  const Tensors& inputs() const;
+  const Tensors& outputs() const;
+  /// The same program and state with its own arena: one per server stream.
+  Plan fork() const;
+
+  std::size_t arena_bytes() const;
+  const struct Graph& graph() const;
+  std::vector<PlanRow> rows() const;
+  /// As rows, with the time of each task over some replays of the plan's own input buffers. State is changed as in a run.
+  std::vector<PlanRow> profile(int replays) const;
+
+ private:
+  friend Plan plan(const std::function<Tensors(Tensors)>&, const Types&, const PlanOptions&);
+  std::shared_ptr<struct PlanInstance> instance_;
+};
+
+/// Traces `function` with inputs of these types and plans it.
+Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options = {});
+
+/// A function that plans itself once for each signature it is called with.
+class Compiled {
+ public:
+  Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);
+  Tensors operator()(const Tensors& in);
+  const Plan& plan_for(const Types& inputs);
+
+ private:
+  std::function<Tensors(Tensors)> function_;
+  PlanOptions options_;
+  std::vector<std::pair<Types, Plan>> plans_;
+};
+
+}  // namespace neurim

@@ -1,0 +1,66 @@
+// The lowered form of a graph: tasks over slots. Internal to compile/.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "neurim/core/launch.h"
+#include "neurim/graph/trace.h"
+
+namespace neurim {
+
+/// A value of the graph in one physical layout.
+struct Slot {
+  enum Place : std::uint8_t {
+    arena,   ///< at `offset` in the instance's arena
+    stored,  ///< the storage of a captured tensor
+    input,   ///< an input buffer of the instance, number `index`
+    output,  ///< an output buffer of the instance, number `index`
+  };
+  int value = -1;
+  Layout layout;
+  Place place = arena;
+  int alias = -1;  ///< the slot whose memory this is, or -1: its own
+  std::size_t offset = 0;
+  int index = -1;
+  Tensor tensor;   ///< the captured tensor of a stored slot
+};
+
+/// One launch of the program.
+struct Task {
+  std::vector<int> nodes;  ///< of the graph; empty: a reorder or a copy that lowering added
+  std::vector<int> in, out;
+  Launch launch;
+  std::string kernel;
+  std::vector<std::string> declined;  ///< "kernel: why"
+  std::size_t scratch = 0, scratch_offset = 0;
+  bool commits = false;
+};
+
+struct Program {
+  Graph graph;
+  std::vector<Slot> slots;
+  std::vector<Task> tasks;
+  std::vector<int> inputs, outputs;  ///< slots
+  std::size_t arena_bytes = 0;
+
+  Type type(const Slot& slot) const { return graph.values[static_cast<std::size_t>(slot.value)].type; }
+  /// The slot that owns the memory of this one.
+  int owner(int slot) const {
+    while (slots[static_cast<std::size_t>(slot)].alias >= 0) slot = slots[static_cast<std::size_t>(slot)].alias;
+    return slot;
+  }
+};
+
+struct LowerOptions {
+  bool interpret = false;     ///< reference kernels only, one op at a time
+  bool repack_state = false;  ///< may change the layout in which captured tensors live
+  int chunks = 1;             ///< logical pieces of a kernel's work
+};
+
+/// Chooses kernels and layouts; the tasks come in an order that respects the graph.
+Program lower(Graph graph, const LowerOptions& options);
+
+/// Places every slot: states in place where no reader is harmed, the rest by lifetime in one arena, greedily by size.
+void plan_memory(Program& program);
+
+}  // namespace neurim

@@ -1,0 +1,106 @@
+#include "neurim/core/cpu_device.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "neurim/base/error.h"
+#include "neurim/base/thread_pool.h"
+
+namespace neurim {
+
+namespace {
+
+// From this size on memory comes in huge pages straight from the system: a first touch costs one fault in 2 MiB instead of
+// one in 4 KiB.
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+class CpuStream final : public Stream {
+ public:
+  void upload(void* device, const void* host, std::size_t bytes) override { std::memcpy(device, host, bytes); }
+  void download(void* host, const void* device, std::size_t bytes) override { std::memcpy(host, device, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override { std::memmove(to, from, bytes); }
+  void run(std::span<const Call> calls, void* const* pointers, std::uint32_t* status) override {
+    run_on_cpu(compute_pool(), calls, pointers, status);
+  }
+  void wait() override {}
+};
+
+class CpuDriver final : public DeviceDriver {
+ public:
+  std::string_view name() const override { return "cpu"; }
+
+  void* allocate(std::size_t bytes, int) override {
+    void* memory = nullptr;
+    if (bytes >= kHugePage) {
+      memory = std::aligned_alloc(kHugePage, rounded(bytes, kHugePage));
+      if (memory) ::madvise(memory, rounded(bytes, kHugePage), MADV_HUGEPAGE);
+    } else {
+      memory = std::aligned_alloc(64, rounded(bytes, 64));
+    }
+    if (!memory) fail(Fault::resource, "out of memory: ", bytes, " bytes could not be allocated");
+    return memory;
+  }
+
+  void release(void* memory, std::size_t, int) override { std::free(memory); }
+  std::unique_ptr<Stream> stream(int) override { return std::make_unique<CpuStream>(); }
+};
+
+/// CPUs that the process may use: affinity, and the cgroup's quota rounded up.
+int allowed_cpus() {
+  cpu_set_t set;
+  int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                           : static_cast<int>(std::thread::hardware_concurrency());
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  std::string most;
+  double period = 0;
+  if (quota >> most >> period && most != "max" && period > 0)
+    cpus = std::min(cpus, static_cast<int>(std::ceil(std::atof(most.c_str()) / period)));
+  return std::max(cpus, 1);
+}
+
+std::atomic<int> wanted_threads{0};
+
+}  // namespace
+
+std::unique_ptr<DeviceDriver> make_cpu_driver() { return std::make_unique<CpuDriver>(); }
+
+void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* pointers, std::uint32_t* status) {
+  const FlushDenormals flush;
+  for (const Call& call : calls) {
+    if (call.commits && *status) continue;
+    void* const* first = pointers + call.first;
+    Args args{{first, call.in}, {first + call.in, call.out}, first[call.in + call.out], nullptr, status};
+    const Launch& launch = call.launch;
+    pool.each(launch.parts, [&](int part) { launch.run(launch.self.get(), args, part); });
+    pool.each(launch.joins, [&](int part) { launch.run(launch.self.get(), args, launch.parts + part); });
+  }
+}
+
+void set_threads(int threads) {
+  require(threads >= 1, "threads: got ", threads, ", needs at least 1");
+  wanted_threads = threads;
+}
+
+int threads() {
+  static const int allowed = allowed_cpus();
+  const int wanted = wanted_threads;
+  return wanted ? wanted : allowed;
+}
+
+ThreadPool& compute_pool() {
+  thread_local std::unique_ptr<ThreadPool> pool;  // one a driving thread: two server streams never share a job
+  if (!pool || pool->threads() != threads()) pool = std::make_unique<ThreadPool>(threads());
+  return *pool;
+}
+
+}  // namespace neurim

@@ -1,0 +1,46 @@
+// A prepared piece of work, and a call of it: what a stream executes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace neurim {
+
+/// The data of one call. Pointers are device pointers. `scratch` is memory of the call's own; `stream` is the native
+/// stream of the device or null; a kernel that meets bad data or a device fault sets bits in `*status` and does not throw.
+struct Args {
+  std::span<void* const> in, out;
+  void* scratch = nullptr;
+  void* stream = nullptr;
+  std::uint32_t* status = nullptr;
+};
+
+/// Bits of Args::status.
+enum Status : std::uint32_t {
+  kStatusIndexOutOfRange = 1,  ///< a label or an index outside its range
+  kStatusDeviceFault = 2,
+};
+
+/// A kernel prepared for one site. Its parts may run at once and on any thread; the cut into parts is fixed when it is
+/// prepared, so that the numbers never depend on the number of threads. A second phase of `joins` parts, numbered from
+/// `parts` on, begins when all of the first have ended: for reductions across parts, joined in a fixed order. An empty
+/// launch means: not for me.
+struct Launch {
+  void (*run)(const void* self, const Args& args, int part) noexcept = nullptr;
+  std::shared_ptr<const void> self = nullptr;
+  int parts = 1;
+  int joins = 0;
+  explicit operator bool() const { return run != nullptr; }
+};
+
+/// One entry of a program: a launch and where its pointers stand in the instance's flat pointer table:
+/// `in` inputs from `first` on, then `out` outputs, then the scratch pointer.
+struct Call {
+  Launch launch;
+  std::uint32_t first = 0;
+  std::uint16_t in = 0, out = 0;
+  bool commits = false;  ///< writes state: skipped once a call before it has set the status, so that a failed step changes nothing
+};
+
+}  // namespace neurim

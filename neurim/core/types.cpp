@@ -1,0 +1,190 @@
+#include "neurim/core/types.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+struct DTypeRow {
+  std::string_view name;
+  int bits;
+  bool floating;
+};
+constexpr std::array<DTypeRow, kDTypes.size()> kRows{{{"f64", 64, true},
+                                                      {"f32", 32, true},
+                                                      {"f16", 16, true},
+                                                      {"bf16", 16, true},
+                                                      {"i64", 64, false},
+                                                      {"i32", 32, false},
+                                                      {"i8", 8, false},
+                                                      {"u8", 8, false},
+                                                      {"bool", 8, false}}};
+const DTypeRow& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+
+struct Formats {
+  std::mutex mutex;
+  std::deque<PackedFormat> list;  // a deque: references stay valid
+};
+Formats& formats() {
+  static Formats all;
+  return all;
+}
+
+/// Walks the elements of a tensor in plain order and calls visit(plain index, index in `layout`).
+template <class Visit>
+void each_place(const Type& type, const Layout& layout, Visit visit) {
+  const std::int64_t n = type.shape[0], c = type.shape[1], rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
+  const std::int64_t block = layout.kind == Layout::blocked ? layout.block : c;
+  const std::int64_t blocks = (c + block - 1) / block;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < c; ++j)
+      for (std::int64_t k = 0; k < rest; ++k)
+        visit((i * c + j) * rest + k, ((i * blocks + j / block) * rest + k) * block + j % block);
+}
+
+template <class T>
+void reorder(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
+  const T* source = static_cast<const T*>(from);
+  T* target = static_cast<T*>(to);
+  if (packing) std::memset(to, 0, bytes(type, layout));
+  each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {
+    if (packing) target[place] = source[plain];
+    else target[plain] = source[place];
+  });
+}
+
+void copy_layout(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
+  if (layout.kind == Layout::plain) {
+    std::memcpy(to, from, bytes(type));
+  } else if (layout.kind == Layout::packed) {
+    const PackedFormat& format = packed_format(layout.format);
+    (packing ? format.pack : format.unpack)(format.self, from, to);
+  } else {
+    switch (bits(type.dtype)) {
+      case 64: return reorder<std::uint64_t>(type, layout, from, to, packing);
+      case 32: return reorder<std::uint32_t>(type, layout, from, to, packing);
+      case 16: return reorder<std::uint16_t>(type, layout, from, to, packing);
+      default: return reorder<std::uint8_t>(type, layout, from, to, packing);
+    }
+  }
+}
+
+}  // namespace
+
+int bits(DType dtype) { return row(dtype).bits; }
+std::string_view name(DType dtype) { return row(dtype).name; }
+bool is_floating(DType dtype) { return row(dtype).floating; }
+
+std::optional<DType> dtype_named(std::string_view wanted) {
+  for (DType dtype : kDTypes)
+    if (name(dtype) == wanted) return dtype;
+  return std::nullopt;
+}
+
+Shape::Shape(std::span<const std::int64_t> sizes) {
+  for (std::int64_t size : sizes) push_back(size);
+}
+
+void Shape::push_back(std::int64_t size) {
+  require(rank_ < static_cast<int>(kMaxRank), "shape: more than ", kMaxRank, " axes");
+  sizes_[static_cast<std::size_t>(rank_++)] = size;
+}
+
+std::int64_t Shape::numel() const {
+  std::int64_t product = 1;
+  for (std::int64_t size : *this)
+    if (size < 0 || __builtin_mul_overflow(product, size, &product))
+      fail(Fault::usage, "shape: ", *this, " has no valid number of elements");
+  return product;
+}
+
+bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+void append(std::string& out, const Shape& shape) {
+  out += '(';
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (axis) out += ',';
+    append(out, shape[axis]);
+  }
+  out += ')';
+}
+
+void append(std::string& out, const Type& type) { append(out, type.dtype), append(out, type.shape); }
+
+void append(std::string& out, const Layout& layout) {
+  switch (layout.kind) {
+    case Layout::plain: out += "plain"; break;
+    case Layout::channels_last: out += "channels_last"; break;
+    case Layout::blocked: out += text("blocked", layout.block); break;
+    case Layout::packed: out += packed_format(layout.format).name; break;
+  }
+}
+
+int normal_axis(std::int64_t axis, int rank, std::string_view who) {
+  require(axis >= -rank && axis < rank, who, ": axis ", axis, " is outside a tensor of ", rank, " axes");
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Shape broadcast(const Shape& a, const Shape& b, std::string_view who) {
+  const Shape& longer = a.rank() >= b.rank() ? a : b;
+  const Shape& shorter = a.rank() >= b.rank() ? b : a;
+  Shape out = longer;
+  for (int i = 1; i <= shorter.rank(); ++i) {
+    require(out[-i] == shorter[-i] || out[-i] == 1 || shorter[-i] == 1, who, ": shapes ", a, " and ", b,
+            " do not broadcast");
+    if (out[-i] == 1) out[-i] = shorter[-i];
+  }
+  return out;
+}
+
+std::array<std::int64_t, Shape::kMaxRank> strides(const Shape& shape) {
+  std::array<std::int64_t, Shape::kMaxRank> out{};
+  std::int64_t step = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    out[static_cast<std::size_t>(axis)] = step;
+    step *= shape[axis];
+  }
+  return out;
+}
+
+std::size_t bytes(const Type& type, const Layout& layout) {
+  std::int64_t count = type.shape.numel();
+  if (layout.kind == Layout::packed) return packed_format(layout.format).bytes;
+  if (layout.kind == Layout::blocked) {
+    const std::int64_t c = type.shape[1];
+    count = c == 0 ? 0 : count / c * ((c + layout.block - 1) / layout.block * layout.block);
+  }
+  std::int64_t total = 0;
+  require(!__builtin_mul_overflow(count, bits(type.dtype) / 8, &total), "tensor ", type, " is too large");
+  return static_cast<std::size_t>(total);
+}
+
+std::uint32_t register_format(const PackedFormat& format) {
+  const std::lock_guard lock(formats().mutex);
+  for (std::size_t i = 0; i < formats().list.size(); ++i)
+    if (formats().list[i].name == format.name) return static_cast<std::uint32_t>(i);
+  formats().list.push_back(format);
+  return static_cast<std::uint32_t>(formats().list.size() - 1);
+}
+
+const PackedFormat& packed_format(std::uint32_t format) {
+  const std::lock_guard lock(formats().mutex);
+  NEURIM_ASSERT(format < formats().list.size());
+  return formats().list[format];
+}
+
+void pack(const Type& type, const Layout& layout, const void* plain, void* packed) {
+  copy_layout(type, layout, plain, packed, true);
+}
+
+void unpack(const Type& type, const Layout& layout, const void* packed, void* plain) {
+  copy_layout(type, layout, packed, plain, false);
+}
+
+}  // namespace neurim

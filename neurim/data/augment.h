@@ -1,0 +1,42 @@
+// Random changes of training pictures.
+#pragma once
+#include <array>
+
+#include "neurim/core/random.h"
+#include "neurim/data/resample.h"
+
+namespace neurim {
+
+/// What may happen to a picture in training, in this order. The default changes nothing. Every choice is
+/// drawn from the Random that the caller keys by (seed, sample, epoch).
+struct Augment {
+  /// Instead of Preprocess::resize: a random part of the picture, of `scale` times its area and of a width to
+  /// height ratio in `ratio` (log-uniform), scaled to the size ("Inception crop", Szegedy et al. 2014).
+  bool random_resized_crop = false;
+  std::array<double, 2> scale{0.08, 1}, ratio{3. / 4, 4. / 3};
+  int crop_padding = 0;   ///< pixels: pad by so many on each side, then cut the size out anywhere
+  double hflip = 0;       ///< the probability of a mirror image
+  double rotation = 0;    ///< degrees: turned by a uniform angle in [-rotation, rotation], bilinear
+  double brightness = 0;  ///< levels times a uniform factor in [1 - brightness, 1 + brightness], cut at 255
+
+  void check() const;  ///< throws Error(usage) naming the option that is out of range
+};
+
+/// The part of a picture that random_resized_crop takes.
+Box random_part(const Augment& augment, int height, int width, Random& random);
+
+/// Where the pixels of an augmented picture come from, and how bright it is.
+struct Pose {
+  bool mirrored = false;
+  int down = 0, right = 0;  ///< pixels that the picture moves
+  double angle = 0;         ///< radians, clockwise
+  float brightness = 1;
+  bool moves() const { return mirrored || down || right || angle != 0; }
+};
+Pose random_pose(const Augment& augment, Random& random);
+
+/// Writes `in` in this pose to `out` (same size); what comes from outside is `fill`.
+void apply_pose(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
+                std::uint8_t* out);
+
+}  // namespace neurim

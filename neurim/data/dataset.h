@@ -1,0 +1,56 @@
+// A labelled set of pictures, split into training, validation and test.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neurim/data/source.h"
+
+namespace neurim {
+
+struct DatasetOptions {
+  /// The share of each class that validation takes from training where the data has no val split of its own:
+  /// in [0, 1). Unset means 0.1; with IDX files unset means that the test split is the val split too.
+  std::optional<double> val_split;
+  std::uint64_t seed = 42;  ///< of that choice, which copies nothing
+  /// The classes of a checkpoint, in its order. Labels follow these names then; data with a class that is not
+  /// among them is an error. Empty: the classes of the training split, in lexicographic order.
+  std::vector<std::string> class_names;
+};
+
+/// An immutable view; copies are cheap and share the data. Samples of a split are numbered from 0.
+class Dataset {
+ public:
+  /// Opens the folder `path`, whose content says what it is: IDX files or folders of pictures (source.h).
+  /// Throws Error(data) with cause and fix where there is nothing to train on or where names of classes do
+  /// not match.
+  static Dataset open(const std::string& path, const DatasetOptions& options = {});
+
+  /// Splits and maps what any source listed; `path` is what errors call it.
+  Dataset(Listing listing, const DatasetOptions& options, const std::string& path);
+
+  const std::vector<std::string>& class_names() const { return content_->class_names; }
+  std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
+  std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
+  std::int64_t label(Split split, std::int64_t sample) const;
+  std::string name(Split split,
+                   std::int64_t sample) const;  ///< the path of the file, or file and position in it
+  /// Decodes a sample; see Source::read.
+  int read(Split split, std::int64_t sample, const DecodeOptions& options, Decoder& decoder,
+           Image& image) const;
+  std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
+  /// What a user should know about the data, one line each.
+  const std::vector<std::string>& notes() const { return content_->notes; }
+
+ private:
+  const std::vector<std::int64_t>& items(Split split) const {
+    return content_->splits[static_cast<std::size_t>(split)];
+  }
+  std::int64_t item(Split split, std::int64_t sample) const;
+
+  std::shared_ptr<const Listing> content_;
+};
+
+}  // namespace neurim

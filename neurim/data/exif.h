@@ -1,0 +1,17 @@
+// The one thing of EXIF that changes what a picture shows: its orientation.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "neurim/data/image.h"
+
+namespace neurim {
+
+/// The orientation, 1 to 8, that a TIFF-structured EXIF block states (CIPA DC-008, tag 0x0112 of the first
+/// directory). 1, upright, where the block is damaged or says nothing.
+int exif_orientation(std::span<const std::byte> tiff);
+
+/// Writes `stored` turned upright into `upright`. Orientations 5 to 8 swap height and width.
+void turn_upright(const Image& stored, int orientation, Image& upright);
+
+}  // namespace neurim

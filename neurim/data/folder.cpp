@@ -1,0 +1,183 @@
+// Folders of picture files.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/data/dataset.h"
+
+namespace neurim {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// All extensions of pictures, also of formats that the decoder does not read: a file that is left out in
+/// silence is data lost in silence, one that cannot be decoded is reported.
+constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp",
+                                            ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"};
+
+bool is_picture(const fs::path& file) {
+  const std::string extension = lower(file.extension().string());
+  return std::find(std::begin(kExtensions), std::end(kExtensions), extension) != std::end(kExtensions);
+}
+
+bool is_hidden(const fs::path& entry) {
+  const std::string file = entry.filename().string();
+  return file.starts_with('.') || file == "__MACOSX";
+}
+
+/// The entries of a folder that are not hidden, in lexicographic order.
+std::vector<fs::directory_entry> entries(const fs::path& folder) {
+  std::vector<fs::directory_entry> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (!is_hidden(at->path())) found.push_back(*at);
+  if (error)
+    fail(Fault::data, folder.string(), ": cannot list: ", error.message(),
+         "; check that the folder is readable");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : entries(folder))
+    if (entry.is_directory(error)) found.push_back(entry.path());
+  return found;
+}
+
+/// Adds all pictures below `folder`; `seen` stops at symbolic links that lead in circles.
+void collect(const fs::path& folder, std::set<fs::path>& seen, std::vector<std::string>& files) {
+  std::error_code error;
+  if (!seen.insert(fs::canonical(folder, error)).second) return;
+  for (const fs::directory_entry& entry : entries(folder)) {
+    if (entry.is_directory(error)) {
+      collect(entry.path(), seen, files);
+    } else if (is_picture(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+}
+
+/// The pictures of each class of one split; folders without any are no classes.
+using Classes = std::map<std::string, std::vector<std::string>>;
+
+void add_classes(const fs::path& folder, Classes& classes) {
+  for (const fs::path& path : folders_in(folder)) {
+    std::set<fs::path> seen;
+    std::vector<std::string> files;
+    collect(path, seen, files);
+    if (!files.empty()) classes[path.filename().string()] = std::move(files);
+  }
+}
+
+std::optional<Split> split_named(const std::string& folder) {
+  if (folder == "train") return Split::train;
+  if (folder == "val" || folder == "valid" || folder == "validation") return Split::val;
+  if (folder == "test") return Split::test;
+  return {};
+}
+
+/// Where the folder of each split lies; none where `root` holds classes.
+std::map<Split, fs::path> split_folders(const fs::path& root, std::vector<std::string>& notes) {
+  std::map<Split, fs::path> found;
+  std::vector<std::string> others;
+  for (const fs::path& path : folders_in(root)) {
+    const std::string folder = path.filename().string();
+    const auto split = split_named(folder);
+    // A class may be called "train"; a split holds folders.
+    if (!split || folders_in(path).empty()) {
+      others.push_back(folder);
+    } else if (!found.emplace(*split, path).second) {
+      fail(Fault::data, root.string(), ": ", found[*split].filename().string(), "/ and ", folder,
+           "/ are both the ", *split, " split; leave one of them");
+    }
+  }
+  if (!others.empty() && !found.contains(Split::train)) return {};
+  if (!found.empty() && !others.empty())
+    notes.push_back(text("beside the splits, these folders are not used: ", join(others, ", ")));
+  return found;
+}
+
+class FolderSource : public Source {
+ public:
+  explicit FolderSource(std::vector<std::string> files) : files_(std::move(files)) {}
+  std::string name(std::int64_t item) const override { return files_[static_cast<std::size_t>(item)]; }
+  int read(std::int64_t item, const DecodeOptions& options, Decoder& decoder, Image& image) const override {
+    return decoder.decode_file(files_[static_cast<std::size_t>(item)], options, image);
+  }
+
+ private:
+  std::vector<std::string> files_;
+};
+
+std::vector<std::string> names_of(const Classes& classes) {
+  std::vector<std::string> names;
+  for (const auto& [class_name, files] : classes) names.push_back(class_name);
+  return names;
+}
+
+/// Every split has the classes of train and no others.
+void check_known(const Classes& classes, const Classes& train, const fs::path& folder) {
+  std::vector<std::string> unknown;
+  for (const std::string& class_name : names_of(classes))
+    if (!train.contains(class_name)) unknown.push_back(class_name);
+  if (!unknown.empty())
+    fail(Fault::data, folder.string(), ": has the classes [", join(unknown, ", "),
+         "] that train has not; train has [", join(names_of(train), ", "),
+         "]; rename or remove these folders");
+}
+
+/// What to say where no class was found in `root`.
+[[noreturn]] void nothing_found(const fs::path& root) {
+  for (const fs::path& inner : folders_in(root)) {
+    const std::vector<fs::path> deeper = folders_in(inner);
+    if (deeper.empty()) continue;
+    fail(Fault::data, root.string(), ": no class folders with pictures; did you mean ", inner.string(), "?");
+  }
+  fail(Fault::data, root.string(),
+       ": no class folders with pictures; expected CLASS/*.jpg or *.png, or train/CLASS/… and val/CLASS/…");
+}
+
+}  // namespace
+
+Listing open_folder(const std::string& root, const DatasetOptions& options) {
+  Listing listing;
+  std::map<Split, Classes> found;
+  const std::map<Split, fs::path> folders = split_folders(root, listing.notes);
+  for (const auto& [split, folder] : folders) add_classes(folder, found[split]);
+  if (folders.empty()) add_classes(root, found[Split::train]);
+  if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
+    // One "class" that holds folders itself is a data set that was unpacked one level deeper.
+    const std::vector<fs::path> inner = folders_in(root);
+    if (found[Split::train].empty() || (inner.size() == 1 && !folders_in(inner[0]).empty()))
+      nothing_found(root);
+  }
+  if (!folders.empty() && !folders.contains(Split::train) && options.class_names.empty())
+    fail(Fault::data, root,
+         ": there is no train folder, and the classes are those of train; add train/CLASS/…");
+
+  Classes all;
+  for (const auto& [split, classes] : found) {
+    if (options.class_names.empty() && split != Split::train)
+      check_known(classes, found[Split::train], folders.at(split));
+    for (const auto& [class_name, files] : classes) all[class_name];
+  }
+  listing.class_names = names_of(all);
+  std::vector<std::string> files;
+  for (auto& [split, classes] : found)
+    for (auto& [class_name, paths] : classes)
+      for (std::string& path : paths) {
+        listing[split].push_back(static_cast<std::int64_t>(files.size()));
+        listing.labels.push_back(
+            std::lower_bound(listing.class_names.begin(), listing.class_names.end(), class_name) -
+            listing.class_names.begin());
+        files.push_back(std::move(path));
+      }
+  listing.source = std::make_shared<FolderSource>(std::move(files));
+  return listing;
+}
+
+}  // namespace neurim

@@ -1,0 +1,203 @@
+// The IDX files of MNIST and its kin: a big-endian header, then bytes (yann.lecun.com/exdb/mnist, "the IDX
+// file format").
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "neurim/base/error.h"
+#include "neurim/base/file.h"
+#include "neurim/data/dataset.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::uint32_t kImagesMagic = 0x00000803,
+                        kLabelsMagic = 0x00000801;  // unsigned bytes of 3 axes and of 1
+constexpr std::uint64_t kMostExpansion = 1040;      // deflate packs 1032 bytes into one at most
+constexpr const char* kFix = "; download the file again";
+
+/// The file of one of its usual spellings, or "".
+std::string find_idx(const std::string& folder, std::string_view part, std::string_view kind, int axes) {
+  for (const char separator : {'-', '.'})
+    for (const std::string_view packing : {"", ".gz"}) {
+      const std::string path = text(folder, "/", part, "-", kind, separator, "idx", axes, "-ubyte", packing);
+      std::error_code error;
+      if (std::filesystem::is_regular_file(path, error)) return path;
+    }
+  return "";
+}
+
+/// A file that zlib unpacks where it is packed, and reads as it is where not.
+class PackedFile {
+ public:
+  explicit PackedFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+    if (!file_) fail(Fault::data, path, ": cannot read; check that the file is readable");
+  }
+  /// Fills `size` bytes or throws.
+  void read(void* to, std::size_t size) {
+    auto* out = static_cast<char*>(to);
+    for (std::size_t done = 0; done < size;) {
+      const unsigned piece = static_cast<unsigned>(std::min<std::size_t>(size - done, 1 << 30));
+      const int count = gzread(file_.get(), out + done, piece);
+      if (count <= 0) broken(done, size);
+      done += static_cast<std::size_t>(count);
+    }
+  }
+  std::uint32_t number() {
+    unsigned char bytes[4];
+    read(bytes, 4);
+    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
+           bytes[3];
+  }
+  void expect_end() {
+    char extra;
+    const int count = gzread(file_.get(), &extra, 1);
+    if (count > 0) fail(Fault::data, path_, ": has more bytes than its header says", kFix);
+    if (count < 0) broken(0, 0);
+  }
+
+ private:
+  [[noreturn]] void broken(std::size_t done, std::size_t size) {
+    int code = Z_OK;
+    const char* reason = gzerror(file_.get(), &code);
+    fail(Fault::data, path_, ": ends or breaks after ", done, " of ", size, " bytes",
+         code == Z_OK ? "" : text(" (", reason, ")"), kFix);
+  }
+  std::string path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+};
+
+struct IdxArray {
+  std::vector<std::uint32_t> sizes;  // of each axis
+  std::vector<std::uint8_t> bytes;
+};
+
+IdxArray read_idx(const std::string& path, std::uint32_t magic) {
+  PackedFile file(path);
+  const std::uint32_t found = file.number();
+  if (found != magic)
+    fail(Fault::data, path, ": its magic number is ", found, " where IDX bytes have ", magic, kFix);
+  IdxArray array;
+  // What the file can hold at most bounds the memory that a damaged header can ask for.
+  const std::uint64_t bound = std::filesystem::file_size(path) * kMostExpansion;
+  std::uint64_t total = 1;
+  for (std::uint32_t axis = 0; axis < (magic & 0xFF); ++axis) {
+    const std::uint32_t size = file.number();
+    if (size == 0 || size > bound / total)
+      fail(Fault::data, path, ": its header states ", size, " along axis ", axis,
+           ", which the file cannot hold", kFix);
+    total *= size;
+    array.sizes.push_back(size);
+  }
+  array.bytes.resize(total);
+  file.read(array.bytes.data(), array.bytes.size());
+  file.expect_end();
+  return array;
+}
+
+/// The pictures of all parts, one after the other.
+class IdxSource : public Source {
+ public:
+  struct Part {
+    std::string path;
+    std::int64_t first = 0;
+    std::vector<std::uint8_t> pixels;
+  };
+
+  IdxSource(ImageSize size, std::vector<Part> parts) : size_(size), parts_(std::move(parts)) {}
+
+  std::string name(std::int64_t item) const override {
+    const Part& part = of(item);
+    return text(part.path, "[", item - part.first, "]");
+  }
+  int read(std::int64_t item, const DecodeOptions&, Decoder&, Image& image) const override {
+    const Part& part = of(item);
+    image.reshape(size_);
+    std::memcpy(image.data(),
+                part.pixels.data() + static_cast<std::size_t>(item - part.first) * size_.bytes(),
+                size_.bytes());
+    return 1;
+  }
+  std::optional<ImageSize> in_memory() const override { return size_; }
+
+ private:
+  const Part& of(std::int64_t item) const {
+    return parts_.size() > 1 && item >= parts_[1].first ? parts_[1] : parts_[0];
+  }
+
+  ImageSize size_;
+  std::vector<Part> parts_;
+};
+
+/// The names of the classes: the lines of labels.txt, or as many numbers as the training labels reach.
+std::vector<std::string> idx_class_names(const std::string& folder, const std::vector<std::uint8_t>& labels) {
+  std::vector<std::string> names;
+  const std::string path = folder + "/labels.txt";
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    for (std::string line : split(read_file(path), '\n')) {
+      if (!line.empty() && line.back() == '\r') line.pop_back();
+      if (!line.empty()) names.push_back(line);
+    }
+  } else {
+    for (int c = 0; c <= *std::max_element(labels.begin(), labels.end()); ++c) names.push_back(text(c));
+  }
+  return names;
+}
+
+}  // namespace
+
+bool is_idx(const std::string& folder) {
+  return !find_idx(folder, "train", "images", 3).empty() || !find_idx(folder, "t10k", "images", 3).empty();
+}
+
+Listing open_idx(const std::string& folder, const DatasetOptions& options) {
+  Listing listing;
+  std::vector<IdxSource::Part> parts;
+  ImageSize size;
+  for (const auto& [prefix, split] : {std::pair{"train", Split::train}, std::pair{"t10k", Split::test}}) {
+    const std::string images_path = find_idx(folder, prefix, "images", 3);
+    const std::string labels_path = find_idx(folder, prefix, "labels", 1);
+    if (images_path.empty() && labels_path.empty() && split == Split::test) continue;
+    if (images_path.empty() || labels_path.empty())
+      fail(Fault::data, folder, ": ", prefix, "-", images_path.empty() ? "images-idx3" : "labels-idx1",
+           "-ubyte (or .gz) is missing; images and labels of train belong together, and so do those of t10k");
+    IdxArray images = read_idx(images_path, kImagesMagic);
+    const IdxArray labels = read_idx(labels_path, kLabelsMagic);
+    if (images.sizes[0] != labels.sizes[0])
+      fail(Fault::data, images_path, ": holds ", images.sizes[0], " pictures, but ", labels_path, " holds ",
+           labels.sizes[0], " labels; they are of different sets");
+    if (images.sizes[1] > 1u << 14 || images.sizes[2] > 1u << 14)
+      fail(Fault::data, images_path, ": pictures of ", images.sizes[1], " x ", images.sizes[2],
+           " are too large", kFix);
+    const ImageSize found{static_cast<int>(images.sizes[1]), static_cast<int>(images.sizes[2]), 1};
+    if (parts.empty()) {
+      size = found;
+      listing.class_names = idx_class_names(folder, labels.bytes);
+    }
+    if (found != size)
+      fail(Fault::data, images_path, ": pictures of ", found.height, " x ", found.width,
+           " beside training ones of ", size.height, " x ", size.width, "; they are of different sets");
+    const std::size_t classes = listing.class_names.size();
+    const auto bad =
+        std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t l) { return l >= classes; });
+    if (bad != labels.bytes.end())
+      fail(Fault::data, labels_path, ": label ", static_cast<int>(*bad), " at index ",
+           bad - labels.bytes.begin(), ", but there are ", classes, " classes, 0 to ", classes - 1,
+           "; check the labels or labels.txt");
+    const auto first = static_cast<std::int64_t>(listing.labels.size());
+    for (const std::uint8_t label : labels.bytes) {
+      listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
+      listing.labels.push_back(label);
+    }
+    parts.push_back({images_path, first, std::move(images.bytes)});
+  }
+  if (!options.val_split) listing[Split::val] = listing[Split::test];
+  listing.source = std::make_shared<IdxSource>(size, std::move(parts));
+  return listing;
+}
+
+}  // namespace neurim

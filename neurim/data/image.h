@@ -1,0 +1,48 @@
+// A decoded picture.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace neurim {
+
+/// Height, width and channels of a picture.
+struct ImageSize {
+  int height = 0, width = 0, channels = 0;
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+           static_cast<std::size_t>(channels);
+  }
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// A picture: u8, row-major height x width x channels; 1 channel is gray, 3 are RGB. The memory grows and
+/// never shrinks, so that an Image which is used again for one picture after the other soon allocates no
+/// more.
+class Image {
+ public:
+  /// Makes room for a picture of this size; the content is undefined.
+  void reshape(ImageSize size) {
+    size_ = size;
+    if (pixels_.size() < size.bytes()) pixels_.resize(size.bytes());
+  }
+  ImageSize size() const { return size_; }
+  int height() const { return size_.height; }
+  int width() const { return size_.width; }
+  int channels() const { return size_.channels; }
+  std::uint8_t* data() { return pixels_.data(); }
+  const std::uint8_t* data() const { return pixels_.data(); }
+  std::uint8_t* row(int y) { return data() + offset(y); }
+  const std::uint8_t* row(int y) const { return data() + offset(y); }
+
+ private:
+  std::size_t offset(int y) const {
+    return static_cast<std::size_t>(y) * static_cast<std::size_t>(size_.width) *
+           static_cast<std::size_t>(size_.channels);
+  }
+
+  ImageSize size_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+}  // namespace neurim

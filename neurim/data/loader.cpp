@@ -1,0 +1,241 @@
+#include "neurim/data/loader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <numeric>
+#include <utility>
+
+namespace neurim {
+namespace {
+
+constexpr std::uint64_t kOrderStream = ~0ull;  // no sample has this index
+constexpr std::size_t kChunkBytes =
+    64 << 10;                         // of output: small pictures are taken together, large ones one by one
+constexpr std::size_t kNamedBad = 5;  // files that an error lists
+
+// Bits of marks_.
+constexpr std::uint8_t kSeen = 1;     // read once: counted in turned()
+constexpr std::uint8_t kBad = 2;      // cannot be decoded
+constexpr std::uint8_t kClaimed = 4;  // a worker writes it to the cache
+constexpr std::uint8_t kCached = 8;   // lies in the cache
+
+/// Runs `step`; what it throws becomes an Error.
+template <class Step>
+std::optional<Error> caught(const Step& step) {
+  try {
+    step();
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return Error(Fault::resource, "loader: out of memory; use a smaller batch, prefetch or cache_bytes");
+  } catch (const std::exception& e) {
+    return Error(Fault::failure, text("loader: ", e.what()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
+               const LoaderOptions& options)
+    : dataset_(dataset),
+      split_(split),
+      preprocess_(preprocess),
+      augment_(augment),
+      options_(options),
+      samples_(dataset.size(split)),
+      marks_(static_cast<std::size_t>(dataset.size(split))) {
+  require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
+          options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
+          "; they are at least 1, 0 and 1");
+  require(options.max_bad >= 0, "loader: max_bad is ", options.max_bad, "; it is a share or a count");
+  if (samples_ == 0)
+    fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
+  batches_ = options.drop_last ? samples_ / options.batch : (samples_ + options.batch - 1) / options.batch;
+  require(batches_ > 0, "loader: drop_last leaves nothing of ", samples_, " samples in batches of ",
+          options.batch, "; use a smaller batch");
+  most_bad_ = static_cast<std::int64_t>(
+      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(samples_));
+  if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
+
+  const Transform transform(preprocess, augment);  // checks both
+  const ImageSize size = preprocess.size();
+  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
+  chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
+  order_.resize(static_cast<std::size_t>(samples_));
+  slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
+  const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, samples_));
+  for (Slot& slot : slots_) {
+    slot.images.resize(batch * size.bytes());
+    slot.labels.resize(batch);
+    slot.indices.resize(batch);
+  }
+
+  const bool resized =
+      dataset.in_memory() != size || (preprocess.resize == ResizeMode::crop && preprocess.crop_pct != 1);
+  const std::size_t samples = static_cast<std::size_t>(samples_);
+  if (resized && transform.fit_is_fixed() && size.bytes() <= options.cache_bytes / samples)
+    cache_.reset(
+        new std::uint8_t[samples * size.bytes()]);  // untouched memory costs nothing until it is filled
+  if (options.workers == 0) own_.reset(new Worker{{}, {}, Transform(preprocess, augment)});
+  for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_workers_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::int64_t Loader::size_of(std::int64_t batch) const {
+  return std::min<std::int64_t>(options_.batch, samples_ - batch * options_.batch);
+}
+
+void Loader::start(std::uint32_t epoch, std::int64_t first_batch) {
+  require(first_batch >= 0 && first_batch <= batches_, "loader: cannot start at batch ", first_batch, " of ",
+          batches_);
+  std::unique_lock lock(mutex_);
+  next_chunk_ = batches_ * chunks_per_batch_;  // nothing more to take
+  wake_user_.wait(lock, [&] { return busy_ == 0; });
+  if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
+  epoch_ = epoch;
+  std::iota(order_.begin(), order_.end(), 0);
+  if (options_.shuffle) {
+    Random random(options_.seed, kOrderStream, epoch);
+    neurim::shuffle(order_, random);
+  }
+  for (Slot& slot : slots_) slot.pending = chunks_per_batch_;
+  error_.reset();
+  given_ = released_ = first_batch;
+  next_chunk_ = first_batch * chunks_per_batch_;
+  started_ = true;
+  lock.unlock();
+  wake_workers_.notify_all();
+}
+
+bool Loader::next(Batch& batch) {
+  std::unique_lock lock(mutex_);
+  require(started_, "loader: call start(epoch) before next");
+  if (error_) throw *error_;
+  if (released_ < given_) {
+    slot_of(released_).pending = chunks_per_batch_;
+    ++released_;
+    wake_workers_.notify_all();
+  }
+  if (given_ == batches_) return false;
+  Slot& slot = slot_of(given_);
+  if (own_) {
+    lock.unlock();
+    error_ = caught([&] {
+      for (int i = 0; i < chunks_per_batch_; ++i) fill(given_ * chunks_per_batch_ + i, *own_);
+    });
+    lock.lock();
+  } else {
+    wake_user_.wait(lock, [&] { return error_ || slot.pending == 0; });
+  }
+  if (error_) throw *error_;
+  const auto size = static_cast<std::size_t>(size_of(given_));
+  batch.size = static_cast<int>(size);
+  batch.images = std::span(slot.images).first(size * preprocess_.size().bytes());
+  batch.labels = std::span(slot.labels).first(size);
+  batch.indices = std::span(slot.indices).first(size);
+  ++given_;
+  return true;
+}
+
+void Loader::work() {
+  Worker worker{{}, {}, Transform(preprocess_, augment_)};
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_workers_.wait(lock, [&] {
+      const std::int64_t batch = next_chunk_ / chunks_per_batch_;
+      return stop_ || (started_ && !error_ && batch < batches_ &&
+                       batch < released_ + static_cast<std::int64_t>(slots_.size()));
+    });
+    if (stop_) return;
+    const std::int64_t chunk = next_chunk_++;
+    ++busy_;
+    lock.unlock();
+    std::optional<Error> error = caught([&] { fill(chunk, worker); });
+    lock.lock();
+    --busy_;
+    if (error && !error_) error_ = std::move(error);
+    if (--slot_of(chunk / chunks_per_batch_).pending == 0 || error_ || busy_ == 0) wake_user_.notify_one();
+  }
+}
+
+void Loader::fill(std::int64_t chunk, Worker& worker) {
+  const std::int64_t batch = chunk / chunks_per_batch_, begin = chunk % chunks_per_batch_ * chunk_;
+  const std::int64_t end = std::min<std::int64_t>(begin + chunk_, size_of(batch));
+  Slot& slot = slot_of(batch);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t index = order_[static_cast<std::size_t>(batch * options_.batch + i)];
+    slot.indices[at] = load(index, worker, slot.images.data() + at * preprocess_.size().bytes());
+    slot.labels[at] = dataset_.label(split_, slot.indices[at]);
+  }
+}
+
+std::int64_t Loader::load(std::int64_t index, Worker& worker, float* out) {
+  for (std::int64_t tried = 0; tried < samples_; ++tried, index = (index + 1) % samples_) {
+    if (marks_[static_cast<std::size_t>(index)] & kBad) continue;
+    try {
+      produce(index, worker, out);
+      return index;
+    } catch (const Error& e) {
+      if (e.fault() != Fault::data) throw;
+      remember_bad(index, e.what());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  too_many_bad();
+}
+
+void Loader::produce(std::int64_t index, Worker& worker, float* out) {
+  Random random(options_.seed, static_cast<std::uint64_t>(index), epoch_);
+  std::atomic<std::uint8_t>& mark = marks_[static_cast<std::size_t>(index)];
+  const std::size_t bytes = preprocess_.size().bytes();
+  std::uint8_t* kept = cache_ ? cache_.get() + static_cast<std::size_t>(index) * bytes : nullptr;
+  if (kept && mark.load(std::memory_order_acquire) & kCached)
+    return worker.transform.finish(kept, random, out);
+  const int orientation = dataset_.read(split_, index, preprocess_.decode, worker.decoder, worker.decoded);
+  if (!(mark.fetch_or(kSeen) & kSeen) && orientation != 1) ++turned_;
+  const Image& fitted = worker.transform.fit(worker.decoded, random);
+  // A sample that replaces another may be read by two workers at once; the first to claim its place fills it.
+  if (kept && !(mark.fetch_or(kClaimed) & kClaimed)) {
+    std::memcpy(kept, fitted.data(), bytes);
+    mark.fetch_or(kCached, std::memory_order_release);
+  }
+  worker.transform.finish(fitted.data(), random, out);
+}
+
+void Loader::remember_bad(std::int64_t index, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  marks_[static_cast<std::size_t>(index)] |= kBad;
+  bad_.emplace(index, reason);
+  if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
+}
+
+void Loader::too_many_bad() const {
+  std::vector<std::string> first;
+  for (const auto& [index, reason] : bad_) {
+    if (first.size() == kNamedBad) break;
+    first.push_back(reason);
+  }
+  fail(Fault::data, "loader: ", bad_.size(), " of the ", samples_, " samples of the ", split_,
+       " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", join(first, " | "),
+       bad_.size() > first.size() ? " | …" : "", "; repair or remove them, or raise max_bad");
+}
+
+std::vector<BadSample> Loader::bad() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<BadSample> list;
+  for (const auto& [index, reason] : bad_) list.push_back({index, reason});
+  return list;
+}
+
+}  // namespace neurim

@@ -1,0 +1,85 @@
+#include "neurim/data/preprocess.h"
+
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};  // in the order of ResizeMode
+
+ResizeMode mode_named(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kModes); ++i)
+    if (kModes[i] == name) return static_cast<ResizeMode>(i);
+  fail(Fault::data, "preprocess: resize mode \"", name, "\" is unknown; it is crop, squash or letterbox");
+}
+
+void read_field(const std::string& key, const Json& value, Preprocess& to) {
+  if (key == "channels")
+    value.get_to(to.channels);
+  else if (key == "height")
+    value.get_to(to.height);
+  else if (key == "width")
+    value.get_to(to.width);
+  else if (key == "resize")
+    to.resize = mode_named(value.get<std::string>());
+  else if (key == "crop_pct")
+    value.get_to(to.crop_pct);
+  else if (key == "fill")
+    value.get_to(to.fill);
+  else if (key == "mean")
+    value.get_to(to.mean);
+  else if (key == "std")
+    value.get_to(to.std);
+  else if (key == "exif")
+    value.get_to(to.decode.exif);
+  else if (key == "background")
+    value.get_to(to.decode.background);
+  else
+    fail(Fault::data, "preprocess: unknown field \"", key,
+         "\"; the model was written by a newer version or edited");
+}
+
+}  // namespace
+
+void Preprocess::check() const {
+  require(channels == 1 || channels == 3, "preprocess: channels is ", channels, "; 1 and 3 are possible");
+  require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
+          " x ", width, "; each is 1 to 16384 pixels");
+  require(crop_pct > 0 && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in (0, 1]");
+  for (const auto* list : {&mean, &std})
+    require(list->size() == 1 || list->size() == static_cast<std::size_t>(channels),
+            "preprocess: ", list == &mean ? "mean" : "std", " has ", list->size(), " values for ", channels,
+            " channels; give one, or one per channel");
+  for (const double deviation : std)
+    require(deviation > 0, "preprocess: std is ", deviation, "; it must be above 0");
+}
+
+std::string Preprocess::json() const {
+  return Json{{"channels", channels}, {"height", height},
+              {"width", width},       {"resize", kModes[static_cast<std::size_t>(resize)]},
+              {"crop_pct", crop_pct}, {"fill", fill},
+              {"mean", mean},         {"std", std},
+              {"exif", decode.exif},  {"background", decode.background}}
+      .dump();
+}
+
+Preprocess Preprocess::from_json(std::string_view json) {
+  Preprocess result;
+  try {
+    const Json fields = Json::parse(json);
+    if (!fields.is_object())
+      fail(Fault::data, "preprocess: expected a JSON object, found ", fields.type_name());
+    for (const auto& [key, value] : fields.items()) read_field(key, value, result);
+    result.check();
+  } catch (const Json::exception& e) {
+    fail(Fault::data, "preprocess: ", e.what());
+  } catch (const Error& e) {
+    fail(Fault::data, e.what());
+  }
+  return result;
+}
+
+}  // namespace neurim

@@ -1,0 +1,41 @@
+// What a model wants a picture to look like. Training, validation, prediction, export and serving share this
+// description.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neurim/data/decode.h"
+
+namespace neurim {
+
+/// How a picture of any size becomes one of the model's.
+enum class ResizeMode : std::uint8_t {
+  crop,       ///< scaled until it just covers size / crop_pct, then the centre is cut out
+  squash,     ///< scaled to the size, the aspect is lost
+  letterbox,  ///< scaled to fit inside the size; the rest is `fill`
+};
+
+/// From a decoded picture to the numbers of a model's input: f32 channels x height x width,
+/// (level / 255 - mean) / std. Resizing is bilinear with antialias (resample.h). A picture of 1 channel is
+/// repeated for a model of 3; one of 3 becomes gray by ITU-R BT.601 luma for a model of 1.
+struct Preprocess {
+  int channels = 3;               ///< 1 or 3
+  int height = 224, width = 224;  ///< pixels
+  ResizeMode resize = ResizeMode::crop;
+  double crop_pct = 1;    ///< in (0, 1], for ResizeMode::crop
+  std::uint8_t fill = 0;  ///< the level of letterbox borders and of what an Augment moves in from outside
+  std::vector<double> mean{0}, std{1};  ///< one for all channels, or one per channel
+  DecodeOptions decode;
+  bool operator==(const Preprocess&) const = default;
+
+  ImageSize size() const { return {height, width, channels}; }
+  void check() const;  ///< throws Error(usage) naming the field that is out of range
+  std::string json() const;
+  /// The inverse of json. Absent fields keep their defaults; unknown ones and wrong types throw Error(data),
+  /// since a step that is skipped in silence costs accuracy in silence.
+  static Preprocess from_json(std::string_view json);
+};
+
+}  // namespace neurim

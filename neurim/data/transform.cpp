@@ -1,0 +1,135 @@
+#include "neurim/data/transform.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "neurim/data/wide.h"
+
+namespace neurim {
+namespace {
+
+/// out[i] = min(level * brightness, 255) * scale + shift for the levels in[0], in[step], in[2 * step], …
+template <int step>
+[[gnu::always_inline]] inline void normalise_plane(const std::uint8_t* __restrict in, std::int64_t pixels,
+                                                   float brightness, float scale, float shift,
+                                                   float* __restrict out) {
+  for (std::int64_t i = 0; i < pixels; ++i)
+    out[i] = std::min(static_cast<float>(in[step * i]) * brightness, 255.0f) * scale + shift;
+}
+
+NEURIM_WIDE void normalise_gray(const std::uint8_t* in, std::int64_t pixels, float brightness, float scale,
+                                float shift, float* out) {
+  normalise_plane<1>(in, pixels, brightness, scale, shift, out);
+}
+
+NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, std::int64_t pixels, float brightness, float scale,
+                                  float shift, float* out) {
+  normalise_plane<3>(in, pixels, brightness, scale, shift, out);
+}
+
+int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
+
+}  // namespace
+
+Transform::Transform(const Preprocess& preprocess, const Augment& augment)
+    : preprocess_(preprocess), augment_(augment) {
+  preprocess_.check();
+  augment_.check();
+  const auto of = [](const std::vector<double>& list, std::size_t c) {
+    return list.size() == 1 ? list[0] : list[c];
+  };
+  for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
+    const double mean = of(preprocess_.mean, c), deviation = of(preprocess_.std, c);
+    scale_[c] = static_cast<float>(1 / (255 * deviation));
+    shift_[c] = static_cast<float>(-mean / deviation);
+  }
+}
+
+const Image& Transform::fit(const Image& decoded, Random& random) {
+  const Image& in = with_channels(decoded);
+  const Box whole{0, 0, preprocess_.height, preprocess_.width};
+  if (augment_.random_resized_crop) {
+    const Box part = random_part(augment_, in.height(), in.width(), random);
+    fitted_.reshape(preprocess_.size());
+    resampler_.resize(in, part, preprocess_.height, preprocess_.width, whole, fitted_);
+    return fitted_;
+  }
+  const bool cuts = preprocess_.resize == ResizeMode::crop && preprocess_.crop_pct != 1;
+  if (in.size() == preprocess_.size() && !cuts) return in;
+  resize(in);
+  return fitted_;
+}
+
+void Transform::resize(const Image& in) {
+  const int height = preprocess_.height, width = preprocess_.width;
+  const Box from{0, 0, in.height(), in.width()};
+  fitted_.reshape(preprocess_.size());
+  const double fit_y = static_cast<double>(height) / in.height(),
+               fit_x = static_cast<double>(width) / in.width();
+  switch (preprocess_.resize) {
+    case ResizeMode::squash:
+      return resampler_.resize(in, from, height, width, {0, 0, height, width}, fitted_);
+    case ResizeMode::letterbox: {
+      const double ratio = std::min(fit_y, fit_x);
+      const int h = std::min(scaled(in.height(), ratio), height),
+                w = std::min(scaled(in.width(), ratio), width);
+      std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
+      return resampler_.resize(in, from, h, w, {0, 0, h, w}, fitted_, (height - h) / 2, (width - w) / 2);
+    }
+    case ResizeMode::crop: {
+      // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
+      const int cover_h = static_cast<int>(height / preprocess_.crop_pct);
+      const int cover_w = static_cast<int>(width / preprocess_.crop_pct);
+      const bool by_height =
+          static_cast<std::int64_t>(cover_h) * in.width() >= static_cast<std::int64_t>(cover_w) * in.height();
+      const auto follow = [](int side, int cover, int of) {
+        return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
+      };
+      const int h = by_height ? cover_h : std::max(cover_h, follow(in.height(), cover_w, in.width()));
+      const int w = by_height ? std::max(cover_w, follow(in.width(), cover_h, in.height())) : cover_w;
+      const int top = static_cast<int>(std::nearbyint((h - height) / 2.0));
+      const int left = static_cast<int>(std::nearbyint((w - width) / 2.0));
+      return resampler_.resize(in, from, h, w, {top, left, height, width}, fitted_);
+    }
+  }
+}
+
+const Image& Transform::with_channels(const Image& decoded) {
+  if (decoded.channels() == preprocess_.channels) return decoded;
+  recolored_.reshape({decoded.height(), decoded.width(), preprocess_.channels});
+  const std::uint8_t* from = decoded.data();
+  const std::uint8_t* end = from + decoded.size().bytes();
+  std::uint8_t* to = recolored_.data();
+  if (preprocess_.channels == 3) {
+    for (; from != end; ++from, to += 3) to[0] = to[1] = to[2] = *from;
+  } else {
+    // 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
+    for (; from != end; from += 3, ++to)
+      *to =
+          static_cast<std::uint8_t>((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+  }
+  return recolored_;
+}
+
+void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
+  const Pose pose = random_pose(augment_, random);
+  if (pose.moves()) {
+    posed_.reshape(preprocess_.size());
+    apply_pose(pose, preprocess_.fill, fitted, preprocess_.size(), posed_.data());
+    fitted = posed_.data();
+  }
+  const std::int64_t pixels = static_cast<std::int64_t>(preprocess_.height) * preprocess_.width;
+  const auto normalise = preprocess_.channels == 1 ? normalise_gray : normalise_of_rgb;
+  for (int c = 0; c < preprocess_.channels; ++c) {
+    const auto channel = static_cast<std::size_t>(c);
+    normalise(fitted + c, pixels, pose.brightness, scale_[channel], shift_[channel], out + c * pixels);
+  }
+}
+
+void Transform::operator()(const Image& decoded, float* out) {
+  Random none(0);
+  finish(fit(decoded, none).data(), none, out);
+}
+
+}  // namespace neurim

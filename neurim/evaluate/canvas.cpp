@@ -1,0 +1,132 @@
+#include "neurim/evaluate/canvas.h"
+
+#include <cairo.h>
+
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/evaluate/letters.h"
+
+namespace neurim {
+
+struct Canvas::Sheet {
+  cairo_surface_t* surface = nullptr;
+  cairo_t* pen = nullptr;
+  ~Sheet() {
+    cairo_destroy(pen);
+    cairo_surface_destroy(surface);
+  }
+  void color(const Color& c) { cairo_set_source_rgba(pen, c.red, c.green, c.blue, c.alpha); }
+  void font(double size, bool bold) {
+    cairo_select_font_face(pen, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(pen, size);
+  }
+};
+
+Color mix(const Color& a, const Color& b, double t) {
+  return {std::lerp(a.red, b.red, t), std::lerp(a.green, b.green, t), std::lerp(a.blue, b.blue, t),
+          std::lerp(a.alpha, b.alpha, t)};
+}
+
+double axis_step(double least) {
+  const double decade = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double step : {1.0, 2.0, 5.0})
+    if (step * decade >= least * (1 - 1e-9)) return step * decade;
+  return 10 * decade;
+}
+
+Canvas::Canvas(int width, int height, double scale) : sheet_(std::make_unique<Sheet>()) {
+  sheet_->surface =
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
+                                 static_cast<int>(std::lround(height * scale)));
+  sheet_->pen = cairo_create(sheet_->surface);
+  if (const cairo_status_t status = cairo_status(sheet_->pen); status != CAIRO_STATUS_SUCCESS)
+    fail(Fault::resource, "picture: cannot make a sheet of ", width * scale, " x ", height * scale,
+         " pixels: ", cairo_status_to_string(status));
+  cairo_scale(sheet_->pen, scale, scale);
+  rectangle(0, 0, width, height, {1, 1, 1});
+}
+
+Canvas::~Canvas() = default;
+
+void Canvas::rectangle(double x, double y, double width, double height, const Color& color) {
+  sheet_->color(color);
+  cairo_new_path(sheet_->pen);
+  cairo_rectangle(sheet_->pen, x, y, width, height);
+  cairo_fill(sheet_->pen);
+}
+
+void Canvas::frame(double x, double y, double width, double height, const Color& color, double line_width) {
+  sheet_->color(color);
+  cairo_set_line_width(sheet_->pen, line_width);
+  cairo_new_path(sheet_->pen);
+  cairo_rectangle(sheet_->pen, x, y, width, height);
+  cairo_stroke(sheet_->pen);
+}
+
+void Canvas::line(Point from, Point to, const Color& color, double line_width) {
+  const Point points[] = {from, to};
+  polyline(points, color, line_width);
+}
+
+void Canvas::polyline(std::span<const Point> points, const Color& color, double line_width) {
+  sheet_->color(color);
+  cairo_set_line_width(sheet_->pen, line_width);
+  cairo_set_line_join(sheet_->pen, CAIRO_LINE_JOIN_ROUND);
+  cairo_new_path(sheet_->pen);  // letters leave a current point behind
+  for (const Point& p : points) cairo_line_to(sheet_->pen, p.x, p.y);
+  cairo_stroke(sheet_->pen);
+}
+
+void Canvas::disc(Point centre, double radius, const Color& color) {
+  sheet_->color(color);
+  cairo_new_path(sheet_->pen);
+  cairo_arc(sheet_->pen, centre.x, centre.y, radius, 0, 2 * M_PI);
+  cairo_fill(sheet_->pen);
+}
+
+void Canvas::letters(Point at, std::string_view text, const Lettering& how) {
+  const std::string clean = utf8(letters_of(text));
+  sheet_->color(how.color);
+  sheet_->font(how.size, how.bold);
+  cairo_font_extents_t font;
+  cairo_font_extents(sheet_->pen, &font);
+  const double width = width_of(clean, how.size, how.bold);
+  const double back = how.across == Align::begin ? 0 : how.across == Align::middle ? width / 2 : width;
+  cairo_save(sheet_->pen);
+  cairo_translate(sheet_->pen, at.x, at.y);
+  if (how.upwards) cairo_rotate(sheet_->pen, -M_PI / 2);
+  // Digits and capitals, not the whole line with its descenders, look centred when they are.
+  cairo_move_to(sheet_->pen, -back, (font.ascent - font.descent) * 0.5 * 0.97);
+  cairo_show_text(sheet_->pen, clean.c_str());
+  cairo_restore(sheet_->pen);
+}
+
+double Canvas::width_of(std::string_view text, double size, bool bold) {
+  sheet_->font(size, bold);
+  cairo_text_extents_t extents;
+  cairo_text_extents(sheet_->pen, utf8(letters_of(text)).c_str(), &extents);
+  return extents.x_advance;
+}
+
+std::string Canvas::fitted(std::string_view text, double limit, double size) {
+  return elided(text, limit, [&](std::string_view part) { return width_of(part, size); });
+}
+
+std::string Canvas::png() const {
+  std::string bytes;
+  cairo_surface_flush(sheet_->surface);
+  const cairo_status_t status = cairo_surface_write_to_png_stream(
+      sheet_->surface,
+      [](void* to, const unsigned char* data, unsigned length) {
+        static_cast<std::string*>(to)->append(reinterpret_cast<const char*>(data), length);
+        return CAIRO_STATUS_SUCCESS;
+      },
+      &bytes);
+  if (status != CAIRO_STATUS_SUCCESS)
+    fail(Fault::resource, "picture: cannot encode: ", cairo_status_to_string(status));
+  return bytes;
+}
+
+}  // namespace neurim

@@ -1,0 +1,64 @@
+// A sheet to draw charts on, which becomes a PNG.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace neurim {
+
+struct Color {
+  double red = 0, green = 0, blue = 0;  ///< in [0, 1]
+  double alpha = 1;
+};
+
+/// The colour at `t` in [0, 1] of a straight line from `a` to `b`.
+Color mix(const Color& a, const Color& b, double t);
+
+/// The least of ..., 0.1, 0.2, 0.5, 1, 2, 5, 10, ... that is at least `least` > 0: a step between the marks
+/// of an axis.
+double axis_step(double least);
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+enum class Align { begin, middle, end };
+
+struct Lettering {
+  double size = 11;  ///< of the font, in units
+  Color color{0.2, 0.22, 0.26};
+  Align across = Align::begin;  ///< where along the text the given point lies
+  bool bold = false;
+  bool upwards = false;  ///< turned by 90°, reading from below to above
+};
+
+/// White at first. Lengths are in units, `scale` pixels each; x goes right, y down. Text is UTF-8 of any
+/// quality.
+class Canvas {
+ public:
+  /// Throws Error(resource) when the sheet cannot be allocated.
+  Canvas(int width, int height, double scale = 1);
+  ~Canvas();
+  Canvas(const Canvas&) = delete;
+
+  void rectangle(double x, double y, double width, double height, const Color& color);
+  void frame(double x, double y, double width, double height, const Color& color, double line_width = 1);
+  void line(Point from, Point to, const Color& color, double line_width = 1);
+  void polyline(std::span<const Point> points, const Color& color, double line_width);
+  void disc(Point centre, double radius, const Color& color);
+
+  /// Draws `text` centred on the line through `at` (vertically, or horizontally when upwards).
+  void letters(Point at, std::string_view text, const Lettering& lettering);
+  double width_of(std::string_view text, double size, bool bold = false);
+  /// The text shortened in its middle to a width of at most `limit`.
+  std::string fitted(std::string_view text, double limit, double size);
+
+  std::string png() const;  ///< the bytes of the file
+
+ private:
+  struct Sheet;
+  std::unique_ptr<Sheet> sheet_;
+};
+
+}  // namespace neurim

@@ -1,0 +1,164 @@
+#include "neurim/evaluate/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void add_all(std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
+  std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
+}
+
+}  // namespace
+
+Evaluation::Evaluation(std::vector<std::string> class_names)
+    : names_(std::move(class_names)), confusion_(names_.size() * names_.size()), ranks_(names_.size()) {
+  require(names_.size() >= 2, "evaluation: needs at least two classes, got ", names_.size());
+}
+
+void Evaluation::check_labels(std::span<const std::int64_t> values, const char* what) const {
+  for (const std::int64_t value : values)
+    if (value < 0 || value >= classes())
+      fail(Fault::data, "evaluation: ", what, " ", value, " is outside [0, ", classes(),
+           "); the data and the model differ in their classes");
+}
+
+void Evaluation::add(std::span<const float> logits, std::span<const std::int64_t> labels) {
+  const std::size_t classes = names_.size();
+  require(logits.size() == labels.size() * classes, "evaluation: ", logits.size(), " logits for ",
+          labels.size(), " labels and ", classes, " classes; expected ", labels.size() * classes);
+  check_labels(labels, "label");
+  if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }))
+    fail(Fault::failure,
+         "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
+
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto row = logits.subspan(i * classes, classes);
+    const auto label = static_cast<std::size_t>(labels[i]);
+    std::size_t before = 0, best = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+      before += row[c] > row[label] || (row[c] == row[label] && c < label);
+      if (row[c] > row[best]) best = c;
+    }
+    ++ranks_[before];
+    ++confusion_[label * classes + best];
+  }
+  samples_ += static_cast<std::int64_t>(labels.size());
+  ranked_ += static_cast<std::int64_t>(labels.size());
+}
+
+void Evaluation::add_predictions(std::span<const std::int64_t> predicted,
+                                 std::span<const std::int64_t> labels) {
+  require(predicted.size() == labels.size(), "evaluation: ", predicted.size(), " predictions for ",
+          labels.size(), " labels");
+  check_labels(labels, "label");
+  check_labels(predicted, "prediction");
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    ++confusion_[static_cast<std::size_t>(labels[i]) * names_.size() +
+                 static_cast<std::size_t>(predicted[i])];
+  samples_ += static_cast<std::int64_t>(labels.size());
+}
+
+void Evaluation::add_loss(double mean, std::int64_t samples) {
+  loss_sum_ += mean * static_cast<double>(samples);
+  loss_samples_ += samples;
+}
+
+void Evaluation::merge(const Evaluation& other) {
+  require(names_ == other.names_, "evaluation: cannot merge results over different classes (", classes(),
+          " and ", other.classes(), " classes)");
+  add_all(confusion_, other.confusion_);
+  add_all(ranks_, other.ranks_);
+  samples_ += other.samples_;
+  ranked_ += other.ranked_;
+  loss_samples_ += other.loss_samples_;
+  loss_sum_ += other.loss_sum_;
+}
+
+std::int64_t Evaluation::correct() const {
+  std::int64_t sum = 0;
+  for (int c = 0; c < classes(); ++c) sum += count(c, c);
+  return sum;
+}
+
+double Evaluation::accuracy() const { return ratio(correct(), samples_); }
+
+double Evaluation::top_k(int k) const {
+  require(k >= 1, "evaluation: top_k: k is ", k, ", expected at least 1");
+  if (ranked_ == 0) return std::numeric_limits<double>::quiet_NaN();
+  std::int64_t within = 0;
+  for (int r = 0; r < std::min(k, classes()); ++r) within += ranks_[static_cast<std::size_t>(r)];
+  return ratio(within, ranked_);
+}
+
+double Evaluation::loss() const {
+  return loss_samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
+                            : loss_sum_ / static_cast<double>(loss_samples_);
+}
+
+Interval Evaluation::accuracy_interval() const {
+  if (samples_ == 0) return {0, 1};
+  constexpr double z = 1.959963984540054;  // the normal quantile of 0.975
+  const double n = static_cast<double>(samples_), p = accuracy();
+  const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+std::vector<ClassScores> Evaluation::per_class() const {
+  const std::size_t classes = names_.size();
+  std::vector<std::int64_t> predicted(classes);
+  std::vector<ClassScores> scores(classes);
+  for (std::size_t t = 0; t < classes; ++t)
+    for (std::size_t p = 0; p < classes; ++p) {
+      predicted[p] += confusion_[t * classes + p];
+      scores[t].support += confusion_[t * classes + p];
+    }
+  for (std::size_t c = 0; c < classes; ++c) {
+    const std::int64_t hits = confusion_[c * classes + c];
+    scores[c].precision = ratio(hits, predicted[c]);
+    scores[c].recall = ratio(hits, scores[c].support);
+    scores[c].f1 = ratio(2 * hits, predicted[c] + scores[c].support);
+  }
+  return scores;
+}
+
+ClassScores Evaluation::average(Average kind) const {
+  if (kind == Average::micro) return {accuracy(), accuracy(), accuracy(), samples_};
+  ClassScores sum;
+  double total = 0;
+  for (const ClassScores& one : per_class()) {
+    const double weight = kind == Average::macro ? 1.0 : static_cast<double>(one.support);
+    sum.precision += weight * one.precision;
+    sum.recall += weight * one.recall;
+    sum.f1 += weight * one.f1;
+    total += weight;
+  }
+  if (total > 0) sum.precision /= total, sum.recall /= total, sum.f1 /= total;
+  sum.support = samples_;
+  return sum;
+}
+
+std::vector<Confusion> Evaluation::most_confused(std::size_t limit) const {
+  const auto scores = per_class();
+  std::vector<Confusion> all;
+  for (int t = 0; t < classes(); ++t)
+    for (int p = 0; p < classes(); ++p)
+      if (t != p && count(t, p) > 0)
+        all.push_back({t, p, count(t, p), ratio(count(t, p), scores[static_cast<std::size_t>(t)].support)});
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
+  all.resize(std::min(limit, all.size()));
+  return all;
+}
+
+}  // namespace neurim

@@ -1,0 +1,92 @@
+// What a classifier got right and wrong: the confusion matrix and every figure that follows from it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace neurim {
+
+/// The figures of one class, or an average over classes. All are 0 where they are undefined (no samples), as
+/// scikit-learn's `zero_division=0`.
+struct ClassScores {
+  double precision = 0, recall = 0, f1 = 0;
+  std::int64_t support = 0;  ///< samples whose true class this is
+};
+
+/// How per-class figures are averaged: `macro` counts each class the same, `micro` each sample (all three
+/// figures are then the accuracy), `weighted` each class by its support. Classes without samples take part,
+/// with zeros.
+enum class Average { macro, micro, weighted };
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+/// One cell off the diagonal of the confusion matrix.
+struct Confusion {
+  int truth = 0, predicted = 0;
+  std::int64_t count = 0;
+  double share = 0;  ///< of the true class's samples, in (0, 1]
+};
+
+/// Accumulates the outcome of a classifier over batches. Batches may be collected in several objects and
+/// merged; the order does not change any count.
+class Evaluation {
+ public:
+  /// Throws Error(usage) with fewer than two classes.
+  explicit Evaluation(std::vector<std::string> class_names);
+
+  /// Adds n samples: `logits` (n, classes) row-major (probabilities do as well), `labels` (n) in [0,
+  /// classes). The prediction is the first of the largest logits. Throws Error(usage) when the sizes do not
+  /// fit, Error(data) for a label out of range, Error(failure) for a NaN; a batch that throws adds nothing.
+  void add(std::span<const float> logits, std::span<const std::int64_t> labels);
+
+  /// Adds n samples by their predicted class alone; these do not count for top_k. Throws as `add`.
+  void add_predictions(std::span<const std::int64_t> predicted, std::span<const std::int64_t> labels);
+
+  /// Adds the mean loss of `samples` samples.
+  void add_loss(double mean, std::int64_t samples);
+
+  /// Adds everything that `other` has seen. Throws Error(usage) when its classes differ.
+  void merge(const Evaluation& other);
+
+  int classes() const { return static_cast<int>(names_.size()); }
+  const std::vector<std::string>& class_names() const { return names_; }
+  std::int64_t samples() const { return samples_; }
+
+  /// How many samples of class `truth` were predicted as `predicted`.
+  std::int64_t count(int truth, int predicted) const {
+    return confusion_[static_cast<std::size_t>(truth) * names_.size() + static_cast<std::size_t>(predicted)];
+  }
+
+  std::int64_t correct() const;
+  double accuracy() const;  ///< top-1, in [0, 1]; 0 without samples
+  /// Share of the samples (those added with logits) whose true class is among the k largest logits; NaN
+  /// without such samples. Of equal logits the lower class index ranks first. With k >= classes it is 1.
+  double top_k(int k) const;
+  double loss() const;  ///< mean over samples; NaN where none was given
+
+  /// Wilson's 95 % score interval of the accuracy (Wilson, "Probable inference", JASA 22, 1927); [0, 1]
+  /// without samples.
+  Interval accuracy_interval() const;
+
+  std::vector<ClassScores> per_class() const;
+  ClassScores average(Average kind) const;  ///< its support is the number of samples
+
+  /// The most frequent confusions, most frequent first (then by true, then by predicted class), at most
+  /// `limit`.
+  std::vector<Confusion> most_confused(std::size_t limit) const;
+
+ private:
+  void check_labels(std::span<const std::int64_t> values, const char* what) const;
+
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> confusion_;  // (true, predicted)
+  std::vector<std::int64_t> ranks_;      // [r]: samples whose true class has r classes before it
+  std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;
+  double loss_sum_ = 0;
+};
+
+}  // namespace neurim

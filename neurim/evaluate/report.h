@@ -1,0 +1,28 @@
+// An evaluation as files and as text.
+#pragma once
+#include <string>
+
+#include "neurim/base/file.h"
+#include "neurim/evaluate/evaluation.h"
+
+namespace neurim {
+
+/// One row per true class, one column per predicted class, with names in the first row and column.
+std::string confusion_matrix_csv(const Evaluation& evaluation);
+
+/// Columns class,precision,recall,f1,support.
+std::string per_class_csv(const Evaluation& evaluation);
+
+/// Columns true,predicted,count,share_of_true; the `limit` most frequent confusions.
+std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit = 100);
+
+/// A table for a terminal: a row per class with the weakest classes (lowest F1 among those with samples)
+/// marked, then the averages and the accuracy. With more than `max_rows` classes it shows the weakest
+/// `max_rows` only.
+std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows = 50);
+
+/// Writes confusion_matrix.csv, confusion_matrix.png, confusion_matrix_normalized.png, per_class.csv and
+/// most_confused.csv into `folder`, which is made where it does not exist. Throws Error(resource).
+void write_report(const Evaluation& evaluation, const fs::path& folder);
+
+}  // namespace neurim

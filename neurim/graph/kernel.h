@@ -1,0 +1,67 @@
+// Kernels: what a backend registers, and how a site of the graph asks for one.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neurim/base/text.h"
+#include "neurim/core/launch.h"
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+/// A value at a site: its type, its physical layout, and its data when they are constant at prepare (weights of a frozen
+/// plan), in that layout.
+struct Spec {
+  Type type;
+  Layout layout;
+  const void* known = nullptr;
+};
+
+/// One op of a site; the numbers index Site::values.
+struct Step {
+  const Op* op = nullptr;
+  std::vector<int> in, out;
+};
+
+/// A convex piece of the graph, often one op, that asks for a kernel.
+struct Site {
+  std::span<const Step> steps;  ///< in topological order
+  int anchor = 0;               ///< the step whose name finds the kernels
+  std::span<Spec> values;
+  std::span<const int> in, out; ///< values in the order of Args; an inner value that is needed elsewhere is in out too
+  int chunks = 1;               ///< into how many logical pieces a kernel cuts its work; a reduction joins them in fixed order
+
+  // Written by the kernel.
+  std::size_t scratch = 0;      ///< bytes of Args::scratch
+  std::string why = {};         ///< the reason for declining
+
+  const Op& op() const { return *steps[static_cast<std::size_t>(anchor)].op; }
+  const Spec& input(int i) const { return values[static_cast<std::size_t>(in[static_cast<std::size_t>(i)])]; }
+  const Spec& output(int i) const { return values[static_cast<std::size_t>(out[static_cast<std::size_t>(i)])]; }
+};
+
+/// Says no, with the reason that `neurim info --plan` prints.
+template <class... Parts>
+Launch decline(Site& site, const Parts&... parts) {
+  site.why = text(parts...);
+  return {};
+}
+
+/// A kernel is asked once per call site. `wants` (optional) may set the layouts of the site's inputs and outputs to what
+/// the kernel would like, and says no by returning false; `prepare` sees the layouts as they will be, and builds the
+/// launch or declines. Without `wants` a kernel is asked with plain layouts only.
+struct Kernel {
+  std::string_view op;    ///< the name of the anchor op
+  std::string_view name;  ///< "onednn", "reference", …
+  std::uint8_t device = 0;
+  int rank = 0;           ///< highest first; the reference is 0
+  Launch (*prepare)(Site&) = nullptr;
+  bool (*wants)(Site&) = nullptr;
+};
+void add(const Kernel& kernel);
+/// The kernels for an op on a kind of device, best first.
+std::span<const Kernel> kernels(std::string_view op, std::uint8_t device);
+
+}  // namespace neurim

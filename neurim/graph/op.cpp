@@ -1,0 +1,65 @@
+#include "neurim/graph/op.h"
+
+#include <map>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+std::map<std::string, OpFactory, std::less<>>& factories() {
+  static std::map<std::string, OpFactory, std::less<>> all;
+  return all;
+}
+
+/// Prints attributes as "name=value", space between.
+class Printer final : public Fields {
+ public:
+  std::string out;
+  Fields& operator()(std::string_view name, std::int64_t& value) override { return print(name, text(value)); }
+  Fields& operator()(std::string_view name, double& value) override { return print(name, text(value)); }
+  Fields& operator()(std::string_view name, bool& value) override { return print(name, text(value)); }
+  Fields& operator()(std::string_view name, std::string& value) override { return print(name, value); }
+  Fields& operator()(std::string_view name, DType& value) override { return print(name, text(value)); }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return list(name, value); }
+  Fields& operator()(std::string_view name, std::vector<double>& value) override { return list(name, value); }
+
+ private:
+  Fields& print(std::string_view name, std::string_view value) {
+    out += text(out.empty() ? "" : " ", name, '=', value);
+    return *this;
+  }
+  template <class T>
+  Fields& list(std::string_view name, const std::vector<T>& values) {
+    std::vector<std::string> parts;
+    for (const T& value : values) parts.push_back(text(value));
+    return print(name, text('[', join(parts, ","), ']'));
+  }
+};
+
+}  // namespace
+
+void fields(const Op& op, Fields& reader) { const_cast<Op&>(op).fields(reader); }
+
+std::string attributes(const Op& op) {
+  Printer printer;
+  fields(op, printer);
+  return printer.out.empty() ? "" : '{' + printer.out + '}';
+}
+
+void define(OpFactory factory) { factories().emplace(factory()->name(), factory); }
+
+std::shared_ptr<Op> make_op(std::string_view name) {
+  const auto at = factories().find(name);
+  NEURIM_ASSERT(at != factories().end());
+  return at->second();
+}
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : factories()) names.push_back(name);
+  return names;
+}
+
+}  // namespace neurim

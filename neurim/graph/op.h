@@ -1,0 +1,104 @@
+// What the library knows of an operation. One class in one file under ops/ says everything.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neurim/graph/tensor.h"
+
+namespace neurim {
+
+/// Visits the attributes of an op; hashing, printing and saving all go through it.
+class Fields {
+ public:
+  virtual ~Fields() = default;
+  virtual Fields& operator()(std::string_view name, std::int64_t& value) = 0;
+  virtual Fields& operator()(std::string_view name, double& value) = 0;
+  virtual Fields& operator()(std::string_view name, bool& value) = 0;
+  virtual Fields& operator()(std::string_view name, std::string& value) = 0;
+  virtual Fields& operator()(std::string_view name, DType& value) = 0;
+  virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;
+  virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;
+};
+
+/// What grad() is given: forward inputs and outputs, the gradients of the outputs (undefined means zero), and which
+/// inputs want one.
+struct Gradient {
+  std::span<const Tensor> in, out, dout;
+  std::span<const bool> wanted;
+};
+
+/// How a test fills one input: uniform in [low, high] (integers: rounded down, high excluded); distinct: a shuffled
+/// arithmetic sequence over the range, so that no two values tie.
+struct Fill {
+  double low = -1, high = 1;
+  bool distinct = false;
+};
+
+/// One row of the op table: the op with attributes set, input types, fills (missing ones are the default), and the
+/// tolerance of f32 kernels against the reference, relative to the largest magnitude of the output.
+struct Sample {
+  std::shared_ptr<const class Op> op;
+  Types in;
+  std::vector<Fill> fill = {};
+  double tolerance = 1e-5;
+};
+
+enum class Alias : std::uint8_t {
+  none,
+  overwrite,  ///< the output may take the input's memory when nobody reads the input afterwards
+  view,       ///< the output is the input's memory under another shape (row-major only)
+};
+
+/// The ONNX operator that an op maps to, when it maps one to one: name and the opset since which it has this form.
+struct Onnx {
+  std::string_view name;
+  int since = 0;
+};
+
+class Op : public std::enable_shared_from_this<Op> {
+ public:
+  virtual ~Op() = default;
+  virtual std::string_view name() const = 0;                   ///< also the kernel key
+  virtual void fields(Fields&) {}                              ///< written once; readers go through fields(const Op&, Fields&)
+  virtual Types infer(std::span<const Type> in) const = 0;     ///< output types, or throws Error(usage)
+  virtual Tensors grad(const Gradient& gradient) const;        ///< one per input, written with ops; default: of decompose, else throws
+  virtual Tensors decompose(std::span<const Tensor> in) const; ///< the same in other ops; {}: a primitive
+  virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
+  virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
+  virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
+  virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
+  virtual Onnx onnx() const { return {}; }
+  virtual std::vector<Sample> samples() const = 0;             ///< tests, benchmarks, docs, ONNX round trip
+};
+
+/// Reads the attributes of a const op: the one const_cast of the house.
+void fields(const Op& op, Fields& reader);
+/// The attributes as text, "{stride=[2,2] pad=[1,1,1,1]}", or "" when there are none.
+std::string attributes(const Op& op);
+
+/// The registry of ops, for the text form, loading, tests and the passes that make ops by name.
+using OpFactory = std::shared_ptr<Op> (*)();
+void define(OpFactory factory);
+template <class O>
+void define() {
+  define([]() -> std::shared_ptr<Op> { return std::make_shared<O>(); });
+}
+std::shared_ptr<Op> make_op(std::string_view name);  ///< asserts that it is defined
+std::vector<std::string> op_names();
+
+/// The one door: infers the output types, then records the op in the current trace, or runs it at once. Errors start with
+/// the path of the nearest named input: "net.conv2: conv2d: …".
+Tensors apply(std::shared_ptr<const Op> op, const Tensors& in);
+
+/// As apply, for ops with one output.
+Tensor apply1(std::shared_ptr<const Op> op, const Tensors& in);
+
+/// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one). `seeds`
+/// are the gradients of `of`; by default ones. An unreached `wrt` gets an undefined tensor.
+Tensors gradients(std::span<const Tensor> of, std::span<const Tensor> wrt, std::span<const Tensor> seeds = {});
+
+}  // namespace neurim

@@ -1,0 +1,168 @@
+#include "neurim/graph/trace.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/recorder.h"
+#include "neurim/graph/value.h"
+
+namespace neurim {
+
+namespace {
+
+thread_local Recorder* innermost = nullptr;
+
+/// "net.conv2" of "net.conv2.weight".
+std::string module_path(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return std::string(dot == std::string_view::npos ? name : name.substr(0, dot));
+}
+
+}  // namespace
+
+Recorder* Recorder::current() { return innermost; }
+
+Untraced::Untraced() : outer_(innermost) { innermost = nullptr; }
+Untraced::~Untraced() { innermost = outer_; }
+
+int Recorder::read(const Tensor& tensor) {
+  const Value* value = tensor.value();
+  if (tensor.traced()) {
+    require(value->trace == id, "trace: a value of ", value->trace < id ? "an ended or enclosing" : "another",
+            " trace is used here; return it from its function, or compute it again");
+    return value->id;
+  }
+  if (auto at = current_.find(value); at != current_.end()) return at->second;
+  require(tensor.device() == graph.device, tensor.name(), tensor.name().empty() ? "trace: a tensor" : "", " is on ",
+          tensor.device(), " but the plan runs on ", graph.device, "; place it there first");
+  const int added = static_cast<int>(graph.values.size());
+  graph.values.push_back({tensor.type(), -1, tensor, std::string(tensor.name())});
+  current_[value] = added;
+  return added;
+}
+
+Tensor Recorder::handle(int number) const {
+  const Graph::Value& known = graph.values[static_cast<std::size_t>(number)];
+  auto value = std::make_shared<Value>();
+  value->type = known.type;
+  value->device = graph.device;
+  value->name = known.name;
+  value->trace = id;
+  value->id = number;
+  return Tensor(std::move(value));
+}
+
+Tensors Recorder::record(std::shared_ptr<const Op> op, std::vector<int> in, Types out) {
+  Graph::Node node{std::move(op), std::move(in), {}, {}};
+  for (int number : node.in) {
+    const Graph::Value& value = graph.values[static_cast<std::size_t>(number)];
+    if (node.where.empty() && value.captured && !value.name.empty()) node.where = module_path(value.name);
+  }
+  Tensors results;
+  for (Type& type : out) {
+    node.out.push_back(static_cast<int>(graph.values.size()));
+    graph.values.push_back({std::move(type), static_cast<int>(graph.nodes.size()), {}, {}});
+    results.push_back(handle(node.out.back()));
+  }
+  graph.nodes.push_back(std::move(node));
+  return results;
+}
+
+void Recorder::assign(const Tensor& state, const Tensor& next) {
+  require(!state.traced(), "assign: the target is a value of the trace; only tensors that existed before it are state");
+  read(state);
+  current_[state.value()] = read(next);
+}
+
+Trace::Trace(const Options& options) : recorder_(std::make_unique<Recorder>()) {
+  static std::atomic<std::uint64_t> traces{0};
+  recorder_->id = ++traces;
+  recorder_->graph.training = options.training;
+  recorder_->graph.device = options.device;
+  recorder_->random = options.random;
+  recorder_->outer = innermost;
+  innermost = recorder_.get();
+}
+
+Trace::~Trace() {
+  if (recorder_) innermost = recorder_->outer;
+}
+
+Tensor Trace::input(const Type& type, std::string name) {
+  Graph& graph = recorder_->graph;
+  graph.inputs.push_back(static_cast<int>(graph.values.size()));
+  graph.values.push_back({type, -1, {}, std::move(name)});
+  return recorder_->handle(graph.inputs.back());
+}
+
+Graph Trace::finish(const Tensors& outputs) {
+  NEURIM_ASSERT(innermost == recorder_.get());
+  Recorder& recorder = *recorder_;
+  if (recorder.random_ops > 0) {
+    const std::int64_t one_step[2] = {0, 1};
+    const Tensor step = Tensor::from({DType::i64, {2}}, one_step, recorder.graph.device);
+    recorder.random.assign(apply1(make_op("add"), {recorder.random, step}));
+  }
+  for (const Tensor& output : outputs) recorder.graph.outputs.push_back(recorder.read(output));
+  for (std::size_t i = 0; i < recorder.graph.values.size(); ++i) {
+    const Tensor& state = recorder.graph.values[i].captured;
+    if (!state) continue;
+    const int now = recorder.read(state);
+    if (now != static_cast<int>(i)) recorder.graph.commits.push_back({static_cast<int>(i), now});
+  }
+  innermost = recorder.outer;
+  Graph graph = std::move(recorder.graph);
+  recorder_.reset();
+  return graph;
+}
+
+bool training() { return innermost && innermost->graph.training; }
+
+namespace {
+thread_local std::int64_t eager_key[2] = {0, 0};
+}
+
+void seed_random(std::uint64_t seed) { eager_key[0] = static_cast<std::int64_t>(seed), eager_key[1] = 0; }
+
+RandomKey next_random_key() {
+  if (innermost) {
+    require(static_cast<bool>(innermost->random), "random: this trace has no random key; give Options::random");
+    return {innermost->random, innermost->random_ops++};
+  }
+  RandomKey key{Tensor::from({DType::i64, {2}}, eager_key), 0};
+  ++eager_key[1];
+  return key;
+}
+
+std::string Graph::text() const {
+  std::string out;
+  auto value_name = [&](int number) {
+    const Value& value = values[static_cast<std::size_t>(number)];
+    return value.name.empty() ? neurim::text('%', number) : value.name;
+  };
+  for (int number : inputs)
+    out += neurim::text("input ", value_name(number), ' ', values[static_cast<std::size_t>(number)].type, '\n');
+  for (const Node& node : nodes) {
+    std::vector<std::string> results, operands;
+    for (int number : node.out)
+      results.push_back(neurim::text('%', number, ' ', values[static_cast<std::size_t>(number)].type));
+    for (int number : node.in) operands.push_back(value_name(number));
+    out += neurim::text(join(results, ", "), " = ", node.op->name(), '(', join(operands, ", "), ')');
+    const std::string attribute_text = attributes(*node.op);
+    if (!attribute_text.empty()) out += ' ' + attribute_text;
+    out += '\n';
+  }
+  for (const Commit& commit : commits)
+    out += neurim::text("commit ", value_name(commit.state), " = ", value_name(commit.value), '\n');
+  for (int number : outputs) out += neurim::text("output ", value_name(number), '\n');
+  return out;
+}
+
+std::uint64_t Graph::hash() const {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace neurim

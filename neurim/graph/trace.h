@@ -1,0 +1,98 @@
+// Recording: while a Trace lives, ops of this thread are recorded into a Graph instead of run.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+/// A recorded program. Nodes are in topological order; the graph owns them by index.
+struct Graph {
+  struct Node {
+    std::shared_ptr<const Op> op;
+    std::vector<int> in, out;
+    std::string where;  ///< module path, for messages and reports
+  };
+  struct Value {
+    Type type;
+    int node = -1;     ///< the producer; -1: an input or a captured tensor
+    Tensor captured;   ///< the stored tensor that this value is
+    std::string name;
+  };
+  /// At the end of a replay `state` (a captured value) takes the data of `value`.
+  struct Commit {
+    int state, value;
+  };
+
+  std::vector<Node> nodes;
+  std::vector<Value> values;
+  std::vector<int> inputs, outputs;
+  std::vector<Commit> commits;
+  Device device;          ///< where all of it runs
+  bool training = false;
+
+  std::string text() const;    ///< one line a node: %5 f32(8,6,28,28) = conv2d(%0, conv1.weight) {pad=[2,2,2,2]}
+  std::uint64_t hash() const;  ///< of the text: structure, types and attributes, not data
+};
+
+/// Begins recording in this thread; nests. Ends with finish() or with the destructor (then nothing is kept).
+class Trace {
+ public:
+  struct Options {
+    bool training = false;
+    Device device = {};
+    Tensor random = {};  ///< the key state, i64(2) = {seed, step}: random ops read it, each replay commits step + 1
+  };
+  explicit Trace(const Options& options);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  Tensor input(const Type& type, std::string name = {});
+  Graph finish(const Tensors& outputs);
+
+ private:
+  friend struct Recorder;
+  std::unique_ptr<struct Recorder> recorder_;
+};
+
+/// Runs ops of this thread at once for a scope, whatever is being traced.
+class Untraced {
+ public:
+  Untraced();
+  ~Untraced();
+  Untraced(const Untraced&) = delete;
+  Untraced& operator=(const Untraced&) = delete;
+
+ private:
+  struct Recorder* outer_;
+};
+
+/// Rebuilds a graph node by node in a new trace. `visit` gets a node and its inputs in the new trace, where captured
+/// tensors stand for themselves, and returns its outputs there; nothing: the node is recorded as it is. Nodes that nothing
+/// needs are dropped.
+using Visit = std::function<Tensors(const Graph::Node& node, const Tensors& in)>;
+Graph rewrite(const Graph& graph, const Visit& visit);
+
+/// The node of the current trace that made this value, or null for inputs and stored tensors.
+const Graph::Node* producer(const Tensor& tensor);
+/// A handle to a value of the current trace.
+Tensor traced_value(int value);
+
+/// Whether the code runs in a trace for training. Outside a trace: false.
+bool training();
+
+/// The key of a random op and its ordinal: in a trace the key state and the number of random ops so far; eagerly a key of
+/// this thread that moves on at every call.
+struct RandomKey {
+  Tensor key;  ///< i64(2)
+  std::int64_t ordinal = 0;
+};
+RandomKey next_random_key();
+/// Sets the eager key of this thread.
+void seed_random(std::uint64_t seed);
+
+}  // namespace neurim

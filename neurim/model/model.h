@@ -1,0 +1,22 @@
+// A model: a network and what one must know to feed it.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "neurim/nn/layer.h"
+
+namespace neurim {
+
+/// A copy shares the tensors; see clone.
+struct Model {
+  std::string name;         ///< "resnet18"
+  std::int64_t image_size;  ///< height and width of the images it was made for
+  std::int64_t in_chans, num_classes;
+  std::vector<double> mean, deviation;  ///< of each input channel, for pixels scaled to [0, 1]
+  nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+
+  void parts(Parts& p) { net.parts(p); }
+  Tensor operator()(const Tensor& x) const { return net(x); }
+};
+
+}  // namespace neurim

@@ -1,0 +1,175 @@
+#include "neurim/model/onnx/export.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/trace.h"
+#include "neurim/model/onnx/rules.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::string_view kDependsOnBatch =
+    " depends on the batch size; compute it from the input by ops, or export with dynamic_batch = false";
+
+/// The operations of the function, with those that ONNX has no form of said in other ops where that is
+/// possible.
+Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+             std::int64_t batch, Device device) {
+  Trace trace({.device = device});
+  Tensors in;
+  for (const OnnxInput& input : inputs) {
+    Type type = input.type;
+    if (batch > 0) type.shape[0] = batch;
+    in.push_back(trace.input(type, input.name));
+  }
+  const Graph graph = trace.finish(function(in));
+  require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
+  return rewrite(graph, [](const Graph::Node& node, const Tensors& operands) {
+    return onnx_rule(*node.op).write ? Tensors{} : node.op->decompose(operands);
+  });
+}
+
+bool same_data(const Tensor& a, const Tensor& b) {
+  if (a.value() == b.value()) return true;
+  if (static_cast<bool>(a) != static_cast<bool>(b) || a.type() != b.type()) return false;
+  std::string left(bytes(a.type()), '\0'), right(left);
+  a.read(left.data());
+  b.read(right.data());
+  return left == right;
+}
+
+/// Throws unless the graphs of two batch sizes have the same operations and constants.
+void check_alike(const Graph& a, const Graph& b) {
+  const auto same_node = [](const Graph::Node& x, const Graph::Node& y) {
+    return x.op->name() == y.op->name() && x.in == y.in && x.out == y.out;
+  };
+  require(a.values.size() == b.values.size() && a.inputs == b.inputs && a.outputs == b.outputs &&
+              std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node),
+          "onnx: which operations run", kDependsOnBatch);
+  for (std::size_t v = 0; v < a.values.size(); ++v)
+    require(same_data(a.values[v].captured, b.values[v].captured), "onnx: a constant of type ",
+            a.values[v].type, kDependsOnBatch);
+}
+
+/// Writes the graph, of which `larger` is the trace with a larger batch.
+class Export {
+ public:
+  Export(const Graph& graph, const Graph& larger, std::int64_t opset)
+      : graph_(graph), larger_(larger), file_(opset), names_(graph.values.size()) {}
+
+  void inputs() {
+    for (const int v : graph_.inputs) {
+      name(v) = value(v).name;
+      file_.reserve(name(v));
+      file_.input(name(v), value(v).type.dtype, sizes(v));
+    }
+  }
+
+  /// Before the nodes, so that no other value takes a parameter's name or an output's.
+  void constants(const std::vector<std::string>& outputs) {
+    for (const std::string& output : outputs) file_.reserve(output);
+    std::size_t total = 0;
+    for (const Graph::Value& each : graph_.values)
+      if (each.captured) total += bytes(each.type);
+    check_onnx_size(total);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      const Graph::Value& each = graph_.values[v];
+      if (each.captured)
+        names_[v] = file_.constant(each.captured, each.name.empty() ? "constant" : each.name);
+    }
+  }
+
+  void nodes(const std::vector<std::string>& outputs) {
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const int result = graph_.nodes[n].out[0];
+      const auto at = std::find(graph_.outputs.begin(), graph_.outputs.end(), result);
+      node(n, at == graph_.outputs.end() ? std::string()
+                                         : outputs[static_cast<std::size_t>(at - graph_.outputs.begin())]);
+    }
+  }
+
+  void outputs(const std::vector<std::string>& outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const int v = graph_.outputs[i];
+      if (name(v) != outputs[i]) {  // an input, a constant, or a value that is an output twice
+        file_.node("Identity", {name(v)}, {}, "Identity");
+        file_.rename_last(outputs[i]);
+      }
+      file_.output(outputs[i], value(v).type.dtype, sizes(v));
+    }
+  }
+
+  std::string finish(const std::map<std::string, std::string>& metadata) { return file_.bytes(metadata); }
+
+ private:
+  const Graph::Value& value(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
+  std::string& name(int v) { return names_[static_cast<std::size_t>(v)]; }
+  OnnxSizes sizes(int v) const {
+    const Shape &shape = value(v).type.shape, &other = larger_.values[static_cast<std::size_t>(v)].type.shape;
+    return onnx_sizes({shape.begin(), shape.end()}, {other.begin(), other.end()}, "onnx");
+  }
+
+  void node(std::size_t n, const std::string& output_name) {
+    const Graph::Node& node = graph_.nodes[n];
+    const Op &op = *node.op, &larger = *larger_.nodes[n].op;
+    const std::string at = node.where.empty() ? "" : node.where + ": ";
+    const OnnxRule rule = onnx_rule(op);
+    require(rule.write != nullptr, at, op.name(),
+            ": ONNX has no form of it, as it is for training; export the model's inference function");
+    require(rule.sizes || attributes(op) == attributes(larger), at, op.name(), ": its attributes ",
+            attributes(op), kDependsOnBatch);
+    OnnxSite site{file_, op, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
+    if (site.name.empty())
+      site.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
+    for (const int v : node.in) {
+      site.in.push_back(name(v));
+      site.types.push_back(value(v).type);
+    }
+    rule.write(site);
+    file_.rename_last(site.name);
+    name(node.out[0]) = site.name;
+  }
+
+  const Graph &graph_, &larger_;
+  OnnxWriter file_;
+  std::vector<std::string> names_;  // of the values in the file
+};
+
+}  // namespace
+
+void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                 const std::vector<std::string>& outputs, const fs::path& path,
+                 const OnnxExportOptions& options, Device device) {
+  const Untraced untraced;
+  const auto [low, high] = kOnnxBatches;
+  if (options.dynamic_batch)
+    for (const OnnxInput& input : inputs)
+      require(!input.type.shape.empty(), "onnx: the input '", input.name,
+              "' is a scalar and has no batch axis");
+  const Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, device);
+  const Graph larger = options.dynamic_batch ? traced(function, inputs, high, device) : graph;
+  check_alike(graph, larger);
+  require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ",
+          graph.outputs.size(), " outputs");
+  Export file(graph, larger, options.opset);
+  file.inputs();
+  file.constants(outputs);
+  file.nodes(outputs);
+  file.outputs(outputs);
+  write_file(path, file.finish(options.metadata));
+}
+
+void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
+  const Shape image =
+      options.image.empty() ? Shape{model.in_chans, model.image_size, model.image_size} : options.image;
+  require(image.rank() == 3, "onnx: the image is ", image, ", not (C,H,W)");
+  Model named = model;  // shares the tensors, which this names where nothing has yet
+  const Parameters parameters = named_parameters(named);
+  export_onnx([&](const Tensors& in) -> Tensors { return {model(in[0])}; },
+              {{"input", {DType::f32, {1, image[0], image[1], image[2]}}}}, {"logits"}, path, options,
+              parameters.empty() ? Device{} : parameters[0].tensor.device());
+}
+
+}  // namespace neurim

@@ -1,0 +1,296 @@
+#include "neurim/model/onnx/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <numeric>
+
+#include "neurim/graph/trace.h"
+#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/cast.h"
+#include "neurim/ops/clamp.h"
+#include "neurim/ops/gelu.h"
+#include "neurim/ops/iota.h"
+#include "neurim/ops/leaky_relu.h"
+#include "neurim/ops/matmul.h"
+#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/one_hot.h"
+#include "neurim/ops/pad.h"
+#include "neurim/ops/reshape.h"
+#include "neurim/ops/rules.h"
+#include "neurim/ops/slice.h"
+
+namespace neurim {
+
+namespace {
+
+using List = std::vector<std::int64_t>;
+
+template <class O>
+const O& as(const Op& op) {
+  return static_cast<const O&>(op);
+}
+
+/// Attributes under the names that ONNX has for them.
+class Translate final : public Fields {
+ public:
+  OnnxAttributes out;
+  Fields& operator()(std::string_view name, std::int64_t& value) override { return add(name, value); }
+  Fields& operator()(std::string_view name, double& value) override { return add(name, value); }
+  Fields& operator()(std::string_view name, bool& value) override {
+    return add(name, static_cast<std::int64_t>(value));
+  }
+  Fields& operator()(std::string_view name, std::string& value) override { return add(name, value); }
+  Fields& operator()(std::string_view name, DType& value) override {
+    return add(name, std::int64_t{onnx_type(value)});
+  }
+  Fields& operator()(std::string_view name, List& value) override { return add(name, value); }
+  Fields& operator()(std::string_view, std::vector<double>&) override {
+    NEURIM_ASSERT(!"no ONNX operator that an op maps to has such an attribute");
+    return *this;
+  }
+
+ private:
+  template <class T>
+  Fields& add(std::string_view name, const T& value) {
+    static const std::map<std::string_view, std::string_view> others{
+        {"stride", "strides"}, {"dilation", "dilations"}, {"pad", "pads"},
+        {"groups", "group"},   {"eps", "epsilon"},        {"kernel", "kernel_shape"}};
+    const auto at = others.find(name);
+    out.emplace_back(at == others.end() ? name : at->second, value);
+    return *this;
+  }
+};
+
+OnnxAttributes translated(const Op& op) {
+  Translate translate;
+  fields(op, translate);
+  return std::move(translate.out);
+}
+
+std::string_view operator_name(const OnnxSite& s) {
+  const Onnx onnx = s.op.onnx();
+  require(onnx.since <= s.file.opset(), s.op.name(), ' ', attributes(s.op), ": ONNX has it since opset ",
+          onnx.since, ", not in ", s.file.opset(), "; export with that opset");
+  return onnx.name;
+}
+
+void one_to_one(OnnxSite& s) { s.node(operator_name(s), s.in, translated(s.op)); }
+
+void identity(OnnxSite& s) { s.node("Identity", s.in); }
+
+void conv(OnnxSite& s) {
+  OnnxAttributes attributes = translated(s.op);
+  const Shape& weight = s.types[1].shape;
+  attributes.emplace_back("kernel_shape", List{weight[2], weight[3]});
+  s.node(operator_name(s), s.in, attributes);
+}
+
+/// The attributes that both poolings have; dilations of 1 are left out, as old opsets know no others.
+OnnxAttributes window(const Pool2dOptions& given) {
+  const Pool2dOptions o = resolved(given);
+  OnnxAttributes attributes{{"kernel_shape", List(o.kernel.begin(), o.kernel.end())},
+                            {"strides", List(o.stride.begin(), o.stride.end())},
+                            {"pads", List(o.pad.begin(), o.pad.end())},
+                            {"ceil_mode", std::int64_t{o.ceil_mode}}};
+  if (o.dilation != std::array<std::int64_t, 2>{1, 1})
+    attributes.emplace_back("dilations", List(o.dilation.begin(), o.dilation.end()));
+  return attributes;
+}
+
+void max_pool(OnnxSite& s) { s.node(operator_name(s), s.in, window(as<MaxPool2d>(s.op).options)); }
+
+void avg_pool(OnnxSite& s) {
+  const Pool2dOptions& options = as<AvgPool2d>(s.op).options;
+  OnnxAttributes attributes = window(options);
+  attributes.emplace_back("count_include_pad", std::int64_t{options.count_include_pad});
+  s.node(operator_name(s), s.in, attributes);
+}
+
+/// The last two axes exchanged.
+std::string transposed(OnnxSite& s, const std::string& matrix, int rank) {
+  List perm(static_cast<std::size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm.end()[-1], perm.end()[-2]);
+  return s.node("Transpose", {matrix}, {{"perm", perm}});
+}
+
+void linear(OnnxSite& s) {
+  if (s.types[0].shape.rank() == 2) {
+    s.node("Gemm", s.in, {{"transB", std::int64_t{1}}});
+    return;
+  }
+  const std::string product = s.node("MatMul", {s.in[0], transposed(s, s.in[1], 2)});
+  if (s.in.size() == 3) s.node("Add", {product, s.in[2]});
+}
+
+void matmul(OnnxSite& s) {
+  const auto& op = as<Matmul>(s.op);
+  const auto side = [&](std::size_t i, bool transpose) {
+    return transpose ? transposed(s, s.in[i], s.types[i].shape.rank()) : s.in[i];
+  };
+  const std::string a = side(0, op.transpose_a), b = side(1, op.transpose_b);
+  s.node("MatMul", {a, b});
+}
+
+/// A reduction whose axes are an input from opset `since` on and an attribute before.
+void reduce(OnnxSite& s, std::string_view type, std::int64_t since) {
+  const auto& op = dynamic_cast<const ReduceOp&>(s.op);
+  OnnxAttributes attributes{{"keepdims", std::int64_t{op.keepdims}}};
+  std::vector<std::string> in = s.in;
+  if (!op.axes.empty() && s.file.opset() >= since) in.push_back(s.list(op.axes, "axes"));
+  if (!op.axes.empty() && s.file.opset() < since) attributes.emplace_back("axes", op.axes);
+  s.node(type, in, attributes);
+}
+
+void reshape(OnnxSite& s) {
+  OnnxSizes sizes = s.out_sizes;
+  const auto varying = [](const OnnxSize& size) { return size.per_image; };
+  const bool empty = std::any_of(sizes.begin(), sizes.end(),
+                                 [](const OnnxSize& size) { return size.count == 0 && !size.per_image; });
+  // One size that follows from the others needs no computing of the batch size; but ONNX forbids it beside 0.
+  if (!empty && std::count_if(sizes.begin(), sizes.end(), varying) == 1)
+    *std::find_if(sizes.begin(), sizes.end(), varying) = {-1, false};
+  OnnxAttributes attributes;
+  if (empty) attributes.emplace_back("allowzero", std::int64_t{1});
+  s.node("Reshape", {s.in[0], s.list(sizes, "shape")}, attributes);
+}
+
+void broadcast_to(OnnxSite& s) { s.node("Expand", {s.in[0], s.list(s.out_sizes, "shape")}); }
+
+void slice(OnnxSite& s) {
+  const SliceOptions &options = as<Slice>(s.op).options, &larger = as<Slice>(s.larger).options;
+  if (options.starts.empty()) return identity(s);
+  List axes = options.axes;
+  if (axes.empty()) {
+    axes.resize(options.starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  std::vector<std::string> in{
+      s.in[0], s.list(onnx_sizes(options.starts, larger.starts, "slice: starts"), "starts"),
+      s.list(onnx_sizes(options.ends, larger.ends, "slice: ends"), "ends"), s.list(axes, "axes")};
+  if (!options.steps.empty()) in.push_back(s.list(options.steps, "steps"));
+  s.node("Slice", in);
+}
+
+void pad(OnnxSite& s) {
+  const auto& op = as<Pad>(s.op);
+  if (op.pads.empty()) return identity(s);
+  const std::string pads = s.list(op.pads, "pads");
+  s.node("Pad", {s.in[0], pads, s.scalar(op.value)});
+}
+
+void transpose(OnnxSite& s) { s.types[0].shape.empty() ? identity(s) : one_to_one(s); }
+
+/// Not ONNX's OneHot, which lets indices count from the back and which few runtimes have in every dtype.
+void one_hot(OnnxSite& s) {
+  const auto& op = as<OneHot>(s.op);
+  const Tensor classes = [&] {
+    const Untraced untraced;
+    return iota(op.classes, s.types[0].dtype);
+  }();
+  const std::string column = s.node("Unsqueeze", {s.in[0], s.list(List{-1}, "axis")});
+  const std::string hit = s.node("Equal", {column, s.file.constant(classes, text(s.name, "/classes"))});
+  s.node("Cast", {hit}, {{"to", std::int64_t{onnx_type(op.dtype)}}});
+}
+
+void iota(OnnxSite& s) {
+  const Untraced untraced;
+  s.node("Identity", {s.file.constant(apply1(s.op.shared_from_this(), {}), text(s.name, "/values"))});
+}
+
+void cast(OnnxSite& s) { s.node("Cast", s.in, {{"to", std::int64_t{onnx_type(s.out.dtype)}}}); }
+
+void clamp(OnnxSite& s) {
+  const auto& op = as<Clamp>(s.op);
+  const std::string low = std::isinf(op.low) ? "" : s.scalar(op.low),
+                    high = std::isinf(op.high) ? "" : s.scalar(op.high);
+  s.node("Clip", {s.in[0], low, high});
+}
+
+void leaky_relu(OnnxSite& s) { s.node("LeakyRelu", s.in, {{"alpha", as<LeakyRelu>(s.op).slope}}); }
+
+void hardsigmoid(OnnxSite& s) { s.node("HardSigmoid", s.in, {{"alpha", 1.0 / 6}, {"beta", 0.5}}); }
+
+void silu(OnnxSite& s) { s.node("Mul", {s.in[0], s.node("Sigmoid", s.in)}); }
+
+void rsqrt(OnnxSite& s) { s.node("Reciprocal", {s.node("Sqrt", s.in)}); }
+
+void square(OnnxSite& s) { s.node("Mul", {s.in[0], s.in[0]}); }
+
+void not_equal(OnnxSite& s) { s.node("Not", {s.node("Equal", s.in)}); }
+
+/// x/2 * (1 + erf(x / sqrt(2))), or the approximation of gelu.h.
+void gelu(OnnxSite& s) {
+  if (s.file.opset() >= s.op.onnx().since) return one_to_one(s);
+  const std::string& x = s.in[0];
+  std::string bent;
+  if (as<Gelu>(s.op).approximate == "tanh") {
+    const std::string scaled = s.node("Mul", {s.node("Mul", {x, x}), s.scalar(0.044715)});
+    const std::string inner = s.node("Mul", {x, s.node("Add", {scaled, s.scalar(1)})});
+    bent = s.node("Tanh", {s.node("Mul", {inner, s.scalar(std::sqrt(2 / std::numbers::pi))})});
+  } else {
+    bent = s.node("Erf", {s.node("Mul", {x, s.scalar(1 / std::numbers::sqrt2)})});
+  }
+  const std::string half = s.node("Mul", {x, s.scalar(0.5)});
+  s.node("Mul", {half, s.node("Add", {bent, s.scalar(1)})});
+}
+
+const std::map<std::string_view, OnnxRule>& rules() {
+  static const std::map<std::string_view, OnnxRule> table{
+      {"avg_pool2d", {avg_pool}},
+      {"broadcast_to", {broadcast_to, true}},
+      {"cast", {cast}},
+      {"clamp", {clamp}},
+      {"conv2d", {conv}},
+      {"gelu", {gelu}},
+      {"hardsigmoid", {hardsigmoid}},
+      {"iota", {iota}},
+      {"leaky_relu", {leaky_relu}},
+      {"linear", {linear}},
+      {"matmul", {matmul}},
+      {"max_pool2d", {max_pool}},
+      {"mean", {[](OnnxSite& s) { reduce(s, "ReduceMean", 18); }}},
+      {"not_equal", {not_equal}},
+      {"one_hot", {one_hot}},
+      {"pad", {pad}},
+      {"reduce_max", {[](OnnxSite& s) { reduce(s, "ReduceMax", 18); }}},
+      {"reduce_min", {[](OnnxSite& s) { reduce(s, "ReduceMin", 18); }}},
+      {"reshape", {reshape, true}},
+      {"rsqrt", {rsqrt}},
+      {"silu", {silu}},
+      {"slice", {slice, true}},
+      {"square", {square}},
+      {"sum", {[](OnnxSite& s) { reduce(s, "ReduceSum", 13); }}},
+      {"transpose", {transpose}},
+  };
+  return table;
+}
+
+}  // namespace
+
+OnnxSizes onnx_sizes(std::span<const std::int64_t> smaller, std::span<const std::int64_t> larger,
+                     std::string_view who) {
+  const auto [low, high] = kOnnxBatches;
+  require(smaller.size() == larger.size(), who, ": ", smaller.size(), " or ", larger.size(),
+          " sizes, depending on the batch size");
+  OnnxSizes sizes;
+  for (std::size_t i = 0; i < smaller.size(); ++i) {
+    const bool constant = smaller[i] == larger[i], multiple = smaller[i] % low == 0 &&
+                                                              larger[i] % high == 0 &&
+                                                              smaller[i] / low == larger[i] / high;
+    require(constant || multiple, who, ": a size is ", smaller[i], " for ", low, " images and ", larger[i],
+            " for ", high, ", not a multiple of the batch size; export with dynamic_batch = false");
+    sizes.push_back(constant ? OnnxSize{smaller[i], false} : OnnxSize{smaller[i] / low, true});
+  }
+  return sizes;
+}
+
+OnnxRule onnx_rule(const Op& op) {
+  if (const auto at = rules().find(op.name()); at != rules().end()) return at->second;
+  return op.onnx().name.empty() ? OnnxRule{} : OnnxRule{one_to_one};
+}
+
+}  // namespace neurim

@@ -1,0 +1,189 @@
+#include "neurim/model/onnx/writer.h"
+
+#include <array>
+
+#include "neurim/base/error.h"
+#include "onnx/onnx.pb.h"
+
+namespace neurim {
+
+struct OnnxFile {
+  onnx::ModelProto model;
+};
+
+namespace {
+
+constexpr std::int64_t kOldest = 17;
+/// The version of the file format that came with each opset from the oldest one on.
+constexpr std::array<std::int64_t, 6> kIrVersions{8, 8, 9, 9, 10, 10};
+
+constexpr std::string_view kBatch = "batch";
+
+void set_type(onnx::ValueInfoProto& value, const std::string& name, DType dtype, const OnnxSizes& sizes) {
+  value.set_name(name);
+  auto& type = *value.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx_type(dtype));
+  auto& shape = *type.mutable_shape();
+  for (const OnnxSize& size : sizes) {
+    auto& dim = *shape.add_dim();
+    if (!size.per_image)
+      dim.set_dim_value(size.count);
+    else
+      dim.set_dim_param(size.count == 1 ? std::string(kBatch) : text(size.count, '*', kBatch));
+  }
+}
+
+void set_attribute(onnx::AttributeProto& attribute, const OnnxAttribute& from) {
+  attribute.set_name(from.first);
+  if (const auto* number = std::get_if<std::int64_t>(&from.second)) {
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(*number);
+  } else if (const auto* real = std::get_if<double>(&from.second)) {
+    attribute.set_type(onnx::AttributeProto::FLOAT);
+    attribute.set_f(static_cast<float>(*real));
+  } else if (const auto* word = std::get_if<std::string>(&from.second)) {
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(*word);
+  } else {
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (const std::int64_t each : std::get<std::vector<std::int64_t>>(from.second)) attribute.add_ints(each);
+  }
+}
+
+}  // namespace
+
+std::int32_t onnx_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return onnx::TensorProto::DOUBLE;
+    case DType::f32:
+      return onnx::TensorProto::FLOAT;
+    case DType::f16:
+      return onnx::TensorProto::FLOAT16;
+    case DType::bf16:
+      return onnx::TensorProto::BFLOAT16;
+    case DType::i64:
+      return onnx::TensorProto::INT64;
+    case DType::i32:
+      return onnx::TensorProto::INT32;
+    case DType::i8:
+      return onnx::TensorProto::INT8;
+    case DType::u8:
+      return onnx::TensorProto::UINT8;
+    case DType::boolean:
+      return onnx::TensorProto::BOOL;
+  }
+  return onnx::TensorProto::UNDEFINED;
+}
+
+void check_onnx_size(std::size_t bytes) {
+  constexpr std::size_t kMost = (std::size_t{1} << 31) - (std::size_t{1} << 20);  // a megabyte for the nodes
+  require(bytes <= kMost, "onnx: the weights take ", bytes, " bytes, but an ONNX file holds at most ", kMost,
+          "; export a smaller model, or save this one as safetensors");
+}
+
+OnnxWriter::OnnxWriter(std::int64_t opset) : opset_(opset), file_(std::make_unique<OnnxFile>()) {
+  const std::int64_t newest = kOldest + static_cast<std::int64_t>(kIrVersions.size()) - 1;
+  require(opset >= kOldest && opset <= newest, "onnx: opset ", opset, " is not one of ", kOldest, " to ",
+          newest);
+  onnx::ModelProto& model = file_->model;
+  model.set_ir_version(kIrVersions[static_cast<std::size_t>(opset - kOldest)]);
+  model.set_producer_name("neurim");
+  auto& version = *model.add_opset_import();
+  version.set_domain("");
+  version.set_version(opset);
+  model.mutable_graph()->set_name("neurim");
+}
+
+OnnxWriter::~OnnxWriter() = default;
+
+void OnnxWriter::reserve(const std::string& name) {
+  require(!name.empty() && taken_.emplace(name, 1).second, "onnx: '", name,
+          "' is not a name, or names two inputs or outputs");
+}
+
+std::string OnnxWriter::fresh(std::string_view wish) {
+  std::string name(wish);
+  const auto at = taken_.find(wish);
+  if (at != taken_.end()) do {
+      name = text(wish, '_', ++at->second);
+    } while (taken_.count(name));
+  taken_.emplace(name, 1);
+  return name;
+}
+
+void OnnxWriter::input(const std::string& name, DType dtype, const OnnxSizes& sizes) {
+  set_type(*file_->model.mutable_graph()->add_input(), name, dtype, sizes);
+}
+
+void OnnxWriter::output(const std::string& name, DType dtype, const OnnxSizes& sizes) {
+  set_type(*file_->model.mutable_graph()->add_output(), name, dtype, sizes);
+}
+
+std::string OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
+                             const OnnxAttributes& attributes, std::string_view wish) {
+  onnx::NodeProto& node = *file_->model.mutable_graph()->add_node();
+  const std::string name = fresh(wish);
+  node.set_name(name);
+  node.set_op_type(std::string(type));
+  for (const std::string& each : in) node.add_input(each);
+  node.add_output(name);
+  for (const OnnxAttribute& each : attributes) set_attribute(*node.add_attribute(), each);
+  return name;
+}
+
+void OnnxWriter::rename_last(const std::string& name) {
+  auto& nodes = *file_->model.mutable_graph()->mutable_node();
+  *nodes.Mutable(nodes.size() - 1)->mutable_output(0) = name;
+}
+
+std::string OnnxWriter::constant(const Tensor& tensor, std::string_view wish) {
+  onnx::TensorProto& stored = *file_->model.mutable_graph()->add_initializer();
+  stored.set_name(fresh(wish));
+  stored.set_data_type(onnx_type(tensor.dtype()));
+  for (const std::int64_t size : tensor.shape()) stored.add_dims(size);
+  std::string& data = *stored.mutable_raw_data();
+  data.resize(neurim::bytes(tensor.type()));
+  tensor.read(data.data());
+  return stored.name();
+}
+
+std::string OnnxWriter::sizes(const OnnxSizes& sizes, std::string_view wish) {
+  std::vector<std::int64_t> fixed;  // the sizes since the last one that varies, and the factors of those
+  std::vector<std::string> pieces;
+  const auto vector_of = [&](const std::vector<std::int64_t>& values) {
+    return constant(Tensor::from({static_cast<std::int64_t>(values.size())}, values), wish);
+  };
+  const auto flush = [&] {
+    if (!fixed.empty()) pieces.push_back(vector_of(fixed));
+    fixed.clear();
+  };
+  for (const OnnxSize& size : sizes) {
+    if (!size.per_image) {
+      fixed.push_back(size.count);
+      continue;
+    }
+    flush();
+    if (batch_.empty())
+      batch_ = node("Shape", {file_->model.graph().input(0).name()},
+                    {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}}, kBatch);
+    pieces.push_back(size.count == 1 ? batch_ : node("Mul", {batch_, vector_of({size.count})}, {}, wish));
+  }
+  if (pieces.empty()) return vector_of(fixed);
+  flush();
+  return pieces.size() == 1 ? pieces[0] : node("Concat", pieces, {{"axis", std::int64_t{0}}}, wish);
+}
+
+std::string OnnxWriter::bytes(const std::map<std::string, std::string>& metadata) {
+  onnx::ModelProto& model = file_->model;
+  model.clear_metadata_props();
+  for (const auto& [key, value] : metadata) {
+    auto& entry = *model.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  check_onnx_size(model.ByteSizeLong());
+  return model.SerializeAsString();
+}
+
+}  // namespace neurim

@@ -1,0 +1,68 @@
+// The ONNX file in the making. Internal to model/onnx/; protobuf stays in writer.cpp.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "neurim/graph/tensor.h"
+
+namespace neurim {
+
+/// A size in the file: `count`, or `count` for each image of the batch.
+struct OnnxSize {
+  std::int64_t count = 0;
+  bool per_image = false;
+};
+using OnnxSizes = std::vector<OnnxSize>;
+
+using OnnxAttribute =
+    std::pair<std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
+using OnnxAttributes = std::vector<OnnxAttribute>;
+
+/// The number that ONNX gives an element type.
+std::int32_t onnx_type(DType dtype);
+
+/// Builds a ModelProto. Names are what values are known by; each is made unique when it is given out.
+class OnnxWriter {
+ public:
+  explicit OnnxWriter(std::int64_t opset);  ///< throws Error(usage) for an unknown one
+  ~OnnxWriter();
+
+  std::int64_t opset() const { return opset_; }
+
+  /// Keeps a name for an input or an output; throws Error(usage) when it is taken.
+  void reserve(const std::string& name);
+  /// A name that is not taken yet: `wish`, or that with a number.
+  std::string fresh(std::string_view wish);
+  void input(const std::string& name, DType dtype, const OnnxSizes& sizes);
+  void output(const std::string& name, DType dtype, const OnnxSizes& sizes);
+
+  /// Adds a node with one output, whose name it returns: a fresh one.
+  std::string node(std::string_view type, const std::vector<std::string>& in,
+                   const OnnxAttributes& attributes, std::string_view wish);
+  /// Gives the output of the last node this name.
+  void rename_last(const std::string& name);
+  /// Adds a stored tensor as an initializer and returns its name.
+  std::string constant(const Tensor& tensor, std::string_view wish);
+  /// The sizes as an i64 vector: a constant, or computed from the batch of the first input.
+  std::string sizes(const OnnxSizes& sizes, std::string_view wish);
+
+  /// The file. Throws Error(usage) when it is too large for the format.
+  std::string bytes(const std::map<std::string, std::string>& metadata);
+
+ private:
+  std::int64_t opset_;
+  std::map<std::string, int, std::less<>> taken_;  // a name and the last number that was appended to it
+  std::string batch_;  // the value that holds the batch size, i64(1); "" while nothing needs it
+  std::unique_ptr<struct OnnxFile> file_;
+};
+
+/// Throws Error(usage) when an ONNX file cannot hold so many bytes of weights.
+void check_onnx_size(std::size_t bytes);
+
+}  // namespace neurim

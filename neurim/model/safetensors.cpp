@@ -1,0 +1,221 @@
+#include "neurim/model/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "the file's numbers are little-endian and read in place");
+
+constexpr std::size_t kLengthBytes = 8, kMaxHeader = 100'000'000;
+constexpr std::string_view kMetadata = "__metadata__";
+
+struct DTypeName {
+  DType dtype;
+  std::string_view name;
+};
+constexpr DTypeName kNames[] = {{DType::f64, "F64"},   {DType::f32, "F32"}, {DType::f16, "F16"},
+                                {DType::bf16, "BF16"}, {DType::i64, "I64"}, {DType::i32, "I32"},
+                                {DType::i8, "I8"},     {DType::u8, "U8"},   {DType::boolean, "BOOL"}};
+
+std::string_view file_name(DType dtype) {
+  const auto* row = std::find_if(std::begin(kNames), std::end(kNames),
+                                 [&](const DTypeName& r) { return r.dtype == dtype; });
+  NEURIM_ASSERT(row != std::end(kNames));
+  return row->name;
+}
+
+/// The header as JSON. The parser alone would let the last of two equal names win, and nest without bound.
+Json parse_header(std::string_view header, const fs::path& path) {
+  std::vector<std::set<std::string>> keys;
+  auto check = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > 3)
+      fail(Fault::data, path.string(), ": the header nests deeper than the safetensors format does");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      fail(Fault::data, path.string(), ": '", value.get<std::string>(), "' is in the header twice");
+    return true;
+  };
+  try {
+    return Json::parse(header, check);
+  } catch (const Json::exception& error) {
+    fail(Fault::data, path.string(), ": the header is not valid JSON (", error.what(),
+         "); the file is damaged or not safetensors");
+  }
+}
+
+std::uint64_t count(const Json& number, const std::string& where) {
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > INT64_MAX)
+    fail(Fault::data, where, ": sizes and offsets must be integers from 0 to 2^63 - 1");
+  return number.get<std::uint64_t>();
+}
+
+Type read_type(const Json& item, const std::string& where) {
+  if (!item.is_object() || item.size() != 3 || !item.contains("dtype") || !item.contains("shape") ||
+      !item.contains("data_offsets") || !item["dtype"].is_string() || !item["shape"].is_array())
+    fail(Fault::data, where, ": a tensor has exactly a dtype, a shape and data_offsets");
+  const std::string dtype = item["dtype"].get<std::string>();
+  const auto* row =
+      std::find_if(std::begin(kNames), std::end(kNames), [&](const DTypeName& r) { return r.name == dtype; });
+  if (row == std::end(kNames))
+    fail(Fault::data, where, ": dtype '", dtype, "' is not supported; convert it to F32 or I64");
+  if (item["shape"].size() > Shape::kMaxRank)
+    fail(Fault::data, where, ": has ", item["shape"].size(), " axes, at most ", Shape::kMaxRank,
+         " are supported");
+  Type type{row->dtype, {}};
+  for (const Json& size : item["shape"]) type.shape.push_back(static_cast<std::int64_t>(count(size, where)));
+  return type;
+}
+
+/// The bytes of a type from a file, whose sizes may be anything.
+std::uint64_t checked_bytes(const Type& type, const std::string& where) {
+  std::uint64_t total = static_cast<std::uint64_t>(bits(type.dtype)) / 8;
+  for (const std::int64_t size : type.shape)
+    if (__builtin_mul_overflow(total, static_cast<std::uint64_t>(size), &total))
+      fail(Fault::data, where, ": shape ", type.shape, " is larger than any file");
+  return total;
+}
+
+}  // namespace
+
+SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path) { read_header(); }
+
+void SafeTensors::read_header() {
+  const std::span<const std::byte> all = file_.bytes();
+  if (all.size() < kLengthBytes)
+    fail(Fault::data, path_.string(), ": only ", all.size(), " bytes; not a safetensors file, or cut off");
+  std::uint64_t length = 0;
+  std::memcpy(&length, all.data(), kLengthBytes);
+  if (length > kMaxHeader)
+    fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes, the limit is ", kMaxHeader,
+         "; not a safetensors file, or damaged");
+  if (length > all.size() - kLengthBytes)
+    fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes but has only ",
+         all.size() - kLengthBytes, " after the length; the file is cut off");
+  const std::string_view header(reinterpret_cast<const char*>(all.data()) + kLengthBytes, length);
+  const std::size_t data = kLengthBytes + length, data_bytes = all.size() - data;
+
+  const Json json = parse_header(header, path_);
+  if (!json.is_object() || header.front() != '{')
+    fail(Fault::data, path_.string(), ": the header is not a JSON object; not a safetensors file");
+  std::vector<std::pair<std::size_t, const std::pair<const std::string, Entry>*>> order;
+  for (const auto& [name, item] : json.items()) {
+    const std::string where = text(path_.string(), ": '", name, "'");
+    if (name == kMetadata) {
+      if (!item.is_object()) fail(Fault::data, where, " is not an object of strings");
+      for (const auto& [key, value] : item.items()) {
+        if (!value.is_string()) fail(Fault::data, where, ": the value of '", key, "' is not a string");
+        metadata_[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    const Type type = read_type(item, where);
+    const Json& offsets = item["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2)
+      fail(Fault::data, where, ": data_offsets are not two numbers");
+    const std::uint64_t begin = count(offsets[0], where), end = count(offsets[1], where);
+    if (begin > end || end > data_bytes)
+      fail(Fault::data, where, ": data_offsets [", begin, ", ", end, ") lie outside the ", data_bytes,
+           " bytes of data; the file is cut off or damaged");
+    if (checked_bytes(type, where) != end - begin)
+      fail(Fault::data, where, ": ", type, " takes ", checked_bytes(type, where),
+           " bytes but data_offsets give ", end - begin);
+    order.emplace_back(begin, &*entries_.emplace(name, Entry{type, data + begin, data + end}).first);
+  }
+
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second->second.end) < std::pair(b.first, b.second->second.end);
+  });
+  std::size_t next = data;
+  for (const auto& [begin, named] : order) {
+    const Entry& entry = named->second;
+    if (entry.begin != next)
+      fail(Fault::data, path_.string(), ": '", named->first, "' ",
+           entry.begin < next ? "overlaps the tensor before it" : "leaves a gap after the tensor before it",
+           "; the file is damaged");
+    next = entry.end;
+  }
+  if (next != all.size())
+    fail(Fault::data, path_.string(), ": ", all.size() - next,
+         " bytes after the last tensor belong to none; the file is damaged");
+}
+
+std::vector<std::string> SafeTensors::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+const SafeTensors::Entry& SafeTensors::entry(std::string_view name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) {
+    const std::string near = nearest(name, names());
+    fail(Fault::data, path_.string(), ": has no tensor '", name, "'", near.empty() ? "" : "; did you mean '",
+         near, near.empty() ? "" : "'?");
+  }
+  return found->second;
+}
+
+std::span<const std::byte> SafeTensors::bytes(std::string_view name) const {
+  const Entry& e = entry(name);
+  return file_.bytes().subspan(e.begin, e.end - e.begin);
+}
+
+Tensor SafeTensors::load(std::string_view name, Device device) const {
+  return Tensor::from(type(name), bytes(name).data(), device);
+}
+
+void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const Metadata& metadata) {
+  std::vector<const std::pair<std::string, Tensor>*> order;
+  for (const auto& named : tensors) order.push_back(&named);
+  // Widest elements first, and the header padded to 8 bytes: every tensor is aligned to its element.
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return bits(a->second.dtype()) > bits(b->second.dtype());
+  });
+
+  Json json = Json::object();
+  if (!metadata.empty()) json[std::string(kMetadata)] = metadata;
+  std::size_t end = 0;
+  for (const auto* named : order) {
+    const auto& [name, tensor] = *named;
+    require(!json.contains(name) && name != kMetadata, path.string(),
+            ": cannot write two tensors under the name '", name, "'");
+    const std::size_t begin = end;
+    end += bytes(tensor.type());
+    json[name] = {{"dtype", file_name(tensor.dtype())},
+                  {"shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end())},
+                  {"data_offsets", {begin, end}}};
+  }
+  std::string header;
+  try {
+    header = json.dump();
+  } catch (const Json::exception&) {
+    fail(Fault::usage, path.string(), ": a tensor name or a metadata string is not UTF-8");
+  }
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+
+  const std::uint64_t length = header.size();
+  std::string file;
+  file.reserve(kLengthBytes + header.size() + end);
+  file.append(reinterpret_cast<const char*>(&length), kLengthBytes).append(header);
+  for (const auto* named : order) {
+    const std::size_t at = file.size();
+    file.resize(at + bytes(named->second.type()));
+    named->second.read(file.data() + at);
+  }
+  write_file(path, file);
+}
+
+}  // namespace neurim

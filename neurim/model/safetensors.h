@@ -1,0 +1,54 @@
+// The safetensors file format: a JSON header of names, types and offsets, then plain row-major data. No code,
+// no pickles. https://github.com/huggingface/safetensors#format
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "neurim/base/file.h"
+#include "neurim/graph/tensor.h"
+
+namespace neurim {
+
+/// The strings of `__metadata__`.
+using Metadata = std::map<std::string, std::string>;
+
+/// A safetensors file, mapped read-only. Opening checks all of it: header length (at most 100 MB) and JSON,
+/// dtypes, shapes, sizes, unique names, and that the tensors cover the data exactly, without overlap or gap.
+/// Anything else throws Error(data) naming the file and the tensor, also dtypes that Neurim has none of (I16,
+/// U16, U32, U64, F8…).
+class SafeTensors {
+ public:
+  explicit SafeTensors(const fs::path& path);
+
+  const fs::path& path() const { return path_; }
+  const Metadata& metadata() const { return metadata_; }
+  std::vector<std::string> names() const;  ///< sorted
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  const Type& type(std::string_view name) const { return entry(name).type; }
+  std::span<const std::byte> bytes(
+      std::string_view name) const;  ///< in the file, not aligned; lives as long as this
+  Tensor load(std::string_view name,
+              Device device = {}) const;  ///< a copy; throws Error(data) when there is none
+
+ private:
+  struct Entry {
+    Type type;
+    std::size_t begin, end;  // in the file
+  };
+  const Entry& entry(std::string_view name) const;
+  void read_header();
+
+  fs::path path_;
+  MappedFile file_;
+  Metadata metadata_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+/// Writes name -> tensor, atomically (see write_file). Throws Error(usage) when a name is there twice.
+void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const Metadata& metadata = {});
+
+}  // namespace neurim

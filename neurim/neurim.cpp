@@ -1,0 +1,21 @@
+#include "neurim/neurim.h"
+
+#include "neurim/backend/reference/view.h"
+
+namespace neurim {
+
+void define_ops();
+void add_reference_kernels();
+void add_cpu_kernels();
+
+void initialize() {
+  [[maybe_unused]] static const bool once = [] {
+    define_ops();
+    add_reference_kernels();
+    add_reference_kernels_for(0);
+    add_cpu_kernels();
+    return true;
+  }();
+}
+
+}  // namespace neurim

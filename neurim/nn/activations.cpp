@@ -1,0 +1,37 @@
+#include "neurim/nn/activations.h"
+
+#include "neurim/ops/clamp.h"
+#include "neurim/ops/dropout.h"
+#include "neurim/ops/elu.h"
+#include "neurim/ops/flatten.h"
+#include "neurim/ops/gelu.h"
+#include "neurim/ops/hardsigmoid.h"
+#include "neurim/ops/hardswish.h"
+#include "neurim/ops/leaky_relu.h"
+#include "neurim/ops/log_softmax.h"
+#include "neurim/ops/relu.h"
+#include "neurim/ops/sigmoid.h"
+#include "neurim/ops/silu.h"
+#include "neurim/ops/softmax.h"
+#include "neurim/ops/softplus.h"
+#include "neurim/ops/tanh.h"
+
+namespace neurim::nn {
+
+Tensor ReLU::operator()(const Tensor& x) const { return relu(x); }
+Tensor ReLU6::operator()(const Tensor& x) const { return clamp(x, 0, 6); }
+Tensor LeakyReLU::operator()(const Tensor& x) const { return leaky_relu(x, slope); }
+Tensor ELU::operator()(const Tensor& x) const { return elu(x, alpha); }
+Tensor GELU::operator()(const Tensor& x) const { return gelu(x, approximate); }
+Tensor SiLU::operator()(const Tensor& x) const { return silu(x); }
+Tensor Sigmoid::operator()(const Tensor& x) const { return sigmoid(x); }
+Tensor Tanh::operator()(const Tensor& x) const { return tanh(x); }
+Tensor Softplus::operator()(const Tensor& x) const { return softplus(x); }
+Tensor Hardswish::operator()(const Tensor& x) const { return hardswish(x); }
+Tensor Hardsigmoid::operator()(const Tensor& x) const { return hardsigmoid(x); }
+Tensor Softmax::operator()(const Tensor& x) const { return softmax(x, axis); }
+Tensor LogSoftmax::operator()(const Tensor& x) const { return log_softmax(x, axis); }
+Tensor Dropout::operator()(const Tensor& x) const { return dropout(x, p); }
+Tensor Flatten::operator()(const Tensor& x) const { return flatten(x, start_axis); }
+
+}  // namespace neurim::nn

@@ -1,0 +1,65 @@
+// Initialisers: the distribution that a parameter's first values are drawn from.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "neurim/graph/tensor.h"
+
+namespace neurim::nn {
+
+/// A distribution. The default one keeps what the tensor holds.
+struct Init {
+  enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;
+  double mean = 0, deviation = 1;  ///< constant: the mean; normal and trunc_normal
+  double low = 0, high = 1;        ///< uniform: [low, high); trunc_normal: the values that are kept
+};
+
+Init constant(double value);
+Init uniform(double low, double high);
+Init normal(double mean = 0, double deviation = 1);
+/// The normal distribution without what lies outside [low, high]. Throws Error(usage) when less than a
+/// thousandth of it lies inside.
+Init trunc_normal(double mean = 0, double deviation = 1, double low = -2, double high = 2);
+
+/// Which side of a layer the variance is kept on: activations (in) or gradients (out). The fans of a weight
+/// (O,I,k…) are I*k… and O*k…, as PyTorch counts them.
+enum class Fan : std::uint8_t { in, out };
+
+/// He et al., "Delving deep into rectifiers", ICCV'15, for leaky ReLU of slope `a` (0: ReLU).
+Init kaiming_uniform(const Shape& weight, double a = 0, Fan fan = Fan::in);
+Init kaiming_normal(const Shape& weight, double a = 0, Fan fan = Fan::in);
+/// Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+/// AISTATS'10.
+Init xavier_uniform(const Shape& weight, double gain = 1);
+Init xavier_normal(const Shape& weight, double gain = 1);
+
+/// U(-b, b) with b = 1/sqrt(fan in): what PyTorch gives weights and biases of convolutions and linear layers.
+Init fan_in_uniform(const Shape& weight);
+/// kaiming_normal over the outgoing fan: what torchvision gives the convolutions of its ResNets.
+Init fan_out_normal(const Shape& weight);
+/// How a layer chooses the distribution of its weight.
+using InitRule = Init (*)(const Shape& weight);
+
+/// Draws all of an f32 tensor. Every value is a pure function of (seed, name, place in the tensor), so that
+/// neither other parameters nor the order of construction nor the number of threads change it.
+void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::string_view name);
+
+/// A new f32 tensor on the CPU that is ready to use: drawn from `init`, differently at each call.
+/// `initialise` of nn/module.h redraws a whole module by seed and names, which is what makes a run
+/// repeatable.
+Tensor parameter(const Shape& shape, const Init& init);
+
+/// While one lives, parameter() of this thread leaves new tensors undrawn, for modules that are initialised
+/// or loaded right after they are built.
+class Undrawn {
+ public:
+  Undrawn();
+  ~Undrawn();
+  Undrawn(const Undrawn&) = delete;
+  Undrawn& operator=(const Undrawn&) = delete;
+
+ private:
+  bool outer_;
+};
+
+}  // namespace neurim::nn

@@ -1,0 +1,107 @@
+// Modules. A module is any class with `void parts(Parts&)` that names its tensors and inner modules;
+// parameters, naming, initialising, saving and optimizing all follow from that one visit. No base class.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "neurim/graph/tensor.h"
+#include "neurim/nn/init.h"
+
+namespace neurim {
+
+enum class Role : std::uint8_t {
+  weight,  ///< learnt: optimizers step it
+  state,   ///< kept but not learnt: running statistics, optimizer state
+};
+
+class Parts;
+template <class M>
+concept HasParts = requires(M& module, Parts& parts) { module.parts(parts); };
+
+/// The visitor of parts().
+class Parts {
+ public:
+  virtual ~Parts() = default;
+  virtual void param(std::string_view name, Tensor& tensor, Role role, const nn::Init& init) = 0;
+  virtual void enter(std::string_view name) = 0;
+  virtual void leave() = 0;
+
+  /// A tensor. An undefined one (no bias) is not visited.
+  Parts& operator()(std::string_view name, Tensor& tensor, Role role = Role::weight,
+                    const nn::Init& init = {}) {
+    if (tensor) param(name, tensor, role, init);
+    return *this;
+  }
+  Parts& operator()(std::string_view name, Tensor& tensor, const nn::Init& init) {
+    return (*this)(name, tensor, Role::weight, init);
+  }
+  /// An inner module.
+  template <HasParts M>
+  Parts& operator()(std::string_view name, M& module) {
+    enter(name);
+    module.parts(*this);
+    leave();
+    return *this;
+  }
+  /// A list of modules or tensors, named "0", "1", …
+  template <class List>
+    requires(!HasParts<List> && requires(List& list) { list.begin(), list.size(); })
+  Parts& operator()(std::string_view name, List& list) {
+    enter(name);
+    std::size_t i = 0;
+    for (auto& item : list) (*this)(std::to_string(i++), item);
+    leave();
+    return *this;
+  }
+};
+
+/// Any module, for the length of a call.
+class ModuleRef {
+ public:
+  template <class M>
+    requires(!std::same_as<std::remove_cvref_t<M>, ModuleRef> && HasParts<std::remove_reference_t<M>>)
+  ModuleRef(M&& module)
+      : module_(const_cast<void*>(static_cast<const void*>(&module))),
+        visit_([](void* m, Parts& parts) { static_cast<std::remove_reference_t<M>*>(m)->parts(parts); }) {}
+  void parts(Parts& parts) const { visit_(module_, parts); }
+
+ private:
+  void* module_;
+  void (*visit_)(void* module, Parts& parts);
+};
+
+/// A visited tensor under its full name, "layer1.0.conv1.weight".
+struct Parameter {
+  std::string name;
+  Tensor tensor;
+  Role role = Role::weight;
+  nn::Init init = {};
+};
+using Parameters = std::vector<Parameter>;
+
+/// The tensors in the order of the visit; a tied tensor comes under each of its names. Tensors without a name
+/// take the full one. Throws Error(usage) when a name is met twice.
+Parameters named_parameters(ModuleRef module);
+
+/// The number of learnt values; tied weights count once.
+std::int64_t parameter_count(ModuleRef module);
+
+/// Redraws every parameter that has an initialiser, by seed and full name: see nn::fill.
+void initialise(ModuleRef module, std::uint64_t seed);
+
+/// Gives the module tensors of its own, equal to those it shared. Tied weights stay tied.
+void unshare(ModuleRef module);
+
+/// A module with data of its own; the plain C++ copy of a module shares its tensors.
+template <HasParts M>
+M clone(const M& module) {
+  M copy = module;
+  unshare(copy);
+  return copy;
+}
+
+}  // namespace neurim

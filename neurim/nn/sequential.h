@@ -1,0 +1,35 @@
+// Layers one after the other.
+#pragma once
+#include <vector>
+
+#include "neurim/nn/layer.h"
+
+namespace neurim::nn {
+
+/// Feeds each layer's result to the next; parameters are named "0.weight", "1.weight", … by place. Without
+/// layers it is the identity.
+class Sequential {
+ public:
+  Sequential() = default;
+  Sequential(std::vector<Layer> layers) : layers_(std::move(layers)) {}
+  template <class... Layers>
+    requires(sizeof...(Layers) > 1 && (std::constructible_from<Layer, Layers> && ...))
+  Sequential(Layers&&... layers) {
+    layers_.reserve(sizeof...(Layers));
+    (add(std::forward<Layers>(layers)), ...);
+  }
+
+  Sequential& add(Layer layer) {
+    layers_.push_back(std::move(layer));
+    return *this;
+  }
+  std::size_t size() const { return layers_.size(); }
+
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::vector<Layer> layers_;
+};
+
+}  // namespace neurim::nn

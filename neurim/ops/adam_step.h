@@ -1,0 +1,43 @@
+// One step of Adam or AdamW.
+#pragma once
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+struct AdamRule {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = false;  ///< AdamW: the decay multiplies the weight instead of joining the gradient
+};
+
+/// Inputs (weight, grad, m, v, lr, step), outputs (weight', m', v').
+class AdamStep final : public Op {
+ public:
+  explicit AdamStep(const AdamRule& update = {}) : rule(update) {}
+  AdamRule rule;
+
+  std::string_view name() const override { return "adam_step"; }
+  void fields(Fields& f) override {
+    f("beta1", rule.beta1)("beta2", rule.beta2)("eps", rule.eps);
+    f("weight_decay", rule.weight_decay)("decoupled", rule.decoupled);
+  }
+  Types infer(std::span<const Type> in) const override;
+  Alias alias(int out, int in) const override {
+    return in == (out == 0 ? 0 : out + 1) ? Alias::overwrite : Alias::none;
+  }
+  std::vector<Sample> samples() const override;
+};
+
+struct AdamStepped {
+  Tensor weight, m, v;
+};
+
+/// As torch.optim.Adam, or AdamW when decoupled (Kingma and Ba, arXiv 1412.6980; Loshchilov and Hutter,
+/// 1711.05101): g = grad + weight_decay * weight, or weight *= 1 - lr * weight_decay when decoupled; m' =
+/// beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g²; weight' = weight - lr / (1 - beta1^step) *
+/// m' / (sqrt(v' / (1 - beta2^step)) + eps). weight, grad, m and v are floating, of one type; lr is a
+/// floating scalar; step is an i64 scalar, 1 at the first step. Throws Error(usage) when types or options
+/// disagree.
+AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v,
+                      const Tensor& lr, const Tensor& step, const AdamRule& rule = {});
+
+}  // namespace neurim

@@ -1,0 +1,13 @@
+// a + b
+#pragma once
+#include "neurim/graph/tensor.h"
+
+namespace neurim {
+
+/// Element by element, of one number dtype; shapes broadcast by NumPy's rule.
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+
+}  // namespace neurim

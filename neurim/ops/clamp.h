@@ -1,0 +1,40 @@
+// min(max(x, low), high)
+#pragma once
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+class Clamp final : public UnaryOp {
+ public:
+  double low, high;
+
+  explicit Clamp(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
+  std::string_view name() const override { return "clamp"; }
+  void fields(Fields& f) override { f("low", low)("high", high); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  std::vector<Sample> samples() const override;
+
+ protected:
+  bool takes_integers() const override { return true; }
+};
+
+/// dy where low <= x <= high, else 0; inputs (x, dy).
+class ClampGrad final : public UnaryGradOp {
+ public:
+  double low, high;
+
+  explicit ClampGrad(double low_ = 0, double high_ = 6) : low(low_), high(high_) {}
+  std::string_view name() const override { return "clamp_grad"; }
+  void fields(Fields& f) override { f("low", low)("high", high); }
+
+ protected:
+  Fill domain() const override { return {-4, 10}; }
+};
+
+/// Limits every element to [low, high]; any number type, any shape; either bound may be infinite. The bounds
+/// are within the reach of the gradient, as in PyTorch's clamp. Throws Error(usage) when low > high. relu6 is
+/// clamp(x, 0, 6).
+Tensor clamp(const Tensor& x, double low, double high);
+
+}  // namespace neurim

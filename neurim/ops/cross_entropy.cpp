@@ -1,0 +1,146 @@
+#include "neurim/ops/cross_entropy.h"
+
+#include "neurim/base/error.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/cast.h"
+#include "neurim/ops/compare.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/iota.h"
+#include "neurim/ops/log_softmax.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/reshape.h"
+#include "neurim/ops/rules.h"
+#include "neurim/ops/sub.h"
+#include "neurim/ops/sum.h"
+
+namespace neurim {
+
+namespace {
+
+void visit(Fields& f, CrossEntropyOptions& o) {
+  f("label_smoothing", o.label_smoothing)("ignore_index", o.ignore_index)("reduction", o.reduction);
+}
+
+/// Checks options, logits, target and class weights; the result is the type of the loss.
+Type loss_type(const Op& op, const CrossEntropyOptions& o, const Type& logits, const Type& target,
+               const Type* class_weights) {
+  const Shape& x = logits.shape;
+  check_floating(op, logits, "the logits");
+  require(x.rank() >= 2 && x[1] > 0, op.name(), ": takes logits (N,C,…), got ", x);
+  Shape places{x[0]};
+  for (int axis = 2; axis < x.rank(); ++axis) places.push_back(x[axis]);
+  require(target.dtype == DType::i64, op.name(), ": the target has dtype ", target.dtype,
+          ", expected class numbers i64");
+  require(target.shape == places, op.name(), ": target is ", target.shape, ", logits ", x, " expect ",
+          places);
+  if (class_weights) {
+    check_floating(op, *class_weights, "class_weights");
+    require(class_weights->shape == Shape{x[1]}, op.name(), ": class_weights are ", class_weights->shape,
+            ", logits ", x, " expect ", Shape{x[1]});
+  }
+  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, op.name(), ": label_smoothing is ",
+          o.label_smoothing, ", has to lie in [0, 1]");
+  require(o.reduction == "mean" || o.reduction == "sum" || o.reduction == "none", op.name(),
+          ": reduction is \"", o.reduction, "\", has to be mean, sum or none");
+  return {logits.dtype, o.reduction == "none" ? places : Shape{}};
+}
+
+/// The gradient with respect to the class weights. The loss is linear in them, a mean the quotient of two
+/// such sums.
+Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Tensor& target,
+                    const Tensor& weights, const Tensor& loss, const Tensor& dloss) {
+  const DType dtype = weights.dtype();
+  const std::int64_t classes = weights.numel();
+  Shape along_classes, beside_classes = logits.shape();
+  for (int axis = 0; axis < logits.rank(); ++axis) along_classes.push_back(axis == 1 ? classes : 1);
+  beside_classes[1] = 1;
+  std::vector<std::int64_t> other_axes{0};
+  for (int axis = 2; axis < logits.rank(); ++axis) other_axes.push_back(axis);
+
+  const Tensor label = reshape(target, beside_classes);
+  const Tensor counts =
+      cast(not_equal(label, scalar_like(label, static_cast<double>(o.ignore_index))), dtype);
+  const Tensor hit = cast(equal(label, reshape(iota(classes), along_classes)), dtype) * counts;
+  const Tensor share =
+      hit * (1 - o.label_smoothing) + counts * (o.label_smoothing / static_cast<double>(classes));
+  const Tensor losses = share * log_softmax(cast(logits, dtype), 1) * -1.0;
+  if (o.reduction == "none") return sum(losses * reshape(cast(dloss, dtype), beside_classes), other_axes);
+  const Tensor total = sum(losses, other_axes);
+  if (o.reduction == "sum") return total * cast(dloss, dtype);
+  const Tensor hits = sum(hit, other_axes);
+  return (total - hits * cast(loss, dtype)) * cast(dloss, dtype) / sum(hits * weights);
+}
+
+/// Every combination of reduction, label smoothing and class weights, each with another shape and
+/// ignore_index.
+template <class O>
+std::vector<Sample> samples_of(bool with_dloss) {
+  const std::vector<Shape> shapes{{6, 5}, {4, 10}, {3, 5, 7}, {2, 3, 4, 5}, {7, 17}, {5, 2, 3}};
+  std::vector<Sample> all;
+  for (const std::string reduction : {"mean", "sum", "none"})
+    for (const double smoothing : {0.0, 0.1, 1.0})
+      for (const bool weighted : {false, true}) {
+        const Shape& x = shapes[all.size() % shapes.size()];
+        auto op = std::make_shared<O>();
+        op->options = {smoothing, all.size() % 4 < 2 ? -100 : 1, reduction};
+        const Type logits{DType::f32, x};
+        Shape places{x[0]};
+        for (int axis = 2; axis < x.rank(); ++axis) places.push_back(x[axis]);
+        Sample sample{op, {logits, {DType::i64, places}}, {{-3, 3}, {0, static_cast<double>(x[1])}}};
+        if (weighted) {
+          sample.in.push_back({DType::f32, {x[1]}});
+          sample.fill.push_back({0.2, 2});
+        }
+        if (with_dloss) sample.in.push_back({DType::f32, reduction == "none" ? places : Shape{}});
+        all.push_back(sample);
+      }
+  return all;
+}
+
+}  // namespace
+
+void CrossEntropy::fields(Fields& f) { visit(f, options); }
+void CrossEntropyGrad::fields(Fields& f) { visit(f, options); }
+
+Types CrossEntropy::infer(std::span<const Type> in) const {
+  check_count(*this, in, 2, 3);
+  return {loss_type(*this, options, in[0], in[1], in.size() == 3 ? &in[2] : nullptr)};
+}
+
+Types CrossEntropyGrad::infer(std::span<const Type> in) const {
+  check_count(*this, in, 3, 4);
+  const Type loss = loss_type(*this, options, in[0], in[1], in.size() == 4 ? &in[2] : nullptr);
+  require(in.back() == loss, name(), ": dloss is ", in.back(), ", the loss is ", loss);
+  return {in[0]};
+}
+
+Tensors CrossEntropy::grad(const Gradient& g) const {
+  Tensors d(g.in.size());
+  if (g.wanted[0]) {
+    auto op = std::make_shared<CrossEntropyGrad>();
+    op->options = options;
+    Tensors in(g.in.begin(), g.in.end());
+    in.push_back(g.dout[0]);
+    d[0] = apply1(op, in);
+  }
+  if (d.size() == 3 && g.wanted[2])
+    d[2] = weights_grad(options, g.in[0], g.in[1], g.in[2], g.out[0], g.dout[0]);
+  return d;
+}
+
+std::vector<Sample> CrossEntropy::samples() const { return samples_of<CrossEntropy>(false); }
+std::vector<Sample> CrossEntropyGrad::samples() const { return samples_of<CrossEntropyGrad>(true); }
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
+                     const Tensor& class_weights) {
+  auto op = std::make_shared<CrossEntropy>();
+  op->options = options;
+  return apply1(op, class_weights ? Tensors{logits, target, class_weights} : Tensors{logits, target});
+}
+
+void define_cross_entropy() {
+  define<CrossEntropy>();
+  define<CrossEntropyGrad>();
+}
+
+}  // namespace neurim

@@ -1,0 +1,24 @@
+#include "neurim/ops/iota.h"
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+Types Iota::infer(std::span<const Type> in) const {
+  check_count(*this, in, 0, 0);
+  require(n >= 0, "iota: the count ", n, " is negative");
+  require(dtype != DType::boolean, "iota: counts in numbers, not in bool");
+  return {{dtype, {n}}};
+}
+
+std::vector<Sample> Iota::samples() const {
+  return {{std::make_shared<Iota>(7, DType::i64), {}},
+          {std::make_shared<Iota>(5, DType::f32), {}},
+          {std::make_shared<Iota>(0, DType::i32), {}}};
+}
+
+Tensor iota(std::int64_t n, DType dtype) { return apply1(std::make_shared<Iota>(n, dtype), {}); }
+
+void define_iota() { define<Iota>(); }
+
+}  // namespace neurim

@@ -1,0 +1,22 @@
+// Counting.
+#pragma once
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+class Iota final : public Op {
+ public:
+  explicit Iota(std::int64_t count = 0, DType element = DType::i64) : n(count), dtype(element) {}
+  std::int64_t n;
+  DType dtype;
+
+  std::string_view name() const override { return "iota"; }
+  void fields(Fields& f) override { f("n", n)("dtype", dtype); }
+  Types infer(std::span<const Type> in) const override;
+  std::vector<Sample> samples() const override;
+};
+
+/// 0, 1, …, n - 1 as (n). Throws Error(usage) when n is negative or the dtype is bool.
+Tensor iota(std::int64_t n, DType dtype = DType::i64);
+
+}  // namespace neurim

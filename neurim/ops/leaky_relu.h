@@ -1,0 +1,31 @@
+// x where x > 0, else slope * x
+#pragma once
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+class LeakyRelu final : public UnaryOp {
+ public:
+  double slope;
+
+  explicit LeakyRelu(double slope_ = 0.01) : slope(slope_) {}
+  std::string_view name() const override { return "leaky_relu"; }
+  void fields(Fields& f) override { f("slope", slope); }
+  Tensors grad(const Gradient& g) const override;
+  std::vector<Sample> samples() const override;
+};
+
+/// dy where x > 0, else slope * dy; inputs (x, dy).
+class LeakyReluGrad final : public UnaryGradOp {
+ public:
+  double slope;
+
+  explicit LeakyReluGrad(double slope_ = 0.01) : slope(slope_) {}
+  std::string_view name() const override { return "leaky_relu_grad"; }
+  void fields(Fields& f) override { f("slope", slope); }
+};
+
+/// Leaky rectified linear unit, element by element; floating x of any shape.
+Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+
+}  // namespace neurim

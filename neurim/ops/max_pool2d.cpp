@@ -1,0 +1,98 @@
+#include "neurim/ops/max_pool2d.h"
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+namespace {
+
+struct Row {
+  Shape x;
+  Pool2dOptions options = {};
+};
+
+std::vector<Row> rows() {
+  return {
+      {{2, 3, 8, 8}},
+      {{1, 16, 7, 5}},
+      {{1, 17, 9, 9}, {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}}},
+      {{1, 6, 7, 7}, {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}},
+      {{1, 32, 5, 6}, {.kernel = {5, 5}, .stride = {1, 1}, .pad = {2, 2, 2, 2}}},
+      {{1, 3, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}},
+      {{1, 3, 7, 6}, {.kernel = {2, 3}, .stride = {3, 2}, .pad = {0, 1, 1, 2}}},
+      {{1, 1, 5, 5},
+       {.kernel = {2, 2},
+        .stride = {3, 3},
+        .pad = {1, 1, 1, 1},
+        .ceil_mode = true}},  // no window in right padding
+      {{1, 3, 10, 9}, {.kernel = {3, 3}, .stride = {2, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}}},
+      {{1, 6, 4, 4}, {.kernel = {4, 4}}},
+      {{1, 3, 5, 5}, {.kernel = {1, 1}, .stride = {2, 2}}},
+      {{1, 3, 2, 2}, {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}},  // kernel larger than input
+  };
+}
+
+/// No two values tie, so that the gradient is defined wherever a test differentiates numerically.
+constexpr Fill kDistinct{.low = -2, .high = 2, .distinct = true};
+
+}  // namespace
+
+void MaxPool2d::fields(Fields& f) { options.fields(f); }
+void MaxPool2dGrad::fields(Fields& f) { options.fields(f); }
+
+Types MaxPool2d::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  check_floating(*this, in[0], "the input");
+  return {{in[0].dtype, pooled_shape(name(), in[0].shape, options)}};
+}
+
+Types MaxPool2dGrad::infer(std::span<const Type> in) const {
+  check_count(*this, in, 3, 3);
+  check_floating(*this, in[0], "x");
+  const Type y{in[0].dtype, pooled_shape(name(), in[0].shape, options)};
+  for (std::size_t i = 1; i < 3; ++i)
+    require(in[i] == y, name(), ": ", i == 1 ? "y" : "dy", " is ", in[i], ", but x ", in[0], " gives ", y);
+  return {in[0]};
+}
+
+Tensors MaxPool2d::grad(const Gradient& g) const {
+  auto op = std::make_shared<MaxPool2dGrad>();
+  op->options = options;
+  return {apply1(op, {g.in[0], g.out[0], g.dout[0]})};
+}
+
+std::vector<Sample> MaxPool2d::samples() const {
+  std::vector<Sample> all;
+  for (const Row& row : rows()) {
+    auto op = std::make_shared<MaxPool2d>();
+    op->options = row.options;
+    all.push_back({op, {{DType::f32, row.x}}, {kDistinct}});
+  }
+  return all;
+}
+
+std::vector<Sample> MaxPool2dGrad::samples() const {
+  std::vector<Sample> all;
+  for (const Row& row : rows()) {
+    auto op = std::make_shared<MaxPool2dGrad>();
+    op->options = row.options;
+    const Type y{DType::f32, pooled_shape(name(), row.x, row.options)};
+    // Independent fills of x and y agree only when constant: every place ties and the first one of a window
+    // counts. The other places are tested by the gradient of max_pool2d.
+    all.push_back({op, {{DType::f32, row.x}, y, y}, {{.low = 1, .high = 1}, {.low = 1, .high = 1}}});
+  }
+  return all;
+}
+
+Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
+  auto op = std::make_shared<MaxPool2d>();
+  op->options = options;
+  return apply1(op, {x});
+}
+
+void define_max_pool2d() {
+  define<MaxPool2d>();
+  define<MaxPool2dGrad>();
+}
+
+}  // namespace neurim

@@ -1,0 +1,36 @@
+#include "neurim/ops/mean.h"
+
+#include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+namespace {
+
+class Mean final : public ReduceOp {
+ public:
+  using ReduceOp::ReduceOp;
+  std::string_view name() const override { return "mean"; }
+  Types infer(std::span<const Type> in) const override {
+    check_count(*this, in, 1, 1);
+    check_floating(*this, in[0], "the input");
+    return ReduceOp::infer(in);
+  }
+  Tensors grad(const Gradient& g) const override {
+    const Tensor& x = g.in[0];
+    const double count = static_cast<double>(x.numel()) / static_cast<double>(g.out[0].numel());
+    return {broadcast_to(restored(g.dout[0] / count, x.shape()), x.shape())};
+  }
+  std::vector<Sample> samples() const override { return samples_of<Mean>(); }
+};
+
+}  // namespace
+
+Tensor mean(const Tensor& x, std::vector<std::int64_t> axes, bool keepdims) {
+  return apply1(std::make_shared<Mean>(std::move(axes), keepdims), {x});
+}
+
+void define_mean() { define<Mean>(); }
+
+}  // namespace neurim

@@ -1,0 +1,30 @@
+#include "neurim/ops/minimum.h"
+
+#include "neurim/ops/compare.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/rules.h"
+#include "neurim/ops/where.h"
+
+namespace neurim {
+
+namespace {
+
+class Minimum final : public BinaryOp {
+ public:
+  std::string_view name() const override { return "minimum"; }
+  Tensors grad(const Gradient& g) const override {
+    const Tensor &a = g.in[0], &b = g.in[1], &dy = g.dout[0];
+    const Tensor zero = scalar_like(a, 0), tie = where(equal(a, b), dy * 0.5, zero);
+    return {g.wanted[0] ? unbroadcast(where(less(a, b), dy, tie), g.in[0].shape()) : Tensor(),
+            g.wanted[1] ? unbroadcast(where(greater(a, b), dy, tie), g.in[1].shape()) : Tensor()};
+  }
+  Onnx onnx() const override { return {"Min", 13}; }
+};
+
+}  // namespace
+
+Tensor minimum(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Minimum>(), {a, b}); }
+
+void define_minimum() { define<Minimum>(); }
+
+}  // namespace neurim

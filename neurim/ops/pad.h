@@ -1,0 +1,27 @@
+// Surrounding a tensor with a constant.
+#pragma once
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+class Pad final : public Op {
+ public:
+  explicit Pad(std::vector<std::int64_t> amounts = {}, double fill = 0)
+      : pads(std::move(amounts)), value(fill) {}
+  std::vector<std::int64_t> pads;  ///< all begins, then all ends; a negative one crops
+  double value;
+
+  std::string_view name() const override { return "pad"; }
+  void fields(Fields& f) override { f("pads", pads)("value", value); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {"Pad", 13}; }
+  std::vector<Sample> samples() const override;
+};
+
+/// x with pads[i] elements of `value` before and pads[rank + i] after it along axis i (ONNX's order); a
+/// negative pad crops. Any dtype. Throws Error(usage) unless there are two pads per axis and every size stays
+/// 0 or more.
+Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, double value = 0);
+
+}  // namespace neurim

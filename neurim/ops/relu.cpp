@@ -1,0 +1,39 @@
+#include "neurim/ops/relu.h"
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+namespace {
+
+/// dy where y > 0, else 0; inputs (y, dy).
+class ReluGrad final : public BinaryOp {
+ public:
+  std::string_view name() const override { return "relu_grad"; }
+  std::vector<Sample> samples() const override {
+    return {{std::make_shared<ReluGrad>(), {{DType::f32, {2, 3, 4}}, {DType::f32, {2, 3, 4}}}}};
+  }
+};
+
+class Relu final : public UnaryOp {
+ public:
+  std::string_view name() const override { return "relu"; }
+  Tensors grad(const Gradient& g) const override {
+    return {apply1(std::make_shared<ReluGrad>(), {g.out[0], g.dout[0]})};
+  }
+  Onnx onnx() const override { return {"Relu", 14}; }
+  std::vector<Sample> samples() const override {
+    return {{std::make_shared<Relu>(), {{DType::f32, {2, 3, 17}}}}, {std::make_shared<Relu>(), {{DType::f32, {}}}}};
+  }
+};
+
+}  // namespace
+
+Tensor relu(const Tensor& x) { return apply1(std::make_shared<Relu>(), {x}); }
+
+void define_relu() {
+  define<Relu>();
+  define<ReluGrad>();
+}
+
+}  // namespace neurim

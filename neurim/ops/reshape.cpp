@@ -1,0 +1,40 @@
+#include "neurim/ops/reshape.h"
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+Types Reshape::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  Shape out = shape;
+  int free_axis = -1;
+  std::int64_t known = 1;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    require(out[axis] >= -1, "reshape: a size of ", shape, " is below -1");
+    require(out[axis] >= 0 || free_axis < 0, "reshape: ", shape, " has more than one -1");
+    if (out[axis] < 0)
+      free_axis = axis;
+    else
+      known *= out[axis];
+  }
+  if (free_axis >= 0) out[free_axis] = known == 0 ? 0 : in[0].shape.numel() / known;
+  require(out.numel() == in[0].shape.numel(), "reshape: ", in[0].shape, " has ", in[0].shape.numel(),
+          " elements, which do not fit ", shape);
+  return {{in[0].dtype, out}};
+}
+
+Tensors Reshape::grad(const Gradient& g) const { return {reshape(g.dout[0], g.in[0].shape())}; }
+
+std::vector<Sample> Reshape::samples() const {
+  const auto row = [](const Shape& from, const Shape& to) -> Sample {
+    return {std::make_shared<Reshape>(to), {{DType::f32, from}}};
+  };
+  return {row({2, 3, 4}, {6, 4}), row({2, 3, 5}, {2, -1}), row({7}, {1, 7, 1}), row({1, 1}, {}),
+          row({}, {1}),           row({0, 3}, {3, -1})};
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<Reshape>(shape), {x}); }
+
+void define_reshape() { define<Reshape>(); }
+
+}  // namespace neurim

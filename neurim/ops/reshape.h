@@ -1,0 +1,26 @@
+// The same elements under another shape.
+#pragma once
+#include "neurim/graph/op.h"
+#include "neurim/ops/list_field.h"
+
+namespace neurim {
+
+class Reshape final : public Op {
+ public:
+  explicit Reshape(const Shape& target = {}) : shape(target) {}
+  Shape shape;  ///< at most one size is -1
+
+  std::string_view name() const override { return "reshape"; }
+  void fields(Fields& f) override { list_field(f, "shape", shape); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  Alias alias(int, int) const override { return Alias::view; }
+  Onnx onnx() const override { return {"Reshape", 14}; }
+  std::vector<Sample> samples() const override;
+};
+
+/// The elements of x, any dtype, in row-major order under `shape`; one size may be -1 and follows from the
+/// others. Throws Error(usage) when the numbers of elements differ.
+Tensor reshape(const Tensor& x, const Shape& shape);
+
+}  // namespace neurim

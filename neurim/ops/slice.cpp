@@ -1,0 +1,102 @@
+#include "neurim/ops/slice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+SliceRange SliceOptions::range(const Shape& whole, std::string_view who) const {
+  require(starts.size() == ends.size() && (axes.empty() || axes.size() == starts.size()) &&
+              (steps.empty() || steps.size() == starts.size()),
+          who, ": ", starts.size(), " starts, ", ends.size(), " ends, ", axes.size(), " axes and ",
+          steps.size(), " steps; the counts must agree");
+  SliceRange range{.shape = whole};
+  range.step.fill(1);
+  std::array<bool, Shape::kMaxRank> seen{};
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const int axis = normal_axis(axes.empty() ? static_cast<std::int64_t>(i) : axes[i], whole.rank(), who);
+    const std::int64_t size = whole[axis], step = steps.empty() ? 1 : steps[i];
+    require(step != 0, who, ": the step along axis ", axis, " is 0");
+    require(!std::exchange(seen[static_cast<std::size_t>(axis)], true), who, ": axis ", axis,
+            " is named twice");
+    // A walk backwards may start at the last element and end before the first one.
+    const std::int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
+    const auto place = [&](std::int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
+    const std::int64_t start = place(starts[i]), distance = place(ends[i]) - start;
+    range.start[static_cast<std::size_t>(axis)] = start;
+    range.step[static_cast<std::size_t>(axis)] = step;
+    range.shape[axis] =
+        distance / step < 0 ? 0 : distance / step + (distance % step != 0 && (distance > 0) == (step > 0));
+  }
+  return range;
+}
+
+Types Slice::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  return {{in[0].dtype, options.range(in[0].shape, "slice").shape}};
+}
+
+Tensors Slice::grad(const Gradient& g) const {
+  return {apply1(std::make_shared<SliceGrad>(g.in[0].shape(), options), {g.dout[0]})};
+}
+
+Types SliceGrad::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  const Shape part = options.range(shape, "slice_grad").shape;
+  require(in[0].shape == part, "slice_grad: the gradient ", in[0].shape, " has not the shape ", part,
+          " of the slice of ", shape);
+  return {{in[0].dtype, shape}};
+}
+
+Tensors SliceGrad::grad(const Gradient& g) const {
+  return {apply1(std::make_shared<Slice>(options), {g.dout[0]})};
+}
+
+namespace {
+
+struct Row {
+  Shape whole;
+  SliceOptions options;
+};
+
+std::vector<Row> rows() {
+  constexpr std::int64_t far = std::int64_t{1} << 40;
+  return {{{5, 6}, {{1, 2}, {4, 5}, {}, {}}},
+          {{5, 6}, {{0}, {far}, {1}, {2}}},
+          {{5, 7}, {{-1, 5}, {-far, 0}, {0, -1}, {-1, -2}}},
+          {{2, 3, 8}, {{-5}, {-1}, {-1}, {3}}},
+          {{4, 3}, {{3}, {1}, {0}, {}}},
+          {{3, 4}, {}}};
+}
+
+}  // namespace
+
+std::vector<Sample> Slice::samples() const {
+  std::vector<Sample> samples;
+  for (const Row& row : rows())
+    samples.push_back({std::make_shared<Slice>(row.options), {{DType::f32, row.whole}}});
+  return samples;
+}
+
+std::vector<Sample> SliceGrad::samples() const {
+  std::vector<Sample> samples;
+  for (const Row& row : rows())
+    samples.push_back({std::make_shared<SliceGrad>(row.whole, row.options),
+                       {{DType::f32, row.options.range(row.whole, "slice_grad").shape}}});
+  return samples;
+}
+
+Tensor slice(const Tensor& x, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends,
+             std::vector<std::int64_t> axes, std::vector<std::int64_t> steps) {
+  SliceOptions options{std::move(starts), std::move(ends), std::move(axes), std::move(steps)};
+  return apply1(std::make_shared<Slice>(std::move(options)), {x});
+}
+
+void define_slice() {
+  define<Slice>();
+  define<SliceGrad>();
+}
+
+}  // namespace neurim

@@ -1,0 +1,60 @@
+// A part of a tensor: start, end and step along each axis.
+#pragma once
+#include "neurim/graph/op.h"
+#include "neurim/ops/list_field.h"
+
+namespace neurim {
+
+/// What a slice takes from a tensor of one shape: element i along an axis is element start + i * step of the
+/// tensor.
+struct SliceRange {
+  std::array<std::int64_t, Shape::kMaxRank> start{}, step{};
+  Shape shape;
+};
+
+/// As the inputs of ONNX's Slice: one entry of each per sliced axis. Starts and ends may count from the back
+/// and are clamped; `axes` empty: the first ones; `steps` empty: ones. A negative step walks backwards,
+/// excluding the end.
+struct SliceOptions {
+  std::vector<std::int64_t> starts, ends, axes, steps;
+  void fields(Fields& f) { f("starts", starts)("ends", ends)("axes", axes)("steps", steps); }
+  /// Throws Error(usage) with `who` on a bad axis, a step of zero or unequal counts.
+  SliceRange range(const Shape& shape, std::string_view who) const;
+};
+
+class Slice final : public Op {
+ public:
+  explicit Slice(SliceOptions part = {}) : options(std::move(part)) {}
+  SliceOptions options;
+
+  std::string_view name() const override { return "slice"; }
+  void fields(Fields& f) override { options.fields(f); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {"Slice", 13}; }
+  std::vector<Sample> samples() const override;
+};
+
+/// dy (the sliced shape) put back in its place in zeros of the shape before the slice.
+class SliceGrad final : public Op {
+ public:
+  explicit SliceGrad(const Shape& whole = {}, SliceOptions part = {})
+      : shape(whole), options(std::move(part)) {}
+  Shape shape;
+  SliceOptions options;
+
+  std::string_view name() const override { return "slice_grad"; }
+  void fields(Fields& f) override {
+    list_field(f, "shape", shape);
+    options.fields(f);
+  }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  std::vector<Sample> samples() const override;
+};
+
+/// x[start:end:step] along each of `axes`, any dtype, with the meaning of SliceOptions.
+Tensor slice(const Tensor& x, std::vector<std::int64_t> starts, std::vector<std::int64_t> ends,
+             std::vector<std::int64_t> axes = {}, std::vector<std::int64_t> steps = {});
+
+}  // namespace neurim

@@ -1,0 +1,25 @@
+#include "neurim/ops/square.h"
+
+#include "neurim/ops/mul.h"
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+namespace {
+
+class Square final : public UnaryOp {
+ public:
+  std::string_view name() const override { return "square"; }
+  Tensors grad(const Gradient& g) const override { return {g.dout[0] * g.in[0] * 2.0}; }
+
+ protected:
+  bool takes_integers() const override { return true; }
+};
+
+}  // namespace
+
+Tensor square(const Tensor& x) { return apply1(std::make_shared<Square>(), {x}); }
+
+void define_square() { define<Square>(); }
+
+}  // namespace neurim

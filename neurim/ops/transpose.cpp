@@ -1,0 +1,47 @@
+#include "neurim/ops/transpose.h"
+
+#include "neurim/ops/rules.h"
+
+namespace neurim {
+
+Types Transpose::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  const int rank = in[0].shape.rank();
+  const auto is_permutation = [&] {
+    std::vector<bool> seen(perm.size());
+    for (std::int64_t axis : perm) {
+      if (axis < 0 || axis >= rank || seen[static_cast<std::size_t>(axis)]) return false;
+      seen[static_cast<std::size_t>(axis)] = true;
+    }
+    return true;
+  };
+  require(static_cast<int>(perm.size()) == rank && is_permutation(), "transpose: perm ",
+          Shape(std::span(perm)), " does not name each axis of ", in[0].shape, " once");
+  Shape out;
+  for (std::int64_t axis : perm) out.push_back(in[0].shape[static_cast<int>(axis)]);
+  return {{in[0].dtype, out}};
+}
+
+Tensors Transpose::grad(const Gradient& g) const {
+  std::vector<std::int64_t> inverse(perm.size());
+  for (std::size_t axis = 0; axis < perm.size(); ++axis)
+    inverse[static_cast<std::size_t>(perm[axis])] = static_cast<std::int64_t>(axis);
+  return {transpose(g.dout[0], inverse)};
+}
+
+std::vector<Sample> Transpose::samples() const {
+  const auto row = [](const Shape& shape, std::vector<std::int64_t> order) -> Sample {
+    return {std::make_shared<Transpose>(std::move(order)), {{DType::f32, shape}}};
+  };
+  return {row({3, 5}, {1, 0}),       row({2, 3, 4}, {2, 0, 1}),
+          row({2, 3, 4}, {0, 2, 1}), row({2, 3, 4, 5}, {0, 2, 3, 1}),
+          row({2, 3}, {0, 1}),       row({}, {})};
+}
+
+Tensor transpose(const Tensor& x, const std::vector<std::int64_t>& perm) {
+  return apply1(std::make_shared<Transpose>(perm), {x});
+}
+
+void define_transpose() { define<Transpose>(); }
+
+}  // namespace neurim

@@ -1,0 +1,24 @@
+// Permuting the axes.
+#pragma once
+#include "neurim/graph/op.h"
+
+namespace neurim {
+
+class Transpose final : public Op {
+ public:
+  explicit Transpose(std::vector<std::int64_t> permutation = {}) : perm(std::move(permutation)) {}
+  std::vector<std::int64_t> perm;  ///< axis i of the output is axis perm[i] of the input
+
+  std::string_view name() const override { return "transpose"; }
+  void fields(Fields& f) override { f("perm", perm); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  Onnx onnx() const override { return {"Transpose", 13}; }
+  std::vector<Sample> samples() const override;
+};
+
+/// Axis i of the result is axis perm[i] of x, any dtype. Throws Error(usage) unless perm is a permutation of
+/// the axes.
+Tensor transpose(const Tensor& x, const std::vector<std::int64_t>& perm);
+
+}  // namespace neurim

@@ -1,0 +1,53 @@
+#include "neurim/optim/optimizer.h"
+
+#include <cmath>
+#include <unordered_set>
+
+#include "neurim/base/error.h"
+#include "neurim/ops/add.h"
+
+namespace neurim {
+
+Optimizer::Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d,
+                     const Names& buffers) {
+  require(weight_decay >= 0, "optimizer: weight_decay is ", weight_decay, ", it must not be negative");
+  std::unordered_set<const Value*> seen;
+  for (const Parameter& p : parameters) {
+    if (p.role != Role::weight || !seen.insert(p.tensor.value()).second) continue;
+    Weight slot{p.tensor, {}, decay_1d || p.tensor.rank() > 1 ? weight_decay : 0};
+    for (const std::string& buffer : buffers) {
+      slot.buffers.push_back(Tensor::full(p.tensor.type(), 0, p.tensor.device()));
+      buffers_.push_back({text(p.name, '.', buffer), slot.buffers.back()});
+    }
+    weights_.push_back(p.tensor);
+    slots_.push_back(std::move(slot));
+  }
+  require(!weights_.empty(), "optimizer: there is no weight to step; are all parameters frozen?");
+  const Device device = weights_.front().device();
+  lr_ = Tensor::scalar(0, DType::f32, device);
+  steps_ = Tensor::scalar(0, DType::i64, device);
+  set_lr(lr);
+}
+
+void Optimizer::set_lr(double lr) {
+  require(std::isfinite(lr) && lr >= 0, "optimizer: the learning rate is ", lr,
+          ", it must be finite and not negative");
+  const float value = static_cast<float>(lr);
+  lr_.write(&value);
+}
+
+void Optimizer::step(const Tensors& gradients) {
+  require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ",
+          weights_.size(), " weights; give one per tensor of weights(), in order");
+  const Tensor step = steps_ + 1;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (gradients[i]) update(slots_[i], gradients[i], lr_, step);
+  steps_.assign(step);
+}
+
+void Optimizer::parts(Parts& p) {
+  p("lr", lr_, Role::state)("step", steps_, Role::state);
+  for (Buffer& buffer : buffers_) p(buffer.name, buffer.tensor, Role::state);
+}
+
+}  // namespace neurim

@@ -1,0 +1,62 @@
+// What all optimizers have: the weights they step, a learning rate on the device, a step counter and state to
+// save.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "neurim/nn/module.h"
+
+namespace neurim {
+
+/// Holds handles to weights, so that stepping changes the model's. Its state lies on the device where the
+/// weights are when it is built, and is saved and loaded as any module's: "lr", "step" and
+/// "<weight>.<buffer>".
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// The weights in the order in which step() wants their gradients; tied ones once.
+  const Tensors& weights() const { return weights_; }
+
+  /// Moves all weights by one step. Records it when called in a trace, which is how training runs it; eagerly
+  /// it does it at once. One gradient per weight, of its type; a weight whose gradient is undefined stays.
+  /// Throws Error(usage) otherwise.
+  void step(const Tensors& gradients);
+
+  /// Writes the learning rate that later steps and replays use; no new plan is needed. Throws Error(usage)
+  /// unless it is finite and not negative.
+  void set_lr(double lr);
+  double lr() const { return lr_.item(); }
+  std::int64_t steps() const { return static_cast<std::int64_t>(steps_.item()); }  ///< done so far
+
+  void parts(Parts& p);
+
+ protected:
+  using Names = std::vector<std::string>;
+  struct Weight {
+    Tensor weight;
+    Tensors buffers;  ///< in the order of the names given to the constructor
+    double decay;     ///< its weight decay
+  };
+
+  /// Steps the parameters that are weights. Weights of one axis (biases, norms) decay only with `decay_1d`.
+  /// `buffers` are tensors of each weight's type that start at zero.
+  Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d,
+            const Names& buffers);
+
+  /// One weight's step: assigns to the weight and its buffers. `step` is an i64 scalar, 1 at the first step.
+  virtual void update(const Weight& weight, const Tensor& gradient, const Tensor& lr,
+                      const Tensor& step) const = 0;
+
+ private:
+  struct Buffer {
+    std::string name;
+    Tensor tensor;
+  };
+  Tensor lr_, steps_;
+  Tensors weights_;
+  std::vector<Weight> slots_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace neurim

@@ -1,0 +1,177 @@
+#include "neurim/train/checkpoint.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/model/state.h"
+#include "neurim/model/zoo.h"
+
+namespace neurim {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* kFormat = "1";
+
+// JSON has no NaN.
+Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
+double number(const Json& value) { return value.is_null() ? Figures::kNone : value.get<double>(); }
+
+Json json_of(const Figures& f) {
+  return {{"top1", number(f.top1)},
+          {"top5", number(f.top5)},
+          {"loss", number(f.loss)},
+          {"f1_macro", number(f.f1_macro)},
+          {"samples", f.samples}};
+}
+
+Json json_of(const Progress& p) {
+  return {{"epoch", p.epoch},       {"batch", p.batch},       {"step", p.step},
+          {"loss_sum", p.loss_sum}, {"correct", p.correct},   {"seconds", p.seconds},
+          {"seen", p.seen},         {"best", number(p.best)}, {"best_epoch", p.best_epoch}};
+}
+
+Progress progress_from(const Json& json) {
+  return {.epoch = json.at("epoch"),
+          .batch = json.at("batch"),
+          .step = json.at("step"),
+          .loss_sum = json.at("loss_sum"),
+          .correct = json.at("correct"),
+          .seconds = json.at("seconds"),
+          .seen = json.at("seen"),
+          .best = number(json.at("best")),
+          .best_epoch = json.at("best_epoch")};
+}
+
+/// Says which weights and which optimizer state belong together.
+std::string stamp(const Progress& p) { return text(p.epoch, '.', p.batch, '.', p.step); }
+
+std::string stamp_in(const fs::path& path) {
+  if (!fs::exists(path)) return {};
+  const Metadata metadata = SafeTensors(path).metadata();
+  const auto found = metadata.find("stamp");
+  return found == metadata.end() ? std::string() : found->second;
+}
+
+std::vector<double> per_channel(std::vector<double> values, int channels) {
+  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
+  return values;
+}
+
+}  // namespace
+
+Metadata metadata_of(const ModelCard& card) {
+  return {{"format", "pt"},  // what readers of safetensors expect of NCHW weights
+          {"neurim", kFormat},
+          {"model", card.model},
+          {"in_chans", text(card.in_chans)},
+          {"class_names", Json(card.class_names).dump()},
+          {"preprocess", card.preprocess.json()},
+          {"options", card.options},
+          {"epoch", text(card.epoch)},
+          {"step", text(card.step)},
+          {"figures", json_of(card.figures).dump()}};
+}
+
+ModelCard card_of(const Metadata& metadata, const fs::path& path) {
+  const auto field = [&](const char* name) -> const std::string& {
+    const auto found = metadata.find(name);
+    if (found == metadata.end())
+      fail(Fault::data, path.string(), ": its metadata have no '", name,
+           "', so it is no checkpoint of Neurim; give plain weights as pretrained=FILE when training");
+    return found->second;
+  };
+  if (field("neurim") != kFormat)
+    fail(Fault::data, path.string(), ": is a checkpoint of format ", field("neurim"), ", this version reads ",
+         kFormat, "; use a newer Neurim");
+  try {
+    const Json figures = Json::parse(field("figures"));
+    return {.model = field("model"),
+            .in_chans = std::stoll(field("in_chans")),
+            .class_names = Json::parse(field("class_names")),
+            .preprocess = Preprocess::from_json(field("preprocess")),
+            .options = field("options"),
+            .epoch = std::stoll(field("epoch")),
+            .step = std::stoll(field("step")),
+            .figures = {.top1 = number(figures.at("top1")),
+                        .top5 = number(figures.at("top5")),
+                        .loss = number(figures.at("loss")),
+                        .f1_macro = number(figures.at("f1_macro")),
+                        .samples = figures.at("samples")}};
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what());
+  }
+}
+
+std::string model_json(const ModelCard& card) {
+  static const char* const kModes[] = {"center", "squash", "border"};  // timm's crop_mode
+  const Preprocess& p = card.preprocess;
+  return Json{{"architecture", card.model},
+              {"num_classes", card.class_names.size()},
+              {"label_names", card.class_names},
+              {"pretrained_cfg",
+               {{"input_size", {p.channels, p.height, p.width}},
+                {"mean", per_channel(p.mean, p.channels)},
+                {"std", per_channel(p.std, p.channels)},
+                {"crop_pct", p.crop_pct},
+                {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
+                {"interpolation", "bilinear"}}},
+              {"neurim", {{"format", kFormat}, {"preprocess", Json::parse(p.json())}}}}
+      .dump(2);
+}
+
+fs::path checkpoint_file(const fs::path& path) {
+  if (!fs::exists(path))
+    fail(Fault::data, path.string(), ": there is no such file or run folder; check the path");
+  if (!fs::is_directory(path)) return path;
+  for (const char* name : {"weights/best.safetensors", "weights/last.safetensors"})
+    if (fs::exists(path / name)) return path / name;
+  fail(Fault::data, path.string(),
+       ": is no run folder: it holds no weights/best.safetensors; give a run folder or a weights file");
+}
+
+Checkpoint load_checkpoint(const fs::path& path) {
+  const fs::path file = checkpoint_file(path);
+  ModelCard card = card_of(SafeTensors(file).metadata(), file);
+  Model model = create_model(card.model, {.num_classes = static_cast<std::int64_t>(card.class_names.size()),
+                                          .in_chans = card.in_chans,
+                                          .seed = {}});
+  load_model(model, file);
+  return {file, std::move(card), std::move(model)};
+}
+
+void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
+                const Progress& progress) {
+  Metadata of_model = metadata_of(card);
+  of_model["stamp"] = stamp(progress);
+  save_model(model, weights / "next.safetensors", of_model);
+  save_model(state, weights / "next.opt.safetensors",
+             {{"stamp", stamp(progress)}, {"progress", json_of(progress).dump()}});
+  fs::rename(weights / "next.safetensors", weights / "last.safetensors");
+  fs::rename(weights / "next.opt.safetensors", weights / "last.opt.safetensors");
+}
+
+Progress load_state(const fs::path& weights, Model& model, TrainState state) {
+  // Of the two renames of save_state the first alone may have happened.
+  const fs::path last = weights / "last.safetensors";
+  for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
+    const fs::path file = weights / name;
+    if (stamp_in(file).empty() || stamp_in(file) != stamp_in(last)) continue;
+    load_model(model, last);
+    const Metadata metadata = load_model(state, file);
+    try {
+      return progress_from(Json::parse(metadata.at("progress")));
+    } catch (const std::exception& error) {
+      fail(Fault::data, file.string(), ": its metadata are damaged: ", error.what());
+    }
+  }
+  fail(Fault::data, weights.string(),
+       ": holds no last.safetensors with its last.opt.safetensors, so nothing can be resumed; train from the "
+       "weights instead: pretrained=…");
+}
+
+}  // namespace neurim

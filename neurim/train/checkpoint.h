@@ -1,0 +1,69 @@
+// Trained models on disk: weights with all that is needed to use them, and what a run needs to go on.
+#pragma once
+#include "neurim/data/preprocess.h"
+#include "neurim/model/model.h"
+#include "neurim/model/safetensors.h"
+#include "neurim/optim/optimizer.h"
+#include "neurim/train/figures.h"
+#include "neurim/train/train_options.h"
+
+namespace neurim {
+
+/// What a weights file says of itself in its metadata.
+struct ModelCard {
+  std::string model;  ///< the name for create_model
+  std::int64_t in_chans = 0;
+  std::vector<std::string> class_names;
+  Preprocess preprocess;
+  std::string options;  ///< the run's, as YAML
+  std::int64_t epoch = 0, step = 0;
+  Figures figures;  ///< on the validation split
+};
+
+Metadata metadata_of(const ModelCard& card);
+/// Throws Error(data) naming the file where it does not state what a model needs.
+ModelCard card_of(const Metadata& metadata, const fs::path& path);
+/// The card as timm's and Hugging Face's config.json, with the preprocessing under "neurim".
+std::string model_json(const ModelCard& card);
+
+struct Checkpoint {
+  fs::path path;  ///< of the weights file
+  ModelCard card;
+  Model model;
+};
+/// Loads a weights file, or the best weights of a run folder. Throws Error(data) when there is none, when it
+/// is damaged and when it is no checkpoint of Neurim.
+Checkpoint load_checkpoint(const fs::path& path);
+/// The weights file that load_checkpoint reads.
+fs::path checkpoint_file(const fs::path& path);
+
+/// Where a run stands: between two steps.
+struct Progress {
+  std::int64_t epoch = 0;                         ///< finished ones, validation included
+  std::int64_t batch = 0;                         ///< steps done in the current one
+  std::int64_t step = 0;                          ///< in all
+  double loss_sum = 0, correct = 0, seconds = 0;  ///< of the current epoch
+  std::int64_t seen = 0;
+  double best = Figures::kNone;  ///< the monitored figure
+  std::int64_t best_epoch = 0;
+};
+
+/// The tensors of a run beside the model's.
+struct TrainState {
+  Optimizer* optimizer;
+  Tensor random;  ///< the key state of random ops
+  void parts(Parts& p) {
+    optimizer->parts(p);
+    p("random", random, Role::state);
+  }
+};
+
+/// Writes weights/last.safetensors and weights/last.opt.safetensors. The pair stays loadable whenever the
+/// process dies: the new pair is complete before a file of the old one is replaced. Throws Error(resource);
+/// the old pair is then intact.
+void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
+                const Progress& progress);
+/// Fills model and state from the newest complete pair.
+Progress load_state(const fs::path& weights, Model& model, TrainState state);
+
+}  // namespace neurim

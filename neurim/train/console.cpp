@@ -1,0 +1,98 @@
+#include "neurim/train/console.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::chrono::milliseconds kTerminalPause{100};
+constexpr std::chrono::seconds kPlainPause{30};
+
+}  // namespace
+
+Console::Console(Options options)
+    : options_(options),
+      terminal_(::isatty(options.json ? STDERR_FILENO : STDOUT_FILENO)),
+      last_(Clock::now()) {}
+
+Console::~Console() {
+  wipe();
+  if (log_ >= 0) ::close(log_);
+}
+
+void Console::log_into(const fs::path& path) {
+  if (log_ >= 0) ::close(log_);
+  log_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log_ < 0) fail(Fault::resource, path.string(), ": cannot open: ", std::strerror(errno));
+}
+
+void Console::wipe() {
+  if (!drawn_) return;
+  std::FILE* out = options_.json ? stderr : stdout;
+  std::fputs("\r\x1b[K", out);
+  std::fflush(out);
+  drawn_ = false;
+}
+
+void Console::say(std::string_view line) {
+  const std::string whole = text(line, '\n');
+  // A full disk must not end a run because of its log; what matters is saved by write_file, which tells.
+  if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
+  last_ = Clock::now();
+  if (options_.quiet) return;
+  wipe();
+  std::FILE* out = options_.json ? stderr : stdout;
+  std::fputs(whole.c_str(), out);
+  std::fflush(out);
+}
+
+void Console::progress(std::string_view line) {
+  const Clock::time_point now = Clock::now();
+  if (options_.quiet ||
+      now - last_ < (terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kPlainPause)))
+    return;
+  if (!terminal_) return say(line);
+  std::FILE* out = options_.json ? stderr : stdout;
+  std::fputs(text('\r', line, "\x1b[K").c_str(), out);
+  std::fflush(out);
+  last_ = now;
+  drawn_ = true;
+}
+
+void Console::event(std::string_view json) {
+  if (!options_.json) return;
+  std::fputs(text(json, '\n').c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
+  const auto two = [](std::int64_t n) { return text(n < 10 ? "0" : "", n); };
+  return whole < 3600 ? text(whole / 60, ':', two(whole % 60))
+                      : text(whole / 3600, ':', two(whole / 60 % 60), ':', two(whole % 60));
+}
+
+std::string bar(double share, int columns) {
+  const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * columns);
+  std::string out;
+  for (int i = 0; i < columns; ++i) out += i < full ? "▇" : "·";
+  return out;
+}
+
+std::string thousands(std::int64_t number) {
+  std::string out = std::to_string(number);
+  for (std::size_t at = out.size(); at > (number < 0 ? 4u : 3u); at -= 3) out.insert(at - 3, ",");
+  return out;
+}
+
+}  // namespace neurim

@@ -1,0 +1,49 @@
+// Where a command talks to people and scripts: the terminal, log.txt and JSON lines.
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "neurim/base/file.h"
+
+namespace neurim {
+
+/// People's text goes to stdout, or to stderr when JSON lines have stdout. On a terminal `progress` rewrites
+/// one line; elsewhere it prints a plain one when nothing was printed for 30 seconds.
+class Console {
+ public:
+  struct Options {
+    bool json = false;   ///< JSON lines on stdout
+    bool quiet = false;  ///< no text for people; log.txt still gets it
+  };
+  Console() : Console(Options{}) {}
+  explicit Console(Options options);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  bool json() const { return options_.json; }
+  void say(std::string_view line);
+  void progress(std::string_view line);
+  void event(std::string_view json);  ///< one line, when JSON was asked for
+
+  /// From now on all lines that are said go to the end of this file too. Throws Error(resource).
+  void log_into(const fs::path& path);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void wipe();
+
+  Options options_;
+  bool terminal_;
+  bool drawn_ = false;  // a progress line stands on the terminal
+  Clock::time_point last_;
+  int log_ = -1;
+};
+
+std::string duration(double seconds);        ///< "0:09", "1:02:33"
+std::string bar(double share, int columns);  ///< "▇▇▇▇····"
+std::string thousands(std::int64_t number);  ///< "60,000"
+
+}  // namespace neurim

@@ -1,0 +1,10 @@
+// What a run was made with: this program and this machine.
+#pragma once
+#include <string>
+
+namespace neurim {
+
+std::string version();           ///< "0.1.0"
+std::string environment_json();  ///< version, compiler, system, processor, threads
+
+}  // namespace neurim

@@ -1,0 +1,202 @@
+#include "neurim/train/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+void parse(const std::string& value, std::string& field, std::string_view) { field = value; }
+
+void parse(const std::string& value, bool& field, std::string_view name) {
+  const std::string word = lower(value);
+  for (const char* yes : {"true", "1", "yes", "on"})
+    if (word == yes) return void(field = true);
+  for (const char* no : {"false", "0", "no", "off"})
+    if (word == no) return void(field = false);
+  fail(Fault::usage, name, ": '", value, "' is neither true nor false");
+}
+
+template <class Number>
+void parse_number(const std::string& value, Number& field, std::string_view name, std::string_view kind) {
+  const char* end = value.data() + value.size();
+  Number number{};
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
+  bool good = error == std::errc() && stop == end && !value.empty();
+  if constexpr (std::is_floating_point_v<Number>) good = good && std::isfinite(number);
+  require(good, name, ": '", value, "' is not ", kind);
+  field = number;
+}
+
+void parse(const std::string& value, std::int64_t& field, std::string_view name) {
+  parse_number(value, field, name, "a whole number");
+}
+
+void parse(const std::string& value, double& field, std::string_view name) {
+  parse_number(value, field, name, "a number");
+}
+
+void parse(std::string value, std::vector<double>& field, std::string_view name) {
+  if (starts_with(value, "[") && ends_with(value, "]")) value = value.substr(1, value.size() - 2);
+  std::vector<double> numbers;
+  if (!value.empty() && value != "auto")
+    for (std::string part : split(value, ',')) {
+      part.erase(0, part.find_first_not_of(' '));
+      parse(part, numbers.emplace_back(), name);
+    }
+  field = numbers;
+}
+
+template <class T>
+void parse(const std::string& value, std::optional<T>& field, std::string_view name) {
+  if (lower(value) == "auto") return field.reset();
+  T parsed{};
+  parse(value, parsed, name);
+  field = parsed;
+}
+
+template <class T>
+std::string written(const T& field) {
+  return text(field);
+}
+
+std::string written(const std::vector<double>& field) {
+  std::string out;
+  for (const double number : field) out += text(out.empty() ? "" : ", ", number);
+  return text('[', out, ']');
+}
+
+template <class T>
+std::string written(const std::optional<T>& field) {
+  return field ? written(*field) : "auto";
+}
+
+std::string normal(std::string_view name) {
+  std::string out = lower(name);
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
+/// A YAML scalar: bare where that cannot be misread, else in double quotes.
+std::string scalar(const std::string& value) {
+  const bool bare = !value.empty() && std::all_of(value.begin(), value.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-' || c == '+';
+  });
+  if (bare) return value;
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+std::string unquoted(std::string_view line, std::size_t at) {
+  const char quote = line[at];
+  std::string out;
+  for (++at; at < line.size() && line[at] != quote; ++at) {
+    if (quote == '"' && line[at] == '\\' && at + 1 < line.size()) {
+      ++at;
+      out += line[at] == 'n' ? '\n' : line[at];
+    } else {
+      out += line[at];
+    }
+  }
+  return out;
+}
+
+/// The value that begins after the colon of a YAML line.
+std::string value_of(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  if (line[begin] == '"' || line[begin] == '\'') return unquoted(line, begin);
+  std::string_view value = line.substr(begin, line.find(" #") - begin);
+  return std::string(value.substr(0, value.find_last_not_of(" \t\r") + 1));
+}
+
+}  // namespace
+
+template <class T>
+Options& Options::operator()(std::string name, T& field, std::string help, Aliases aliases) {
+  NEURIM_ASSERT(!find(name));
+  Option option{.name = name, .help = std::move(help), .aliases = std::move(aliases)};
+  option.flag = std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>;
+  option.get = [&field] { return written(field); };
+  option.set = [&field, name](const std::string& value) { parse(value, field, name); };
+  if constexpr (std::is_same_v<T, std::string>) option.get = [&field] { return field; };
+  list_.push_back(std::move(option));
+  return *this;
+}
+template Options& Options::operator()(std::string, std::string&, std::string, Aliases);
+template Options& Options::operator()(std::string, bool&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::int64_t&, std::string, Aliases);
+template Options& Options::operator()(std::string, double&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::vector<double>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<bool>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<std::int64_t>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<double>&, std::string, Aliases);
+
+Option* Options::look_up(std::string_view name) {
+  const std::string wanted = normal(name);
+  for (Option& option : list_)
+    if (option.name == wanted ||
+        std::find(option.aliases.begin(), option.aliases.end(), wanted) != option.aliases.end())
+      return &option;
+  return nullptr;
+}
+
+const Option* Options::find(std::string_view name) const { return const_cast<Options*>(this)->look_up(name); }
+
+void Options::set(std::string_view name, const std::string& value) {
+  if (Option* option = look_up(name)) {
+    option->set(value);
+    option->given = true;
+    return;
+  }
+  std::vector<std::string> known;
+  for (const Option& option : list_) {
+    known.push_back(option.name);
+    known.insert(known.end(), option.aliases.begin(), option.aliases.end());
+  }
+  const std::string near = nearest(normal(name), known);
+  fail(Fault::usage, "there is no option '", name, "'",
+       near.empty() ? "" : text("; did you mean '", near, "'?"));
+}
+
+std::string Options::yaml() const {
+  std::string out;
+  for (const Option& option : list_) {
+    const std::string value = option.get();
+    out += text(option.name, ": ", starts_with(value, "[") ? value : scalar(value), '\n');
+  }
+  return out;
+}
+
+void Options::read_yaml(std::string_view yaml, const std::string& where) {
+  int number = 0;
+  for (const std::string& line : split(yaml, '\n')) {
+    ++number;
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    const std::size_t colon = line.find(':');
+    require(colon != std::string::npos, where, ": line ", number, ": expected 'name: value'");
+    const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
+    const Option* option = find(name);
+    if (option && option->given) continue;
+    try {
+      set(name, value_of(std::string_view(line).substr(colon + 1)));
+    } catch (const Error& error) {
+      fail(error.fault(), where, ": line ", number, ": ", error.what());
+    }
+  }
+}
+
+}  // namespace neurim

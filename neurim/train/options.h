@@ -1,0 +1,48 @@
+// Options by name: one visit of a struct's fields gives parsing, help, printing and reading back.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neurim {
+
+/// A named option that stands for a field of some struct, which outlives it.
+struct Option {
+  std::string name, help;
+  std::vector<std::string> aliases;
+  bool flag = false;                            ///< `--name` alone means true
+  std::function<std::string()> get;             ///< the field as text
+  std::function<void(const std::string&)> set;  ///< throws Error(usage) naming the option and what it takes
+  bool given = false;                           ///< set by name, so not a default
+};
+
+/// The options of a struct whose `visit(Options&)` lists its fields. Names are told apart with '-' as '_'.
+class Options {
+ public:
+  using Aliases = std::vector<std::string>;
+
+  /// T: std::string, bool, std::int64_t, double, std::vector<double>, or std::optional of the middle three,
+  /// where unset is written "auto".
+  template <class T>
+  Options& operator()(std::string name, T& field, std::string help, Aliases aliases = {});
+
+  /// Throws Error(usage) for an unknown name, with the nearest known one.
+  void set(std::string_view name, const std::string& value);
+  const Option* find(std::string_view name) const;  ///< null when there is none
+  const std::vector<Option>& list() const { return list_; }
+
+  /// One `name: value` line each: valid YAML, which read_yaml takes back.
+  std::string yaml() const;
+  /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
+  /// call it. Options that were given by name before keep their value.
+  void read_yaml(std::string_view yaml, const std::string& where);
+
+ private:
+  Option* look_up(std::string_view name);
+  std::vector<Option> list_;
+};
+
+}  // namespace neurim

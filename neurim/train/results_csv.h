@@ -1,0 +1,49 @@
+// results.csv: one row per epoch, and the curves drawn from it.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "neurim/base/file.h"
+
+namespace neurim {
+
+/// What an epoch came to. NaN where a figure was not taken; its field in the file is then empty.
+struct EpochResult {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+  std::int64_t epoch = 0;            ///< from 1 on
+  std::int64_t step = 0;             ///< optimizer steps taken by its end
+  double seconds = kNone;            ///< wall time of the epoch, validation included
+  double images_per_second = kNone;  ///< in training
+  double learning_rate = kNone;      ///< at its last step
+  double train_loss = kNone, train_top1 = kNone;
+  double val_loss = kNone, val_top1 = kNone,
+         val_top5 = kNone;  ///< losses are means, accuracies shares in [0, 1]
+};
+
+/// The file, which always holds whole rows: each append replaces it in one move.
+class ResultsCsv {
+ public:
+  /// Keeps the rows of the first `epochs_done` epochs (those that the checkpoint contains; 0 starts afresh)
+  /// and drops later ones. Throws Error(data) when the file is no results.csv of ours, Error(resource) when
+  /// it cannot be written.
+  ResultsCsv(fs::path path, std::int64_t epochs_done);
+
+  /// Adds a row, with a later epoch than the last. Throws Error(resource); the file is then as before.
+  void append(const EpochResult& result);
+
+  const std::vector<EpochResult>& rows() const { return rows_; }
+
+ private:
+  void write() const;
+
+  fs::path path_;
+  std::vector<EpochResult> rows_;
+};
+
+/// A PNG with the curves of loss and accuracy over the epochs (results.png).
+std::string results_picture(const std::vector<EpochResult>& rows);
+
+}  // namespace neurim

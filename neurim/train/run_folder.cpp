@@ -1,0 +1,35 @@
+#include "neurim/train/run_folder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok) {
+  std::error_code error;
+  fs::create_directories(project, error);
+  if (error)
+    fail(Fault::resource, project.string(), ": cannot make the folder of the runs: ", error.message());
+  for (int number = 1;; ++number) {
+    const fs::path run = project / (number == 1 ? name : text(name, number));
+    // Making the folder is the claim: two runs that start at once get two of them.
+    if (fs::create_directory(run, error)) return run;
+    if (error && !fs::exists(run))
+      fail(Fault::resource, run.string(), ": cannot make the folder: ", error.message());
+    if (exist_ok) return run;
+  }
+}
+
+std::string data_json(const Dataset& dataset) {
+  nlohmann::ordered_json splits;
+  for (const Split split : kSplits) {
+    nlohmann::ordered_json counts = nlohmann::ordered_json::object();
+    const std::vector<std::int64_t> of_class = dataset.class_counts(split);
+    for (std::size_t c = 0; c < of_class.size(); ++c) counts[dataset.class_names()[c]] = of_class[c];
+    splits[std::string(name(split))] = {{"samples", dataset.size(split)}, {"classes", counts}};
+  }
+  return splits.dump(2);
+}
+
+}  // namespace neurim

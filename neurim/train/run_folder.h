@@ -1,0 +1,17 @@
+// The folder of a run.
+#pragma once
+#include <string>
+
+#include "neurim/base/file.h"
+#include "neurim/data/dataset.h"
+
+namespace neurim {
+
+/// Makes project/name, or with a number behind the name where that exists (train2, train3, …). With exist_ok
+/// the existing one is taken. Throws Error(resource).
+fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok = false);
+
+/// How many samples of each class the splits have, as JSON.
+std::string data_json(const Dataset& dataset);
+
+}  // namespace neurim

@@ -1,0 +1,30 @@
+#include "neurim/train/step.h"
+
+#include "neurim/ops/argmax.h"
+#include "neurim/ops/cast.h"
+#include "neurim/ops/compare.h"
+#include "neurim/ops/sum.h"
+
+namespace neurim {
+
+std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer, const CrossEntropyOptions& loss_options) {
+  return [model, &optimizer, loss_options](const Tensors& in) -> Tensors {
+    const Tensor logits = model(in[0]);
+    const Tensor loss = cross_entropy(logits, in[1], loss_options);
+    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    return {loss, sum(cast(equal(argmax(logits, 1), in[1]), DType::f32))};
+  };
+}
+
+std::function<Tensors(Tensors)> validation_step(const Model& model) {
+  return [model](const Tensors& in) -> Tensors {
+    const Tensor logits = model(in[0]);
+    return {logits, cross_entropy(logits, in[1], {.reduction = "none"})};
+  };
+}
+
+Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width) {
+  return {{DType::f32, {batch, channels, height, width}}, {DType::i64, {batch}}};
+}
+
+}  // namespace neurim

@@ -1,0 +1,23 @@
+// The functions of tensors that training and validation plan.
+#pragma once
+#include <functional>
+
+#include "neurim/graph/op.h"
+#include "neurim/model/model.h"
+#include "neurim/ops/cross_entropy.h"
+#include "neurim/optim/optimizer.h"
+
+namespace neurim {
+
+/// images f32(N,C,H,W), labels i64(N) -> the mean loss and the number of correct predictions, both f32
+/// scalars. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
+/// optimizer outlives the result.
+std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer, const CrossEntropyOptions& loss);
+
+/// images f32(N,C,H,W), labels i64(N) -> logits (N,classes) and the loss of each sample (N).
+std::function<Tensors(Tensors)> validation_step(const Model& model);
+
+/// The input types of both.
+Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width);
+
+}  // namespace neurim

@@ -1,0 +1,263 @@
+#include "neurim/train/train_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/model/zoo.h"
+#include "neurim/optim/adam.h"
+#include "neurim/optim/sgd.h"
+
+namespace neurim {
+
+namespace {
+
+const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
+const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
+const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss"};
+
+void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
+                  bool may_be_auto = true) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end() || (may_be_auto && value == "auto"))
+    return;
+  const std::string near = nearest(value, choices);
+  fail(Fault::usage, option, ": there is no '", value, "'; ",
+       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(choices, ", "),
+       may_be_auto ? ", auto" : "");
+}
+
+/// What makes a good first run, by the size of the images that a model was made for.
+struct Recipe {
+  std::int64_t most_pixels;  // the height that it goes up to
+  std::int64_t epochs, batch;
+  std::string opt;
+  double sgd_lr;  // for 128 images a step; grows with the batch
+  double weight_decay, warmup_epochs, label_smoothing;
+  bool random_resized_crop;
+  std::int64_t crop_padding;
+  double crop_pct;
+};
+const Recipe kRecipes[] = {
+    {28, 10, 128, "adamw", 0.05, 0.01, 0, 0, false, 0, 1},
+    {64, 30, 128, "sgd", 0.1, 5e-4, 1, 0, false, 4, 1},
+    {1 << 14, 40, 32, "sgd", 0.05, 5e-4, 2, 0.1, true, 0, 0.875},
+};
+constexpr double kAdamLr = 1e-3;
+
+const Recipe& recipe_for(std::int64_t image_size) {
+  return *std::find_if(std::begin(kRecipes), std::end(kRecipes) - 1,
+                       [&](const Recipe& recipe) { return image_size <= recipe.most_pixels; });
+}
+
+template <class T, class U>
+void fill(std::optional<T>& option, const U& value) {
+  if (!option) option = static_cast<T>(value);
+}
+
+void fill(std::string& option, const std::string& value) {
+  if (option == "auto") option = value;
+}
+
+void fill(std::vector<double>& option, const std::vector<double>& value) {
+  if (option.empty()) option = value;
+}
+
+}  // namespace
+
+void TrainOptions::visit(Options& o) {
+  o("data", data, "folder of pictures (one folder per class, or train/val/test of such) or of IDX files",
+    {"data_dir"});
+  o("model", model, "name of the model: see 'neurim models'", {"arch", "m", "a"});
+  o("pretrained", pretrained, "safetensors file to take the first weights from", {"weights"});
+  o("epochs", epochs, "how often all training pictures are seen");
+  o("batch", batch, "pictures a step", {"batch_size", "b"});
+  o("imgsz", imgsz, "height and width of the model's input, pixels", {"img_size", "input_size"});
+  o("in_chans", in_chans, "channels of the model's input: 1 or 3", {"channels"});
+  o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
+  o("lr", lr, "learning rate", {"lr0"});
+  o("momentum", momentum, "of sgd");
+  o("nesterov", nesterov, "Nesterov's momentum in sgd");
+  o("weight_decay", weight_decay, "weight decay", {"wd"});
+  o("decay_norms", decay_norms, "whether biases and norms decay too");
+  o("sched", sched, text("schedule of the learning rate: ", join(schedule_names(), ", ")),
+    {"scheduler", "schedule"});
+  o("warmup_epochs", warmup_epochs, "epochs (or a part of one) of linear warm-up", {"warmup"});
+  o("warmup_lr", warmup_lr, "learning rate that the warm-up begins with");
+  o("min_lr", min_lr, "learning rate that cosine and polynomial end with");
+  o("step_epochs", step_epochs, "sched=step: epochs between two steps", {"step_size", "decay_epochs"});
+  o("gamma", gamma, "sched=step, multistep: factor of each step", {"decay_rate"});
+  o("power", power, "sched=polynomial: the exponent");
+  o("milestones", milestones, "sched=multistep: epochs of the steps, such as 30,60,80");
+  o("label_smoothing", label_smoothing, "share of the target that is spread over all classes", {"smoothing"});
+  o("val_split", val_split, "share taken from training for validation where the data have no val split");
+  o("split_seed", split_seed, "seed of that choice");
+  o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
+    {"resize_mode", "crop_mode"});
+  o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
+  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0");
+  o("std", std, "deviation of each channel that becomes 1");
+  o("augment", augment, "random changes of training pictures that suit the model");
+  o("random_resized_crop", random_resized_crop, "train on random parts of the pictures");
+  o("scale", scale, "random_resized_crop: least and largest area, such as 0.08,1");
+  o("ratio", ratio, "random_resized_crop: least and largest width by height");
+  o("crop_padding", crop_padding, "pixels that training pictures are shifted by at most");
+  o("hflip", hflip, "probability of a mirror image", {"fliplr"});
+  o("rotation", rotation, "degrees that training pictures are turned by at most", {"degrees"});
+  o("brightness", brightness, "share that brightness changes by at most", {"hsv_v"});
+  o("max_bad", max_bad, "unreadable pictures to bear: a share below 1, else a count");
+  o("seed", seed, "of weights, order and augmentation");
+  o("deterministic", deterministic, "the same bits for any number of threads");
+  o("threads", threads, "compute threads");
+  o("workers", workers, "threads that load pictures", {"j"});
+  o("cache_mib", cache_mib, "memory to keep resized pictures in, MiB; 0: none");
+  o("device", device, "where to compute");
+  o("patience", patience, "stop after so many epochs without a better figure; 0: never");
+  o("monitor", monitor, text("the figure that says which epoch is best: ", join(kMonitors, ", ")),
+    {"eval_metric"});
+  o("project", project, "folder of the runs", {"output"});
+  o("name", name, "name of the run; a number is added where it exists", {"experiment"});
+  o("exist_ok", exist_ok, "write into an existing run folder");
+  o("plots", plots, "draw pictures of curves and confusions");
+}
+
+void TrainOptions::check() const {
+  check_choice("opt", opt, kOptimizers);
+  check_choice("sched", sched, schedule_names());
+  check_choice("resize", resize, kResizes);
+  check_choice("monitor", monitor, kMonitors, false);
+  require(!epochs || *epochs >= 1, "epochs is ", epochs.value_or(0), "; it is at least 1");
+  require(!batch || *batch >= 1, "batch is ", batch.value_or(0), "; it is at least 1");
+  require(!imgsz || *imgsz >= 1, "imgsz is ", imgsz.value_or(0), "; it is at least 1");
+  require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
+          "; 1 and 3 are possible");
+  require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
+  require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0),
+          "; it lies in [0, 1)");
+  require(!weight_decay || *weight_decay >= 0, "weight_decay is ", weight_decay.value_or(0),
+          "; it is not negative");
+  require(!label_smoothing || (*label_smoothing >= 0 && *label_smoothing <= 1), "label_smoothing is ",
+          label_smoothing.value_or(0), "; it lies in [0, 1]");
+  require(!val_split || (*val_split >= 0 && *val_split < 1), "val_split is ", val_split.value_or(0),
+          "; it is a share in [0, 1)");
+  require(!threads || *threads >= 1, "threads is ", threads.value_or(0), "; it is at least 1");
+  require(!workers || *workers >= 0, "workers is ", workers.value_or(0), "; it is at least 0");
+  require(cache_mib >= 0, "cache_mib is ", cache_mib, "; it is not negative");
+  require(patience >= 0, "patience is ", patience, "; it is not negative");
+  for (const auto* pair : {&scale, &ratio})
+    require(pair->empty() || pair->size() == 2, pair == &scale ? "scale" : "ratio", " has ", pair->size(),
+            " values; give the least and the largest");
+  require(!name.empty() && name.find('/') == std::string::npos, "name is '", name,
+          "'; it names a folder inside project, without '/'");
+  device_named(device);
+}
+
+TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
+  TrainOptions r = *this;
+  const Recipe& recipe = recipe_for(model_facts.image_size);
+  const std::int64_t samples = dataset.size(Split::train);
+  r.model = model_facts.name;
+  fill(r.epochs, recipe.epochs);
+  fill(r.batch, std::min(recipe.batch, samples));
+  fill(r.imgsz, model_facts.image_size);
+  fill(r.in_chans, model_facts.in_chans);
+
+  fill(r.opt, recipe.opt);
+  const bool sgd = r.opt == "sgd";
+  fill(r.lr, sgd ? recipe.sgd_lr * static_cast<double>(*r.batch) / 128 : kAdamLr);
+  fill(r.momentum, sgd ? 0.9 : 0);
+  fill(r.nesterov, sgd && *r.momentum > 0);
+  fill(r.weight_decay, r.opt == "adamw" ? 0.01 : sgd ? std::min(recipe.weight_decay, 5e-4) : 0);
+  fill(r.decay_norms, true);
+  fill(r.sched, "cosine");
+  fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
+  fill(r.label_smoothing, recipe.label_smoothing);
+
+  fill(r.resize, "crop");
+  fill(r.crop_pct, recipe.crop_pct);
+  fill(r.mean, model_facts.mean);
+  fill(r.std, model_facts.deviation);
+  const bool colored =
+      *r.in_chans == 3;  // gray pictures are often digits and letters, which have no mirror image
+  fill(r.random_resized_crop, augment && recipe.random_resized_crop);
+  fill(r.scale, {0.35, 1});
+  fill(r.ratio, {3. / 4, 4. / 3});
+  fill(r.crop_padding, augment && colored ? recipe.crop_padding : 0);
+  fill(r.hflip, augment && colored ? 0.5 : 0);
+  fill(r.rotation, 0);
+  fill(r.brightness, 0);
+
+  fill(r.threads, neurim::threads());
+  fill(r.workers, neurim::threads());
+  return r;
+}
+
+Preprocess preprocess_of(const TrainOptions& o) {
+  const auto mode = std::find(kResizes.begin(), kResizes.end(), o.resize) - kResizes.begin();
+  Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
+                        .height = static_cast<int>(*o.imgsz),
+                        .width = static_cast<int>(*o.imgsz),
+                        .resize = static_cast<ResizeMode>(mode),
+                        .crop_pct = *o.crop_pct,
+                        .mean = o.mean,
+                        .std = o.std};
+  preprocess.check();
+  return preprocess;
+}
+
+Augment augment_of(const TrainOptions& o) {
+  Augment augment{.random_resized_crop = *o.random_resized_crop,
+                  .scale = {o.scale[0], o.scale[1]},
+                  .ratio = {o.ratio[0], o.ratio[1]},
+                  .crop_padding = static_cast<int>(*o.crop_padding),
+                  .hflip = *o.hflip,
+                  .rotation = *o.rotation,
+                  .brightness = *o.brightness};
+  augment.check();
+  return augment;
+}
+
+LoaderOptions loader_of(const TrainOptions& o) {
+  return {.batch = static_cast<int>(*o.batch),
+          .workers = static_cast<int>(*o.workers),
+          .seed = static_cast<std::uint64_t>(o.seed),
+          .cache_bytes = static_cast<std::size_t>(o.cache_mib) << 20,
+          .max_bad = o.max_bad};
+}
+
+Schedule schedule_of(const TrainOptions& o) {
+  Schedule schedule{.kind = o.sched,
+                    .lr = *o.lr,
+                    .total = static_cast<double>(*o.epochs),
+                    .warmup = *o.warmup_epochs,
+                    .warmup_start = o.warmup_lr,
+                    .min_lr = o.min_lr,
+                    .every = o.step_epochs,
+                    .gamma = o.gamma,
+                    .power = o.power,
+                    .milestones = o.milestones};
+  schedule.check();
+  return schedule;
+}
+
+CrossEntropyOptions loss_of(const TrainOptions& o) { return {.label_smoothing = *o.label_smoothing}; }
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
+  if (o.opt == "sgd")
+    return std::make_unique<SGD>(parameters, SGD::Config{.lr = *o.lr,
+                                                         .momentum = *o.momentum,
+                                                         .weight_decay = *o.weight_decay,
+                                                         .nesterov = *o.nesterov,
+                                                         .decay_1d = *o.decay_norms});
+  if (o.opt == "adam")
+    return std::make_unique<Adam>(
+        parameters, Adam::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
+  return std::make_unique<AdamW>(
+      parameters, AdamW::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
+}
+
+DatasetOptions dataset_of(const TrainOptions& o) {
+  return {.val_split = o.val_split, .seed = static_cast<std::uint64_t>(o.split_seed)};
+}
+
+}  // namespace neurim

@@ -1,0 +1,73 @@
+// What a training run may be told. What is left unset is chosen by the model, the data and the machine.
+#pragma once
+#include <memory>
+
+#include "neurim/data/dataset.h"
+#include "neurim/data/loader.h"
+#include "neurim/model/model.h"
+#include "neurim/nn/module.h"
+#include "neurim/ops/cross_entropy.h"
+#include "neurim/optim/optimizer.h"
+#include "neurim/optim/schedule.h"
+#include "neurim/train/options.h"
+
+namespace neurim {
+
+struct TrainOptions {
+  std::string data;        ///< the folder of pictures or IDX files
+  std::string model;       ///< a name that create_model knows
+  std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
+  std::optional<std::int64_t> epochs, batch, imgsz, in_chans;
+
+  std::string opt = "auto";  ///< sgd, adam, adamw
+  std::optional<double> lr, momentum, weight_decay;
+  std::optional<bool> nesterov, decay_norms;
+  std::string sched = "auto";  ///< schedule_names()
+  std::optional<double> warmup_epochs;
+  double warmup_lr = 0, min_lr = 0, step_epochs = 30, gamma = 0.1, power = 1;
+  std::vector<double> milestones;  ///< epochs
+  std::optional<double> label_smoothing;
+
+  std::optional<double> val_split;
+  std::int64_t split_seed = 42;
+  std::string resize = "auto";  ///< crop, squash, letterbox
+  std::optional<double> crop_pct;
+  std::vector<double> mean, std;  ///< empty: the model's own
+  std::optional<bool> random_resized_crop;
+  std::vector<double> scale, ratio;
+  std::optional<std::int64_t> crop_padding;
+  std::optional<double> hflip, rotation, brightness;
+  bool augment = true;  ///< false: only what is given by name
+  double max_bad = 0.01;
+
+  std::int64_t seed = 42;
+  bool deterministic = false;
+  std::optional<std::int64_t> threads, workers;
+  std::int64_t cache_mib = 1024;
+  std::string device = "cpu";
+
+  std::int64_t patience = 0;     ///< epochs without a better figure until training stops; 0: never
+  std::string monitor = "top1";  ///< top1, f1_macro, loss: what "best" means
+
+  std::string project = "runs/classify", name = "train";
+  bool exist_ok = false;
+  bool plots = true;
+
+  void visit(Options& options);
+
+  /// Throws Error(usage) on values that no run could use, before any data are read.
+  void check() const;
+  /// The same with everything resolved, for this model and this data. What was given stays.
+  TrainOptions resolved(const Model& model, const Dataset& dataset) const;
+};
+
+// What the parts of a run are told. All take resolved options.
+Preprocess preprocess_of(const TrainOptions& options);
+Augment augment_of(const TrainOptions& options);
+LoaderOptions loader_of(const TrainOptions& options);
+Schedule schedule_of(const TrainOptions& options);  ///< its time is counted in epochs
+CrossEntropyOptions loss_of(const TrainOptions& options);
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters);
+DatasetOptions dataset_of(const TrainOptions& options);
+
+}  // namespace neurim

@@ -1,0 +1,445 @@
+#include "neurim/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/plan.h"
+#include "neurim/core/device.h"
+#include "neurim/data/loader.h"
+#include "neurim/evaluate/report.h"
+#include "neurim/model/state.h"
+#include "neurim/model/zoo.h"
+#include "neurim/train/environment.h"
+#include "neurim/train/results_csv.h"
+#include "neurim/train/run_folder.h"
+#include "neurim/train/step.h"
+#include "neurim/train/tensorboard.h"
+#include "neurim/train/validation.h"
+
+namespace neurim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
+
+/// The value that larger means better; NaN is never better.
+double merit(const std::string& monitor, const Figures& figures) {
+  if (monitor == "loss") return -figures.loss;
+  return monitor == "f1_macro" ? figures.f1_macro : figures.top1;
+}
+
+LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
+  LoaderOptions loader = loader_of(options);
+  loader.shuffle = true;
+  // A last batch of one sample has no variance to normalise by.
+  loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
+  return loader;
+}
+
+/// metrics.jsonl: one line an epoch, for any program that follows a run.
+class MetricsFile {
+ public:
+  MetricsFile(fs::path path, std::int64_t epochs_done) : path_(std::move(path)) {
+    if (epochs_done == 0 || !fs::exists(path_)) return;
+    const std::vector<std::string> lines = split(read_file(path_), '\n');
+    for (std::size_t i = 0; i + 1 < lines.size() && i < static_cast<std::size_t>(epochs_done); ++i)
+      content_ += lines[i] + '\n';
+  }
+  void append(const std::string& line) {
+    content_ += line + '\n';
+    write_file(path_, content_);
+  }
+
+ private:
+  fs::path path_;
+  std::string content_;
+};
+
+/// One run, from the first step to the last.
+class Run {
+ public:
+  Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
+      const TrainControl& control, bool resumed);
+  TrainResult go();
+
+ private:
+  bool stopping() const { return control_.stop && control_.stop->load() != 0; }
+  void describe();
+  bool train_epoch();
+  void train_batch(const Batch& batch);
+  bool validate();
+  void finish_epoch();
+  void save();
+  void record();
+  void show_epoch(bool best);
+  std::string row(double val_loss, const std::string& tail) const;
+  TrainResult result() const;
+
+  std::int64_t epochs() const { return *options_.epochs; }
+
+  const TrainOptions options_;
+  const TrainControl control_;
+  Console silent_{{.quiet = true}};
+  Console& console_;
+  const fs::path folder_, weights_;
+  Model model_;
+  const Dataset dataset_;
+  const Preprocess preprocess_;
+  const Schedule schedule_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Tensor random_;
+  Progress progress_;
+  ModelCard card_;
+
+  Loader loader_;
+  std::optional<Validation> validation_;
+  Compiled plans_;
+  ResultsCsv results_;
+  MetricsFile metrics_;
+  TensorBoardWriter board_;
+  std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
+  double validation_seconds_ = 0;
+  std::size_t bad_told_ = 0;
+};
+
+Tensor random_key(const TrainOptions& options, Device device) {
+  const std::int64_t key[] = {options.seed, 0};
+  return Tensor::from({2}, std::span<const std::int64_t>(key), device);
+}
+
+Model& placed(Model& model, Device device) {
+  for (const Parameter& parameter : named_parameters(model)) parameter.tensor.place(device);
+  return model;
+}
+
+Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed) {
+  return resumed ? load_state(weights, model, state) : Progress{};
+}
+
+Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
+         const TrainControl& control, bool resumed)
+    : options_(resolved),
+      control_(control),
+      console_(control.console ? *control.console : silent_),
+      folder_(std::move(folder)),
+      weights_(folder_ / "weights"),
+      model_(std::move(model)),
+      dataset_(dataset),
+      preprocess_(preprocess_of(options_)),
+      schedule_(schedule_of(options_)),
+      optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
+      random_(random_key(options_, device_named(options_.device))),
+      progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed)),
+      loader_(dataset_, Split::train, preprocess_, augment_of(options_),
+              training_loader(options_, dataset_.size(Split::train))),
+      plans_(training_step(model_, *optimizer_, loss_of(options_)),
+             PlanOptions{.training = true,
+                         .deterministic = options_.deterministic,
+                         .device = device_named(options_.device),
+                         .random = random_}),
+      results_(folder_ / "results.csv", progress_.epoch),
+      metrics_(folder_ / "metrics.jsonl", progress_.epoch),
+      board_(folder_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
+  if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
+  TrainOptions copy = options_;
+  Options named;
+  copy.visit(named);
+  fs::create_directories(weights_);
+  card_ = {.model = model_.name,
+           .in_chans = model_.in_chans,
+           .class_names = dataset_.class_names(),
+           .preprocess = preprocess_,
+           .options = named.yaml()};
+  write_file(folder_ / "args.yaml", card_.options);
+  write_file(folder_ / "env.json", environment_json() + '\n');
+  write_file(folder_ / "data.json", data_json(dataset_) + '\n');
+  write_file(weights_ / "model.json", model_json(card_) + '\n');
+  write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
+}
+
+void Run::describe() {
+  console_.say(text("neurim ", version(), "  train  ", model_.name, "  ", options_.data, " (",
+                    dataset_.class_names().size(), " classes, ", thousands(dataset_.size(Split::train)),
+                    " train / ", thousands(dataset_.size(Split::val)), " val)"));
+  console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
+                    thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
+                    preprocess_.height, "x", preprocess_.width));
+  for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
+  if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
+  console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s    time");
+}
+
+void Run::train_batch(const Batch& batch) {
+  optimizer_->set_lr(
+      schedule_.at(static_cast<double>(progress_.epoch) +
+                   static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
+  const Plan& plan =
+      plans_.plan_for(batch_types(batch.size, preprocess_.channels, preprocess_.height, preprocess_.width));
+  run_batch(plan, batch);
+  const double loss = plan.outputs()[0].item();
+  if (!std::isfinite(loss))
+    fail(Fault::failure, "train: the loss is ", loss, " at epoch ", progress_.epoch + 1, ", step ",
+         progress_.batch + 1, " of ", loader_.batches(), " (lr ", optimizer_->lr(),
+         "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
+         "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
+  progress_.loss_sum += loss * batch.size;
+  progress_.correct += plan.outputs()[1].item();
+  progress_.seen += batch.size;
+  ++progress_.batch;
+  ++progress_.step;
+}
+
+std::string Run::row(double val_loss, const std::string& tail) const {
+  const auto cell = [](const std::string& value, std::size_t width) {
+    return std::string(width - std::min(width, value.size()), ' ') + value;
+  };
+  const auto figure = [&](double value, int decimals, std::size_t width) {
+    return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
+  };
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+  const Figures& f = card_.figures;
+  const bool judged = !std::isnan(val_loss);
+  char lr[32];
+  std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + figure(progress_.loss_sum / seen, 4, 9) +
+         figure(val_loss, 4, 10) + figure(judged ? f.top1 * 100 : Figures::kNone, 2, 8) +
+         figure(judged ? f.f1_macro * 100 : Figures::kNone, 2, 8) + cell(lr, 10) +
+         figure(seen / std::max(progress_.seconds, 1e-9), 0, 9) + cell(duration(progress_.seconds + (judged ? validation_seconds_ : 0)), 8) + tail;
+}
+
+bool Run::train_epoch() {
+  if (progress_.batch == loader_.batches()) return true;
+  loader_.start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
+  Batch batch;
+  Clock::time_point start = Clock::now();
+  while (loader_.next(batch)) {
+    train_batch(batch);
+    progress_.seconds += since(start);
+    start = Clock::now();
+    const double share = static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches());
+    const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
+    console_.progress(row(
+        Figures::kNone, text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %  ETA ", duration(left))));
+    if (stopping()) return false;
+  }
+  return true;
+}
+
+bool Run::validate() {
+  const Clock::time_point start = Clock::now();
+  card_.figures = {};
+  if (validation_) {
+    evaluation_ = validation_->run([&](double share) {
+      console_.progress(
+          row(Figures::kNone, text("  validation ", bar(share, 12), ' ', fixed(share * 100, 0), " %")));
+      return !stopping();
+    });
+    if (!evaluation_) return false;
+    card_.figures = figures_of(*evaluation_);
+  }
+  validation_seconds_ = since(start);
+  return true;
+}
+
+void Run::record() {
+  const Figures& f = card_.figures;
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+  const EpochResult result{.epoch = progress_.epoch + 1,
+                           .step = progress_.step,
+                           .seconds = progress_.seconds + validation_seconds_,
+                           .images_per_second = seen / std::max(progress_.seconds, 1e-9),
+                           .learning_rate = optimizer_->lr(),
+                           .train_loss = progress_.loss_sum / seen,
+                           .train_top1 = progress_.correct / seen,
+                           .val_loss = f.loss,
+                           .val_top1 = f.top1,
+                           .val_top5 = f.top5};
+  results_.append(result);
+  const std::string line = Json{
+      {"event", "epoch"},
+      {"epoch", result.epoch},
+      {"step", result.step},
+      {"seconds", result.seconds},
+      {"images_per_second", result.images_per_second},
+      {"learning_rate", result.learning_rate},
+      {"train_loss", result.train_loss},
+      {"train_top1", result.train_top1},
+      {"val_loss", number(f.loss)},
+      {"top1", number(f.top1)},
+      {"top5", number(f.top5)},
+      {"f1_macro",
+       number(f.f1_macro)}}.dump();
+  metrics_.append(line);
+  console_.event(line);
+  std::vector<Scalar> scalars{{"loss/train", result.train_loss},
+                              {"accuracy/train", result.train_top1},
+                              {"lr", result.learning_rate},
+                              {"images_per_second", result.images_per_second}};
+  if (validation_)
+    scalars.insert(scalars.end(), {{"loss/val", f.loss},
+                                   {"accuracy/val", f.top1},
+                                   {"accuracy/val_top5", f.top5},
+                                   {"f1_macro/val", f.f1_macro}});
+  board_.write(result.step, scalars);
+  if (options_.plots) write_file(folder_ / "results.png", results_picture(results_.rows()));
+}
+
+void Run::save() {
+  card_.epoch = progress_.epoch;
+  card_.step = progress_.step;
+  save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
+}
+
+void Run::finish_epoch() {
+  record();
+  const double now = merit(options_.monitor, card_.figures);
+  const bool best = !validation_ || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
+  console_.say(row(card_.figures.loss, best && validation_ ? "  best" : ""));
+  for (const std::vector<BadSample> bad = loader_.bad(); bad_told_ < bad.size(); ++bad_told_)
+    console_.say(text("  data    skipped: ", bad[bad_told_].reason));
+
+  ++progress_.epoch;
+  progress_.batch = progress_.seen = 0;
+  progress_.loss_sum = progress_.correct = progress_.seconds = 0;
+  if (best) {
+    progress_.best = now;
+    progress_.best_epoch = progress_.epoch;
+    card_.epoch = progress_.epoch;
+    card_.step = progress_.step;
+    save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
+    if (evaluation_ && options_.plots) write_report(*evaluation_, folder_);
+  }
+  save();
+}
+
+TrainResult Run::result() const {
+  TrainResult result{.run = folder_,
+                     .model = weights_ / "best.safetensors",
+                     .best_epoch = progress_.best_epoch,
+                     .epochs = progress_.epoch};
+  if (progress_.best_epoch > 0)
+    result.figures = card_of(SafeTensors(result.model).metadata(), result.model).figures;
+  return result;
+}
+
+TrainResult Run::go() {
+  describe();
+  if (progress_.step == 0) save();  // a full disk shows before an hour of work
+  const auto stopped = [&] {
+    if (progress_.batch > 0) card_.figures = {};
+    save();
+    TrainResult stop = result();
+    stop.stopped = true;
+    return stop;
+  };
+  while (progress_.epoch < epochs()) {
+    if (!train_epoch() || !validate()) return stopped();
+    finish_epoch();
+    if (options_.patience > 0 && progress_.epoch - progress_.best_epoch >= options_.patience) {
+      console_.say(text("No better ", options_.monitor, " for ", options_.patience, " epochs: done."));
+      break;
+    }
+    if (stopping() && progress_.epoch < epochs()) return stopped();
+  }
+  return result();
+}
+
+/// The first weights from another file, as far as names and shapes fit.
+void take_weights(Model& model, const fs::path& path, Console& console) {
+  const SafeTensors file(path);
+  std::int64_t taken = 0, all = 0;
+  for (const Parameter& parameter : named_parameters(model)) {
+    ++all;
+    taken += file.has(parameter.name) && file.type(parameter.name).shape == parameter.tensor.shape();
+  }
+  if (taken == 0)
+    fail(Fault::data, path.string(), ": none of its ", file.names().size(), " tensors fits ", model.name,
+         "; is it of another architecture?");
+  load_model(model, path, false);
+  console.say(text("  weights ", taken, " of ", all, " tensors from ", path.string()));
+}
+
+void print_choices(const TrainOptions& asked, const TrainOptions& resolved, Console& console) {
+  TrainOptions before = asked, after = resolved;
+  Options was, is;
+  before.visit(was);
+  after.visit(is);
+  std::string line;
+  for (std::size_t i = 0; i < was.list().size(); ++i) {
+    const std::string value = is.list()[i].get();
+    if (was.list()[i].get() != value) line += text(' ', is.list()[i].name, '=', value);
+  }
+  console.say(text("  auto   ", line));
+}
+
+/// Options that hold for the whole process.
+void use_machine(const TrainOptions& options) {
+  if (options.threads) set_threads(static_cast<int>(*options.threads));
+}
+
+TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options,
+                  const TrainControl& control) {
+  const TrainOptions resolved = options.resolved(model, dataset);
+  const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
+  Console silent({.quiet = true});
+  Console& console = control.console ? *control.console : silent;
+  console.log_into(folder / "log.txt");
+  if (!options.pretrained.empty()) take_weights(model, options.pretrained, console);
+  print_choices(options, resolved, console);
+  return Run(std::move(model), dataset, resolved, folder, control, false).go();
+}
+
+}  // namespace
+
+TrainResult train(const TrainOptions& options, const TrainControl& control) {
+  require(!options.data.empty(), "train: data is missing; give the folder of your pictures: data=DIR");
+  require(!options.model.empty(), "train: model is missing; give one of ", join(model_names(), ", "), ": model=NAME");
+  options.check();
+  use_machine(options);
+  const Dataset dataset = Dataset::open(options.data, dataset_of(options));
+  std::int64_t channels = options.in_chans.value_or(0);
+  if (const auto size = dataset.in_memory(); size && !options.in_chans && options.pretrained.empty())
+    channels = size->channels;
+  Model model =
+      create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                   .in_chans = channels,
+                                   .seed = static_cast<std::uint64_t>(options.seed)});
+  return start(std::move(model), dataset, options, control);
+}
+
+TrainResult train(Model model, const Dataset& dataset, const TrainOptions& options,
+                  const TrainControl& control) {
+  options.check();
+  use_machine(options);
+  return start(std::move(model), dataset, options, control);
+}
+
+TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control) {
+  const fs::path file = run / "args.yaml";
+  if (!fs::exists(file))
+    fail(Fault::data, run.string(),
+         ": is no run folder: it holds no args.yaml; give the folder that train printed");
+  TrainOptions options;
+  Options named;
+  options.visit(named);
+  named.read_yaml(read_file(file), file.string());
+  if (epochs) options.epochs = epochs;
+  options.check();
+  use_machine(options);
+  const Dataset dataset = Dataset::open(options.data, dataset_of(options));
+  Model model =
+      create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                   .in_chans = *options.in_chans,
+                                   .seed = {}});
+  if (control.console) control.console->log_into(run / "log.txt");
+  return Run(std::move(model), dataset, options, run, control, true).go();
+}
+
+}  // namespace neurim

@@ -1,0 +1,38 @@
+// Training from data to a run folder.
+#pragma once
+#include <atomic>
+
+#include "neurim/train/checkpoint.h"
+#include "neurim/train/console.h"
+#include "neurim/train/train_options.h"
+
+namespace neurim {
+
+/// Who watches a run and may stop it.
+struct TrainControl {
+  Console* console = nullptr;              ///< null: a silent one
+  const std::atomic<int>* stop = nullptr;  ///< other than 0: finish the step, save, and return
+};
+
+struct TrainResult {
+  fs::path run;     ///< the folder
+  fs::path model;   ///< the best weights
+  Figures figures;  ///< of those, on the validation split; NaN without one
+  std::int64_t best_epoch = 0, epochs = 0;
+  bool stopped = false;  ///< by TrainControl::stop, with the state saved: resume goes on from there
+};
+
+/// Trains the model that the options name on the data that they name.
+TrainResult train(const TrainOptions& options, const TrainControl& control = {});
+
+/// Trains a model of the caller's on a data set of the caller's, from the weights that it has.
+TrainResult train(Model model, const Dataset& dataset, const TrainOptions& options,
+                  const TrainControl& control = {});
+
+/// Goes on with a run where its last saved state stands, as if it had never stopped: on the same machine and
+/// with the same number of threads every weight comes out the same bit for bit. With more `epochs` a finished
+/// run goes on; its schedule is then the one of a run of that length, from here on.
+TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs = {},
+                   const TrainControl& control = {});
+
+}  // namespace neurim

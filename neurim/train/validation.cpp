@@ -1,0 +1,67 @@
+#include "neurim/train/validation.h"
+
+#include <algorithm>
+
+#include "neurim/core/device.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+void run_batch(const Plan& plan, const Batch& batch) {
+  const Tensors& in = plan.inputs();
+  in[0].write(batch.images.data());
+  in[1].write(batch.labels.data());
+  plan.run(in, plan.outputs());
+}
+
+Validation::Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
+                       const TrainOptions& options)
+    : class_names_(dataset.class_names()),
+      samples_(static_cast<std::size_t>(dataset.size(split))),
+      preprocess_(preprocess),
+      loader_(dataset, split, preprocess, {}, loader_of(options)),
+      plans_(validation_step(model),
+             {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
+
+std::optional<Evaluation> Validation::run(const Watch& watch) {
+  Evaluation evaluation(class_names_);
+  std::vector<bool> seen(samples_, false);
+  loader_.start(0);
+  Batch batch;
+  for (std::int64_t done = 1; loader_.next(batch); ++done) {
+    const Plan& plan =
+        plans_.plan_for(batch_types(batch.size, preprocess_.channels, preprocess_.height, preprocess_.width));
+    run_batch(plan, batch);
+    count(batch, plan, evaluation, seen);
+    const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_.batches()));
+    if (!go_on && done < loader_.batches()) return {};
+  }
+  return evaluation;
+}
+
+void Validation::count(const Batch& batch, const Plan& plan, Evaluation& evaluation,
+                       std::vector<bool>& seen) {
+  const std::size_t classes = class_names_.size(), size = static_cast<std::size_t>(batch.size);
+  logits_.resize(size * classes);
+  losses_.resize(size);
+  plan.outputs()[0].read(logits_.data());
+  plan.outputs()[1].read(losses_.data());
+  // A sample that stands in for an undecodable one is met twice and counts once.
+  std::size_t kept = 0;
+  double loss = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    const auto index = static_cast<std::size_t>(batch.indices[i]);
+    if (seen[index]) continue;
+    seen[index] = true;
+    std::copy_n(logits_.begin() + static_cast<std::ptrdiff_t>(i * classes), classes,
+                logits_.begin() + static_cast<std::ptrdiff_t>(kept * classes));
+    batch.labels[kept] = batch.labels[i];
+    loss += losses_[i];
+    ++kept;
+  }
+  if (kept == 0) return;
+  evaluation.add(std::span(logits_).first(kept * classes), batch.labels.first(kept));
+  evaluation.add_loss(loss / static_cast<double>(kept), static_cast<std::int64_t>(kept));
+}
+
+}  // namespace neurim

@@ -1,0 +1,43 @@
+// Judging a model on a split of a data set.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "neurim/compile/plan.h"
+#include "neurim/data/loader.h"
+#include "neurim/evaluate/evaluation.h"
+#include "neurim/model/model.h"
+#include "neurim/train/train_options.h"
+
+namespace neurim {
+
+/// Runs a model over a split as often as wanted; sees later changes of its weights. A sample that cannot be
+/// decoded counts nothing. The same options give the same figures, to the last digit.
+class Validation {
+ public:
+  /// `options` are resolved ones.
+  Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
+             const TrainOptions& options);
+
+  /// Called after each batch with the share that is done; false ends the evaluation.
+  using Watch = std::function<bool(double share)>;
+  /// Nothing when `watch` ended it.
+  std::optional<Evaluation> run(const Watch& watch = {});
+
+  std::vector<BadSample> bad() const { return loader_.bad(); }
+
+ private:
+  void count(const Batch& batch, const Plan& plan, Evaluation& evaluation, std::vector<bool>& seen);
+
+  std::vector<std::string> class_names_;
+  std::size_t samples_;
+  Preprocess preprocess_;
+  Loader loader_;
+  Compiled plans_;
+  std::vector<float> logits_, losses_;
+};
+
+/// Feeds a batch to a plan of a step and runs it into the plan's own outputs.
+void run_batch(const Plan& plan, const Batch& batch);
+
+}  // namespace neurim

@@ -1,0 +1,145 @@
+// Asking a kernel for a chain of ops in a given layout, as compile/ does, beside what the reference kernels
+// give.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/ask_kernel.h"
+
+namespace neurim::op_table {
+
+/// A site of one or more ops; values are numbered as they are made.
+class Chain {
+ public:
+  int input(const Tensor& tensor) {
+    data_.push_back(tensor);
+    in_.push_back(add(tensor.type()));
+    return in_.back();
+  }
+
+  /// Adds an op and gives its outputs.
+  std::vector<int> then(std::shared_ptr<const Op> op, const std::vector<int>& in) {
+    Step step{op.get(), in, {}};
+    Types types;
+    for (const int value : in) types.push_back(values_[static_cast<std::size_t>(value)]);
+    for (const Type& type : op->infer(types)) step.out.push_back(add(type));
+    ops_.push_back(std::move(op));
+    steps_.push_back(step);
+    return step.out;
+  }
+
+  /// What the values numbered `out` are by the reference kernels.
+  Tensors expected(const std::vector<int>& out) const {
+    Tensors known(values_.size());
+    for (std::size_t i = 0; i < in_.size(); ++i) known[static_cast<std::size_t>(in_[i])] = data_[i];
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      Tensors in;
+      for (const int value : steps_[s].in) in.push_back(known[static_cast<std::size_t>(value)]);
+      const Tensors made = reference_outputs(ops_[s], in);
+      for (std::size_t i = 0; i < made.size(); ++i)
+        known[static_cast<std::size_t>(steps_[s].out[i])] = made[i];
+    }
+    return chosen(known, out);
+  }
+
+  /// What the kernel "cpu" of the first op gives for the values numbered `out`, activations coming in
+  /// `layout`, or nothing and the reason. Fails when the lanes behind the channels of a blocked output are
+  /// not zero.
+  Tensors run(const Layout& layout, int chunks, const std::vector<int>& out,
+              std::string* why = nullptr) const {
+    std::vector<Spec> specs;
+    for (const Type& type : values_) specs.push_back({type, {}});
+    for (const int value : in_)
+      if (values_[static_cast<std::size_t>(value)].shape.rank() == 4)
+        specs[static_cast<std::size_t>(value)].layout = layout;
+    Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks};
+    Launch launch;
+    for (const Kernel& kernel : kernels(steps_[0].op->name(), 0))
+      if (kernel.name == "cpu" && kernel.wants(site)) launch = kernel.prepare(site);
+    if (why) *why = site.why;
+    if (!launch) return {};
+
+    std::vector<std::vector<std::byte>> blocks;
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      const Spec& spec = specs[static_cast<std::size_t>(in_[i])];
+      std::vector<std::byte> row_major(bytes(spec.type));
+      data_[i].read(row_major.data());
+      blocks.emplace_back(bytes(spec.type, spec.layout));
+      pack(spec.type, spec.layout, row_major.data(), blocks.back().data());
+    }
+    for (const int value : out) {
+      const Spec& spec = specs[static_cast<std::size_t>(value)];
+      blocks.emplace_back(bytes(spec.type, spec.layout), std::byte{0xff});
+    }
+    blocks.emplace_back(site.scratch + 1, std::byte{0xff});
+
+    std::deque<Storage> memory;
+    std::vector<void*> pointers;
+    for (const auto& block : blocks) {
+      memory.emplace_back(Device{}, block.size());
+      std::memcpy(memory.back().data(), block.data(), block.size());
+      pointers.push_back(memory.back().data());
+    }
+    const Call call{launch, 0, static_cast<std::uint16_t>(in_.size()),
+                    static_cast<std::uint16_t>(out.size())};
+    std::uint32_t status = 0;
+    default_stream({}).run({&call, 1}, pointers.data(), &status);
+    EXPECT_EQ(status, 0u);
+
+    Tensors results;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Spec& spec = specs[static_cast<std::size_t>(out[i])];
+      const void* written = pointers[in_.size() + i];
+      std::vector<std::byte> row_major(bytes(spec.type)), again(bytes(spec.type, spec.layout));
+      unpack(spec.type, spec.layout, written, row_major.data());
+      pack(spec.type, spec.layout, row_major.data(), again.data());
+      EXPECT_EQ(std::memcmp(written, again.data(), again.size()), 0)
+          << "lanes behind the channels are not zero";
+      results.push_back(Tensor::from(spec.type, row_major.data()));
+    }
+    return results;
+  }
+
+  /// Plain and blocked, in 1, 2 and 8 chunks: the values agree with the reference's within `tolerance`, and
+  /// the bits do not depend on the chunks.
+  void check(const std::vector<int>& out, double tolerance) const {
+    const Tensors want = expected(out);
+    for (const Layout& layout : {Layout{}, Layout{Layout::blocked, 16}}) {
+      std::string why;
+      const Tensors one = run(layout, 1, out, &why);
+      ASSERT_FALSE(one.empty()) << why;
+      EXPECT_EQ(difference(want, one, tolerance), "") << text(layout, ' ', values_[0]);
+      for (const int chunks : {2, 8})
+        EXPECT_EQ(difference(one, run(layout, chunks, out), 0), "")
+            << text(layout, ' ', values_[0], ", chunks ", chunks);
+    }
+  }
+
+ private:
+  int add(const Type& type) {
+    values_.push_back(type);
+    return static_cast<int>(values_.size()) - 1;
+  }
+  static Tensors chosen(const Tensors& all, const std::vector<int>& numbers) {
+    Tensors result;
+    for (const int number : numbers) result.push_back(all[static_cast<std::size_t>(number)]);
+    return result;
+  }
+
+  std::vector<std::shared_ptr<const Op>> ops_;
+  std::vector<Step> steps_;
+  Types values_;
+  Tensors data_;
+  std::vector<int> in_;
+};
+
+/// Uniform numbers of f32; a function of the seed.
+inline Tensor uniform(const Shape& shape, double low, double high, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (float& value : values) value = static_cast<float>(random.uniform(low, high));
+  return Tensor::from(shape, values);
+}
+
+}  // namespace neurim::op_table

@@ -1,0 +1,248 @@
+"""The command from outside: grammar, exit codes, JSON lines, stopping and resuming."""
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from pathlib import Path
+
+if "NEURIM_BUILD" not in os.environ:
+    print("NEURIM_BUILD is not set")
+    sys.exit(77)
+NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
+VERBS = "train val predict run resume export info models demo benchmark version".split()
+
+
+def neurim(*words, **more):
+    return subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+def png(path, height, width, level):
+    """A gray PNG of one level with a bright corner that depends on it."""
+    rows = b"".join(b"\0" + bytes((level + 7 * x * y) % 256 for x in range(width)) for y in range(height))
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                     + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def npy(path, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+
+
+def tensors(path):
+    """A hash of a safetensors file without its metadata."""
+    data = Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + data[8 + size:]).hexdigest()
+
+
+class Grammar(unittest.TestCase):
+    def refused(self, *words, code=2):
+        run = neurim(*words)
+        self.assertEqual(run.returncode, code, run)
+        self.assertEqual(run.stdout, "")
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        return run.stderr
+
+    def test_version(self):
+        self.assertRegex(neurim("version").stdout, r"^neurim \d+\.\d+\.\d+\n$")
+        self.assertEqual(neurim("--version").stdout, neurim("version").stdout)
+        self.assertIn("version", json.loads(neurim("version", "--json").stdout))
+
+    def test_every_verb_has_help_with_three_examples(self):
+        usage = neurim()
+        self.assertEqual(usage.returncode, 0)
+        for verb in VERBS:
+            self.assertIn(verb, usage.stdout)
+            run = neurim(verb, "--help")
+            self.assertEqual(run.returncode, 0, run)
+            self.assertGreaterEqual(run.stdout.count(f"\n  neurim {verb}"), 2 if verb == "version" else 3, run.stdout)
+
+    def test_did_you_mean(self):
+        self.assertIn("did you mean 'train'", self.refused("trian"))
+        self.assertIn("did you mean 'epochs'", self.refused("train", "epoch=3"))
+        self.assertIn("did you mean 'epochs'", self.refused("train", "--epohcs", "3"))
+        self.assertIn("did you mean 'resnet18'", self.refused("info", "resnet81"))
+
+    def test_wrong_words(self):
+        self.assertIn("epochs", self.refused("train", "epochs=many"))
+        self.assertIn("--epochs needs a value", self.refused("train", "--epochs"))
+        self.assertIn("epochs=VALUE", self.refused("train", "epochs", "3"))
+        self.assertIn("data=DIR", self.refused("train", "model=lenet5"))
+
+    def test_both_ways_to_write_an_option(self):
+        for words in (["label_smoothing=0.1", "epochs=7"], ["--epochs", "7", "--label-smoothing", "0.1"],
+                      ["--epochs=7", "smoothing=0.1"], ["classify", "label-smoothing=0.1", "--epochs", "7"]):
+            run = neurim("train", "--print-config", *words)
+            self.assertEqual(run.returncode, 0, run)
+            self.assertIn("epochs: 7\n", run.stdout)
+            self.assertIn("label_smoothing: 0.1\n", run.stdout)
+
+    def test_bad_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.refused("train", f"data={folder}/none", "model=lenet5", f"project={folder}", code=3)
+            self.refused("train", f"data={folder}", "model=lenet5", f"project={folder}", code=3)
+            png(Path(folder, "one", "only", "a.png"), 28, 28, 3)
+            self.assertIn("only", self.refused("train", f"data={folder}/one", "model=lenet5", f"project={folder}", code=3))
+            self.refused("val", f"{folder}/none.safetensors", code=3)
+            self.refused("resume", f"{folder}/none", code=3)
+
+
+class Trained(unittest.TestCase):
+    """One small data set and one run of two epochs over it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.TemporaryDirectory()
+        cls.root = Path(cls.home.name)
+        for name, level in (("dark", 10), ("middle", 90), ("bright", 170)):
+            for split, count in (("train", 14), ("val", 5)):
+                for i in range(count):
+                    png(cls.root / "data" / split / name / f"{i}.png", 28, 28, level + i)
+        cls.words = ["train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=2", f"project={cls.root}/runs"]
+        cls.result = neurim(*cls.words, "--json")
+        cls.run = cls.root / "runs" / "train"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.home.cleanup()
+
+    def test_train_reports(self):
+        self.assertEqual(self.result.returncode, 0, self.result.stderr)
+        lines = [json.loads(line) for line in self.result.stdout.splitlines()]
+        self.assertEqual([line["event"] for line in lines], ["epoch", "epoch", "summary"])
+        summary = lines[-1]
+        for key in ("top1", "top5", "loss", "f1_macro"):
+            self.assertIsInstance(summary[key], (int, float))
+        self.assertEqual(Path(summary["run"]), self.run)
+        self.assertTrue(Path(summary["model"]).is_file())
+        self.assertNotIn("\x1b", (self.run / "log.txt").read_text())
+        config = neurim("train", "--config", self.run / "args.yaml", "--print-config")
+        self.assertIn("batch: 16\n", config.stdout)
+
+    def test_val_gives_the_runs_figures(self):
+        run = neurim("val", self.run, "--json", f"project={self.root}/runs")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        trained, judged = (json.loads(text.splitlines()[-1]) for text in (self.result.stdout, run.stdout))
+        for key in ("top1", "top5", "loss", "f1_macro", "samples"):
+            self.assertEqual(trained[key], judged[key], key)
+        self.assertTrue(Path(judged["run"], "confusion_matrix.png").is_file())
+
+    def test_predict(self):
+        run = neurim("predict", f"model={self.run}", f"source={self.root}/data/val", "topk=2", f"save_csv={self.root}/out.csv", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = [json.loads(line) for line in run.stdout.splitlines()]
+        self.assertEqual(lines[-1]["pictures"], 15)
+        self.assertEqual([len(line["predictions"]) for line in lines[:-1]], [2] * 15)
+        self.assertEqual(len((self.root / "out.csv").read_text().splitlines()), 31)
+
+    def test_run_on_arrays(self):
+        inputs = self.root / "in"
+        inputs.mkdir(exist_ok=True)
+        npy(inputs / "input_0.npy", "(2, 1, 28, 28)", [i % 5 / 5 for i in range(2 * 784)])
+        run = neurim("run", f"model={self.run}", f"inputs={inputs}", f"outputs={self.root}/out")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        out = (self.root / "out" / "output_0.npy").read_bytes()
+        self.assertIn(b"'shape': (2,3,)", out)
+        npy(inputs / "input_0.npy", "(2, 3, 28, 28)", [0] * (6 * 784))
+        wrong = neurim("run", f"model={self.run}", f"inputs={inputs}", f"outputs={self.root}/out")
+        self.assertEqual(wrong.returncode, 2, wrong)
+        self.assertIn("c1", wrong.stderr)
+        self.assertEqual(len(wrong.stderr.splitlines()), 1)
+
+    def test_export_info_and_models(self):
+        run = neurim("export", self.run, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["path"], str(self.run / "export" / "best.onnx"))
+        self.assertGreater((self.run / "export" / "best.onnx").stat().st_size, 100_000)
+        self.assertIn("c1.weight", neurim("info", self.run).stdout)
+        plan = neurim("info", "lenet5", "--plan", "mode=train", "batch=2")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn("kernel", plan.stdout)
+        self.assertIn("lenet5", neurim("models", "le*").stdout)
+        self.assertEqual(neurim("models", "x*").returncode, 2)
+
+    def test_benchmark(self):
+        run = neurim("benchmark", "lenet5", "mode=train", "batch=4", "seconds=0.05", "rounds=2", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        summary = json.loads(run.stdout.splitlines()[-1])
+        self.assertGreater(summary["images_per_second"], 0)
+        self.assertEqual(len(summary["samples"]), 2)
+        self.assertEqual(set(summary["latency_ms"]), {"p50", "p90", "p99"})
+        for key in ("peak_rss_mib", "threads", "precision"):
+            self.assertIn(key, summary)
+
+    def test_benchmark_serves(self):
+        run = neurim("benchmark", "lenet5", "batch=2", "serve=true", input="go bs2 0.02\ngo bs2 0.01\nquit\n")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        hello, first, second, last = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((hello["ready"], hello["keys"]), (1, {"bs2": 2}))
+        self.assertTrue(first["times"] and second["times"])
+        self.assertGreater(last["peak_rss_mib"], 1)
+
+    def stopped(self, number, name):
+        """A run of many epochs that gets a signal after its first; then resumed to the end."""
+        words = [*self.words, "epochs=12", f"name={name}", "--json"]
+        with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            process.send_signal(number)
+            rest = process.communicate(timeout=60)[0]
+        return process.returncode, rest
+
+    def test_ctrl_c_saves_and_resume_ends_like_an_uninterrupted_run(self):
+        whole = neurim(*self.words, "epochs=12", "name=whole")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 75)):
+            name = f"stopped{code}"
+            returned, rest = self.stopped(number, name)
+            self.assertEqual(returned, code, rest)
+            self.assertEqual(json.loads(rest.splitlines()[-1])["event"], "stopped")
+            resumed = neurim("resume", self.root / "runs" / name)
+            self.assertEqual(resumed.returncode, 0, resumed.stderr)
+            for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
+                self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
+                                 tensors(self.root / "runs" / "whole" / "weights" / file), file)
+
+    def test_a_picture_that_cannot_be_read_is_named_and_skipped(self):
+        data = self.root / "spoilt"
+        for name, level in (("a", 10), ("b", 200)):
+            for i in range(8):
+                png(data / name / f"{i}.png", 28, 28, level + i)
+        (data / "a" / "broken.png").write_bytes((data / "a" / "0.png").read_bytes()[:60])
+        words = ["train", f"data={data}", "model=lenet5", "batch=4", "epochs=1", f"project={self.root}/runs", "name=spoilt"]
+        run = neurim(*words, "max_bad=1")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("broken.png", run.stdout)
+        run = neurim(*words, "max_bad=0")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertIn("broken.png", run.stderr)
+
+    def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
+        before = tensors(self.run / "weights" / "last.safetensors")
+        limit = f"ulimit -f 20; exec {NEURIM} resume {self.run} epochs=3"
+        run = subprocess.run(["bash", "-c", "trap '' XFSZ; " + limit], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertEqual(tensors(self.run / "weights" / "last.safetensors"), before)
+
+    def test_demo(self):
+        run = neurim("demo", "epochs=1", "train_pictures=8", "val_pictures=3", f"project={self.root}/demo")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertTrue((self.root / "demo" / "demo" / "export" / "best.onnx").is_file())
+        self.assertTrue((self.root / "demo" / "demo" / "confusion_matrix.png").is_file())
+        self.assertTrue(run.stdout.splitlines()[-1].strip().startswith("neurim train"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,306 @@
+// Figures against hand-counted cases and scikit-learn 1.9.1 (zero_division=0) and SciPy (binomtest, Wilson's
+// interval).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "neurim/base/error.h"
+#include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/confusion_picture.h"
+#include "neurim/evaluate/csv.h"
+#include "neurim/evaluate/curves.h"
+#include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/letters.h"
+#include "neurim/evaluate/report.h"
+
+namespace neurim {
+namespace {
+
+using Counts = std::vector<std::vector<int>>;
+
+Evaluation evaluation_of(const Counts& counts, std::vector<std::string> names = {}) {
+  if (names.empty())
+    for (std::size_t c = 0; c < counts.size(); ++c) names.push_back(text("c", c));
+  Evaluation evaluation(names);
+  std::vector<std::int64_t> predicted, labels;
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    for (std::size_t p = 0; p < counts.size(); ++p)
+      for (int i = 0; i < counts[t][p]; ++i) {
+        labels.push_back(static_cast<std::int64_t>(t));
+        predicted.push_back(static_cast<std::int64_t>(p));
+      }
+  evaluation.add_predictions(predicted, labels);
+  return evaluation;
+}
+
+// c3 is never true, c4 is never predicted, c5 is neither.
+const Counts kCounts = {{13, 2, 1, 4, 0, 0}, {3, 9, 0, 1, 0, 0}, {0, 5, 21, 2, 0, 0},
+                        {0, 0, 0, 0, 0, 0},  {1, 3, 2, 1, 0, 0}, {0, 0, 0, 0, 0, 0}};
+
+void expect_scores(const ClassScores& got, const ClassScores& expected) {
+  EXPECT_NEAR(got.precision, expected.precision, 1e-12);
+  EXPECT_NEAR(got.recall, expected.recall, 1e-12);
+  EXPECT_NEAR(got.f1, expected.f1, 1e-12);
+  EXPECT_EQ(got.support, expected.support);
+}
+
+fs::path scratch(const char* name) {
+  const fs::path folder = fs::path(testing::TempDir()) / text("neurim_evaluate_", name);
+  fs::remove_all(folder);
+  return folder;
+}
+
+TEST(Evaluation, ScoresOfScikitLearnWithEmptyClasses) {
+  const Evaluation evaluation = evaluation_of(kCounts);
+  const ClassScores expected[] = {
+      {0.7647058823529411, 0.65, 0.7027027027027027, 20},
+      {0.47368421052631576, 0.6923076923076923, 0.5625, 13},
+      {0.875, 0.75, 0.8076923076923077, 28},
+      {0, 0, 0, 0},
+      {0, 0, 0, 7},
+      {0, 0, 0, 0},
+  };
+  const auto scores = evaluation.per_class();
+  ASSERT_EQ(scores.size(), 6u);
+  for (std::size_t c = 0; c < 6; ++c) expect_scores(scores[c], expected[c]);
+  expect_scores(evaluation.average(Average::macro),
+                {0.3522316821465428, 0.34871794871794876, 0.34548250173250167, 68});
+  expect_scores(evaluation.average(Average::micro),
+                {0.6323529411764706, 0.6323529411764706, 0.6323529411764706, 68});
+  expect_scores(evaluation.average(Average::weighted),
+                {0.6757648879985431, 0.6323529411764706, 0.6467932157270394, 68});
+  EXPECT_NEAR(evaluation.accuracy(), 0.6323529411764706, 1e-12);
+}
+
+TEST(Evaluation, WilsonInterval) {
+  const Interval some = evaluation_of(kCounts).accuracy_interval();
+  EXPECT_NEAR(some.low, 0.5135563563911616, 1e-12);
+  EXPECT_NEAR(some.high, 0.7369953486476433, 1e-12);
+  const Interval all = evaluation_of({{2, 0}, {0, 3}}).accuracy_interval();
+  EXPECT_NEAR(all.low, 0.5655175352168251, 1e-12);
+  EXPECT_NEAR(all.high, 1, 1e-12);
+  const Interval none = evaluation_of({{0, 3}, {4, 0}}).accuracy_interval();
+  EXPECT_NEAR(none.low, 0, 1e-12);
+  EXPECT_NEAR(none.high, 0.35433043506668743, 1e-12);
+}
+
+TEST(Evaluation, TopKFromLogits) {
+  // scikit-learn's top_k_accuracy_score: 0.25 for k of 1 to 4.
+  const std::vector<float> logits = {0,    3.7f, 7.4f, 1,    4.7f, 8.4f, 2,    5.7f, 9.4f, 3,
+                                     6.7f, 0.3f, 4,    7.7f, 1.3f, 5,    8.7f, 2.3f, 6,    9.7f,
+                                     3.3f, 7,    0.6f, 4.3f, 8,    1.6f, 5.3f, 9,    2.6f, 6.3f,
+                                     10,   3.6f, 7.3f, 0.9f, 4.6f, 8.3f, 1.9f, 5.6f, 9.3f, 2.9f};
+  const std::vector<std::int64_t> labels = {0, 3, 1, 4, 2, 0, 3, 1};
+  Evaluation evaluation({"a", "b", "c", "d", "e"});
+  evaluation.add(logits, labels);
+  for (const int k : {1, 2, 3, 4}) EXPECT_EQ(evaluation.top_k(k), 0.25) << k;
+  for (const int k : {5, 6, 100}) EXPECT_EQ(evaluation.top_k(k), 1) << k;
+  EXPECT_EQ(evaluation.accuracy(), 0.25);
+  const Counts confusion = {
+      {0, 0, 2, 0, 0}, {0, 0, 0, 2, 0}, {0, 0, 0, 0, 1}, {1, 0, 0, 1, 0}, {0, 0, 0, 0, 1}};
+  for (int t = 0; t < 5; ++t)
+    for (int p = 0; p < 5; ++p) EXPECT_EQ(evaluation.count(t, p), confusion[t][p]) << t << ' ' << p;
+}
+
+TEST(Evaluation, TiesRankTheLowerIndexFirst) {
+  Evaluation evaluation({"a", "b", "c"});
+  const float logits[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 2, 2};
+  const std::int64_t labels[] = {0, 1, 2, 2};
+  evaluation.add(logits, labels);
+  EXPECT_EQ(evaluation.count(0, 0), 1);
+  EXPECT_EQ(evaluation.count(1, 0), 1);
+  EXPECT_EQ(evaluation.count(2, 0), 1);
+  EXPECT_EQ(evaluation.count(2, 1), 1);
+  EXPECT_EQ(evaluation.top_k(1), 0.25);
+  EXPECT_EQ(evaluation.top_k(2), 0.75);  // the third sample ranks third
+  EXPECT_EQ(evaluation.top_k(3), 1);
+}
+
+TEST(Evaluation, InfiniteLogitsRank) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  Evaluation evaluation({"a", "b"});
+  const float logits[] = {-kInf, 0, -kInf, -kInf, kInf, 3};
+  const std::int64_t labels[] = {1, 0, 0};
+  evaluation.add(logits, labels);
+  EXPECT_EQ(evaluation.accuracy(), 1);
+}
+
+TEST(Evaluation, NothingSeen) {
+  const Evaluation evaluation({"a", "b"});
+  EXPECT_EQ(evaluation.accuracy(), 0);
+  EXPECT_TRUE(std::isnan(evaluation.top_k(5)));
+  EXPECT_TRUE(std::isnan(evaluation.loss()));
+  EXPECT_EQ(evaluation.accuracy_interval().low, 0);
+  EXPECT_EQ(evaluation.accuracy_interval().high, 1);
+  expect_scores(evaluation.average(Average::weighted), {});
+  EXPECT_NE(per_class_table(evaluation).find("(no samples)"), std::string::npos);
+  EXPECT_FALSE(confusion_picture(evaluation, Cells::shares).empty());
+}
+
+TEST(Evaluation, MergeIsTheSameAsOneObject) {
+  const float logits[] = {0.1f, 0.9f, 0.3f, 0.5f, 0.2f, 0.7f, 0.8f, 0.1f, 0.4f};
+  const std::int64_t labels[] = {1, 2, 0};
+  Evaluation whole({"a", "b", "c"}), first({"a", "b", "c"}), second({"a", "b", "c"});
+  whole.add(logits, labels);
+  whole.add_loss(3, 3);
+  first.add(std::span(logits).first(3), std::span(labels).first(1));
+  first.add_loss(1, 1);
+  second.add(std::span(logits).subspan(3), std::span(labels).subspan(1));
+  second.add_loss(4, 2);
+  first.merge(second);
+  EXPECT_EQ(confusion_matrix_csv(first), confusion_matrix_csv(whole));
+  EXPECT_EQ(first.samples(), 3);
+  for (const int k : {1, 2, 3}) EXPECT_EQ(first.top_k(k), whole.top_k(k));
+  EXPECT_DOUBLE_EQ(first.loss(), 3);  // (1 + 2 * 4) / 3
+  EXPECT_THROW(first.merge(Evaluation({"a", "b", "d"})), Error);
+}
+
+TEST(Evaluation, RefusesWhatDoesNotFitAndAddsNothing) {
+  Evaluation evaluation({"a", "b"});
+  const float logits[] = {1, 2, 3, 4};
+  const float broken[] = {1, 2, 3, std::nanf("")};
+  const std::int64_t labels[] = {0, 1}, negative[] = {0, -1}, large[] = {0, 2}, one[] = {0};
+  EXPECT_THROW(evaluation.add(logits, one), Error);
+  EXPECT_THROW(evaluation.add(logits, negative), Error);
+  EXPECT_THROW(evaluation.add(logits, large), Error);
+  EXPECT_THROW(evaluation.add(broken, labels), Error);
+  EXPECT_THROW(evaluation.add_predictions(large, labels), Error);
+  EXPECT_THROW(evaluation.top_k(0), Error);
+  EXPECT_THROW(Evaluation({"alone"}), Error);
+  EXPECT_EQ(evaluation.samples(), 0);
+  EXPECT_EQ(evaluation.correct(), 0);
+}
+
+TEST(Evaluation, MostConfusedFirst) {
+  const auto worst = evaluation_of(kCounts).most_confused(4);
+  const Confusion expected[] = {
+      {2, 1, 5, 5.0 / 28}, {0, 3, 4, 4.0 / 20}, {1, 0, 3, 3.0 / 13}, {4, 1, 3, 3.0 / 7}};
+  ASSERT_EQ(worst.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(worst[i].truth, expected[i].truth) << i;
+    EXPECT_EQ(worst[i].predicted, expected[i].predicted) << i;
+    EXPECT_EQ(worst[i].count, expected[i].count) << i;
+    EXPECT_DOUBLE_EQ(worst[i].share, expected[i].share) << i;
+  }
+}
+
+TEST(Report, Csv) {
+  const Evaluation evaluation = evaluation_of({{3, 1}, {0, 2}}, {"a, \"b\"", "c"});
+  EXPECT_EQ(confusion_matrix_csv(evaluation),
+            "true\\predicted,\"a, \"\"b\"\"\",c\n\"a, \"\"b\"\"\",3,1\nc,0,2\n");
+  EXPECT_EQ(per_class_csv(evaluation),
+            "class,precision,recall,f1,support\n"
+            "\"a, \"\"b\"\"\",1,0.75,0.8571428571428571,4\n"
+            "c,0.6666666666666666,1,0.8,2\n");
+  EXPECT_EQ(most_confused_csv(evaluation), "true,predicted,count,share_of_true\n\"a, \"\"b\"\"\",c,1,0.25\n");
+  EXPECT_EQ(csv_field("plain"), "plain");
+  EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
+}
+
+TEST(Report, TableAlignsAndMarksTheWeakest) {
+  const Evaluation evaluation = evaluation_of(
+      {{9, 1, 0}, {4, 6, 0}, {0, 0, 10}}, {"Übergroß", "犬", "a name that is far too long for a table row"});
+  EXPECT_EQ(per_class_table(evaluation),
+            "class                             precision   recall       f1   support\n"
+            "Übergroß                             0.6923   0.9000   0.7826        10\n"
+            "犬                                   0.8571   0.6000   0.7059        10  < weakest\n"
+            "a name that is far to… table row     1.0000   1.0000   1.0000        10\n"
+            "-----------------------------------------------------------------------\n"
+            "macro average                        0.8498   0.8333   0.8295        30\n"
+            "weighted average                     0.8498   0.8333   0.8295        30\n"
+            "accuracy 83.33 % (95 % interval 66.44 to 92.66 %), 25 of 30 samples\n");
+  const std::string weakest = per_class_table(evaluation, 1);
+  EXPECT_NE(weakest.find("犬"), std::string::npos);
+  EXPECT_EQ(weakest.find("Über"), std::string::npos);
+  EXPECT_NE(weakest.find("the 1 weakest of 3 classes"), std::string::npos);
+}
+
+TEST(Report, PerfectResultsMarkNothing) {
+  EXPECT_EQ(per_class_table(evaluation_of({{5, 0}, {0, 5}})).find("weakest"), std::string::npos);
+}
+
+TEST(Report, WritesEveryFile) {
+  const fs::path folder = scratch("report") / "below";
+  const Evaluation evaluation = evaluation_of(kCounts);
+  write_report(evaluation, folder);
+  EXPECT_EQ(read_file(folder / "confusion_matrix.csv"), confusion_matrix_csv(evaluation));
+  EXPECT_EQ(read_file(folder / "per_class.csv"), per_class_csv(evaluation));
+  EXPECT_EQ(read_file(folder / "most_confused.csv"), most_confused_csv(evaluation));
+  EXPECT_EQ(read_file(folder / "confusion_matrix.png"), confusion_picture(evaluation, Cells::counts));
+  EXPECT_EQ(read_file(folder / "confusion_matrix_normalized.png"),
+            confusion_picture(evaluation, Cells::shares));
+}
+
+// Width and height of a PNG, after a check of its signature.
+std::pair<unsigned, unsigned> size_of(const std::string& png) {
+  EXPECT_TRUE(starts_with(png, "\x89PNG\r\n\x1a\n"));
+  auto number = [&](std::size_t at) {
+    unsigned value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(png.at(at + i));
+    return value;
+  };
+  return {number(16), number(20)};
+}
+
+TEST(Picture, ConfusionMatrixFromTwoToManyClasses) {
+  for (const int classes : {2, 3, 45, 101, 1003}) {
+    std::vector<std::string> names;
+    for (int c = 0; c < classes; ++c) names.push_back(text(c, " ", std::string(c % 7 == 0 ? 300 : 3, 'n')));
+    Evaluation evaluation(names);
+    std::vector<std::int64_t> labels, predicted;
+    for (int i = 0; i < 2 * classes; ++i)
+      labels.push_back(i % classes), predicted.push_back((i + i % 3) % classes);
+    evaluation.add_predictions(predicted, labels);
+    for (const Cells cells : {Cells::counts, Cells::shares}) {
+      const auto [width, height] = size_of(confusion_picture(evaluation, cells));
+      EXPECT_GE(width, 400u);
+      EXPECT_GE(height, 200u);
+      EXPECT_LE(width, 3000u);  // long names are shortened
+      EXPECT_LE(height, 3000u);
+    }
+  }
+}
+
+TEST(Picture, NamesOfAnyBytes) {
+  const Evaluation evaluation =
+      evaluation_of({{1, 2}, {0, 4}}, {"\xFF\xFE broken \xC3", std::string("nul\0here", 8)});
+  EXPECT_GT(size_of(confusion_picture(evaluation, Cells::counts)).first, 0u);
+}
+
+TEST(Picture, CurvesWithGaps) {
+  const double none = std::nan("");
+  const std::string two =
+      curves_picture({{"Loss", {{"training", {2, 1, 0.5}}, {"validation", {none, 1.2, none}, Best::lowest}}},
+                      {"Accuracy", {{"validation", {none, 0.4, none}, Best::highest}}, true}});
+  const std::string one = curves_picture({{"Loss", {{"training", {none}}}}}, 7);
+  EXPECT_EQ(size_of(two).first, 2 * size_of(one).first);
+  EXPECT_EQ(size_of(two).second, size_of(one).second);
+}
+
+TEST(Letters, ElideInTheMiddle) {
+  const auto count = [](std::string_view part) { return letters_of(part).size(); };
+  EXPECT_EQ(elided("short", std::size_t{5}, count), "short");
+  EXPECT_EQ(elided("abcdefghij", std::size_t{7}, count), "abcd…ij");
+  EXPECT_EQ(elided("äöüäöüäöüä", std::size_t{4}, count), "äö…ä");
+}
+
+TEST(Letters, Utf8) {
+  EXPECT_EQ(utf8(letters_of("aä犬😀")), "aä犬😀");
+  EXPECT_EQ(utf8(letters_of("a\xC3")), "a\uFFFD");                    // cut off
+  EXPECT_EQ(utf8(letters_of("\xC0\xAF")), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(utf8(letters_of("\xED\xA0\x80")), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(utf8(letters_of("\n")), "\uFFFD");
+  EXPECT_EQ(columns_of("aä犬"), 4u);
+}
+
+TEST(Canvas, AxisSteps) {
+  EXPECT_DOUBLE_EQ(axis_step(1), 1);
+  EXPECT_DOUBLE_EQ(axis_step(1.01), 2);
+  EXPECT_DOUBLE_EQ(axis_step(30), 50);
+  EXPECT_DOUBLE_EQ(axis_step(0.06), 0.1);
+  EXPECT_DOUBLE_EQ(axis_step(0.0012), 0.002);
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,218 @@
+// What the op table cannot say of the network ops: messages, state, randomness, and numbers computed by
+// PyTorch.
+#include <gtest/gtest.h>
+
+#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/batch_norm.h"
+#include "neurim/ops/conv2d.h"
+#include "neurim/ops/cross_entropy.h"
+#include "neurim/ops/dropout.h"
+#include "neurim/ops/linear.h"
+#include "neurim/ops/matmul.h"
+#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/random_uniform.h"
+#include "neurim/ops/sum.h"
+#include "tests/op_table.h"
+
+namespace neurim {
+namespace {
+
+using op_table::interpret;
+
+Tensor zeros(const Shape& shape) { return Tensor::full({DType::f32, shape}, 0); }
+
+Tensor counting(const Shape& shape) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  return Tensor::from(shape, values);
+}
+
+/// The message of the Error that `body` throws.
+template <class Body>
+std::string message(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+void expect_near(const Tensor& actual, const std::vector<double>& expected, double tolerance = 1e-6) {
+  const std::vector<double> values = actual.values<double>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(values[i], expected[i], tolerance) << "element " << i;
+}
+
+TEST(NetworkOps, MessagesNameBothShapes) {
+  EXPECT_EQ(message([] { conv2d(zeros({1, 32, 8, 8}), zeros({256, 64, 3, 3})); }),
+            "conv2d: input has 32 channels, weight (256,64,3,3) with groups 1 expects 64");
+  EXPECT_EQ(message([] { conv2d(zeros({1, 4, 8, 8}), zeros({6, 1, 3, 3}), {}, {.groups = 4}); }),
+            "conv2d: the 6 output channels of weight (6,1,3,3) do not divide into 4 groups");
+  EXPECT_EQ(
+      message([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
+      "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
+  EXPECT_EQ(message([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
+            "max_pool2d: padding 2 of the width has to lie in [0, 2), the extent of the kernel, or a window "
+            "would see "
+            "padding alone");
+  EXPECT_EQ(message([] { linear(zeros({2, 5}), zeros({3, 4})); }),
+            "linear: input (2,5) has 5 features, weight (3,4) expects 4");
+  EXPECT_EQ(message([] { cross_entropy(zeros({2, 5}), Tensor::full({DType::i64, {3}}, 0)); }),
+            "cross_entropy: target is (3), logits (2,5) expect (2)");
+}
+
+TEST(NetworkOps, WindowCountIsPyTorchs) {
+  EXPECT_EQ(window_count(7, 3, 2, 1, 0, 0), 3);
+  EXPECT_EQ(window_count(8, 3, 2, 1, 0, 0), 3);
+  EXPECT_EQ(window_count(8, 3, 2, 1, 0, 0, true), 4);
+  EXPECT_EQ(window_count(5, 2, 3, 1, 1, 1), 2);
+  EXPECT_EQ(window_count(5, 2, 3, 1, 1, 1, true), 2) << "a third window would start in the right padding";
+  EXPECT_EQ(window_count(112, 3, 2, 1, 1, 1), 56);
+  EXPECT_EQ(window_count(3, 3, 1, 2, 0, 0), 0);
+  EXPECT_EQ(window_count(2, 3, 2, 1, 0, 0, true), 1);
+}
+
+TEST(NetworkOps, PoolingAgreesWithPyTorch) {
+  const Tensor x = counting({1, 1, 5, 5});
+  expect_near(max_pool2d(x, {.pad = {1, 1, 1, 1}, .ceil_mode = true}), {0, 2, 4, 10, 12, 14, 20, 22, 24});
+  expect_near(avg_pool2d(x, {.ceil_mode = true}), {3, 5, 6.5, 13, 15, 16.5, 20.5, 22.5, 24});
+  Pool2dOptions options{.kernel = {3, 3}, .pad = {1, 1, 1, 1}, .ceil_mode = true};
+  expect_near(avg_pool2d(x, options), {4.0 / 3, 11.0 / 3, 31.0 / 3, 18}, 1e-5);
+  options.count_include_pad = false;
+  expect_near(avg_pool2d(x, options), {3, 5.5, 15.5, 18});
+}
+
+TEST(NetworkOps, MaxPoolingPassesNanOnAndGivesTiesToTheFirst) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float with_nan[] = {1, nan, 3, 2};
+  EXPECT_TRUE(std::isnan(max_pool2d(Tensor::from(Shape{1, 1, 2, 2}, with_nan)).item()));
+
+  const float ties[] = {1, 3, 3, 3, 0, 0, 0, 0};
+  const Tensor x = Tensor::from(Shape{1, 2, 2, 2}, ties);
+  Trace trace({});
+  const Tensor in = trace.input(x.type());
+  const Tensor y = max_pool2d(in), dx = gradients(Tensors{y}, Tensors{in})[0];
+  expect_near(interpret(trace.finish({dx}), {x})[0], {0, 1, 0, 0, 1, 0, 0, 0});
+}
+
+TEST(NetworkOps, VectorsTakePartInMatmul) {
+  const Tensor matrix = counting({2, 3}), left = counting({2}), right = counting({3});
+  expect_near(matmul(matrix, right), {5, 14});
+  expect_near(matmul(left, matrix), {3, 4, 5});
+  EXPECT_EQ(matmul(right, right).shape(), Shape{});
+  EXPECT_EQ(matmul(right, right).item(), 5);
+}
+
+TEST(NetworkOps, BatchNormMovesRunningStatisticsInTrainingAlone) {
+  const float values[] = {1, 10, 2, 30, 6, 50};
+  const Tensor x = Tensor::from(Shape{3, 2}, values);
+  const Tensor mean = zeros({2}), var = Tensor::full({DType::f32, {2}}, 1);
+  {
+    Trace trace({.training = true});
+    const Tensor y = batch_norm(trace.input(x.type()), {}, {}, mean, var);
+    const Tensors out = interpret(trace.finish({y}), {x});
+    expect_near(out[0], {-0.9258190, -1.2247449, -0.4629095, 0, 1.3887286, 1.2247448}, 1e-5);
+  }
+  expect_near(mean, {0.3, 3.0});
+  expect_near(var, {1.6, 40.9}, 1e-5);
+  {
+    Trace trace({});
+    const Tensor y = batch_norm(trace.input(x.type()), {}, {}, mean, var, 0.1, 0);
+    const Graph graph = trace.finish({y});
+    EXPECT_TRUE(graph.commits.empty());
+    EXPECT_NEAR(interpret(graph, {x})[0].values<double>()[0], 0.7 / std::sqrt(1.6), 1e-6);
+  }
+  Trace trace({.training = true});
+  EXPECT_EQ(message([&] { batch_norm(zeros({1, 2}), {}, {}, mean, var); }),
+            "batch_norm: input (1,2) has one value per channel, training needs more: use a larger batch or "
+            "drop the last, "
+            "smaller one");
+}
+
+TEST(NetworkOps, BatchNormKeepsWideStatisticsBesideNarrowInputs) {
+  const Tensor wide = Tensor::full({DType::f32, {3}}, 1);
+  const Tensors out =
+      neurim::apply(make_op("batch_norm_train"), {Tensor::full({DType::bf16, {2, 3}}, 0.5), wide, wide});
+  EXPECT_EQ(out[0].dtype(), DType::bf16);
+  EXPECT_EQ(out[1].dtype(), DType::f32);
+}
+
+TEST(NetworkOps, CrossEntropyAgreesWithPyTorch) {
+  const float logits[] = {1, 2, 3, 0, -1, 0.5, 2, 2, -2, 0.3f, 0.1f, 4}, class_weights[] = {1, 2, 0.5};
+  const std::int64_t classes[] = {2, 0, 1, 0};
+  const Tensor x = Tensor::from(Shape{4, 3}, logits), target = Tensor::from(Shape{4}, classes);
+  const Tensor weights = Tensor::from(Shape{3}, class_weights);
+  auto loss = [&](double smoothing, const char* reduction, const Tensor& w) {
+    return cross_entropy(x, target, {smoothing, 1, reduction}, w).item();
+  };
+  EXPECT_NEAR(loss(0, "mean", {}), 1.751906793628826, 1e-6);
+  EXPECT_NEAR(loss(0, "mean", weights), 2.020766959465715, 1e-6);
+  EXPECT_NEAR(loss(0.1, "mean", weights), 2.1212905479605126, 1e-6);
+  EXPECT_NEAR(loss(0, "sum", weights), 5.051917398664288, 1e-6);
+  EXPECT_NEAR(loss(0.1, "sum", weights), 5.303226369901282, 1e-6);
+}
+
+TEST(NetworkOps, CrossEntropyOfOddTargets) {
+  const std::int64_t ignored[] = {-100, -100}, outside[] = {0, 3};
+  const Tensor x = zeros({2, 3});
+  EXPECT_TRUE(std::isnan(cross_entropy(x, Tensor::from(Shape{2}, ignored)).item())) << "a mean over nothing";
+  EXPECT_EQ(cross_entropy(x, Tensor::from(Shape{2}, ignored), {.reduction = "sum"}).item(), 0);
+  try {
+    cross_entropy(x, Tensor::from(Shape{2}, outside));
+    ADD_FAILURE() << "class 3 of 3 was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::data);
+  }
+}
+
+TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {
+  const Tensor x = Tensor::full({DType::f32, {100, 100}}, 2);
+  expect_near(sum(dropout(x, 0.25)), {20000});
+
+  const std::int64_t words[] = {7, 3};
+  const Tensor key = Tensor::from(Shape{2}, words);
+  Trace trace({.training = true, .random = key});
+  const Tensor in = trace.input(x.type());
+  const Tensor first = dropout(in, 0.25), second = dropout(in, 0.25), total = sum(first);
+  const Tensor dx = gradients(Tensors{total}, Tensors{in})[0];
+  const Graph graph = trace.finish({first, second, dx});
+
+  const Tensors out = interpret(graph, {x});
+  const std::vector<double> a = out[0].values<double>(), b = out[1].values<double>(),
+                            d = out[2].values<double>();
+  double kept = 0, alike = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a[i], a[i] == 0 ? 0 : 2 / 0.75, 1e-6);
+    ASSERT_NEAR(a[i], 2 * d[i], 1e-6) << "the gradient has another mask";
+    kept += a[i] != 0;
+    alike += (a[i] != 0) == (b[i] != 0);
+  }
+  // Four standard deviations of 10,000 draws.
+  EXPECT_NEAR(kept / 1e4, 0.75, 0.0174);
+  EXPECT_NEAR(alike / 1e4, 0.625, 0.0194) << "two dropouts of one trace share numbers";
+
+  EXPECT_EQ(key.values<std::int64_t>()[1], 4) << "a replay moves the key on";
+  const std::vector<double> next = interpret(graph, {x})[0].values<double>();
+  EXPECT_NE(a, next);
+}
+
+TEST(NetworkOps, RandomUniformFillsItsRange) {
+  seed_random(1);
+  const std::vector<double> a = random_uniform({4096}, -1, 3).values<double>();
+  const std::vector<double> b = random_uniform({4096}, -1, 3).values<double>();
+  EXPECT_NE(a, b);
+  double mean = 0;
+  for (const double value : a) {
+    ASSERT_GE(value, -1);
+    ASSERT_LE(value, 3);
+    mean += value / 4096;
+  }
+  EXPECT_NEAR(mean, 1, 4 * 4 / std::sqrt(12 * 4096.0));
+  seed_random(1);
+  EXPECT_EQ(random_uniform({4096}, -1, 3).values<double>(), a);
+}
+
+}  // namespace
+}  // namespace neurim

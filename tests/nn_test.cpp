@@ -1,0 +1,292 @@
+// Modules, layers, initialisers and the zoo.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/graph/trace.h"
+#include "neurim/model/state.h"
+#include "neurim/model/zoo.h"
+#include "neurim/nn/activations.h"
+#include "neurim/nn/linear.h"
+#include "neurim/nn/pool2d.h"
+#include "neurim/nn/residual.h"
+
+namespace neurim {
+namespace {
+
+std::string message(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+std::vector<std::string> names(ModuleRef module) {
+  std::vector<std::string> all;
+  for (const Parameter& p : named_parameters(module)) all.push_back(p.name);
+  return all;
+}
+
+Parameter find(ModuleRef module, std::string_view name) {
+  for (const Parameter& p : named_parameters(module))
+    if (p.name == name) return p;
+  ADD_FAILURE() << "no parameter " << name;
+  return {};
+}
+
+Shape forward_shape(const Model& model, std::int64_t side) {
+  Trace trace({});
+  return model(trace.input({DType::f32, {2, model.in_chans, side, side}})).shape();
+}
+
+struct Moments {
+  double mean, deviation, low, high;
+};
+Moments moments(const Tensor& tensor) {
+  const std::vector<double> v = tensor.values<double>();
+  const double n = static_cast<double>(v.size()), mean = std::accumulate(v.begin(), v.end(), 0.0) / n;
+  double squares = 0;
+  for (const double x : v) squares += (x - mean) * (x - mean);
+  return {mean, std::sqrt(squares / n), *std::min_element(v.begin(), v.end()),
+          *std::max_element(v.begin(), v.end())};
+}
+
+/// A module with a tied weight, a list, a bare tensor and a layer without parameters.
+struct Net {
+  nn::Linear first{3, 3, {.bias = false}};
+  std::vector<nn::Linear> list{{3, 2}, {2, 1}};
+  Tensor scale = Tensor::full({DType::f32, {1}}, 2), tied = first.weight;
+  nn::ReLU act;
+
+  void parts(Parts& p) { p("first", first)("list", list)("scale", scale, Role::state)("tied", tied); }
+};
+
+TEST(Module, NamesOrderAndRoles) {
+  Net net;
+  EXPECT_EQ(names(net), (std::vector<std::string>{"first.weight", "list.0.weight", "list.0.bias",
+                                                  "list.1.weight", "list.1.bias", "scale", "tied"}));
+  EXPECT_EQ(find(net, "scale").role, Role::state);
+  EXPECT_EQ(find(net, "tied").role, Role::weight);
+  EXPECT_EQ(net.list[1].bias.name(), "list.1.bias");
+  EXPECT_EQ(net.tied.name(), "first.weight");  // the first visit names it
+  EXPECT_EQ(parameter_count(net), 9 + 6 + 2 + 2 + 1);
+}
+
+TEST(Module, EqualNamesAreAnError) {
+  struct Twice {
+    nn::Linear a{1, 1}, b{1, 1};
+    void parts(Parts& p) { p("fc", a)("fc", b); }
+  } twice;
+  EXPECT_NE(message([&] { named_parameters(twice); }).find("fc.weight"), std::string::npos);
+}
+
+TEST(Module, CopySharesAndCloneDoesNot) {
+  Net net;
+  named_parameters(net);
+  Net copy = net, own = clone(net);
+  const float zeros[9] = {};
+  const std::vector<float> before = net.first.weight.values<float>();
+  net.first.weight.write(zeros);
+  EXPECT_EQ(copy.first.weight.values<float>(), std::vector<float>(9, 0));
+  EXPECT_EQ(own.first.weight.values<float>(), before);
+  EXPECT_EQ(own.first.weight.name(), "first.weight");
+  EXPECT_EQ(own.tied.value(), own.first.weight.value());  // still tied
+  EXPECT_EQ(net.list[0].weight.value(), copy.list[0].weight.value());
+  EXPECT_NE(net.list[0].weight.value(), own.list[0].weight.value());
+}
+
+TEST(Module, ErasedModulesAreValues) {
+  nn::Sequential net{nn::Linear(4, 4), nn::ReLU(), [](const Tensor& x) { return x; },
+                     nn::Sequential(nn::Linear(4, 2), nn::Dropout(0.5))};
+  EXPECT_EQ(names(net), (std::vector<std::string>{"0.weight", "0.bias", "3.0.weight", "3.0.bias"}));
+  nn::Sequential copy = net, own = clone(net);
+  const Tensor x = Tensor::full({DType::f32, {2, 4}}, 1);
+  EXPECT_EQ(net(x).shape(), (Shape{2, 2}));
+  EXPECT_EQ(own(x).values<float>(), net(x).values<float>());
+  const float zeros[8] = {};
+  find(net, "3.0.weight").tensor.write(zeros);
+  find(net, "3.0.bias").tensor.write(zeros);
+  EXPECT_EQ(copy(x).values<float>(), std::vector<float>(4, 0));
+  EXPECT_NE(own(x).values<float>(), copy(x).values<float>());
+}
+
+TEST(Layers, RejectWhatCannotBe) {
+  EXPECT_NE(message([] { nn::Conv2d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
+  EXPECT_NE(message([] { nn::Linear(0, 8); }).find("Linear"), std::string::npos);
+}
+
+TEST(Layers, ErrorsNameTheLayer) {
+  const Model model = create_model("lenet5");
+  const std::string error = message([&] { model(Tensor::full({DType::f32, {1, 3, 28, 28}}, 0)); });
+  EXPECT_NE(error.find("c1"), std::string::npos) << error;
+}
+
+TEST(Layers, ShapesOfEach) {
+  Trace trace({});
+  const Tensor x = trace.input({DType::f32, {2, 4, 9, 9}});
+  EXPECT_EQ(nn::Conv2d(4, 6, {.kernel = {3, 5}, .stride = {2, 1}, .pad = {1, 2}})(x).shape(),
+            (Shape{2, 6, 5, 9}));
+  EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = 3, .dilation = 2, .groups = 2})(x).shape(), (Shape{2, 8, 5, 5}));
+  EXPECT_EQ(nn::BatchNorm2d(4)(x).shape(), x.shape());
+  EXPECT_EQ(nn::MaxPool2d{}(x).shape(), (Shape{2, 4, 4, 4}));
+  EXPECT_EQ((nn::MaxPool2d{.kernel = 3, .stride = 2, .pad = 1}(x).shape()), (Shape{2, 4, 5, 5}));
+  EXPECT_EQ((nn::AvgPool2d{.kernel = 3, .stride = 1, .pad = 1}(x).shape()), x.shape());
+  EXPECT_EQ(nn::GlobalAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ(nn::Flatten{}(x).shape(), (Shape{2, 324}));
+  EXPECT_EQ(nn::BasicBlock(4, 8, 2)(x).shape(), (Shape{2, 8, 5, 5}));
+  EXPECT_EQ(nn::Bottleneck(4, 2, 2)(x).shape(), (Shape{2, 8, 5, 5}));
+}
+
+TEST(Layers, ActivationsCallTheirOps) {
+  const Tensor x = Tensor::from({2}, std::vector<float>{-1, 8});
+  auto at = [&](const nn::Layer& layer) { return layer(x).values<double>(); };
+  auto expect = [&](const nn::Layer& layer, double negative, double positive) {
+    EXPECT_NEAR(at(layer)[0], negative, 1e-6);
+    EXPECT_NEAR(at(layer)[1], positive, 1e-6);
+  };
+  expect(nn::ReLU{}, 0, 8);
+  expect(nn::ReLU6{}, 0, 6);
+  expect(nn::LeakyReLU{0.5}, -0.5, 8);
+  expect(nn::ELU{2}, 2 * std::expm1(-1), 8);
+  expect(nn::GELU{}, -0.5 * std::erfc(std::sqrt(0.5)), 8);
+  expect(nn::SiLU{}, -1 / (1 + std::exp(1)), 8 / (1 + std::exp(-8)));
+  expect(nn::Sigmoid{}, 1 / (1 + std::exp(1)), 1 / (1 + std::exp(-8)));
+  expect(nn::Tanh{}, std::tanh(-1), std::tanh(8));
+  expect(nn::Softplus{}, std::log1p(std::exp(-1)), 8 + std::log1p(std::exp(-8)));
+  expect(nn::Hardswish{}, -1.0 / 3, 8);
+  expect(nn::Hardsigmoid{}, 1.0 / 3, 1);
+  expect(nn::Softmax{}, 1 / (1 + std::exp(9)), 1 / (1 + std::exp(-9)));
+  expect(nn::LogSoftmax{}, -9 - std::log1p(std::exp(-9)), -std::log1p(std::exp(-9)));
+}
+
+TEST(Init, Distributions) {
+  const Shape shape{64, 32, 3, 3};  // fans: 288 in, 576 out
+  auto drawn = [&](const nn::Init& init) {
+    const Tensor tensor = Tensor::empty({DType::f32, shape});
+    nn::fill(tensor, init, 1, "w");
+    return moments(tensor);
+  };
+  auto near = [](const Moments& m, double deviation, double bound) {
+    EXPECT_NEAR(m.mean, 0, 0.02 * deviation);
+    EXPECT_NEAR(m.deviation, deviation, 0.02 * deviation);
+    EXPECT_LE(std::max(-m.low, m.high), bound);
+    EXPECT_GT(std::min(-m.low, m.high), 0.9 * std::min(bound, 3 * deviation));
+  };
+  constexpr double kNone = 1e9;
+  near(drawn(nn::fan_in_uniform(shape)), 1 / std::sqrt(3 * 288.0), 1 / std::sqrt(288.0));
+  near(drawn(nn::kaiming_uniform(shape, std::sqrt(5.0))), 1 / std::sqrt(3 * 288.0),
+       1.0001 / std::sqrt(288.0));
+  near(drawn(nn::kaiming_uniform(shape)), std::sqrt(2 / 288.0), std::sqrt(6 / 288.0));
+  near(drawn(nn::kaiming_normal(shape)), std::sqrt(2 / 288.0), kNone);
+  near(drawn(nn::fan_out_normal(shape)), std::sqrt(2 / 576.0), kNone);
+  near(drawn(nn::xavier_uniform(shape)), std::sqrt(2 / 864.0), std::sqrt(6 / 864.0));
+  near(drawn(nn::xavier_normal(shape, 2)), 2 * std::sqrt(2 / 864.0), kNone);
+  near(drawn(nn::normal(0, 3)), 3, kNone);
+  near(drawn(nn::trunc_normal(0, 1, -1, 1)), 0.53956, 1);
+  EXPECT_EQ(drawn(nn::constant(4)).deviation, 0);
+  EXPECT_EQ(drawn(nn::constant(4)).mean, 4);
+  EXPECT_NE(message([] { nn::trunc_normal(0, 1, 9, 10); }).find("widen"), std::string::npos);
+  EXPECT_NE(message([] { nn::kaiming_normal({5}); }).find("fan"), std::string::npos);
+}
+
+TEST(Init, IsAFunctionOfSeedAndName) {
+  auto weights = [](const Model& model, const char* name) {
+    Model copy = model;
+    return find(copy, name).tensor.values<float>();
+  };
+  const Model a = create_model("lenet5", {.seed = 7});
+  EXPECT_EQ(weights(a, "f1.weight"), weights(create_model("lenet5", {.seed = 7}), "f1.weight"));
+  EXPECT_NE(weights(a, "f1.weight"), weights(create_model("lenet5", {.seed = 8}), "f1.weight"));
+  EXPECT_EQ(weights(a, "f1.weight"),
+            weights(create_model("lenet5", {.num_classes = 3, .seed = 7}), "f1.weight"));
+  std::vector<float> c2 = weights(a, "c2.weight");
+  c2.resize(weights(a, "c1.weight").size());
+  EXPECT_NE(weights(a, "c1.weight"), c2);
+  nn::Linear first(8, 8), second(8, 8);  // ready to use, and not alike
+  EXPECT_NE(first.weight.values<float>(), second.weight.values<float>());
+}
+
+TEST(Init, TorchvisionDefaultsOfResNets) {
+  Model model = create_model("resnet18");
+  const Moments conv = moments(find(model, "layer1.0.conv1.weight").tensor),
+                fc = moments(find(model, "fc.weight").tensor);
+  EXPECT_NEAR(conv.deviation, std::sqrt(2 / (64 * 9.0)), 0.002);
+  EXPECT_LE(fc.high, 1 / std::sqrt(512.0));
+  EXPECT_EQ(moments(find(model, "bn1.weight").tensor).mean, 1);
+  EXPECT_EQ(moments(find(model, "bn1.running_var").tensor).mean, 1);
+  EXPECT_EQ(moments(find(model, "bn1.bias").tensor).high, 0);
+}
+
+TEST(Zoo, CountsNamesAndShapes) {
+  struct Row {
+    const char* name;
+    std::int64_t values;
+    std::size_t tensors;
+    std::int64_t side, classes;
+  };
+  for (const Row& row :
+       {Row{"lenet5", 61706, 10, 28, 10}, Row{"resnet20", 269722, 97, 32, 10},
+        Row{"resnet18", 11689512, 102, 224, 1000}, Row{"resnet50", 25557032, 267, 224, 1000}}) {
+    Model model = create_model(row.name, {.seed = std::nullopt});
+    EXPECT_EQ(parameter_count(model), row.values) << row.name;
+    EXPECT_EQ(named_parameters(model).size(), row.tensors) << row.name;
+    EXPECT_EQ(model.image_size, row.side) << row.name;
+    EXPECT_EQ(static_cast<std::int64_t>(model.mean.size()), model.in_chans) << row.name;
+    EXPECT_EQ(forward_shape(model, row.side), (Shape{2, row.classes})) << row.name;
+  }
+  EXPECT_EQ(model_names(), (std::vector<std::string>{"lenet5", "resnet18", "resnet20", "resnet50"}));
+}
+
+TEST(Zoo, TorchvisionNames) {
+  Model eighteen = create_model("resnet18", {.seed = std::nullopt}),
+        fifty = create_model("resnet50", {.seed = std::nullopt});
+  EXPECT_EQ(find(eighteen, "layer2.0.downsample.0.weight").tensor.shape(), (Shape{128, 64, 1, 1}));
+  EXPECT_EQ(find(eighteen, "layer4.1.bn2.running_var").tensor.shape(), (Shape{512}));
+  EXPECT_EQ(find(fifty, "layer1.0.downsample.1.running_mean").tensor.shape(), (Shape{256}));
+  EXPECT_EQ(find(fifty, "layer4.2.conv3.weight").tensor.shape(), (Shape{2048, 512, 1, 1}));
+  EXPECT_EQ(find(fifty, "fc.weight").tensor.shape(), (Shape{1000, 2048}));
+}
+
+TEST(Zoo, ClassesChannelsAndMistakes) {
+  Model model = create_model("resnet20", {.num_classes = 4, .in_chans = 1});
+  EXPECT_EQ(find(model, "conv1.weight").tensor.shape(), (Shape{16, 1, 3, 3}));
+  EXPECT_EQ(find(model, "linear.bias").tensor.shape(), (Shape{4}));
+  EXPECT_NEAR(model.mean[0], (0.485 + 0.456 + 0.406) / 3, 1e-12);
+  EXPECT_EQ(model.mean.size(), 1u);
+  const std::string error = message([] { create_model("resnet10"); });
+  EXPECT_NE(error.find("did you mean 'resnet18'"), std::string::npos) << error;
+}
+
+/// The published CIFAR-10 weights: same keys, and the logits of an independent forward pass in double
+/// precision (NumPy) over x[i] = sin(i / 50), i counting the elements in order.
+TEST(Zoo, ResNet20WithPublishedWeights) {
+  const char* folder = std::getenv("NEURIM_DATA");
+  if (!folder) GTEST_SKIP() << "NEURIM_DATA is not set";
+  const fs::path path = fs::path(folder) / "weights" / "resnet20-cifar10.safetensors";
+  Model model = create_model("resnet20", {.seed = std::nullopt});
+  const std::vector<std::string> file = SafeTensors(path).names(), ours = names(model);
+  EXPECT_EQ(std::set<std::string>(ours.begin(), ours.end()), std::set<std::string>(file.begin(), file.end()));
+  EXPECT_EQ(load_model(model, path).count("classes"), 1u);
+
+  std::vector<float> pixels(2 * 3 * 32 * 32);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<float>(std::sin(static_cast<double>(i) / 50));
+  const std::vector<double> logits = model(Tensor::from({2, 3, 32, 32}, pixels)).values<double>();
+  const std::vector<double> expected{9.810040,  2.000207,  -3.847172, -3.951657, 0.134333,
+                                     -3.664511, -0.642703, -1.044062, -0.676455, 1.860586,
+                                     6.545961,  2.647519,  -2.566709, -3.939685, -2.450497,
+                                     -2.309647, 0.619882,  -1.677067, 0.358576,  2.765220};
+  ASSERT_EQ(logits.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-4) << i;
+}
+
+}  // namespace
+}  // namespace neurim

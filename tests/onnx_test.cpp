@@ -1,0 +1,264 @@
+// ONNX export: what is refused, and files for parity/onnx_test.py to run elsewhere.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/plan.h"
+#include "neurim/model/onnx/export.h"
+#include "neurim/model/state.h"
+#include "neurim/model/zoo.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/concat.h"
+#include "neurim/ops/flatten.h"
+#include "neurim/ops/linear.h"
+#include "neurim/ops/matmul.h"
+#include "neurim/ops/mean.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/slice.h"
+#include "tests/op_table.h"
+
+namespace neurim {
+namespace {
+
+using Function = std::function<Tensors(Tensors)>;
+
+/// A folder that goes with the test, or the one that the parity test reads.
+class OnnxFiles : public testing::Test {
+ protected:
+  OnnxFiles() {
+    const char* asked = std::getenv("NEURIM_ONNX");
+    own_ = !asked;
+    folder_ = asked ? fs::path(asked) : fs::temp_directory_path() / text("neurim-onnx-", ::getpid());
+    fs::create_directories(folder_);
+  }
+  ~OnnxFiles() override {
+    if (own_) fs::remove_all(folder_);
+  }
+
+  fs::path path(std::string_view name) const { return folder_ / name; }
+
+  /// The message of the usage error that the export throws; no file is left.
+  template <class... Args>
+  std::string refused(const Args&... args) const {
+    try {
+      export_onnx(args...);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::usage) << error.what();
+      EXPECT_FALSE(fs::exists(path("refused.onnx")));
+      return error.what();
+    }
+    return "the model was written";
+  }
+  std::string refused_function(const Function& function, const Type& input,
+                               const OnnxExportOptions& options = {}) const {
+    return refused(function, std::vector<OnnxInput>{{"x", input}}, std::vector<std::string>{"y"},
+                   path("refused.onnx"), options);
+  }
+
+  /// Inputs "in0", … and expected outputs "out0", … beside the model `name`.onnx.
+  void expect_run(std::string_view name, int run, const Tensors& in, const Tensors& out, double tolerance,
+                  const std::string& what) const {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (std::size_t i = 0; i < in.size(); ++i) tensors.emplace_back(text("in", i), in[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) tensors.emplace_back(text("out", i), out[i]);
+    write_safetensors(path(text(name, ".run", run, ".safetensors")), tensors,
+                      {{"tolerance", text(tolerance)}, {"what", what}});
+  }
+
+ private:
+  fs::path folder_;
+  bool own_;
+};
+
+void expect_says(const std::string& message, std::string_view part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+/// A model of one function; its image is (3,4,4).
+Model model_of(nn::Layer net) { return {"test", 4, 3, 10, {0}, {1}, std::move(net)}; }
+
+Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
+  Random random(seed);
+  const Type type{DType::f32, shape};
+  return op_table::from_doubles(type, op_table::numbers(type, {-2, 2}, random));
+}
+
+/// Ops that have no place in an inference graph.
+bool for_training(std::string_view op) {
+  return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "random_uniform" ||
+         op == "cross_entropy" || op == "batch_norm_train";
+}
+
+struct Interface {
+  std::vector<OnnxInput> in;
+  std::vector<std::string> out;
+};
+
+Interface interface_of(const Types& in, std::size_t outputs) {
+  Interface names;
+  for (std::size_t i = 0; i < in.size(); ++i) names.in.push_back({text("in", i), in[i]});
+  for (std::size_t i = 0; i < outputs; ++i) names.out.push_back(text("out", i));
+  return names;
+}
+
+TEST_F(OnnxFiles, EveryOpIsWrittenOrIsForTraining) {
+  for (const std::string& name : op_names()) {
+    int number = 0;
+    for (const Sample& sample : make_op(name)->samples())
+      for (const std::int64_t opset : {17, 22}) {
+        SCOPED_TRACE(op_table::reproducer(*sample.op, sample.in, 1));
+        const std::string file = text(name, '-', number++, "-opset", opset);
+        const Function function = [&](const Tensors& in) { return apply(sample.op, in); };
+        const OnnxExportOptions options{.opset = opset, .dynamic_batch = false};
+        const auto [in, out] = interface_of(sample.in, sample.op->infer(sample.in).size());
+        if (for_training(name)) {
+          expect_says(refused(function, in, out, path("refused.onnx"), options), name + ": ONNX has no form");
+          continue;
+        }
+        if (sample.op->onnx().since > opset && name != "gelu") {
+          expect_says(refused(function, in, out, path("refused.onnx"), options), "export with that opset");
+          continue;
+        }
+        export_onnx(function, in, out, path(file + ".onnx"), options);
+        const Tensors inputs = op_table::inputs(sample, sample.in, 1);
+        expect_run(file, 0, inputs, apply(sample.op, inputs), 1e-5,
+                   op_table::reproducer(*sample.op, sample.in, 1));
+      }
+  }
+}
+
+TEST_F(OnnxFiles, SizesFollowTheBatch) {
+  const Tensor row = random_tensor({1, 4}, 9);
+  const std::vector<std::pair<std::string, Function>> cases{
+      {"reshape-merges-the-batch",
+       [](const Tensors& in) -> Tensors { return {reshape(in[0], {in[0].size(0) * 2, 2})}; }},
+      {"reshape-to-two-sizes-that-vary",
+       [](const Tensors& in) -> Tensors {
+         const std::int64_t n = in[0].size(0);
+         return {reshape(matmul(in[0], in[0], false, true), {n, 1, n})};
+       }},
+      {"reshape-beside-an-empty-axis",
+       [](const Tensors& in) -> Tensors {
+         return {reshape(slice(in[0], {0}, {0}, {1}), {0, in[0].size(0)}), in[0]};
+       }},
+      {"broadcast-to-multiples",
+       [row](const Tensors& in) -> Tensors {
+         const std::int64_t n = in[0].size(0);
+         return {broadcast_to(row, {2, 3 * n, 4}), broadcast_to(row, {n, 4})};
+       }},
+      {"slice-by-the-batch",
+       [](const Tensors& in) -> Tensors {
+         const std::int64_t n = in[0].size(0);
+         return {slice(concat({in[0], in[0] * 2.0}, 0), {n}, {2 * n}, {0}, {1})};
+       }},
+      {"outputs-of-every-kind",
+       [row](const Tensors& in) -> Tensors {
+         const Tensor mean_of_batch = mean(in[0], {0});
+         return {in[0], mean_of_batch, mean_of_batch, row};
+       }},
+  };
+  for (const auto& [name, function] : cases) {
+    const std::size_t outputs = function({random_tensor({2, 4}, 0)}).size();
+    const auto [in, out] = interface_of({{DType::f32, {1, 4}}}, outputs);
+    export_onnx(function, in, out, path(name + ".onnx"));
+    for (const int batch : {1, 4, 5}) {
+      const Tensors inputs{random_tensor({batch, 4}, 7)};
+      expect_run(name, batch, inputs, function(inputs), 1e-5, name);
+    }
+  }
+}
+
+TEST_F(OnnxFiles, Models) {
+  const char* data = std::getenv("NEURIM_DATA");
+  for (const auto& [name, image] : std::vector<std::pair<std::string, Shape>>{
+           {"lenet5", {1, 28, 28}}, {"resnet20", {3, 32, 32}}, {"resnet18", {3, 64, 64}}}) {
+    const Model model = create_model(name);
+    if (name == "resnet20" && data)
+      load_model(Model(model), fs::path(data) / "weights" / "resnet20-cifar10.safetensors");
+    export_onnx(model, path(name + ".onnx"),
+                {.metadata = {{"names", R"(["cat","dög"])"}, {"imgsz", "32"}}, .image = image});
+    for (const int batch : {1, 5}) {
+      const Tensor x = random_tensor({batch, image[0], image[1], image[2]}, 3);
+      const Plan frozen =
+          plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {x.type()}, {.freeze = true});
+      expect_run(name, batch, {x}, frozen({x}), 1e-4, name);
+    }
+  }
+}
+
+TEST_F(OnnxFiles, TheSameModelGivesTheSameBytes) {
+  const Model model = create_model("lenet5");
+  OnnxExportOptions options{.metadata = {{"b", "2"}, {"a", "1"}}};
+  export_onnx(model, path("first.onnx"), options);
+  export_onnx(model, path("second.onnx"), options);
+  const std::string bytes = read_file(path("first.onnx"));
+  EXPECT_EQ(bytes, read_file(path("second.onnx")));
+  options.dynamic_batch = false;
+  export_onnx(model, path("second.onnx"), options);
+  EXPECT_NE(bytes, read_file(path("second.onnx")));
+  fs::remove(path("first.onnx"));
+  fs::remove(path("second.onnx"));
+}
+
+TEST_F(OnnxFiles, WhatDependsOnTheBatchOtherwiseIsRefused) {
+  const Type x{DType::f32, {1, 4}};
+  expect_says(refused_function(
+                  [](const Tensors& in) -> Tensors {
+                    return {concat({in[0], Tensor::full({DType::f32, {1, 4}}, 0)}, 0)};
+                  },
+                  x),
+              "not a multiple of the batch size");
+  expect_says(
+      refused(
+          [](const Tensors& in) -> Tensors { return {in[0] * (1.0 / static_cast<double>(in[0].size(0)))}; },
+          x),
+      "a constant of type f32() depends on the batch size");
+  expect_says(refused_function(
+                  [](const Tensors& in) -> Tensors { return {in[0].size(0) > 2 ? in[0] * 2.0 : in[0]}; }, x),
+              "which operations run depends on the batch size");
+  expect_says(
+      refused_function([](const Tensors& in) -> Tensors { return {mean(in[0], {in[0].size(0) - 2})}; }, x),
+      "mean");
+  expect_says(refused_function([](const Tensors& in) -> Tensors { return in; }, {DType::f32, {}}),
+              "no batch axis");
+}
+
+TEST_F(OnnxFiles, UsageErrors) {
+  const Type x{DType::f32, {1, 4}};
+  const Function same = [](const Tensors& in) { return in; };
+  expect_says(refused_function(same, x, {.opset = 16}), "opset 16 is not one of 17 to 22");
+  expect_says(refused_function(same, x, {.opset = 23}), "opset 23");
+  expect_says(refused_function([](const Tensors&) { return Tensors{}; }, x), "1 names for 0 outputs");
+  expect_says(
+      refused(same, std::vector<OnnxInput>{{"y", x}}, std::vector<std::string>{"y"}, path("refused.onnx")),
+      "'y'");
+  const Tensor state = Tensor::full({DType::f32, {}}, 1);
+  expect_says(refused_function([&](const Tensors& in) { return state.assign(state + 1.0), in; }, x),
+              "assigns");
+  expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {28, 28}}),
+              "not (C,H,W)");
+  expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {3, 28, 28}}),
+              "conv1");
+  EXPECT_THROW(export_onnx(create_model("lenet5"), path("no/such/folder/a.onnx")), Error);
+}
+
+TEST_F(OnnxFiles, WeightsBeyondTheFormatAreRefused) {
+  const Tensor large = Tensor::empty({DType::f32, {1 << 24, 48}});
+  const Model model = model_of([large](const Tensor& x) { return linear(flatten(x), large); });
+  expect_says(refused(model, path("refused.onnx")), "3221225472 bytes, but an ONNX file holds at most");
+}
+
+TEST_F(OnnxFiles, AFailedExportLeavesTheOldFile) {
+  write_file(path("kept.onnx"), "before");
+  const Model model = model_of([](const Tensor& x) { return avg_pool2d(x, {.dilation = {2, 2}}); });
+  EXPECT_THROW(export_onnx(model, path("kept.onnx")), Error);
+  EXPECT_EQ(read_file(path("kept.onnx")), "before");
+  fs::remove(path("kept.onnx"));
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,69 @@
+// Copies between layouts: the fast kernels against pack and unpack, alone and in plans.
+#include "tests/ask_kernel.h"
+
+namespace neurim {
+namespace {
+
+/// What the kernels for reorders write for these bytes, or nothing when none takes it.
+std::vector<std::byte> reordered(const Type& type, const Layout& from, const Layout& to, int chunks,
+                                 const std::vector<std::byte>& in) {
+  std::vector<Spec> values{{type, from}, {type, to}};
+  const Step step{nullptr, {0}, {1}};
+  Site site{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = chunks};
+  for (const Kernel& kernel : kernels("reorder", 0)) {
+    const Launch launch = kernel.prepare(site);
+    if (!launch) continue;
+    std::vector<std::byte> out(bytes(type, to), std::byte{0xff});
+    void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), nullptr};
+    std::uint32_t status = 0;
+    const Call call{launch, 0, 1, 1};
+    default_stream({}).run({&call, 1}, pointers, &status);
+    return out;
+  }
+  return {};
+}
+
+std::vector<std::byte> counted(const Type& type) {
+  std::vector<std::byte> data(bytes(type));
+  const reference::View view{type, data.data()};
+  for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, static_cast<double>(i % 100003 + 1));
+  return data;
+}
+
+TEST(ReorderKernels, BlockAndUnblockChannels) {
+  const Layout blocked{Layout::blocked, 16};
+  for (const Shape& shape : {Shape{2, 64, 28, 28},
+                             {3, 17, 5, 7},
+                             {1, 3, 33, 33},
+                             {2, 24, 9, 9},
+                             {4, 16, 1, 1},
+                             {2, 40, 1, 2},
+                             {3, 30},
+                             {1, 1, 40, 41},
+                             {2, 20, 6}})
+    for (const int chunks : {1, 2, 8}) {
+      const Type type{DType::f32, shape};
+      const std::vector<std::byte> plain = counted(type);
+      std::vector<std::byte> packed(bytes(type, blocked));
+      pack(type, blocked, plain.data(), packed.data());
+      EXPECT_EQ(reordered(type, {}, blocked, chunks, plain), packed) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, blocked, {}, chunks, packed), plain) << text(type, " chunks ", chunks);
+    }
+}
+
+TEST(ReorderKernels, CopyAnyTypeInItsLayout) {
+  for (const DType dtype : kDTypes) {
+    const Type type{dtype, {2, 17, 60, 60}};
+    const std::vector<std::byte> plain = counted(type);
+    EXPECT_EQ(reordered(type, {}, {}, 8, plain), plain) << text(type);
+  }
+}
+
+TEST(ReorderKernels, LeaveOtherLayoutsToTheHost) {
+  const Type type{DType::f32, {2, 17, 6, 6}};
+  EXPECT_TRUE(reordered(type, {}, {Layout::channels_last}, 1, counted(type)).empty());
+  EXPECT_TRUE(reordered(type, {}, {Layout::blocked, 8}, 1, counted(type)).empty());
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,217 @@
+// Reading and writing safetensors, and the state of modules in them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "neurim/base/error.h"
+#include "neurim/model/state.h"
+#include "neurim/nn/linear.h"
+#include "neurim/nn/sequential.h"
+
+namespace neurim {
+namespace {
+
+class SafeTensorsFile : public testing::Test {
+ protected:
+  SafeTensorsFile() : folder_(fs::temp_directory_path() / text("neurim-safetensors-", ::getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~SafeTensorsFile() override { fs::remove_all(folder_); }
+
+  fs::path path(std::string_view name = "a.safetensors") const { return folder_ / name; }
+
+  /// A file of this header and data.
+  fs::path file(std::string_view header, std::size_t data_bytes) const {
+    const std::uint64_t length = header.size();
+    std::string bytes(reinterpret_cast<const char*>(&length), 8);
+    write_file(path(), bytes.append(header).append(data_bytes, '\1'));
+    return path();
+  }
+
+  /// The message that opening the file throws, as a data error.
+  static std::string refused(const fs::path& path) {
+    try {
+      SafeTensors opened(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);
+      return error.what();
+    }
+    return "the file was accepted";
+  }
+  void expect_refused(std::string_view header, std::size_t data_bytes, std::string_view reason) const {
+    EXPECT_NE(refused(file(header, data_bytes)).find(reason), std::string::npos) << header << "\n"
+                                                                                 << refused(path());
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(SafeTensorsFile, RoundTripOfEveryDTypeAndShape) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const DType dtype : kDTypes)
+    for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 0, 2}, Shape{2, 1, 3}}) {
+      std::vector<unsigned char> data(bytes({dtype, shape}));
+      for (std::size_t i = 0; i < data.size(); ++i)
+        data[i] = static_cast<unsigned char>(dtype == DType::boolean ? i % 2 : i);
+      tensors.emplace_back(text(dtype, shape), Tensor::from({dtype, shape}, data.data()));
+    }
+  const Metadata metadata{{"classes", "cat,dog"}, {"größe", "\"ä\"\n"}};
+  write_safetensors(path(), tensors, metadata);
+  const SafeTensors read(path());
+  EXPECT_EQ(read.metadata(), metadata);
+  EXPECT_EQ(read.names().size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    ASSERT_EQ(read.type(name), tensor.type()) << name;
+    std::vector<char> ours(bytes(tensor.type())), theirs(ours.size());
+    tensor.read(ours.data());
+    read.load(name).read(theirs.data());
+    EXPECT_EQ(ours, theirs) << name;
+    const std::size_t width = static_cast<std::size_t>(bits(tensor.dtype()) / 8);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.bytes(name).data()) % width, 0u)
+        << name << " is not aligned";
+  }
+}
+
+TEST_F(SafeTensorsFile, EmptyFileRoundTrip) {
+  write_safetensors(path(), {});
+  EXPECT_TRUE(SafeTensors(path()).names().empty());
+}
+
+TEST_F(SafeTensorsFile, TheBytesAreTheFormat) {
+  write_safetensors(path(), {{"b", Tensor::from({1}, std::vector<float>{1})}});
+  const std::string expected = "{\"b\":{\"data_offsets\":[0,4],\"dtype\":\"F32\",\"shape\":[1]}}";
+  const std::string bytes = read_file(path());
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  EXPECT_EQ(length % 8, 0u);
+  EXPECT_EQ(bytes.substr(8, expected.size()), expected);
+  EXPECT_EQ(bytes.substr(8 + length), std::string("\0\0\x80\x3f", 4));
+}
+
+TEST_F(SafeTensorsFile, WrongWritesAreUsageErrors) {
+  const Tensor one = Tensor::scalar(1);
+  EXPECT_THROW(write_safetensors(path(), {{"a", one}, {"a", one}}), Error);
+  EXPECT_THROW(write_safetensors(path(), {{"__metadata__", one}}), Error);
+  EXPECT_THROW(write_safetensors(path(), {{"\xff", one}}), Error);
+  EXPECT_FALSE(fs::exists(path()));
+}
+
+TEST_F(SafeTensorsFile, MalformedFilesAreRefused) {
+  const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(refused(file(good, 8)), "the file was accepted");
+  EXPECT_EQ(refused(file(good + "   ", 8)), "the file was accepted");
+
+  expect_refused(good, 7, "outside the 7 bytes");
+  expect_refused(good, 9, "1 bytes after the last tensor");
+  expect_refused("", 0, "JSON");
+  expect_refused("[1]", 0, "not a JSON object");
+  expect_refused(" " + good, 8, "not a JSON object");
+  expect_refused(good + "x", 8, "not valid JSON");
+  expect_refused(good.substr(0, good.size() - 1), 8, "not valid JSON");
+  expect_refused("{\"\xff\":1}", 0, "not valid JSON");
+  expect_refused(std::string(100000, '['), 0, "nests deeper");
+  expect_refused(R"({"a":1})", 0, "'a'");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[0]}})", 0, "exactly a dtype");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"x":1}})", 0, "exactly a dtype");
+  expect_refused(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2, "F8_E4M3");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8, "two numbers");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8, "outside");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8, "takes 12 bytes");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8, "integers from 0");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8, "integers from 0");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})", 8,
+                 "integers from 0");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0,
+                 "larger than any");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "9 axes");
+  expect_refused(R"({"__metadata__":{"a":1}})", 0, "not a string");
+  expect_refused(R"({"__metadata__":[]})", 0, "not an object");
+  const std::string b = R"("b":{"dtype":"U8","shape":[2],"data_offsets":)";
+  expect_refused("{" + b + "[0,2]}," + b + "[0,2]}}", 2, "twice");
+  expect_refused(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)" + b + "[1,3]}}", 3, "overlaps");
+  expect_refused(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)" + b + "[3,5]}}", 5, "gap");
+  expect_refused("{" + b + "[1,3]}}", 3, "gap");
+}
+
+TEST_F(SafeTensorsFile, CutOffAndForeignFilesAreRefused) {
+  write_file(path(), "1234");
+  EXPECT_NE(refused(path()).find("only 4 bytes"), std::string::npos);
+  write_file(path(), "");
+  EXPECT_NE(refused(path()).find("only 0 bytes"), std::string::npos);
+  const std::uint64_t too_long = 100'000'001, cut = 1000;
+  write_file(path(), std::string(reinterpret_cast<const char*>(&too_long), 8));
+  EXPECT_NE(refused(path()).find("limit"), std::string::npos);
+  write_file(path(), std::string(reinterpret_cast<const char*>(&cut), 8) + "{}");
+  EXPECT_NE(refused(path()).find("cut off"), std::string::npos);
+  EXPECT_NE(refused(path("none")).find("cannot open"), std::string::npos);
+}
+
+nn::Sequential net(std::int64_t classes = 2) { return {nn::Linear(3, 4), nn::Linear(4, classes)}; }
+
+TEST_F(SafeTensorsFile, ModulesSaveAndLoad) {
+  nn::Sequential saved = net(), loaded = net();
+  save_model(saved, path(), {{"epoch", "3"}});
+  EXPECT_EQ(load_model(loaded, path()), (Metadata{{"epoch", "3"}}));
+  const Parameters a = named_parameters(saved), b = named_parameters(loaded);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].tensor.values<float>(), b[i].tensor.values<float>()) << a[i].name;
+    EXPECT_NE(a[i].tensor.value(), b[i].tensor.value());
+  }
+}
+
+TEST_F(SafeTensorsFile, OneErrorNamesAllThatDoesNotFit) {
+  nn::Sequential module = net();
+  const Tensor one = Tensor::full({DType::f32, {1}}, 1);
+  write_safetensors(path(), {{"0.weight", Tensor::full({DType::f32, {4, 3}}, 5)},
+                             {"0.bias", Tensor::full({DType::f32, {7}}, 5)},
+                             {"head.a", one},
+                             {"head.b", one},
+                             {"bn1.num_batches_tracked", Tensor::scalar(1, DType::i64)}});
+  const std::vector<float> before = named_parameters(module)[0].tensor.values<float>();
+  try {
+    load_model(module, path());
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::data);
+    const std::string what = error.what();
+    EXPECT_NE(what.find("2 missing from the file (1.weight, 1.bias)"), std::string::npos) << what;
+    EXPECT_NE(what.find("1 of another type (0.bias: f32(7) in the file, f32(4) here)"), std::string::npos)
+        << what;
+    EXPECT_NE(what.find("2 left over in the file (head.a, head.b)"), std::string::npos) << what;
+  }
+  EXPECT_EQ(named_parameters(module)[0].tensor.values<float>(), before);  // nothing was changed
+  load_model(module, path(), false);
+  EXPECT_EQ(named_parameters(module)[0].tensor.values<float>(), std::vector<float>(12, 5));
+}
+
+TEST_F(SafeTensorsFile, HalvesLoadIntoFloats) {
+  struct One {
+    Tensor w = Tensor::full({DType::f32, {2}}, 0);
+    void parts(Parts& p) { p("w", w); }
+  } module;
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) {
+    write_safetensors(path(), {{"w", Tensor::full({dtype, {2}}, -1.5)}});
+    load_model(module, path());
+    EXPECT_EQ(module.w.values<float>(), (std::vector<float>{-1.5, -1.5})) << name(dtype);
+    module.w.assign(Tensor::full({DType::f32, {2}}, 0));
+  }
+  write_safetensors(path(), {{"w", Tensor::full({DType::i64, {2}}, 1)}});
+  EXPECT_THROW(load_model(module, path()), Error);
+}
+
+TEST_F(SafeTensorsFile, TiedTensorsAreWrittenOnceAndLoadUnderAnyName) {
+  struct Tied {
+    Tensor a = Tensor::full({DType::f32, {2}}, 3), b = a;
+    void parts(Parts& p) { p("a", a)("b", b); }
+  } module;
+  save_model(module, path());
+  EXPECT_EQ(SafeTensors(path()).names(), (std::vector<std::string>{"a"}));
+  write_safetensors(path(), {{"b", Tensor::full({DType::f32, {2}}, 4)}});
+  load_model(module, path());
+  EXPECT_EQ(module.a.values<float>(), (std::vector<float>{4, 4}));
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,220 @@
+// Event files, parsed back by a small reader of our own; tests/parity/tensorboard_test.py reads one with
+// TensorBoard.
+#include "neurim/train/tensorboard.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "neurim/base/error.h"
+#include "neurim/train/results_csv.h"
+
+namespace neurim {
+namespace {
+
+fs::path scratch(const char* name) {
+  const fs::path folder = fs::path(testing::TempDir()) / text("neurim_train_", name);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+// Bit by bit, unlike the writer's table.
+std::uint32_t masked_crc(std::string_view bytes) {
+  std::uint32_t crc = ~0u;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+  }
+  crc = ~crc;
+  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+}
+
+std::vector<std::string> records_of(const fs::path& path) {
+  const std::string file = read_file(path);
+  std::vector<std::string> records;
+  for (std::string_view left = file; !left.empty();) {
+    const std::size_t size = little_endian(left.substr(0, 8));
+    EXPECT_EQ(little_endian(left.substr(8, 4)), masked_crc(left.substr(0, 8)));
+    EXPECT_EQ(little_endian(left.substr(12 + size, 4)), masked_crc(left.substr(12, size)));
+    records.emplace_back(left.substr(12, size));
+    left.remove_prefix(16 + size);
+  }
+  return records;
+}
+
+// The fields of a message by number; a varint or fixed value is given as its eight bytes or fewer.
+std::multimap<unsigned, std::string> fields_of(std::string_view message) {
+  auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      value |= std::uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  std::multimap<unsigned, std::string> fields;
+  while (!message.empty()) {
+    const auto tag = static_cast<unsigned>(varint());
+    std::string value;
+    if ((tag & 7) == 0) {
+      const std::uint64_t number = varint();
+      value.assign(reinterpret_cast<const char*>(&number), 8);
+    } else {
+      const std::size_t size = (tag & 7) == 1 ? 8 : (tag & 7) == 5 ? 4 : varint();
+      value = message.substr(0, size);
+      message.remove_prefix(size);
+    }
+    fields.emplace(tag >> 3, value);
+  }
+  return fields;
+}
+
+std::string only(const std::multimap<unsigned, std::string>& fields, unsigned number) {
+  EXPECT_EQ(fields.count(number), 1u) << "field " << number;
+  return fields.find(number)->second;
+}
+
+TEST(TensorBoard, RecordsReadBack) {
+  const fs::path folder = scratch("records") / "made";
+  TensorBoardWriter writer(folder);
+  const std::string long_tag(200, 't');  // its length takes two bytes
+  const Scalar scalars[] = {{"loss/train", 0.625}, {long_tag, -3e30}};
+  writer.write(300, scalars);
+  const Scalar broken[] = {{"loss/train", std::nan("")}};
+  writer.write(std::int64_t{1} << 40, broken);
+
+  const auto records = records_of(writer.path());  // while the writer is open: nothing waits in a buffer
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(only(fields_of(records[0]), 3), "brain.Event:2");
+
+  const auto event = fields_of(records[1]);
+  EXPECT_EQ(little_endian(only(event, 2)), 300u);
+  EXPECT_NEAR(std::bit_cast<double>(little_endian(only(event, 1))), static_cast<double>(std::time(nullptr)),
+              5);
+  const auto values = fields_of(only(event, 5));
+  ASSERT_EQ(values.count(1), 2u);
+  const auto first = fields_of(values.begin()->second), second = fields_of(std::next(values.begin())->second);
+  EXPECT_EQ(only(first, 1), "loss/train");
+  EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(little_endian(only(first, 2)))), 0.625f);
+  EXPECT_EQ(only(second, 1), long_tag);
+  EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(little_endian(only(second, 2)))), -3e30f);
+  EXPECT_EQ(little_endian(only(fields_of(records[2]), 2)), std::uint64_t{1} << 40);
+}
+
+TEST(TensorBoard, ChecksumsOfRfc3720) {
+  std::string zeros(32, '\0');  // crc32c 0x8A9136AA, appendix B.4
+  const std::uint32_t crc = 0x8A9136AAu;
+  EXPECT_EQ(masked_crc(zeros), (crc >> 15 | crc << 17) + 0xA282EAD8u);
+}
+
+TEST(TensorBoard, FilesDoNotMeetAndAreNamedForTensorBoard) {
+  const fs::path folder = scratch("names");
+  TensorBoardWriter first(folder), second(folder, 10);
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_TRUE(starts_with(first.path().filename().string(), "events.out.tfevents."));
+  const auto records = records_of(second.path());
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(little_endian(only(fields_of(records[1]), 2)), 10u);
+  EXPECT_EQ(little_endian(only(fields_of(only(fields_of(records[1]), 7)), 1)), 1u);  // SessionLog.START
+}
+
+TEST(TensorBoard, NamesTheFolderItCannotMake) {
+  const fs::path file = scratch("blocked") / "file";
+  write_file(file, "");
+  try {
+    TensorBoardWriter writer(file / "below");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::resource);
+    EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos);
+  }
+}
+
+// Called by tests/parity/tensorboard_test.py, which knows these numbers.
+TEST(TensorBoard, WritesForTheRealReader) {
+  const char* folder = std::getenv("NEURIM_TENSORBOARD");
+  if (!folder) GTEST_SKIP() << "NEURIM_TENSORBOARD names no folder to write to";
+  TensorBoardWriter writer(folder);
+  for (int step = 1; step <= 20; ++step) {
+    const Scalar scalars[] = {{"loss/train", 1.0 / step}, {"läuft/gut", 100.0 * step}};
+    writer.write(step, scalars);
+  }
+  TensorBoardWriter resumed(folder, 11);
+  for (int step = 11; step <= 15; ++step) {
+    const Scalar scalars[] = {{"loss/train", -1.0 * step}};
+    resumed.write(step, scalars);
+  }
+}
+
+EpochResult result(std::int64_t epoch) {
+  EpochResult one;
+  one.epoch = epoch, one.step = 10 * epoch, one.seconds = 1.5, one.learning_rate = 0.1;
+  one.train_loss = 1.0 / static_cast<double>(epoch), one.val_top1 = 0.25;
+  return one;
+}
+
+constexpr const char* kHeader =
+    "epoch,step,seconds,images_per_second,learning_rate,train_loss,train_top1,val_loss,val_top1,val_top5\n";
+
+TEST(ResultsCsv, RowsAndEmptyFields) {
+  const fs::path path = scratch("rows") / "results.csv";
+  ResultsCsv results(path, 0);
+  EXPECT_EQ(read_file(path), kHeader);
+  results.append(result(1));
+  results.append(result(2));
+  EXPECT_EQ(read_file(path), text(kHeader, "1,10,1.5,,0.1,1,,,0.25,\n", "2,20,1.5,,0.1,0.5,,,0.25,\n"));
+}
+
+TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
+  const fs::path path = scratch("resume") / "results.csv";
+  {
+    ResultsCsv results(path, 0);
+    for (int epoch = 1; epoch <= 5; ++epoch) results.append(result(epoch));
+  }
+  ResultsCsv resumed(path, 3);
+  ASSERT_EQ(resumed.rows().size(), 3u);
+  EXPECT_EQ(resumed.rows()[2].step, 30);
+  EXPECT_EQ(resumed.rows()[2].train_loss, 1.0 / 3);  // numbers read back equal
+  EXPECT_TRUE(std::isnan(resumed.rows()[2].val_loss));
+  resumed.append(result(4));
+  const std::string once = read_file(path);
+  EXPECT_EQ(split(once, '\n').size(), 6u);
+
+  ResultsCsv unchanged(path, 4);
+  EXPECT_EQ(read_file(path), once);
+  ResultsCsv afresh(path, 0);
+  EXPECT_EQ(read_file(path), kHeader);
+  ResultsCsv missing(scratch("missing") / "results.csv", 7);
+  EXPECT_TRUE(missing.rows().empty());
+}
+
+TEST(ResultsCsv, RefusesAForeignFileAndLeavesIt) {
+  const fs::path path = scratch("foreign") / "results.csv";
+  for (const std::string& foreign :
+       {std::string("a,b\n1,2\n"), text(kHeader, "1,10,x,,,,,,,\n"), text(kHeader, "1,10\n"),
+        text(kHeader, "2,20,,,,,,,,\n1,10,,,,,,,,\n")}) {
+    write_file(path, foreign);
+    EXPECT_THROW(ResultsCsv(path, 5), Error) << foreign;
+    EXPECT_EQ(read_file(path), foreign);
+  }
+}
+
+TEST(ResultsCsv, Picture) {
+  EXPECT_TRUE(starts_with(results_picture({}), "\x89PNG"));
+  EXPECT_TRUE(starts_with(results_picture({result(3), result(4), result(7)}), "\x89PNG"));
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,326 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "neurim/neurim.h"
+#include "neurim/train/results_csv.h"
+
+namespace neurim {
+namespace {
+
+/// A fresh folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / text("neurim_train_test_", ::getpid(), '_', count_++)) {
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  static inline int count_ = 0;
+  fs::path path_;
+};
+
+/// The message of the Error that `body` throws, checked for its fault.
+template <class Body>
+std::string error_of(Fault fault, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+struct Example {
+  std::string word = "one";
+  bool flag = false;
+  std::int64_t count = 3;
+  double share = 0.25;
+  std::vector<double> list{1, 2};
+  std::optional<double> rate;
+  void visit(Options& o) {
+    o("word", word, "a word", {"w"});
+    o("flag", flag, "a flag");
+    o("item_count", count, "a number");
+    o("share", share, "a share");
+    o("list", list, "numbers");
+    o("rate", rate, "a number or auto");
+  }
+};
+
+TEST(Options, AreSetByNameAliasAndEitherDash) {
+  Example e;
+  Options options;
+  e.visit(options);
+  options.set("w", "two words");
+  options.set("item-count", "-7");
+  options.set("FLAG", "yes");
+  options.set("list", "[0.5, 1e-3]");
+  options.set("rate", "0.1");
+  EXPECT_EQ(e.word, "two words");
+  EXPECT_EQ(e.count, -7);
+  EXPECT_TRUE(e.flag);
+  EXPECT_EQ(e.list, (std::vector<double>{0.5, 1e-3}));
+  EXPECT_EQ(e.rate, 0.1);
+  options.set("rate", "auto");
+  EXPECT_FALSE(e.rate);
+}
+
+TEST(Options, WrongOnesSayWhatIsMeant) {
+  Example e;
+  Options options;
+  e.visit(options);
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("shrae", "1"); }),
+            "there is no option 'shrae'; did you mean 'share'?");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("share", "1x"); }), "share: '1x' is not a number");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("share", "nan"); }), "share: 'nan' is not a number");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("item_count", "1.5"); }),
+            "item_count: '1.5' is not a whole number");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("flag", "maybe"); }),
+            "flag: 'maybe' is neither true nor false");
+}
+
+TEST(Options, ComeBackFromTheirYaml) {
+  Example e;
+  e.word = "a \"quoted\" \\ word # not a comment: \n second line";
+  e.share = 1. / 3;
+  e.rate = 1e-300;
+  e.list.clear();
+  Options options;
+  e.visit(options);
+  Example back;
+  Options back_options;
+  back.visit(back_options);
+  back_options.read_yaml("# a comment\n\n" + options.yaml(), "args.yaml");
+  EXPECT_EQ(back.word, e.word);
+  EXPECT_EQ(back.share, e.share);
+  EXPECT_EQ(back.rate, e.rate);
+  EXPECT_EQ(back.list, e.list);
+}
+
+TEST(Options, GivenOnesWinOverAFile) {
+  Example e;
+  Options options;
+  e.visit(options);
+  options.set("share", "0.5");
+  options.read_yaml("share: 0.75\nitem_count: 9  # a comment\nword: 'single'\n", "file");
+  EXPECT_EQ(e.share, 0.5);
+  EXPECT_EQ(e.count, 9);
+  EXPECT_EQ(e.word, "single");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("\nwrod: x\n", "file"); }),
+            "file: line 2: there is no option 'wrod'; did you mean 'word'?");
+}
+
+/// Small drawn digits and a run of LeNet-5 over them: 3 steps an epoch, the last one of a smaller batch.
+class Training : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = std::make_unique<Folder>();
+    write_digits(*shared_ / "digits", 1, 4, 2);
+  }
+  static void TearDownTestSuite() { shared_.reset(); }
+
+  TrainOptions options(const std::string& name) const {
+    return {.data = (*shared_ / "digits").string(),
+            .model = "lenet5",
+            .epochs = 2,
+            .batch = 16,
+            .hflip = 0.5,
+            .rotation = 10,
+            .workers = 1,
+            .project = (folder_ / "runs").string(),
+            .name = name,
+            .plots = false};
+  }
+
+  static std::string tensors_of(const fs::path& file) {
+    const SafeTensors opened(file);
+    std::string bytes;
+    for (const std::string& name : opened.names()) {
+      const auto data = opened.bytes(name);
+      bytes += name;
+      bytes.append(reinterpret_cast<const char*>(data.data()), data.size());
+    }
+    return bytes;
+  }
+
+  Folder folder_;
+  static inline std::unique_ptr<Folder> shared_;
+};
+
+TEST_F(Training, LeavesAWholeRunFolder) {
+  TrainOptions with_pictures = options("train");
+  with_pictures.plots = true;
+  const TrainResult result = train(with_pictures);
+  EXPECT_EQ(result.run, folder_ / "runs" / "train");
+  EXPECT_EQ(result.epochs, 2);
+  for (const char* name : {"args.yaml", "env.json", "data.json", "log.txt", "results.csv", "results.png",
+                           "metrics.jsonl", "confusion_matrix.csv", "confusion_matrix.png", "per_class.csv",
+                           "weights/best.safetensors", "weights/last.safetensors",
+                           "weights/last.opt.safetensors", "weights/model.json", "weights/labels.txt"})
+    EXPECT_TRUE(fs::exists(result.run / name)) << name;
+  EXPECT_EQ(read_file(result.run / "weights/labels.txt"), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
+  EXPECT_EQ(train(options("train")).run, folder_ / "runs" / "train2");
+}
+
+TEST_F(Training, CheckpointGivesTheRunsFigures) {
+  const TrainResult result = train(options("train"));
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  EXPECT_EQ(checkpoint.card.figures.loss, result.figures.loss);
+  TrainOptions of_run;
+  Options named;
+  of_run.visit(named);
+  named.read_yaml(checkpoint.card.options, "options");
+  const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
+  Validation validation(checkpoint.model, dataset, Split::val, checkpoint.card.preprocess, of_run);
+  const Figures figures = figures_of(*validation.run());
+  EXPECT_EQ(figures.top1, result.figures.top1);
+  EXPECT_EQ(figures.top5, result.figures.top5);
+  EXPECT_EQ(figures.loss, result.figures.loss);
+  EXPECT_EQ(figures.samples, 20);
+}
+
+TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
+  for (const char* opt : {"sgd", "adamw"}) {
+    TrainOptions whole = options(text("whole_", opt)), pieces = options(text("pieces_", opt));
+    whole.opt = pieces.opt = opt;
+    const TrainResult uninterrupted = train(whole);
+    const std::atomic<int> stop{1};
+    TrainResult result = train(pieces, {.stop = &stop});
+    int stops = 0;
+    for (; result.stopped; ++stops) result = resume(result.run, {}, {.stop = &stop});
+    EXPECT_GE(stops, 4);
+    for (const char* name :
+         {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
+      EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << opt << ' ' << name;
+    const ResultsCsv a(uninterrupted.run / "results.csv", 2), b(result.run / "results.csv", 2);
+    ASSERT_EQ(a.rows().size(), 2u);
+    ASSERT_EQ(b.rows().size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(a.rows()[i].step, b.rows()[i].step);
+      EXPECT_EQ(a.rows()[i].train_loss, b.rows()[i].train_loss);
+      EXPECT_EQ(a.rows()[i].val_loss, b.rows()[i].val_loss);
+      EXPECT_EQ(a.rows()[i].learning_rate, b.rows()[i].learning_rate);
+    }
+    EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
+  }
+}
+
+TEST_F(Training, IsTheSameForAnyNumberOfWorkers) {
+  TrainOptions none = options("none"), many = options("many");
+  none.workers = 0;
+  many.workers = 3;
+  EXPECT_EQ(tensors_of(train(none).run / "weights/last.safetensors"),
+            tensors_of(train(many).run / "weights/last.safetensors"));
+}
+
+TEST_F(Training, AFinishedRunGoesOnWithMoreEpochs) {
+  const TrainResult first = train(options("train"));
+  EXPECT_EQ(resume(first.run).epochs, 2);
+  const TrainResult more = resume(first.run, 3);
+  EXPECT_EQ(more.epochs, 3);
+  EXPECT_FALSE(std::isnan(load_checkpoint(first.run / "weights/last.safetensors").card.figures.loss));
+  EXPECT_EQ(ResultsCsv(first.run / "results.csv", 3).rows().size(), 3u);
+}
+
+TEST_F(Training, ResumesFromEveryPointWhereSavingMayDie) {
+  // save_state writes the pair "next" and renames it file by file; death may come between any two of these.
+  const std::atomic<int> stop{1};
+  const TrainResult older = train(options("train"), {.stop = &stop});
+  const fs::path weights = older.run / "weights", saved = folder_ / "older";
+  fs::copy(weights, saved);
+  resume(older.run, {}, {.stop = &stop});
+  const auto steps_after = [&](bool weights_next, bool state_next, bool renamed) {
+    const fs::path run = folder_ / text("run", weights_next, state_next, renamed);
+    fs::copy(older.run, run, fs::copy_options::recursive);
+    fs::remove_all(run / "weights");
+    fs::copy(saved, run / "weights");
+    if (weights_next) fs::copy(weights / "last.safetensors", run / "weights/next.safetensors");
+    if (state_next) fs::copy(weights / "last.opt.safetensors", run / "weights/next.opt.safetensors");
+    if (renamed) fs::rename(run / "weights/next.safetensors", run / "weights/last.safetensors");
+    load_checkpoint(run / "weights/last.safetensors");
+    const TrainResult result = resume(run, {}, {.stop = &stop});
+    EXPECT_TRUE(result.stopped);
+    return load_checkpoint(result.run / "weights/last.safetensors").card.step;
+  };
+  EXPECT_EQ(steps_after(false, false, false), 2);
+  EXPECT_EQ(steps_after(true, false, false), 2);
+  EXPECT_EQ(steps_after(true, true, false), 2);
+  EXPECT_EQ(steps_after(true, true, true), 3);
+}
+
+TEST_F(Training, ALossThatIsNoNumberStopsAndKeepsTheLastState) {
+  TrainOptions wild = options("wild");
+  wild.opt = "sgd";
+  wild.lr = 1e30;
+  const std::string message = error_of(Fault::failure, [&] { train(wild); });
+  EXPECT_NE(message.find("learning rate"), std::string::npos) << message;
+  const Checkpoint kept = load_checkpoint(folder_ / "runs" / "wild");
+  for (const Parameter& parameter : named_parameters(Model(kept.model)))
+    for (const float value : parameter.tensor.values<float>())
+      ASSERT_TRUE(std::isfinite(value)) << parameter.name;
+}
+
+TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
+  const auto refused = [&](auto change) {
+    TrainOptions wrong = options("wrong");
+    change(wrong);
+    const std::string message = error_of(Fault::usage, [&] { train(wrong); });
+    EXPECT_FALSE(fs::exists(folder_ / "runs")) << message;
+    return message;
+  };
+  EXPECT_NE(refused([](TrainOptions& o) { o.model = "lenet"; }).find("did you mean 'lenet5'"),
+            std::string::npos);
+  EXPECT_NE(refused([](TrainOptions& o) { o.opt = "adamv"; }).find("did you mean 'adam"), std::string::npos);
+  EXPECT_NE(refused([](TrainOptions& o) { o.sched = "cosin"; }).find("did you mean 'cosine'"),
+            std::string::npos);
+  refused([](TrainOptions& o) { o.batch = 0; });
+  refused([](TrainOptions& o) { o.momentum = 1; });
+  refused([](TrainOptions& o) { o.model.clear(); });
+}
+
+TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
+  const TrainResult result = train(options("train"));
+  const std::string bytes = read_file(result.model);
+  write_file(folder_ / "cut.safetensors", std::string_view(bytes).substr(0, bytes.size() / 2));
+  error_of(Fault::data, [&] { load_checkpoint(folder_ / "cut.safetensors"); });
+  write_safetensors(folder_ / "plain.safetensors", {{"x", Tensor::scalar(1)}});
+  EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "plain.safetensors"); })
+                .find("no checkpoint of Neurim"),
+            std::string::npos);
+  error_of(Fault::data, [&] { load_checkpoint(folder_ / "nothing"); });
+  error_of(Fault::data, [&] { resume(folder_ / "nothing"); });
+  Metadata metadata = SafeTensors(result.model).metadata();
+  metadata["model"] = "resnet20";
+  save_model(Model(load_checkpoint(result.run).model), folder_ / "other.safetensors", metadata);
+  error_of(Fault::data, [&] { load_checkpoint(folder_ / "other.safetensors"); });
+}
+
+TEST(Npy, ComesBack) {
+  const Folder folder;
+  const Tensor in = Tensor::from({2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::i64, DType::i32, DType::i8, DType::u8}) {
+    const Tensor typed = cast(in, dtype);
+    write_npy(folder / "x.npy", typed);
+    const Tensor back = read_npy(folder / "x.npy");
+    EXPECT_EQ(back.type(), typed.type());
+    EXPECT_EQ(back.values<float>(), in.values<float>());
+  }
+  write_npy(folder / "s.npy", Tensor::scalar(3));
+  EXPECT_EQ(read_npy(folder / "s.npy").shape(), Shape{});
+  const std::string bytes = read_file(folder / "x.npy");
+  write_file(folder / "cut.npy", std::string_view(bytes).substr(0, bytes.size() - 1));
+  error_of(Fault::data, [&] { read_npy(folder / "cut.npy"); });
+  write_file(folder / "no.npy", "this is no array at all");
+  error_of(Fault::data, [&] { read_npy(folder / "no.npy"); });
+}
+
+}  // namespace
+}  // namespace neurim
