@@ -52,6 +52,7 @@ class Asked {
   Asked(const Asked&) = delete;
 
   bool accepted() const { return static_cast<bool>(launch_); }
+  const std::string& why_not() const { return site_.why; }
 
   /// Runs the launch in memory that held `dirt` before; `in_place` lays each output over an input where the
   /// op allows it. `fault` names a status, a write beyond the end of a block, a changed input, or a tail of a

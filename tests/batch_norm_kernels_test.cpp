@@ -103,14 +103,14 @@ TEST(BatchNormKernels, TakeTwoAxes) {
 TEST(BatchNormKernels, KeepTheVarianceBesideALargeMean) {
   const Shape shape{4, 18, 30, 30}, channels{18};
   std::vector<float> values = uniform(shape, 9999, 10001, 1).values<float>();
-  for (std::size_t i = 0; i < values.size(); i += 30) values[i] = i % 900 ? values[i] : 0;
-  for (const bool border : {false, true}) {
+  for (std::size_t i = 0; i < values.size(); i += 900) values[i] = 0;
+  for (const bool outliers : {false, true}) {
     Chain chain;
-    const Tensor x = border ? Tensor::from(shape, values) : uniform(shape, 9999, 10001, 1);
+    const Tensor x = outliers ? Tensor::from(shape, values) : uniform(shape, 9999, 10001, 1);
     const std::vector<int> in{chain.input(x), chain.input(uniform(channels, 1, 1, 2)),
                               chain.input(uniform(channels, 0, 0, 3))};
     const std::vector<int> out = chain.then(make_op("batch_norm_train"), in);
-    chain.check({out[2]}, 1e-5);
+    chain.check({out[2]}, 3e-6);
     chain.check({out[1]}, 1e-7);
     chain.check({out[0]}, 1e-3);  // the mean itself is rounded to 1/2048 of a deviation
   }

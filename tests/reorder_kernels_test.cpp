@@ -1,4 +1,6 @@
 // Copies between layouts: the fast kernels against pack and unpack, alone and in plans.
+#include <gtest/gtest.h>
+
 #include "tests/ask_kernel.h"
 
 namespace neurim {

@@ -53,6 +53,8 @@ Launch prepare(const Op& op, const Tensors& in, const Types& out, Device device,
   }
   for (const Kernel& kernel : kernels(op.name(), device.kind)) {
     Site site{.steps = {&step, 1}, .values = specs, .in = step.in, .out = step.out};
+    if (kernel.chains || (kernel.wants && !kernel.wants(site))) continue;
+    for (Spec& spec : specs) spec.layout = {};  // eager tensors are plain; a kernel that insists on its layout declines
     if (Launch launch = kernel.prepare(site)) {
       scratch = site.scratch;
       return launch;

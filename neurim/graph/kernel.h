@@ -59,6 +59,7 @@ struct Kernel {
   int rank = 0;           ///< highest first; the reference is 0
   Launch (*prepare)(Site&) = nullptr;
   bool (*wants)(Site&) = nullptr;
+  bool chains = false;    ///< takes only sites of several steps
 };
 void add(const Kernel& kernel);
 /// The kernels for an op on a kind of device, best first.

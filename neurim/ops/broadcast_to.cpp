@@ -17,8 +17,8 @@ std::vector<Sample> BroadcastTo::samples() const {
   const auto row = [](const Shape& from, const Shape& to) -> Sample {
     return {std::make_shared<BroadcastTo>(to), {{DType::f32, from}}};
   };
-  return {row({3, 1}, {3, 5}), row({4}, {2, 3, 4}), row({2, 1, 3, 1}, {2, 4, 3, 5}), row({}, {2, 2}),
-          row({2, 3}, {2, 3})};
+  return {row({3, 1}, {3, 5}), row({4}, {2, 3, 4}), row({2, 1, 3, 1}, {2, 4, 3, 5}),
+          row({}, {2, 2}),     row({2, 3}, {2, 3}), row({2, 3, 1, 1}, {2, 3, 4, 5})};
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {

@@ -343,8 +343,8 @@ Launch prepare(Site& site) {
 namespace neurim {
 
 void cpu_conv2d() {
-  add({.op = "conv2d", .name = "cpu", .rank = 20, .prepare = cpu::prepare, .wants = cpu::wants});
-  add({.op = "conv2d_input_grad", .name = "cpu", .rank = 20, .prepare = cpu::prepare, .wants = cpu::wants});
+  add({.op = "conv2d", .name = "cpu", .rank = 20, .prepare = cpu::prepare, .wants = cpu::wants, .chains = true});
+  add({.op = "conv2d_input_grad", .name = "cpu", .rank = 20, .prepare = cpu::prepare, .wants = cpu::wants, .chains = true});
 }
 
 }  // namespace neurim

@@ -103,7 +103,9 @@ AdamNumbers adam_numbers(const AdamRule& rule, double lr, double step) {
   return {static_cast<float>(lr / correction1),
           static_cast<float>(1 / std::sqrt(correction2)),
           static_cast<float>(rule.beta1),
+          static_cast<float>(1 - rule.beta1),
           static_cast<float>(rule.beta2),
+          static_cast<float>(1 - rule.beta2),
           static_cast<float>(rule.eps),
           static_cast<float>(rule.decoupled ? 1 - lr * rule.weight_decay : 1),
           static_cast<float>(rule.decoupled ? 0 : rule.weight_decay)};

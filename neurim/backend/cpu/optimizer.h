@@ -20,7 +20,9 @@ NEURIM_EACH_ISA(void sgd_momentum(const SgdNumbers& numbers, bool nesterov, cons
 struct AdamNumbers {
   float rate;             ///< the learning rate over the first moment's bias correction
   float root_correction;  ///< by what the root of the second moment is multiplied to correct its bias
-  float beta1, beta2, eps;
+  float beta1, rest1;     ///< of the first moment: how much of the old one stays, and of the gradient enters
+  float beta2, rest2;     ///< of the second
+  float eps;
   float shrink;        ///< what the weight is multiplied with before the step
   float weight_decay;  ///< how much of the weight joins the gradient
 };

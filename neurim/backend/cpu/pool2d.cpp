@@ -135,7 +135,7 @@ Launch pool_prepare(Site& site) {
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
   if (layout != kBlocked) {
-    pool->scratch_floats = (x[3] + y[3] + 15) / 16 * 16;
+    pool->scratch_floats = (pool_scratch(pool->shape) + 15) / 16 * 16;
     site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
   }
   return {Pool::run, pool, pool->parts};

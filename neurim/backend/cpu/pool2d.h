@@ -32,10 +32,11 @@ struct PoolShape {
 
 enum class PoolKind { max, max_grad, mean, mean_grad };
 
-/// Pools output rows [first, last) of all planes; gradients take planes. `scratch` is two rows of the wider
-/// side of x, y.
+/// Pools output rows [first, last) of all planes; gradients take planes. Plain ones use pool_scratch()
+/// floats.
 using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                               std::int64_t last, float* scratch);
+inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * shape.width + shape.out_width + 1; }
 NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape))
 
 /// Planes of `size` places, each one float, or 16 of the `channels` of an image. (N,C) beside them is plain.

@@ -117,7 +117,8 @@ class Export {
     const std::string at = node.where.empty() ? "" : node.where + ": ";
     const OnnxRule rule = onnx_rule(op);
     require(rule.write != nullptr, at, op.name(),
-            ": ONNX has no form of it, as it is for training; export the model's inference function");
+            ": ONNX has no form of it; export a function without it (losses, gradients and random numbers "
+            "are for training)");
     require(rule.sizes || attributes(op) == attributes(larger), at, op.name(), ": its attributes ",
             attributes(op), kDependsOnBatch);
     OnnxSite site{file_, op, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};

@@ -88,25 +88,52 @@ void conv(OnnxSite& s) {
   s.node(operator_name(s), s.in, attributes);
 }
 
+/// The padding with which rounding down gives as many windows as `ceil_mode` does: ONNX's own ceil_mode
+/// counts differently in different opsets and runtimes.
+std::array<std::int64_t, 4> widened(const Pool2dOptions& o, const Shape& x, const Shape& y) {
+  std::array<std::int64_t, 4> pad = o.pad;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const int image_axis = static_cast<int>(axis) + 2;
+    const std::int64_t end_of_last =
+        (y[image_axis] - 1) * o.stride[axis] + o.dilation[axis] * (o.kernel[axis] - 1) + 1;
+    pad[axis + 2] = std::max(pad[axis + 2], end_of_last - o.pad[axis] - x[image_axis]);
+  }
+  return pad;
+}
+
 /// The attributes that both poolings have; dilations of 1 are left out, as old opsets know no others.
-OnnxAttributes window(const Pool2dOptions& given) {
-  const Pool2dOptions o = resolved(given);
+OnnxAttributes window(const Pool2dOptions& o) {
   OnnxAttributes attributes{{"kernel_shape", List(o.kernel.begin(), o.kernel.end())},
                             {"strides", List(o.stride.begin(), o.stride.end())},
-                            {"pads", List(o.pad.begin(), o.pad.end())},
-                            {"ceil_mode", std::int64_t{o.ceil_mode}}};
+                            {"pads", List(o.pad.begin(), o.pad.end())}};
   if (o.dilation != std::array<std::int64_t, 2>{1, 1})
     attributes.emplace_back("dilations", List(o.dilation.begin(), o.dilation.end()));
   return attributes;
 }
 
-void max_pool(OnnxSite& s) { s.node(operator_name(s), s.in, window(as<MaxPool2d>(s.op).options)); }
+void max_pool(OnnxSite& s) {
+  Pool2dOptions options = resolved(as<MaxPool2d>(s.op).options);
+  options.pad = widened(options, s.types[0].shape, s.out.shape);
+  s.node(operator_name(s), s.in, window(options));
+}
 
 void avg_pool(OnnxSite& s) {
-  const Pool2dOptions& options = as<AvgPool2d>(s.op).options;
+  Pool2dOptions options = resolved(as<AvgPool2d>(s.op).options);
+  const std::array<std::int64_t, 4> given = options.pad;
+  options.pad = widened(options, s.types[0].shape, s.out.shape);
+  const std::string_view type = operator_name(s);
+  std::string x = s.in[0];
+  bool count_pad = options.count_include_pad;
+  if (count_pad &&
+      options.pad != given) {  // the given padding counts in the divisor, what was added does not
+    for (std::size_t side = 0; side < 4; ++side) options.pad[side] -= given[side];
+    const List pads{0, 0, given[0], given[1], 0, 0, given[2], given[3]};
+    if (given != std::array<std::int64_t, 4>{}) x = s.node("Pad", {x, s.list(pads, "pads")});
+    count_pad = false;
+  }
   OnnxAttributes attributes = window(options);
-  attributes.emplace_back("count_include_pad", std::int64_t{options.count_include_pad});
-  s.node(operator_name(s), s.in, attributes);
+  attributes.emplace_back("count_include_pad", std::int64_t{count_pad});
+  s.node(type, {x}, attributes);
 }
 
 /// The last two axes exchanged.

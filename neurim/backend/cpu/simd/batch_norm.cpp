@@ -32,32 +32,34 @@ struct Sums {
   Vec first[2] = {}, second[2] = {};
 };
 
-/// Calls add(sums, offset, n) for up to kTile vectors at a time of a slice, add_tail(sums, offset) for its
-/// tails, and join(sums, vectors, tails) before rounding errors grow.
+/// Calls add(sums, offset, n) for up to a tile of vectors of a slice at a time, add_tail(sums, offset) for
+/// its tails, and join(sums, vectors, tails) at the end of each tile. Tiles grow from `tile` to kTile
+/// vectors.
 template <class Add, class AddTail, class Join>
-void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, Add add, AddTail add_tail,
-               Join join) {
+void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::int64_t tile, Add add,
+               AddTail add_tail, Join join) {
   const Run run(shape.run_of(group));
   Sums sums;
   std::int64_t vectors = 0, tails = 0;
-  const auto flush = [&] {
+  const auto end_tile = [&] {
     join(sums, vectors, tails);
     sums = {};
     vectors = tails = 0;
+    tile = tile < kTile / 8 ? tile * 8 : kTile;
   };
   for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
     const std::int64_t at = shape.at(group, image);
-    for (std::int64_t i = 0; i < run.vectors; i += kTile) {
-      const std::int64_t n = run.vectors - i < kTile ? run.vectors - i : kTile;
+    for (std::int64_t i = 0, n; i < run.vectors; i += n) {
+      n = run.vectors - i < tile ? run.vectors - i : tile;
       add(sums, at + i * kLanes, n);
       vectors += n;
-      if (vectors >= kTile) flush();
+      if (vectors >= tile) end_tile();
     }
     if (run.tail == 0) continue;
     add_tail(sums, at + run.vectors * kLanes);
-    if (++tails >= kTile) flush();
+    if (++tails >= tile) end_tile();
   }
-  flush();
+  end_tile();
 }
 
 /// The lanes of one channel become one number.
@@ -83,7 +85,7 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
   const Wide origin = wide(near);
   Wide sum{}, squares{}, count{};
   each_tile(
-      shape, group, slice,
+      shape, group, slice, 8,
       [&](Sums& sums, std::int64_t at, std::int64_t n) {
         Sums s = sums;
         const Vec shift = near;
@@ -133,7 +135,7 @@ void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int s
   const Vec center = load(mean);
   Wide first{}, second{};
   each_tile(
-      shape, group, slice,
+      shape, group, slice, kTile,
       [&](Sums& sums, std::int64_t at, std::int64_t n) {
         Sums s = sums;
         std::int64_t i = 0;

@@ -27,8 +27,8 @@ void adam(const AdamNumbers& numbers, const float* weight, const float* grad, co
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = grad[i] + k.weight_decay * weight[i];
-    const float first = k.beta1 * m[i] + (1 - k.beta1) * g;
-    const float second = k.beta2 * v[i] + (1 - k.beta2) * g * g;
+    const float first = k.beta1 * m[i] + k.rest1 * g;
+    const float second = k.beta2 * v[i] + k.rest2 * g * g;
     next[i] = k.shrink * weight[i] - k.rate * first / (__builtin_sqrtf(second) * k.root_correction + k.eps);
     next_m[i] = first;
     next_v[i] = second;

@@ -201,10 +201,39 @@ void mean_plain(const PoolShape& shape, const float* const* in, float* out, std:
   }
 }
 
+/// Adds what `gives(output, column of x)` says to a row. With a stride of 2 the sums go through the even and
+/// the odd columns apart, where neighbouring outputs add to neighbours.
+template <int kStride, class Gives>
+void add_to_row(const PoolShape& shape, float* row, float* apart, Gives gives) {
+  if constexpr (kStride == 2) {
+    const std::int64_t pairs = (shape.width + 1) / 2;
+    float *even = apart, *odd = apart + pairs;
+    fill(apart, 0, 2 * pairs);
+    for (int j = 0; j < shape.kernel[1]; ++j) {
+      const PoolColumn& column = shape.kernel_columns[j];
+      float* to = (column.offset & 1) ? odd : even;
+      const std::int64_t begin = column.offset >> 1;
+      each_output<kStride>(column, shape.stride,
+                           [&](std::int64_t o, std::int64_t w) { to[o + begin] += gives(o, w); });
+    }
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < shape.width / 2; ++i) {
+      row[2 * i] += even[i];
+      row[2 * i + 1] += odd[i];
+    }
+    if (shape.width % 2) row[shape.width - 1] += even[pairs - 1];
+  } else {
+    for (int j = 0; j < shape.kernel[1]; ++j)
+      each_output<kStride>(shape.kernel_columns[j], shape.stride,
+                           [&](std::int64_t o, std::int64_t w) { row[w] += gives(o, w); });
+  }
+}
+
 template <int kStride>
 void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                    std::int64_t last, float* left) {
+                    std::int64_t last, float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
+  float *left = scratch, *apart = scratch + shape.out_width;
   for (std::int64_t p = first; p < last; ++p) {
     FreshRows fresh(out + p * plane, shape.height, shape.width);
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
@@ -216,13 +245,12 @@ void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, 
       for (int i = 0; i < row.count; ++i) {
         const std::int64_t at = p * plane + (row.first + i * shape.row_step) * shape.width;
         const float* x = in[0] + at;
-        float* dx = out + at;
-        for (int j = 0; j < shape.kernel[1]; ++j)
-          each_output<kStride>(shape.kernel_columns[j], shape.stride, [&](std::int64_t o, std::int64_t w) {
-            const bool hit = (x[w] == y[o]) | ((x[w] != x[w]) & (y[o] != y[o]));
-            dx[w] += hit ? left[o] : 0;
-            left[o] = hit ? 0 : left[o];  // the first maximum has taken it
-          });
+        add_to_row<kStride>(shape, out + at, apart, [&](std::int64_t o, std::int64_t w) {
+          const bool hit = (x[w] == y[o]) | ((x[w] != x[w]) & (y[o] != y[o]));
+          const float taken = hit ? left[o] : 0;
+          left[o] = hit ? 0 : left[o];  // the first maximum has taken it
+          return taken;
+        });
       }
     }
     fresh.all();
@@ -233,7 +261,7 @@ template <int kStride>
 void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                      std::int64_t last, float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
-  float *share = scratch, *line = scratch + shape.out_width;
+  float *share = scratch, *line = share + shape.out_width, *apart = line + shape.width;
   for (std::int64_t p = first; p < last; ++p) {
     FreshRows fresh(out + p * plane, shape.height, shape.width);
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
@@ -243,9 +271,7 @@ void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out,
       for (std::int64_t o = 0; o < shape.out_width; ++o)
         share[o] = dy[o] * (row.share * shape.columns[o].share);
       fill(line, 0, shape.width);
-      for (int j = 0; j < shape.kernel[1]; ++j)
-        each_output<kStride>(shape.kernel_columns[j], shape.stride,
-                             [&](std::int64_t o, std::int64_t w) { line[w] += share[o]; });
+      add_to_row<kStride>(shape, line, apart, [&](std::int64_t o, std::int64_t) { return share[o]; });
       for (int i = 0; i < row.count; ++i) {
         float* dx = out + p * plane + (row.first + i * shape.row_step) * shape.width;
 #pragma GCC ivdep

@@ -1,0 +1,414 @@
+// What the op table does not ask of the CPU kernels: chains, blocked layouts with a tail, large shapes, and
+// results that do not depend on the cut into parts.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/graph/trace.h"
+#include "neurim/ops/adam_step.h"
+#include "neurim/ops/argmax.h"
+#include "neurim/ops/clamp.h"
+#include "neurim/ops/cross_entropy.h"
+#include "neurim/ops/dropout.h"
+#include "neurim/ops/gelu.h"
+#include "neurim/ops/mean.h"
+#include "neurim/ops/random_uniform.h"
+#include "neurim/ops/reduce_max.h"
+#include "neurim/ops/reduce_min.h"
+#include "neurim/ops/sgd_step.h"
+#include "neurim/ops/sum.h"
+#include "tests/op_table.h"
+
+namespace neurim {
+namespace {
+
+using namespace op_table;
+
+constexpr Layout kPlain{}, kBlocked{Layout::blocked, 16}, kLast{Layout::channels_last};
+
+Tensor uniform(const Shape& shape, std::uint64_t seed, double low = -2, double high = 2,
+               DType dtype = DType::f32) {
+  Random random(seed);
+  return from_doubles({dtype, shape}, numbers({dtype, shape}, {low, high}, random));
+}
+
+/// A region of ops on values: first the inputs, then the outputs of each node.
+struct Region {
+  struct Node {
+    std::shared_ptr<const Op> op;
+    std::vector<int> in, out;
+  };
+  Tensors inputs;
+  std::vector<Node> nodes;
+  std::vector<int> results;  ///< values that are outputs
+
+  /// Adds a node with one output, or more; the result is the first.
+  int add(std::shared_ptr<const Op> op, std::vector<int> in, int outputs = 1) {
+    const int first = nodes.empty() ? static_cast<int>(inputs.size()) : nodes.back().out.back() + 1;
+    nodes.push_back({std::move(op), std::move(in), {}});
+    for (int i = 0; i < outputs; ++i) nodes.back().out.push_back(first + i);
+    return first;
+  }
+
+  /// The results of the reference kernels on f64.
+  Tensors expected() const {
+    Tensors values;
+    for (const Tensor& input : inputs) {
+      const bool floating = is_floating(input.dtype());
+      values.push_back(floating ? from_doubles({DType::f64, input.shape()}, input.values<double>()) : input);
+    }
+    for (const Node& node : nodes)
+      for (const Tensor& made : neurim::apply(node.op, selected(values, node.in))) values.push_back(made);
+    return selected(values, results);
+  }
+
+  /// The results of the CPU kernel whose full inputs come in `layout`; outputs are checked to be zero beyond
+  /// the channels. Nothing when it declines, with the reason in `why`.
+  Tensors computed(const Layout& layout, int chunks, std::string* why = nullptr) const {
+    std::vector<Spec> specs;
+    for (const Tensor& input : inputs) specs.push_back({input.type(), input.rank() == 4 ? layout : kPlain});
+    std::vector<Step> steps;
+    std::vector<int> in = nodes[0].in;  // one op sees its operands as they are
+    if (nodes.size() > 1) {
+      in.resize(inputs.size());
+      std::iota(in.begin(), in.end(), 0);
+    }
+    for (const Node& node : nodes) {
+      Types types;
+      for (const int i : node.in) types.push_back(specs[static_cast<std::size_t>(i)].type);
+      steps.push_back({node.op.get(), node.in, node.out});
+      for (const Type& type : node.op->infer(types)) specs.push_back({type, {}});
+    }
+    Site site{.steps = steps, .values = specs, .in = in, .out = results, .chunks = chunks};
+    for (const Kernel& kernel : kernels(nodes[0].op->name(), 0)) {
+      if (kernel.name != "cpu" || (kernel.wants && !kernel.wants(site))) continue;
+      if (const Launch launch = kernel.prepare(site)) return run(launch, site, specs);
+    }
+    if (why) *why = site.why;
+    return {};
+  }
+
+ private:
+  static Tensors selected(const Tensors& values, const std::vector<int>& which) {
+    Tensors chosen;
+    for (const int i : which) chosen.push_back(values[static_cast<std::size_t>(i)]);
+    return chosen;
+  }
+
+  Tensors run(const Launch& launch, const Site& site, const std::vector<Spec>& specs) const {
+    std::deque<std::vector<std::byte>> memory;
+    std::vector<void*> pointers;
+    for (const int value : site.in) {
+      const Spec& spec = specs[static_cast<std::size_t>(value)];
+      std::vector<std::byte> row_major(bytes(spec.type));
+      inputs[static_cast<std::size_t>(value)].read(row_major.data());
+      memory.emplace_back(bytes(spec.type, spec.layout));
+      pack(spec.type, spec.layout, row_major.data(), memory.back().data());
+      pointers.push_back(memory.back().data());
+    }
+    for (const int value : site.out) {
+      const Spec& spec = specs[static_cast<std::size_t>(value)];
+      memory.emplace_back(bytes(spec.type, spec.layout), std::byte{0xff});
+      pointers.push_back(memory.back().data());
+    }
+    std::vector<std::byte> scratch(site.scratch);
+    pointers.push_back(scratch.data());
+    std::uint32_t status = 0;
+    const Call call{launch, 0, static_cast<std::uint16_t>(site.in.size()),
+                    static_cast<std::uint16_t>(site.out.size())};
+    default_stream({}).run({&call, 1}, pointers.data(), &status);
+    EXPECT_EQ(status, 0u);
+    Tensors out;
+    for (std::size_t i = 0; i < site.out.size(); ++i) {
+      const Spec& spec = specs[static_cast<std::size_t>(site.out[i])];
+      const std::vector<std::byte>& block = memory[site.in.size() + i];
+      std::vector<std::byte> row_major(bytes(spec.type)), again(block.size());
+      unpack(spec.type, spec.layout, block.data(), row_major.data());
+      pack(spec.type, spec.layout, row_major.data(), again.data());
+      EXPECT_EQ(block, again) << "output " << i << " is not zero beyond the channels";
+      out.push_back(Tensor::from(spec.type, row_major.data()));
+    }
+    return out;
+  }
+};
+
+void expect_agreement(const Region& region, const Layout& layout, double tolerance,
+                      const std::string& where) {
+  std::string why;
+  const Tensors once = region.computed(layout, 1, &why);
+  ASSERT_FALSE(once.empty()) << where << ": declined: " << why;
+  EXPECT_EQ(difference(region.expected(), once, tolerance), "") << where;
+  for (const int chunks : {2, 7})
+    EXPECT_EQ(difference(once, region.computed(layout, chunks), 0), "") << where << ": chunks " << chunks;
+}
+
+/// conv-like epilogue: sigmoid(x * scale + shift + residual), clamped; every operand pattern that a model
+/// has.
+Region epilogue(const Shape& shape) {
+  const std::int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3];
+  Region region;
+  region.inputs = {uniform(shape, 1), uniform({c, 1, 1}, 2),    uniform({1, c, 1, 1}, 3),
+                   uniform(shape, 4), uniform({n, c, 1, 1}, 5), uniform({n, 1, h, w}, 6),
+                   uniform({w}, 7),   uniform({}, 8),           uniform({1, c, h, w}, 9)};
+  const auto step = [&](std::string_view op, std::vector<int> in) {
+    return region.add(make_op(op), std::move(in));
+  };
+  int y = step("mul", {0, 1});
+  y = step("add", {y, 2});
+  const int kept = y = step("add", {3, y});
+  y = step("mul", {y, 4});
+  y = step("add", {y, 5});
+  y = step("sub", {y, 6});
+  y = step("add", {y, 7});
+  y = step("sub", {8, y});
+  y = step("sigmoid", {y});
+  y = region.add(std::make_shared<Clamp>(0.1, 0.9), {y});
+  region.results = {kept, y};
+  return region;
+}
+
+TEST(CpuPointwise, ChainsTakeEveryOperandInEveryLayout) {
+  for (const Shape& shape :
+       {Shape{2, 32, 5, 7}, {2, 37, 9, 11}, {3, 5, 1, 1}, {1, 16, 1, 40}, {2, 3, 33, 35}, {3, 20, 4, 1}})
+    for (const Layout& layout : {kPlain, kBlocked, kLast})
+      expect_agreement(epilogue(shape), layout, 2e-6, text(shape, ' ', layout));
+}
+
+TEST(CpuPointwise, ChainsMixTruthValuesAndNumbers) {
+  Region region;
+  const Shape shape{2, 19, 6, 5};
+  region.inputs = {uniform(shape, 1), uniform({19, 1, 1}, 2), uniform(shape, 3, 0, 2, DType::boolean),
+                   uniform({1, 19, 1, 1}, 4, 0, 2, DType::boolean)};
+  const int less = region.add(make_op("less"), {0, 1});
+  const int both = region.add(make_op("logical_or"), {less, 2});
+  const int neither = region.add(make_op("logical_not"), {both});
+  const int any = region.add(make_op("logical_or"), {neither, 3});
+  const int root = region.add(make_op("exp"), {0});
+  const int chosen = region.add(make_op("where"), {any, root, 0});
+  region.results = {any, chosen};
+  for (const Layout& layout : {kPlain, kBlocked, kLast}) expect_agreement(region, layout, 1e-6, text(layout));
+}
+
+TEST(CpuPointwise, DeclinesWithAReason) {
+  Region region;
+  region.inputs = {uniform({4, 5}, 1, 0, 9, DType::i64), uniform({4, 5}, 2, 0, 9, DType::i64)};
+  region.results = {region.add(make_op("add"), {0, 1})};
+  std::string why;
+  EXPECT_TRUE(region.computed(kPlain, 1, &why).empty());
+  EXPECT_EQ(why, "takes f32 and bool, not i64");
+}
+
+/// Each function over its whole range, element by element within a few units in the last place.
+TEST(CpuPointwise, FunctionsAreAccurateEverywhere) {
+  struct Row {
+    std::shared_ptr<const Op> op;
+    double low, high;
+  };
+  constexpr int kCount = 100000;
+  for (const Row& row : {Row{make_op("exp"), -87, 88.5},
+                         {make_op("exp"), -1, 1},
+                         {make_op("log"), 1e-6, 10},
+                         {make_op("log"), 1, 1e30},
+                         {make_op("tanh"), -12, 12},
+                         {make_op("tanh"), -0.01, 0.01},
+                         {make_op("sigmoid"), -80, 80},
+                         {make_op("erf"), -5, 5},
+                         {make_op("erf"), -1e-3, 1e-3},
+                         {make_op("elu"), -20, 1},
+                         {make_op("elu"), -1e-3, 0},
+                         {make_op("softplus"), -60, 60},
+                         {make_op("silu"), -30, 30},
+                         {std::make_shared<Gelu>("tanh"), -2, 4}}) {
+    Region region;
+    std::vector<float> x(kCount);
+    for (int i = 0; i < kCount; ++i)
+      x[static_cast<std::size_t>(i)] = static_cast<float>(row.low + (row.high - row.low) * i / (kCount - 1));
+    region.inputs = {Tensor::from({kCount}, std::span<const float>(x))};
+    region.results = {region.add(row.op, {0})};
+    const auto want = region.expected()[0].values<double>(),
+               got = region.computed(kPlain, 1)[0].values<double>();
+    double worst = 0;
+    for (std::size_t i = 0; i < want.size(); ++i)
+      if (std::abs(want[i]) > 1e-37) worst = std::max(worst, std::abs(got[i] - want[i]) / std::abs(want[i]));
+    EXPECT_LT(worst * 0x1p24, 8) << row.op->name() << " in [" << row.low << ", " << row.high << ']';
+  }
+}
+
+TEST(CpuPointwise, EndsOfTheRange) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* op : {"exp", "log", "tanh", "sigmoid", "erf", "elu", "softplus", "relu", "abs", "sign",
+                         "floor", "sqrt", "clamp"}) {
+    Region region;
+    region.inputs = {Tensor::from(
+        {10}, std::vector<float>{inf, -inf, nan, 0.f, -0.f, 100.f, -100.f, 1e30f, -1e30f, 1e-30f})};
+    region.results = {region.add(make_op(op), {0})};
+    const auto want = region.expected()[0].values<float>(),
+               got = region.computed(kPlain, 1)[0].values<float>();
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_TRUE((std::isnan(want[i]) && std::isnan(got[i])) || want[i] == got[i] ||
+                  std::abs(want[i] - got[i]) <= 1e-6f * std::abs(want[i]) + 1e-37f)
+          << op << " element " << i << " is " << got[i] << " instead of " << want[i];
+  }
+}
+
+/// The op that a call records.
+template <class Call>
+std::shared_ptr<const Op> op_of(const Type& type, Call call) {
+  Trace trace({});
+  return producer(call(trace.input(type)))->op;
+}
+
+TEST(CpuReduce, AllAxesInEveryLayout) {
+  using Reduce = Tensor (*)(const Tensor&, std::vector<std::int64_t>, bool);
+  for (const Shape& shape :
+       {Shape{3, 37, 9, 11}, {2, 16, 13, 1}, {2, 5, 30, 30}, {4, 130, 1, 1}, {1, 1, 1, 7}})
+    for (const std::vector<std::int64_t>& axes : std::vector<std::vector<std::int64_t>>{
+             {}, {0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {1, 3}, {0, 2}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2}})
+      for (const Reduce reduce : {Reduce(sum), Reduce(mean), Reduce(reduce_max), Reduce(reduce_min)})
+        for (const Layout& layout : {kPlain, kBlocked, kLast}) {
+          Region region;
+          region.inputs = {
+              uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
+          const auto op =
+              op_of(region.inputs[0].type(), [&](const Tensor& x) { return reduce(x, axes, false); });
+          region.results = {region.add(op, {0})};
+          expect_agreement(region, layout, 1e-6, text(op->name(), attributes(*op), ' ', shape, ' ', layout));
+        }
+}
+
+TEST(CpuReduce, ManyElementsKeepTheirDigits) {
+  for (const auto& [shape, axes] : std::vector<std::pair<Shape, std::vector<std::int64_t>>>{
+           {{3000000}, {}}, {{40000, 48}, {0}}, {{48, 40000}, {1}}}) {
+    Region region;
+    region.inputs = {uniform(shape, 1, 0, 1)};
+    region.results = {region.add(
+        op_of(region.inputs[0].type(), [&, &over = axes](const Tensor& x) { return sum(x, over); }), {0})};
+    expect_agreement(region, kPlain, 2e-7, text(shape));
+  }
+}
+
+TEST(CpuReduce, NotANumberWins) {
+  Region region;
+  std::vector<float> x(200, 1.f);
+  x[130] = std::numeric_limits<float>::quiet_NaN();
+  region.inputs = {Tensor::from({2, 100}, std::span<const float>(x))};
+  for (const auto reduce : {reduce_max, reduce_min}) {
+    region.nodes.clear();
+    region.results = {region.add(
+        op_of(region.inputs[0].type(), [&](const Tensor& t) { return reduce(t, {-1}, false); }), {0})};
+    const auto y = region.computed(kPlain, 1)[0].values<float>();
+    EXPECT_EQ(y[0], 1.f);
+    EXPECT_TRUE(std::isnan(y[1]));
+  }
+  region.nodes.clear();
+  region.results = {region.add(std::make_shared<Argmax>(-1), {0})};
+  EXPECT_EQ(region.computed(kPlain, 1)[0].values<std::int64_t>(), (std::vector<std::int64_t>{0, 30}));
+}
+
+TEST(CpuSoftmax, LongRows) {
+  for (const std::int64_t size : {1, 63, 64, 1000, 5000})
+    for (const char* op : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
+      Region region;
+      const bool grad = std::string_view(op).ends_with("grad");
+      region.inputs = {uniform({40, size}, 1, -20, grad ? 0 : 20)};
+      if (grad) region.inputs.push_back(uniform({40, size}, 2));
+      region.results = {region.add(make_op(op), grad ? std::vector<int>{0, 1} : std::vector<int>{0})};
+      expect_agreement(region, kPlain, 2e-6, text(op, ' ', size));
+    }
+}
+
+TEST(CpuCrossEntropy, LargeBatches) {
+  for (const char* reduction : {"mean", "sum", "none"})
+    for (const double smoothing : {0.0, 0.1}) {
+      auto op = std::make_shared<CrossEntropy>();
+      auto grad = std::make_shared<CrossEntropyGrad>();
+      op->options = grad->options = {smoothing, 3, reduction};
+      Region region;
+      const Tensor logits = uniform({300, 1000}, 1, -10, 10), labels = uniform({300}, 2, 0, 1000, DType::i64),
+                   weights = uniform({1000}, 3, 0.1, 2);
+      const bool whole = std::string_view(reduction) != "none";
+      region.inputs = {logits, labels, weights, uniform(whole ? Shape{} : Shape{300}, 4)};
+      region.results = {region.add(grad, {0, 1, 2, 3})};
+      expect_agreement(region, kPlain, 2e-6, text("gradient ", reduction));
+      region.inputs.pop_back();
+      region.nodes.clear();
+      region.results = {region.add(op, {0, 1, 2})};
+      expect_agreement(region, kPlain, 1e-6, reduction);
+    }
+}
+
+TEST(CpuCrossEntropy, ALabelOutsideIsReported) {
+  const Tensor logits = uniform({3, 4}, 1), labels = Tensor::from({3}, std::vector<std::int64_t>{0, 4, -100});
+  EXPECT_THROW(cross_entropy(logits, labels), Error);
+  const Tensor fine = Tensor::from({3}, std::vector<std::int64_t>{0, 3, -100});
+  EXPECT_TRUE(std::isfinite(cross_entropy(logits, fine).item()));
+}
+
+/// The reference kernels' numbers, bit for bit, over the wrap of the counter's low word and any cut.
+TEST(CpuRandom, SameBitsAsTheReference) {
+  const Tensor key = Tensor::from({2}, std::vector<std::int64_t>{0x123456789abcdef, 77});
+  auto dropout = std::make_shared<Dropout>();
+  dropout->p = 0.3;
+  dropout->ordinal = 5;
+  auto random = std::make_shared<RandomUniform>();
+  random->shape = {70001};
+  random->low = -0.7;
+  random->high = 1.9;
+  random->ordinal = 6;
+  Region region;
+  region.inputs = {key, uniform({70001}, 1)};
+  region.results = {region.add(dropout, {1, 0})};
+  const std::vector<float> x = region.inputs[1].values<float>(),
+                           y = region.computed(kPlain, 3)[0].values<float>();
+  region.inputs = {key};
+  region.nodes.clear();
+  region.results = {region.add(random, {0})};
+  const std::vector<float> u = region.computed(kPlain, 3)[0].values<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto number = [&](std::int64_t ordinal) {
+      return random_block(0x123456789abcdef, 77, ordinal, i / 4)[i % 4] * 0x1p-24;
+    };
+    ASSERT_EQ(y[i], number(5) >= 0.3 ? static_cast<float>(static_cast<double>(x[i]) / (1 - 0.3)) : 0) << i;
+    ASSERT_EQ(u[i], static_cast<float>(-0.7 + (1.9 - -0.7) * number(6))) << i;
+  }
+}
+
+TEST(CpuOptimizer, StepsInEveryLayout) {
+  const Shape shape{30, 21, 13, 9};
+  const Tensor lr = Tensor::scalar(0.1),
+               step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
+  for (const Layout& layout : {kPlain, kBlocked, kLast}) {
+    for (const AdamRule& rule :
+         {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05}}) {
+      Region region;
+      region.inputs = {
+          uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
+      const int weight = region.add(std::make_shared<AdamStep>(rule), {0, 1, 2, 3, 4, 5}, 3);
+      region.results = {weight, weight + 1, weight + 2};
+      expect_agreement(region, layout, 3e-7, text("adam ", layout));
+    }
+    for (const SgdRule& rule : {SgdRule{}, SgdRule{.momentum = 0.9, .weight_decay = 0.01},
+                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}}) {
+      Region region;
+      const bool buffer = rule.momentum != 0;
+      region.inputs = {uniform(shape, 1), uniform(shape, 2)};
+      if (buffer) region.inputs.push_back(uniform(shape, 3));
+      region.inputs.push_back(lr);
+      const int weight =
+          region.add(std::make_shared<SgdStep>(rule),
+                     buffer ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{0, 1, 2}, buffer ? 2 : 1);
+      region.results = {weight};
+      if (buffer) region.results.push_back(weight + 1);
+      expect_agreement(region, layout, 3e-7, text("sgd ", layout));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,126 @@
+// Regions: chains that a kernel takes in one go, planned against interpreted, and every kernel of chains reached.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/compile/plan.h"
+#include "neurim/core/device.h"
+#include "neurim/core/random.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/batch_norm.h"
+#include "neurim/ops/conv2d.h"
+#include "neurim/ops/relu.h"
+#include "neurim/ops/sum.h"
+
+namespace neurim {
+namespace {
+
+Tensor random_tensor(const Shape& shape, std::uint64_t seed, double mean = 0) {
+  Random random(seed);
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (float& value : values) value = static_cast<float>(mean + random.normal());
+  return Tensor::from(shape, values);
+}
+
+/// A residual block: relu(bn2(conv2(relu(bn1(conv1(x))))) + x'), where x' is x or a strided 1x1 convolution of it.
+struct Block {
+  std::int64_t images, in, out, size, kernel, stride;
+  double mean;  ///< of the input: batch statistics have to be sound far from zero
+};
+class Regions : public testing::TestWithParam<Block> {
+ protected:
+  /// The loss, the gradients of all parameters and of x, and the running statistics after one step.
+  Tensors step(const PlanOptions& options) const {
+    const Block& b = GetParam();
+    const Tensor w1 = random_tensor({b.out, b.in, b.kernel, b.kernel}, 1), w2 = random_tensor({b.out, b.out, b.kernel, b.kernel}, 2),
+                 w3 = random_tensor({b.out, b.in, 1, 1}, 3), g1 = random_tensor({b.out}, 4, 1), b1 = random_tensor({b.out}, 5),
+                 g2 = random_tensor({b.out}, 6, 1), b2 = random_tensor({b.out}, 7), mean = random_tensor({b.out}, 8),
+                 var = random_tensor({b.out}, 9, 5), seed = random_tensor({b.images, b.out, out_size(), out_size()}, 10);
+    const Tensor x = random_tensor({b.images, b.in, b.size, b.size}, 11, b.mean);
+    const Conv2dOptions first{.stride = {b.stride, b.stride}, .pad = pads()}, second{.pad = pads()},
+        shortcut{.stride = {b.stride, b.stride}};
+    const Plan planned = plan(
+        [&](Tensors in) -> Tensors {
+          const Tensor a = relu(batch_norm(conv2d(in[0], w1, {}, first), g1, b1, mean, var));
+          const Tensor s = b.in == b.out && b.stride == 1 ? in[0] : conv2d(in[0], w3, {}, shortcut);
+          const Tensor y = relu(add(batch_norm(conv2d(a, w2, {}, second), g2, b2, {}, {}), s));
+          const Tensors of{y}, wrt{in[0], w1, w2, g1, b1, g2, b2}, seeds{in[1]};
+          Tensors out = gradients(of, wrt, seeds);
+          out.push_back(y);
+          return out;
+        },
+        {x.type(), seed.type()}, options);
+    Tensors out = planned({x, seed});
+    out.push_back(mean.clone());
+    out.push_back(var.clone());
+    return out;
+  }
+
+  std::array<std::int64_t, 4> pads() const {
+    const std::int64_t pad = GetParam().kernel / 2;
+    return {pad, pad, pad, pad};
+  }
+  std::int64_t out_size() const {
+    const Block& b = GetParam();
+    return (b.size + 2 * (b.kernel / 2) - b.kernel) / b.stride + 1;
+  }
+};
+
+/// The largest difference relative to the largest magnitude.
+double difference(const Tensor& a, const Tensor& b) {
+  const auto x = a.values<double>(), y = b.values<double>();
+  double most = 0, scale = 1e-30;
+  for (std::size_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x[i] - y[i])), scale = std::max(scale, std::abs(y[i]));
+  return most / scale;
+}
+
+TEST_P(Regions, PlannedIsInterpreted) {
+  const Tensors expected = step({.training = true, .interpret = true});
+  const Tensors got = step({.training = true});
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LT(difference(got[i], expected[i]), 5e-5) << "output " << i;
+}
+
+TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
+  const int before = threads();
+  std::vector<Tensors> runs;
+  for (int count : {1, 2, 3}) {
+    set_threads(count);
+    runs.push_back(step({.training = true, .deterministic = true}));
+  }
+  set_threads(before);
+  for (std::size_t run = 1; run < runs.size(); ++run)
+    for (std::size_t i = 0; i < runs[0].size(); ++i)
+      EXPECT_EQ(runs[run][i].values<float>(), runs[0][i].values<float>()) << "output " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
+                         testing::Values(Block{4, 16, 16, 8, 3, 1, 0}, Block{3, 32, 48, 7, 3, 1, 3}, Block{5, 16, 32, 9, 3, 2, -2},
+                                         Block{2, 32, 32, 6, 1, 1, 0}, Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
+                                         Block{9, 48, 16, 4, 1, 2, 0}),
+                         [](const auto& info) {
+                           const Block& b = info.param;
+                           return text(b.images, "x", b.in, "x", b.size, "to", b.out, "kernel", b.kernel, "stride", b.stride);
+                         });
+
+TEST(RegionKernels, EachIsReached) {
+  std::set<std::string> used;
+  const std::int64_t n = 4;
+  const Tensor w = random_tensor({16, 16, 3, 3}, 1), v = random_tensor({16, 16, 3, 3}, 2), gamma = random_tensor({16}, 3), beta = random_tensor({16}, 4);
+  const Conv2dOptions same{.pad = {1, 1, 1, 1}};
+  const Plan planned = plan(
+      [&](Tensors in) -> Tensors {
+        const Tensor a = relu(batch_norm(conv2d(in[0], w, {}, same), gamma, beta, {}, {}));
+        const Tensors of{relu(batch_norm(conv2d(a, v, {}, same), gamma, beta, {}, {}))}, wrt{w, v};
+        return gradients(of, wrt);
+      },
+      {{DType::f32, {n, 16, 8, 8}}}, {.training = true});
+  for (const PlanRow& row : planned.rows()) used.insert(text(split(row.op, '+')[0], ':', row.kernel));
+  for (const std::string& op : op_names())
+    for (const Kernel& kernel : kernels(op, 0))
+      if (kernel.chains) EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no region reaches the kernel " << kernel.name;
+}
+
+}  // namespace
+}  // namespace neurim
