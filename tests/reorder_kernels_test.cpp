@@ -1,6 +1,9 @@
 // Copies between layouts: the fast kernels against pack and unpack, alone and in plans.
 #include <gtest/gtest.h>
 
+#include "neurim/compile/plan.h"
+#include "neurim/graph/value.h"
+#include "neurim/ops/batch_norm.h"
 #include "tests/ask_kernel.h"
 
 namespace neurim {
@@ -65,6 +68,20 @@ TEST(ReorderKernels, LeaveOtherLayoutsToTheHost) {
   const Type type{DType::f32, {2, 17, 6, 6}};
   EXPECT_TRUE(reordered(type, {}, {Layout::channels_last}, 1, counted(type)).empty());
   EXPECT_TRUE(reordered(type, {}, {Layout::blocked, 8}, 1, counted(type)).empty());
+}
+
+/// A state that stands blocked keeps the work on it blocked; what leaves the plan is plain.
+TEST(ReorderKernels, BringResultsOfAPlanIntoThePlainLayout) {
+  const Type type{DType::f32, {2, 20, 9, 9}};
+  const Tensor state = Tensor::from(type, counted(type).data());
+  const Tensor mean = Tensor::full({DType::f32, {20}}, 0), var = Tensor::full({DType::f32, {20}}, 1);
+  const auto function = [&](const Tensors&) { return Tensors{batch_norm(state, {}, {}, mean, var, 0.1, 0)}; };
+  repack(state, {Layout::blocked, 16});
+  const Plan fast = plan(function, {});
+  std::vector<std::string> kernels;
+  for (const PlanRow& row : fast.rows()) kernels.push_back(row.kernel);
+  EXPECT_EQ(join(kernels, ", "), "cpu, reorder blocked16 to plain");
+  EXPECT_EQ(op_table::difference({state.clone()}, fast({}), 1e-6), "");
 }
 
 }  // namespace

@@ -116,12 +116,13 @@ TEST(Options, GivenOnesWinOverAFile) {
             "file: line 2: there is no option 'wrod'; did you mean 'word'?");
 }
 
-/// Small drawn digits and a run of LeNet-5 over them: 3 steps an epoch, the last one of a smaller batch.
+/// Small drawn digits and a run of LeNet-5 over them: 3 steps an epoch, the last one of a smaller batch, and
+/// one batch to validate on, so that a run that is stopped at every chance gets on.
 class Training : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     shared_ = std::make_unique<Folder>();
-    write_digits(*shared_ / "digits", 1, 4, 2);
+    write_digits(*shared_ / "digits", 1, 6, 2);
   }
   static void TearDownTestSuite() { shared_.reset(); }
 
@@ -129,7 +130,7 @@ class Training : public testing::Test {
     return {.data = (*shared_ / "digits").string(),
             .model = "lenet5",
             .epochs = 2,
-            .batch = 16,
+            .batch = 24,
             .hflip = 0.5,
             .rotation = 10,
             .workers = 1,

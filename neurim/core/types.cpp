@@ -36,9 +36,20 @@ Formats& formats() {
   return all;
 }
 
+/// How many elements an axis of `size` takes in blocks of `block`.
+std::int64_t filled(std::int64_t size, std::int64_t block) { return (size + block - 1) / block * block; }
+
 /// Walks the elements of a tensor in plain order and calls visit(plain index, index in `layout`).
 template <class Visit>
 void each_place(const Type& type, const Layout& layout, Visit visit) {
+  if (layout.kind == Layout::batch_blocked) {
+    const std::int64_t images = type.shape[0], block = layout.block,
+                       image = type.shape.numel() / std::max<std::int64_t>(1, images);
+    for (std::int64_t i = 0; i < images; ++i)
+      for (std::int64_t k = 0; k < image; ++k)
+        visit(i * image + k, (i / block * image + k) * block + i % block);
+    return;
+  }
   const std::int64_t n = type.shape[0], c = type.shape[1], rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
   const std::int64_t block = layout.kind == Layout::blocked ? layout.block : c;
   const std::int64_t blocks = (c + block - 1) / block;
@@ -122,6 +133,7 @@ void append(std::string& out, const Layout& layout) {
     case Layout::plain: out += "plain"; break;
     case Layout::channels_last: out += "channels_last"; break;
     case Layout::blocked: out += text("blocked", layout.block); break;
+    case Layout::batch_blocked: out += text("images", layout.block); break;
     case Layout::packed: out += packed_format(layout.format).name; break;
   }
 }
@@ -156,9 +168,9 @@ std::array<std::int64_t, Shape::kMaxRank> strides(const Shape& shape) {
 std::size_t bytes(const Type& type, const Layout& layout) {
   std::int64_t count = type.shape.numel();
   if (layout.kind == Layout::packed) return packed_format(layout.format).bytes;
-  if (layout.kind == Layout::blocked) {
-    const std::int64_t c = type.shape[1];
-    count = c == 0 ? 0 : count / c * ((c + layout.block - 1) / layout.block * layout.block);
+  if (layout.kind == Layout::blocked || layout.kind == Layout::batch_blocked) {
+    const std::int64_t size = type.shape[layout.kind == Layout::blocked ? 1 : 0];
+    count = size == 0 ? 0 : count / size * filled(size, layout.block);
   }
   std::int64_t total = 0;
   require(!__builtin_mul_overflow(count, bits(type.dtype) / 8, &total), "tensor ", type, " is too large");

@@ -67,6 +67,7 @@ struct Layout {
     plain,          ///< row-major in the logical order
     channels_last,  ///< axis 1 innermost
     blocked,        ///< axis 1 split by `block`, the block innermost (nChw16c); the tail of the last block is zero
+    batch_blocked,  ///< axis 0 split by `block`, the block innermost (ceil(N/16)CHW16n); its tail is zero too
     packed,         ///< an opaque form that a backend registered under `format`
   };
   Kind kind = plain;

@@ -75,20 +75,27 @@ dnnl::memory::data_type data_type(DType dtype) {
 OneThread::OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneThread::~OneThread() { omp_set_num_threads(saved_); }
 
-dnnl::memory::desc descriptor(const Type& type, const Layout& layout) {
-  const dnnl::memory::dims dims(type.shape.begin(), type.shape.end());
+std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout) {
+  const memory::dims dims(type.shape.begin(), type.shape.end());
   if (layout.kind == Layout::packed) {
     const std::lock_guard lock(registered().mutex);
     for (std::size_t i = 0; i < registered().numbers.size(); ++i)
       if (registered().numbers[i] == layout.format) return registered().forms[i].packed;
-    NEURIM_ASSERT(!"a packed format of another owner");
+    return std::nullopt;
   }
-  if (layout.kind == Layout::blocked) return {dims, data_type(type.dtype), dnnl::memory::format_tag::aBcd16b};
-  if (layout.kind == Layout::channels_last) return {dims, data_type(type.dtype), dnnl::memory::format_tag::acdb};
-  dnnl::memory::dims steps;
+  if (layout.kind == Layout::blocked) return memory::desc(dims, data_type(type.dtype), memory::format_tag::aBcd16b);
+  if (layout.kind == Layout::channels_last) return memory::desc(dims, data_type(type.dtype), memory::format_tag::acdb);
+  if (layout.kind != Layout::plain) return std::nullopt;
+  memory::dims steps;
   const auto dense = strides(type.shape);
   for (int axis = 0; axis < type.shape.rank(); ++axis) steps.push_back(dense[static_cast<std::size_t>(axis)]);
-  return {dims, data_type(type.dtype), steps};
+  return memory::desc(dims, data_type(type.dtype), steps);
+}
+
+memory::desc descriptor(const Type& type, const Layout& layout) {
+  const auto known = known_descriptor(type, layout);
+  NEURIM_ASSERT(known);
+  return *known;
 }
 
 Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {

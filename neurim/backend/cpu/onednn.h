@@ -2,6 +2,7 @@
 // the cut is ours, so results do not depend on the number of threads. Included by the onednn_*.cpp files alone.
 #pragma once
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <vector>
 
 #include "neurim/graph/kernel.h"
@@ -21,8 +22,12 @@ class OneThread {
   int saved_;
 };
 
+using dnnl::memory;
+
 /// The descriptor of data of ours in a layout of ours; 4-D where blocked or packed.
-dnnl::memory::desc descriptor(const Type& type, const Layout& layout);
+memory::desc descriptor(const Type& type, const Layout& layout);
+/// The same, or nothing for a packed form that is not oneDNN's.
+std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout);
 
 /// The layout of ours that has this physical form for weights: plain, or a packed format registered here.
 Layout packed_layout(const Type& type, const dnnl::memory::desc& desc);

@@ -10,7 +10,6 @@ namespace neurim::cpu {
 
 namespace {
 
-using dnnl::memory;
 using dnnl::prop_kind;
 
 constexpr Layout kBlocked{Layout::blocked, 16, 0};

@@ -10,7 +10,6 @@ namespace neurim::cpu {
 
 namespace {
 
-using dnnl::memory;
 
 /// c[m,n] = a[m,k] b[k,n] (+ bias[n]), repeated `batch` times; strides in elements.
 struct Product {

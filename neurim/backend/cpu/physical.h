@@ -13,25 +13,30 @@ struct PhysicalAxis {
   std::int64_t size, unit;
 };
 
-/// The loops over a tensor, outermost first. A blocked layout has two loops along axis 1; the inner one runs
-/// beyond the channels when their count is no multiple of the block. Not for packed layouts.
+inline constexpr Layout kImages{Layout::batch_blocked, 16};
+
+/// The loops over a tensor, outermost first. A blocked layout has two loops along the axis that it splits; the inner one
+/// runs beyond the axis when its size is no multiple of the block. Not for packed layouts.
 inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout& layout) {
+  const int split = layout.kind == Layout::blocked ? 1 : layout.kind == Layout::batch_blocked ? 0 : -1;
   std::vector<PhysicalAxis> axes;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (axis != 1 || layout.kind == Layout::plain)
+    if (axis == split)
+      axes.push_back({axis, (shape[axis] + layout.block - 1) / layout.block, layout.block});
+    else if (axis != 1 || layout.kind != Layout::channels_last)
       axes.push_back({axis, shape[axis], 1});
-    else if (layout.kind == Layout::blocked)
-      axes.push_back({1, (shape[1] + layout.block - 1) / layout.block, layout.block});
   }
   if (layout.kind == Layout::channels_last) axes.push_back({1, shape[1], 1});
-  if (layout.kind == Layout::blocked) axes.push_back({1, layout.block, 1});
+  if (split >= 0) axes.push_back({split, layout.block, 1});
   return axes;
 }
 
 /// Whether the kernels that loop over physical_axes() take this layout of a shape as it stands.
 inline bool loopable(const Shape& shape, const Layout& layout) {
   if (layout.kind == Layout::plain) return true;
-  return shape.rank() >= 2 && (layout.kind == Layout::channels_last || layout == Layout{Layout::blocked, 16});
+  if (shape.rank() < 2) return false;
+  if (layout == kImages) return shape[0] % layout.block == 0;  // no tail to keep zero
+  return layout.kind == Layout::channels_last || layout == Layout{Layout::blocked, 16};
 }
 
 /// Into how many parts to cut work whose parts do not meet: a few a chunk, each large enough to be worth a

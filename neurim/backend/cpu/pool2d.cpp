@@ -29,25 +29,31 @@ bool takes(Site& site) {
   return true;
 }
 
-/// Blocked if one of the inputs is, else plain; output and inputs alike.
+/// Whether a place of an image is a vector of 16 channels or of 16 images.
+bool of_vectors(const Spec& value) {
+  return value.layout == kBlocked || (value.layout == kImages && loopable(value.type.shape, kImages));
+}
+
+/// Output and inputs alike: in vectors if one of the inputs is, else plain.
 bool pool_wants(Site& site) {
   if (!takes(site)) return false;
-  const bool blocked = std::any_of(site.values.begin(), site.values.end(),
-                                   [](const Spec& value) { return value.layout == kBlocked; });
-  for (Spec& value : site.values) value.layout = blocked ? kBlocked : Layout{};
+  const auto vectors = std::find_if(site.values.begin(), site.values.end(), of_vectors);
+  const Layout layout = vectors == site.values.end() ? Layout{} : vectors->layout;
+  for (Spec& value : site.values) value.layout = layout;
   return true;
 }
 
-/// "" or why these layouts are not taken: one for all, plain or blocked.
+/// "" or why these layouts are not taken: one for all, plain or of vectors.
 std::string layouts_against(const Site& site) {
   const Layout first = site.input(0).layout;
   for (const Spec& value : site.values)
-    if (value.layout != first || (first != Layout{} && first != kBlocked))
+    if (value.layout != first || (first != Layout{} && !of_vectors(value)))
       return text("does not take ", value.type, ' ', value.layout, " beside ", first);
   return {};
 }
 
 std::int64_t planes_of(const Shape& x, const Layout& layout) {
+  if (layout == kImages) return x[0] / 16 * x[1];
   return x[0] * (layout == kBlocked ? (x[1] + 15) / 16 : x[1]);
 }
 
@@ -131,10 +137,10 @@ Launch pool_prepare(Site& site) {
                  .rows = pool->rows.data(),
                  .columns = pool->columns.data(),
                  .kernel_columns = pool->kernel_columns.data()};
-  pool->function = NEURIM_DISPATCH(pool_function)(kKind, layout == kBlocked, pool->shape);
+  pool->function = NEURIM_DISPATCH(pool_function)(kKind, layout != Layout{}, pool->shape);
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
-  if (layout != kBlocked) {
+  if (layout == Layout{}) {
     pool->scratch_floats = (pool_scratch(pool->shape) + 15) / 16 * 16;
     site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
   }
@@ -172,7 +178,9 @@ struct Planes {
 
 /// The means are plain: rows of features for a linear layer, without a copy.
 bool global_wants(Site& site) {
-  if (!pool_wants(site)) return false;
+  if (!takes(site)) return false;
+  Spec& x = site.values[static_cast<std::size_t>(site.in[0])];
+  if (x.layout != kBlocked) x.layout = {};
   site.values[static_cast<std::size_t>(site.out[0])].layout = {};
   return true;
 }

@@ -20,8 +20,8 @@ struct PoolColumn {
   std::int64_t first, last, offset;
 };
 
-/// x(planes,height,width) -> y(planes,out_height,out_width), each element one float (plain) or 16 channels
-/// (blocked).
+/// x(planes,height,width) -> y(planes,out_height,out_width), each element one float (plain) or a vector of 16 channels or
+/// images (blocked).
 struct PoolShape {
   std::int64_t planes, height, width, out_height, out_width;
   int kernel[2];

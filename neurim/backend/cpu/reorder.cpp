@@ -53,12 +53,16 @@ Launch prepare(Site& site) {
     copied.parts = parts_of(site, copied.bytes / 4, copied.bytes);
     return {Copied::run, std::make_shared<Copied>(copied), copied.parts};
   }
-  const bool blocks = from == Layout{} && to == kBlocked, unblocks = from == kBlocked && to == Layout{};
-  if (!blocks && !unblocks) return decline(site, "takes plain and blocked16, not ", from, " to ", to);
+  const Layout layout = from == Layout{} ? to : from;
+  const bool blocks = from == Layout{}, unblocks = to == Layout{};
+  if ((!blocks && !unblocks) || (layout != kBlocked && (layout != kImages || !loopable(type.shape, layout))))
+    return decline(site, "takes plain and blocked16 or whole images16, not ", from, " to ", to);
   if (type.dtype != DType::f32) return decline(site, "takes f32 only, not ", type.dtype);
   if (type.shape.numel() == 0) return decline(site, "takes no empty tensors");
 
-  const std::int64_t images = type.shape[0], channels = type.shape[1];
+  // Sixteen images are the sixteen channels of one block.
+  const std::int64_t images = layout == kImages ? type.shape[0] / 16 : type.shape[0],
+                     channels = layout == kImages ? 16 : type.shape[1];
   Transposed own{{images, channels, type.shape.numel() / (images * channels)}, nullptr, 1, 1};
   own.run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
   // A range of places whose two forms fit the first-level cache.

@@ -45,10 +45,10 @@ inline float expm1_of(float x) {
 }
 
 inline float log_of(float x) {
-  const std::int32_t bits = std::bit_cast<std::int32_t>(x);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   // The power that leaves a mantissa in [sqrt(1/2), sqrt(2)).
-  const std::int32_t power = (bits - 0x3f3504f3) >> 23;
-  const float f = std::bit_cast<float>(bits - power * (1 << 23)) - 1;
+  const std::int32_t power = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
+  const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(power) << 23)) - 1;
   const float p =
       0.333333313f +
       f * (-0.250008225f +

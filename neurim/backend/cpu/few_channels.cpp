@@ -1,0 +1,324 @@
+// Convolution and its gradients where 16 does not divide the channels: kernels over images16. A part is a run
+// of output rows, counted through all groups of sixteen images; where the kernel reaches beyond the sides of
+// the image, its input rows are copied with zeros beside them, and rows above and below are left out. The
+// data gradient is the convolution of dy with the weights walked backwards; weight gradients of the parts are
+// joined in fixed order.
+#include "neurim/backend/cpu/few_channels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/conv2d.h"
+
+namespace neurim::cpu {
+
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kStaged =
+    128 * 1024;  // floats of padded rows that a part keeps in its second-level cache
+constexpr std::int64_t kMostWeights = 64 * 1024;  // each has a vector of sums in every part
+
+/// One axis of a convolution that runs: output o and tap t meet in input o * stride + t * dilation - begin.
+struct Axis {
+  std::int64_t in, out, kernel, stride, dilation, begin;
+};
+
+/// The convolution of the site's op in terms of its x, weight and y, and the place of those among the step's
+/// operands.
+struct Problem {
+  Shape x, weight, y;
+  const Conv2dOptions& options;
+
+  /// Rows (0) or columns (1) of the convolution itself.
+  Axis axis(std::size_t i) const {
+    const int at = static_cast<int>(i) + 2;
+    return {x[at], y[at], weight[at], options.stride[i], options.dilation[i], options.pad[i]};
+  }
+  /// Of the data gradient at stride 1: from y to x, tap t at the weight's tap kernel - 1 - t.
+  Axis backwards(std::size_t i) const {
+    const int at = static_cast<int>(i) + 2;
+    return {y[at],
+            x[at],
+            weight[at],
+            1,
+            options.dilation[i],
+            options.dilation[i] * (weight[at] - 1) - options.pad[i]};
+  }
+};
+
+Problem problem_of(const Site& site) {
+  const Step& step = site.steps[0];
+  const auto shape = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape; };
+  if (step.op->name() == "conv2d")
+    return {shape(step.in[0]), shape(step.in[1]), shape(step.out[0]),
+            static_cast<const Conv2d&>(*step.op).options};
+  if (step.op->name() == "conv2d_input_grad")
+    return {shape(step.out[0]), shape(step.in[1]), shape(step.in[0]),
+            static_cast<const Conv2dInputGrad&>(*step.op).options};
+  return {shape(step.in[1]), shape(step.out[0]), shape(step.in[0]),
+          static_cast<const Conv2dWeightGrad&>(*step.op).options};
+}
+
+/// Null, or why these kernels leave the site to others.
+const char* against(const Site& site, const Problem& problem) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  if (site.steps.size() > 2 || (site.steps.size() == 2 && site.steps[1].op->name() != "relu"))
+    return "fuses relu only";
+  if (site.steps.size() == 2 && site.op().name() != "conv2d") return "fuses nothing";
+  if (problem.options.groups != 1) return "takes no groups";
+  const auto& in_values = site.steps[0].in;
+  if (site.op().name() != "conv2d_weight_grad" && in_values[0] == in_values[1])
+    return "takes weights of their own";
+  if (problem.x.numel() == 0 || problem.x[0] % kLanes) return "takes images by 16";
+  const std::int64_t in = problem.x[1], out = problem.y[1];
+  if (out % kLanes == 0 && (in % kLanes == 0 || in <= 3)) return "leaves channels by 16 to blocked16";
+  if (problem.weight.numel() > kMostWeights) return "takes few weights";
+  if (site.op().name() == "conv2d_input_grad" && problem.options.stride != std::array<std::int64_t, 2>{1, 1})
+    return "takes data gradients at stride 1";
+  return nullptr;
+}
+
+/// Whether a value of the site is images; the others are weights and bias.
+bool is_images(const Site& site, const Problem& problem, int value) {
+  const Shape& shape = site.values[static_cast<std::size_t>(value)].type.shape;
+  const Step& step = site.steps[0];
+  const int weight = step.op->name() == "conv2d_weight_grad" ? step.out[0] : step.in[1];
+  return value != weight && (shape == problem.x || shape == problem.y);
+}
+
+bool wants(Site& site) {
+  const Problem problem = problem_of(site);
+  if (const char* why = against(site, problem)) return decline(site, why), false;
+  for (std::size_t value = 0; value < site.values.size(); ++value)
+    site.values[value].layout = is_images(site, problem, static_cast<int>(value)) ? kImages : Layout{};
+  return true;
+}
+
+/// A convolution over all groups.
+struct Convolution {
+  FewGeometry geometry;
+  std::int64_t channels, x_group, y_group;  ///< of x; floats of a group
+  std::int64_t in_w, first_column,
+      columns;  ///< the columns that the kernel sees: [first_column, first_column + columns)
+  bool staged;
+  std::int64_t rows, block;  ///< output rows of all groups; most of one group that are staged at a time
+  std::size_t staged_bytes = 0;
+  int parts;
+
+  Convolution(std::int64_t groups, std::int64_t in, std::int64_t out, const Axis& height, const Axis& width,
+              int chunks) {
+    FewGeometry& g = geometry;
+    g.in = static_cast<int>(in), g.out = static_cast<int>(out);
+    g.in_h = static_cast<int>(height.in), g.out_h = static_cast<int>(height.out),
+    g.out_w = static_cast<int>(width.out);
+    g.kernel_h = static_cast<int>(height.kernel), g.kernel_w = static_cast<int>(width.kernel);
+    g.stride_h = static_cast<int>(height.stride), g.dilation_h = static_cast<int>(height.dilation);
+    g.top = static_cast<int>(height.begin);
+    g.x_pixel = width.stride * kLanes, g.x_tap = width.dilation * kLanes;
+    g.x_row = width.in * kLanes, g.x_channel = height.in * g.x_row;
+    g.y_channel = height.out * width.out * kLanes;
+    channels = in, x_group = in * g.x_channel, y_group = out * g.y_channel;
+    in_w = width.in, first_column = -width.begin;
+    columns = (width.out - 1) * width.stride + (width.kernel - 1) * width.dilation + 1;
+    staged = first_column < 0 || first_column + columns > in_w;
+    rows = groups * height.out;
+    block = height.out;
+    if (staged) {
+      g.x_row = columns * kLanes;
+      const std::int64_t fitting = kStaged / (in * g.x_row), span = (height.kernel - 1) * height.dilation + 1;
+      block = std::clamp<std::int64_t>((fitting - span) / height.stride + 1, 1, height.out);
+      const std::int64_t most = std::min((block - 1) * height.stride + span, height.in);
+      g.x_channel = most * g.x_row;
+      staged_bytes = static_cast<std::size_t>(in * g.x_channel) * sizeof(float);
+    }
+    parts = static_cast<int>(std::min<std::int64_t>(rows, chunks));
+  }
+
+  /// Calls visit(rows, group) for the rows of one part; `scratch` is the part's own.
+  template <class Visit>
+  void each(int part, const float* x, float* scratch, Visit visit) const {
+    const std::int64_t height = geometry.out_h;
+    const std::int64_t last = part_begin(rows, parts, part + 1);
+    for (std::int64_t at = part_begin(rows, parts, part); at < last;) {
+      const std::int64_t group = at / height, begin = at % height,
+                         end = std::min({height, begin + block, begin + last - at});
+      FewRows here{x + group * x_group, 0, static_cast<int>(begin), static_cast<int>(end)};
+      if (staged)
+        stage(scratch, here);
+      else
+        here.x += first_column * kLanes;
+      visit(here, group);
+      at += end - begin;
+    }
+  }
+
+ private:
+  /// Copies the input rows that `here` needs, with zeros where its columns lie outside.
+  void stage(float* to, FewRows& here) const {
+    const FewGeometry& g = geometry;
+    const float* x = here.x;
+    const int first = std::max(here.begin * g.stride_h - g.top, 0);
+    const int last =
+        std::min((here.end - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h - g.top + 1, g.in_h);
+    const std::int64_t begin = std::clamp<std::int64_t>(first_column, 0, in_w),
+                       end = std::clamp<std::int64_t>(first_column + columns, begin, in_w);
+    const std::size_t before = static_cast<std::size_t>(std::min(columns, begin - first_column) * kLanes),
+                      inside = static_cast<std::size_t>((end - begin) * kLanes),
+                      after = static_cast<std::size_t>(columns * kLanes) - before - inside;
+    for (std::int64_t channel = 0; channel < channels; ++channel)
+      for (int row = first; row < last; ++row) {
+        float* padded = to + channel * g.x_channel + (row - first) * g.x_row;
+        std::memset(padded, 0, before * sizeof(float));
+        std::memcpy(padded + before, x + ((channel * g.in_h + row) * in_w + begin) * kLanes,
+                    inside * sizeof(float));
+        std::memset(padded + before + inside, 0, after * sizeof(float));
+      }
+    here.x = to;
+    here.x_first = first;
+  }
+};
+
+float* floats(void* base, std::size_t byte = 0) {
+  return reinterpret_cast<float*>(static_cast<char*>(base) + byte);
+}
+
+// --- forward and data gradient
+// -------------------------------------------------------------------------------------
+
+struct Forward {
+  Convolution convolution;
+  std::int64_t weight_base = 0;  ///< where the walk over the taps begins
+  bool bias = false, relu = false;
+  int before = -1, y = 0;  ///< outputs
+  decltype(&portable::few_convolve) run_rows = NEURIM_DISPATCH(few_convolve);
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Forward*>(self);
+    const Convolution& c = own.convolution;
+    const auto output = [&](int number, std::int64_t group) -> float* {
+      return number < 0 ? nullptr : floats(args.out[static_cast<std::size_t>(number)]) + group * c.y_group;
+    };
+    const float* weight = floats(args.in[1]) + own.weight_base;
+    float* scratch = floats(args.scratch, static_cast<std::size_t>(part) * c.staged_bytes);
+    c.each(part, floats(args.in[0]), scratch, [&](const FewRows& rows, std::int64_t group) {
+      own.run_rows(c.geometry, rows, weight, own.bias ? floats(args.in[2]) : nullptr, own.relu,
+                   output(own.before, group), output(own.y, group));
+    });
+  }
+};
+
+/// Null, or why the layouts that came out are not taken.
+const char* against_layouts(const Site& site, const Problem& problem) {
+  for (std::size_t value = 0; value < site.values.size(); ++value)
+    if (site.values[value].layout != (is_images(site, problem, static_cast<int>(value)) ? kImages : Layout{}))
+      return "takes images16 and plain weights";
+  return nullptr;
+}
+
+Launch prepare(Site& site) {
+  const Problem problem = problem_of(site);
+  if (const char* why = against(site, problem)) return decline(site, why);
+  if (const char* why = against_layouts(site, problem)) return decline(site, why);
+  const bool backwards = site.op().name() == "conv2d_input_grad";
+  const std::int64_t groups = problem.x[0] / kLanes, in = problem.x[1], out = problem.y[1];
+  const std::int64_t columns = problem.weight[3], taps = problem.weight[2] * columns;
+  auto forward = std::make_shared<Forward>(Forward{
+      backwards ? Convolution(groups, out, in, problem.backwards(0), problem.backwards(1), site.chunks)
+                : Convolution(groups, in, out, problem.axis(0), problem.axis(1), site.chunks)});
+  FewGeometry& g = forward->convolution.geometry;
+  g.w_out = backwards ? taps : in * taps;
+  g.w_in = backwards ? in * taps : taps;
+  g.w_row = backwards ? -columns : columns;
+  g.w_column = backwards ? -1 : 1;
+  forward->weight_base = backwards ? taps - 1 : 0;
+  forward->bias = site.steps[0].in.size() == 3;
+  forward->relu = site.steps.size() == 2;
+  const auto output = [&](int value) {
+    const auto at = std::find(site.out.begin(), site.out.end(), value);
+    return at == site.out.end() ? -1 : static_cast<int>(at - site.out.begin());
+  };
+  forward->y = output(site.steps.back().out[0]);
+  if (forward->relu) forward->before = output(site.steps[0].out[0]);
+  site.scratch = static_cast<std::size_t>(forward->convolution.parts) * forward->convolution.staged_bytes;
+  return {Forward::run, forward, forward->convolution.parts};
+}
+
+// --- weight gradient
+// -----------------------------------------------------------------------------------------------
+
+struct WeightGrad {
+  Convolution convolution;
+  std::int64_t weights;
+  int joins;
+  decltype(&portable::few_weight_sums) run_rows = NEURIM_DISPATCH(few_weight_sums);
+  decltype(&portable::few_join) join = NEURIM_DISPATCH(few_join);
+
+  std::int64_t sums_floats() const { return weights * kLanes; }
+  /// Of all parts, behind their padded rows.
+  float* sums(const Args& args) const {
+    return floats(args.scratch, static_cast<std::size_t>(convolution.parts) * convolution.staged_bytes);
+  }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const WeightGrad*>(self);
+    const Convolution& c = own.convolution;
+    if (part >= c.parts) {
+      const int join = part - c.parts;
+      own.join(own.sums(args), c.parts, own.weights, floats(args.out[0]),
+               part_begin(own.weights, own.joins, join), part_begin(own.weights, own.joins, join + 1));
+      return;
+    }
+    float* sums = own.sums(args) + part * own.sums_floats();
+    std::memset(sums, 0, static_cast<std::size_t>(own.sums_floats()) * sizeof(float));
+    float* scratch = floats(args.scratch, static_cast<std::size_t>(part) * c.staged_bytes);
+    c.each(part, floats(args.in[1]), scratch, [&](const FewRows& rows, std::int64_t group) {
+      own.run_rows(c.geometry, rows, floats(args.in[0]) + group * c.y_group, sums);
+    });
+  }
+};
+
+Launch prepare_weight_grad(Site& site) {
+  const Problem problem = problem_of(site);
+  if (const char* why = against(site, problem)) return decline(site, why);
+  if (const char* why = against_layouts(site, problem)) return decline(site, why);
+  const std::int64_t in = problem.x[1], columns = problem.weight[3], taps = problem.weight[2] * columns;
+  auto own = std::make_shared<WeightGrad>(WeightGrad{
+      Convolution(problem.x[0] / kLanes, in, problem.y[1], problem.axis(0), problem.axis(1), site.chunks),
+      problem.weight.numel(), 1});
+  FewGeometry& g = own->convolution.geometry;
+  g.w_out = in * taps, g.w_in = taps, g.w_row = columns, g.w_column = 1;
+  if (taps == 1) {  // a tile of one column would wait for its few sums: the input channels take the place of
+                    // the columns
+    g.kernel_w = g.in, g.x_tap = g.x_channel;
+    g.in = 1;
+  }
+  constexpr std::int64_t kWorthIt = 1024;
+  own->joins = static_cast<int>(std::clamp<std::int64_t>(own->weights / kWorthIt, 1, site.chunks));
+  site.scratch =
+      static_cast<std::size_t>(own->convolution.parts) *
+      (own->convolution.staged_bytes + static_cast<std::size_t>(own->sums_floats()) * sizeof(float));
+  return {WeightGrad::run, own, own->convolution.parts, own->joins};
+}
+
+}  // namespace
+
+}  // namespace neurim::cpu
+
+namespace neurim {
+
+void cpu_few_channels() {
+  constexpr std::string_view kName = "cpu few channels";
+  add({.op = "conv2d", .name = kName, .rank = 15, .prepare = cpu::prepare, .wants = cpu::wants});
+  add({.op = "conv2d_input_grad", .name = kName, .rank = 15, .prepare = cpu::prepare, .wants = cpu::wants});
+  add({.op = "conv2d_weight_grad",
+       .name = kName,
+       .rank = 15,
+       .prepare = cpu::prepare_weight_grad,
+       .wants = cpu::wants});
+}
+
+}  // namespace neurim

@@ -1,0 +1,42 @@
+// Convolutions of few channels on images16: the lanes of a vector are sixteen images, so that none of them
+// waits for a channel that is not there. Weights are plain.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// A convolution of one group of sixteen images. Output row r and kernel row k meet in input row
+/// r * stride_h + k * dilation_h - top; rows outside the input count as zero. Columns are all there: the
+/// caller pads them. Strides are in floats.
+struct FewGeometry {
+  int in = 0, out = 0;  ///< channels
+  int in_h = 0, out_h = 0, out_w = 0, kernel_h = 0, kernel_w = 0;
+  int stride_h = 1, dilation_h = 1, top = 0;
+  std::int64_t x_row = 0, x_channel = 0;
+  std::int64_t x_pixel = 0, x_tap = 0;  ///< between what neighbouring output and kernel columns read
+  std::int64_t y_channel = 0;
+  std::int64_t w_out = 0, w_in = 0, w_row = 0,
+               w_column = 0;  ///< negative where the taps are walked backwards
+};
+
+/// Rows [begin, end) of the output, of which the first group of x begins at input row `x_first`.
+struct FewRows {
+  const float* x;
+  int x_first, begin, end;
+};
+
+/// y = conv(x) + bias, then max(y, 0) with `relu`; `before` takes the values before it. bias and before may
+/// be null.
+NEURIM_EACH_ISA(void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w,
+                                  const float* bias, bool relu, float* before, float* y))
+
+/// Adds to `sums`, a vector of sixteen for each weight, what the rows give of the weight's gradient.
+NEURIM_EACH_ISA(void few_weight_sums(const FewGeometry& g, const FewRows& rows, const float* dy, float* sums))
+
+/// dw[i] = the sum of the vectors number i of all `parts` arrays of `count` vectors, for i in [first, last).
+NEURIM_EACH_ISA(void few_join(const float* sums, int parts, std::int64_t count, float* dw, std::int64_t first,
+                              std::int64_t last))
+
+}  // namespace neurim::cpu

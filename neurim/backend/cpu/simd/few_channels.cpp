@@ -1,0 +1,246 @@
+#include "neurim/backend/cpu/few_channels.h"
+
+#include <array>
+#include <utility>
+
+#include "neurim/backend/cpu/simd.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+// A tile keeps `outputs` times `width` sums in registers, beside the values of one side and one of the other.
+// It works on what one register holds of the sixteen images: g++ 12 keeps arrays of vectors in registers only
+// where a vector is one.
+#if defined(__AVX512F__)
+constexpr int kPart = 16, kRegisters = 32, kMostOutputs = 4;
+#elif defined(__AVX2__)
+constexpr int kPart = 8, kRegisters = 16, kMostOutputs = 3;
+#else
+constexpr int kPart = 4, kRegisters = 16, kMostOutputs = 3;
+#endif
+constexpr int kMostWidth = 14;
+constexpr int most_width(int outputs) {
+  const int fitting = (kRegisters - 1 - outputs) / outputs;
+  return fitting < kMostWidth ? fitting : kMostWidth;
+}
+
+typedef float Part __attribute__((vector_size(kPart * sizeof(float))));
+Part load_lanes(const float* at) {
+  Part v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+void store_lanes(float* at, Part v) { std::memcpy(at, &v, sizeof v); }
+Part spread(float x) { return x - Part{}; }
+
+/// Piece number i of `size`, cut into as few nearly equal pieces as `most` allows.
+struct Piece {
+  int begin, size;
+};
+int pieces(int size, int most) { return (size + most - 1) / most; }
+Piece piece(int size, int count, int i) {
+  const int begin = size * i / count;
+  return {begin, size * (i + 1) / count - begin};
+}
+
+/// The kernel rows [first, last) that meet the input at an output row.
+struct Taps {
+  int first = 0, last;
+  Taps(const FewGeometry& g, int row) : last(g.kernel_h) {
+    const int top = row * g.stride_h - g.top;
+    while (first < last && top + first * g.dilation_h < 0) ++first;
+    while (first < last && top + (last - 1) * g.dilation_h >= g.in_h) --last;
+  }
+};
+
+std::int64_t input_row(const FewGeometry& g, const FewRows& rows, int row, int tap) {
+  return (row * g.stride_h + tap * g.dilation_h - g.top - rows.x_first) * g.x_row;
+}
+
+// ---- forward
+// ------------------------------------------------------------------------------------------------------
+
+struct Results {
+  const float* bias;
+  bool relu;
+  float *before, *y;
+};
+
+/// O output channels by P neighbouring pixels of one row. `x` stands at the first pixel of the row of the
+/// first tap.
+template <int O, int P>
+void convolve_tile(const FewGeometry& g, Taps taps, const float* x, const float* w, const Results& to) {
+  for (int lane = 0; lane < kLanes; lane += kPart) {
+    Part sums[O][P];
+#pragma GCC unroll 32
+    for (int o = 0; o < O; ++o)
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) sums[o][p] = to.bias ? spread(to.bias[o]) : Part{};
+    for (int c = 0; c < g.in; ++c)
+      for (int kh = taps.first; kh < taps.last; ++kh) {
+        const float* pixel = x + lane + c * g.x_channel + (kh - taps.first) * g.dilation_h * g.x_row;
+        const float* weight = w + c * g.w_in + kh * g.w_row;
+        for (int kw = 0; kw < g.kernel_w; ++kw, pixel += g.x_tap, weight += g.w_column) {
+          Part factor[O];
+#pragma GCC unroll 32
+          for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
+#pragma GCC unroll 32
+          for (int p = 0; p < P; ++p) {
+            const Part value = load_lanes(pixel + p * g.x_pixel);
+#pragma GCC unroll 32
+            for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
+          }
+        }
+      }
+#pragma GCC unroll 32
+    for (int o = 0; o < O; ++o)
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) {
+        const std::int64_t at = o * g.y_channel + p * kLanes + lane;
+        if (to.before) store_lanes(to.before + at, sums[o][p]);
+        const Part zero{};  // a NaN stays
+        store_lanes(to.y + at, to.relu ? (zero > sums[o][p] ? zero : sums[o][p]) : sums[o][p]);
+      }
+  }
+}
+
+using ConvolveTile = void (*)(const FewGeometry&, Taps, const float*, const float*, const Results&);
+
+template <int O, int... P>
+constexpr std::array<ConvolveTile, kMostWidth> convolve_row(std::integer_sequence<int, P...>) {
+  return {convolve_tile<O, P + 1>...};
+}
+template <int... O>
+constexpr auto convolve_table(std::integer_sequence<int, O...>) {
+  return std::array{convolve_row<O + 1>(std::make_integer_sequence<int, most_width(O + 1)>())...};
+}
+constexpr auto kConvolve = convolve_table(std::make_integer_sequence<int, kMostOutputs>());
+
+// ---- weight gradient
+// ----------------------------------------------------------------------------------------------
+
+/// O output channels by K kernel columns of one input channel and kernel row, over `rows` output rows.
+template <int O, int K>
+void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* sums, int rows) {
+  for (int lane = 0; lane < kLanes; lane += kPart) {
+    float* to = sums + lane;
+    Part total[O][K];
+#pragma GCC unroll 32
+    for (int o = 0; o < O; ++o)
+#pragma GCC unroll 32
+      for (int k = 0; k < K; ++k) total[o][k] = load_lanes(to + (o * g.w_out + k) * kLanes);
+    for (int row = 0; row < rows; ++row) {
+      const float* pixel = x + lane + row * g.stride_h * g.x_row;
+      const float* slope = dy + lane + std::int64_t{row} * g.out_w * kLanes;
+      for (int column = 0; column < g.out_w; ++column, pixel += g.x_pixel, slope += kLanes) {
+        Part factor[O];
+#pragma GCC unroll 32
+        for (int o = 0; o < O; ++o) factor[o] = load_lanes(slope + o * g.y_channel);
+#pragma GCC unroll 32
+        for (int k = 0; k < K; ++k) {
+          const Part value = load_lanes(pixel + k * g.x_tap);
+#pragma GCC unroll 32
+          for (int o = 0; o < O; ++o) total[o][k] += factor[o] * value;
+        }
+      }
+    }
+#pragma GCC unroll 32
+    for (int o = 0; o < O; ++o)
+#pragma GCC unroll 32
+      for (int k = 0; k < K; ++k) store_lanes(to + (o * g.w_out + k) * kLanes, total[o][k]);
+  }
+}
+
+using WeightTile = void (*)(const FewGeometry&, const float*, const float*, float*, int);
+
+template <int O, int... K>
+constexpr std::array<WeightTile, kMostWidth> weight_row(std::integer_sequence<int, K...>) {
+  return {weight_tile<O, K + 1>...};
+}
+template <int... O>
+constexpr auto weight_table(std::integer_sequence<int, O...>) {
+  return std::array{weight_row<O + 1>(std::make_integer_sequence<int, most_width(O + 1)>())...};
+}
+constexpr auto kWeights = weight_table(std::make_integer_sequence<int, kMostOutputs>());
+
+template <class Table>
+auto of(const Table& table, int outputs, int width) {
+  return table[static_cast<std::size_t>(outputs - 1)][static_cast<std::size_t>(width - 1)];
+}
+
+/// The first row in [0, out_h] whose tap lies at or below input row `limit`.
+int first_row(const FewGeometry& g, int tap, int limit) {
+  const int distance = limit - tap * g.dilation_h + g.top;
+  return distance <= 0 ? 0 : (distance + g.stride_h - 1) / g.stride_h;
+}
+
+}  // namespace
+
+void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, const float* bias, bool relu,
+                  float* before, float* y) {
+  const int channel_tiles = pieces(g.out, kMostOutputs);
+  for (int row = rows.begin; row < rows.end; ++row) {
+    const Taps taps(g, row);
+    const float* x = rows.x + input_row(g, rows, row, taps.first);
+    for (int c = 0; c < channel_tiles; ++c) {
+      const Piece channels = piece(g.out, channel_tiles, c);
+      const int column_tiles = pieces(g.out_w, most_width(channels.size));
+      for (int t = 0; t < column_tiles; ++t) {
+        const Piece columns = piece(g.out_w, column_tiles, t);
+        const std::int64_t at =
+            channels.begin * g.y_channel + (std::int64_t{row} * g.out_w + columns.begin) * kLanes;
+        const Results to{bias ? bias + channels.begin : nullptr, relu, before ? before + at : nullptr,
+                         y + at};
+        of(kConvolve, channels.size, columns.size)(g, taps, x + columns.begin * g.x_pixel,
+                                                   w + channels.begin * g.w_out, to);
+      }
+    }
+  }
+}
+
+void few_weight_sums(const FewGeometry& g, const FewRows& rows, const float* dy, float* sums) {
+  // As many rows at a time as leave a tile's dy in the first-level cache while all taps pass over it.
+  const int channel_tiles = pieces(g.out, kMostOutputs);
+  const int fitting = 28 * 1024 / (kMostOutputs * g.out_w * kLanes * static_cast<int>(sizeof(float)));
+  const int row_tiles = pieces(rows.end - rows.begin, fitting > 0 ? fitting : 1);
+  for (int r = 0; r < row_tiles; ++r) {
+    const Piece block = piece(rows.end - rows.begin, row_tiles, r);
+    for (int c = 0; c < channel_tiles; ++c) {
+      const Piece channels = piece(g.out, channel_tiles, c);
+      const int column_tiles = pieces(g.kernel_w, most_width(channels.size));
+      for (int kh = 0; kh < g.kernel_h; ++kh) {
+        int begin = rows.begin + block.begin, end = begin + block.size;
+        if (const int inside = first_row(g, kh, 0); inside > begin) begin = inside;
+        if (const int outside = first_row(g, kh, g.in_h); outside < end) end = outside;
+        if (begin >= end) continue;
+        const float* x = rows.x + input_row(g, rows, begin, kh);
+        const float* slope = dy + channels.begin * g.y_channel + std::int64_t{begin} * g.out_w * kLanes;
+        for (int i = 0; i < g.in; ++i)
+          for (int t = 0; t < column_tiles; ++t) {
+            const Piece columns = piece(g.kernel_w, column_tiles, t);
+            float* to =
+                sums + (channels.begin * g.w_out + i * g.w_in + kh * g.w_row + columns.begin) * kLanes;
+            of(kWeights, channels.size, columns.size)(g, x + i * g.x_channel + columns.begin * g.x_tap, slope,
+                                                      to, end - begin);
+          }
+      }
+    }
+  }
+}
+
+void few_join(const float* sums, int parts, std::int64_t count, float* dw, std::int64_t first,
+              std::int64_t last) {
+  for (std::int64_t i = first; i < last; ++i) {
+    Vec total = load(sums + i * kLanes);
+    for (int part = 1; part < parts; ++part) total += load(sums + (part * count + i) * kLanes);
+    // In a tree: short chains and small errors.
+    float lane[kLanes];
+    store(lane, total);
+    for (int width = kLanes / 2; width > 0; width /= 2)
+      for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+    dw[i] = lane[0];
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,123 @@
+// Runs every op on its samples, for ops_test.py to compare with PyTorch: op_samples FILE.safetensors
+// Prints a JSON list of {"op", "attributes", "what", "tolerance", "inputs", "outputs", "differentiable"}, in which an
+// infinite attribute is null. The file holds, for sample i, its inputs "i.in0" …, its outputs "i.out0" …, the
+// gradients "i.dout0" … that its floating outputs are given in this order, and the gradients "i.din0" … that follow
+// for its inputs. Optimised plans compute them.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "neurim/neurim.h"
+#include "tests/op_table.h"
+
+namespace neurim {
+namespace {
+
+using Json = nlohmann::json;
+
+class JsonFields final : public Fields {
+ public:
+  Fields& operator()(std::string_view name, std::int64_t& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, double& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, bool& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, std::string& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, DType& value) override { return put(name, text(value)); }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, std::vector<double>& value) override { return put(name, value); }
+
+  Json json = Json::object();
+
+ private:
+  template <class T>
+  Fields& put(std::string_view name, const T& value) {
+    json[std::string(name)] = value;
+    return *this;
+  }
+};
+
+class Samples {
+ public:
+  void add(const Sample& sample) {
+    const Tensors in = op_table::inputs(sample, sample.in, 1);
+    const Types out = sample.op->infer(sample.in);
+    Tensors given = in;
+    Random random(2);
+    for (const Type& type : out)
+      if (is_floating(type.dtype)) given.push_back(op_table::from_doubles(type, op_table::numbers(type, {}, random)));
+    keep("in", in);
+    keep("dout", {given.begin() + static_cast<std::ptrdiff_t>(in.size()), given.end()});
+    keep("out", plan([&](const Tensors& x) { return apply(sample.op, x); }, sample.in, {.training = true})(in));
+    const bool differentiable = differentiate(sample, given, out);
+
+    JsonFields attributes;
+    fields(*sample.op, attributes);
+    rows_.push_back({{"op", sample.op->name()},
+                     {"attributes", attributes.json},
+                     {"what", op_table::reproducer(*sample.op, sample.in, 1)},
+                     {"tolerance", sample.tolerance},
+                     {"inputs", in.size()},
+                     {"outputs", out.size()},
+                     {"differentiable", differentiable}});
+  }
+
+  void write(const fs::path& path) const {
+    write_safetensors(path, tensors_);
+    std::cout << rows_ << '\n';
+  }
+
+ private:
+  /// Keeps the gradients of the floating inputs that the outputs depend on; false when the op has none.
+  bool differentiate(const Sample& sample, const Tensors& given, const Types& out) {
+    if (!op_table::any_floating(sample.in) || !op_table::any_floating(out)) return false;
+    std::vector<std::size_t> reached;
+    const auto backward = [&](const Tensors& x) {
+      const auto inputs_end = x.begin() + static_cast<std::ptrdiff_t>(sample.in.size());
+      const Tensors in(x.begin(), inputs_end), seeds(inputs_end, x.end()), y = apply(sample.op, in);
+      Tensors of, wrt, found;
+      std::vector<std::size_t> wrt_inputs;
+      for (const Tensor& tensor : y)
+        if (is_floating(tensor.dtype())) of.push_back(tensor);
+      for (std::size_t i = 0; i < in.size(); ++i)
+        if (is_floating(in[i].dtype())) wrt.push_back(in[i]), wrt_inputs.push_back(i);
+      const Tensors gradient = gradients(of, wrt, seeds);
+      for (std::size_t k = 0; k < gradient.size(); ++k)
+        if (gradient[k]) found.push_back(gradient[k]), reached.push_back(wrt_inputs[k]);
+      return found;
+    };
+    try {
+      const Plan backwards = plan(backward, op_table::types_of(given), {.training = true});
+      const Tensors din = backwards(given);
+      for (std::size_t k = 0; k < din.size(); ++k)
+        tensors_.emplace_back(text(rows_.size(), ".din", reached[k]), din[k]);
+      return true;
+    } catch (const Error& error) {
+      if (error.what() != text(sample.op->name(), ": has no gradient")) throw;
+      return false;
+    }
+  }
+
+  void keep(std::string_view what, const Tensors& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      tensors_.emplace_back(text(rows_.size(), '.', what, i), tensors[i]);
+  }
+
+  Json rows_ = Json::array();
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
+}  // namespace
+}  // namespace neurim
+
+int main(int argc, char** argv) {
+  using namespace neurim;
+  try {
+    require(argc == 2, "usage: op_samples FILE.safetensors");
+    initialize();
+    Samples samples;
+    for (const std::string& name : op_names())
+      for (const Sample& sample : make_op(name)->samples()) samples.add(sample);
+    samples.write(argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "op_samples: " << error.what() << '\n';
+    return 1;
+  }
+}

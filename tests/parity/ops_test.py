@@ -1,0 +1,236 @@
+"""Compares every op with PyTorch's, forward and backward, over the samples of the op table.
+
+PyTorch computes in double precision. ctest sets NEURIM_BUILD (the build folder, whose tests/op_samples runs our side).
+Exit code 77: not here.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+    import torch
+    from torch.nn import functional as F
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+import safetensors_files
+
+RUNNER = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "op_samples")
+
+# Random numbers are our own, and the gradients are reached through the ops that they are of.
+WITHOUT_TWIN = {"dropout", "random_uniform"}
+# Inputs that PyTorch's own function has no gradient for.
+CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,)}
+
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+          "i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
+
+
+def padded(x, pad, value=0.0):
+    top, left, bottom, right = pad
+    return F.pad(x, (left, right, top, bottom), value=value)
+
+
+def conv2d(a, x, weight, bias=None):
+    return F.conv2d(padded(x, a["pad"]), weight, bias, a["stride"], 0, a["dilation"], a["groups"])
+
+
+def window(a):
+    return [s or k for s, k in zip(a["stride"], a["kernel"])]
+
+
+def max_pool2d(a, x):
+    if a["ceil_mode"]:
+        return F.max_pool2d(x, a["kernel"], window(a), a["pad"][:2], a["dilation"], True)
+    return F.max_pool2d(padded(x, a["pad"], float("-inf")), a["kernel"], window(a), 0, a["dilation"])
+
+
+def avg_pool2d(a, x):
+    if a["ceil_mode"]:
+        return F.avg_pool2d(x, a["kernel"], window(a), a["pad"][:2], True, a["count_include_pad"])
+
+    def sums(t):  # as a convolution, since PyTorch's average knows no dilation
+        ones = torch.ones(t.shape[1], 1, *a["kernel"], dtype=t.dtype)
+        return F.conv2d(padded(t, a["pad"]), ones, None, window(a), 0, a["dilation"], t.shape[1])
+
+    height, width = a["kernel"]
+    return sums(x) / (height * width if a["count_include_pad"] else sums(torch.ones_like(x)))
+
+
+def batch_norm_train(a, x, weight, bias):
+    axes = [axis for axis in range(x.dim()) if axis != 1]
+    y = F.batch_norm(x, None, None, weight, bias, True, 0, a["eps"])
+    return y, x.mean(axes), x.var(axes, unbiased=False)
+
+
+def cross_entropy(a, logits, target, weights=None):
+    return F.cross_entropy(logits, target, weights, ignore_index=a["ignore_index"], reduction=a["reduction"],
+                           label_smoothing=a["label_smoothing"])
+
+
+def matmul(a, x, y):
+    return (x.mT if a["transpose_a"] else x) @ (y.mT if a["transpose_b"] else y)
+
+
+def reduction(function):
+    return lambda a, x: function(x, dim=a["axes"] or list(range(x.dim())), keepdim=a["keepdims"])
+
+
+def gather(a, x, indices):
+    axis = a["axis"] % x.dim()
+    taken = x.index_select(axis, indices.flatten().long() % x.shape[axis])
+    return taken.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1:])
+
+
+def slices(a, x):
+    axes = a["axes"] or range(len(a["starts"]))
+    for axis, start, end, step in zip(axes, a["starts"], a["ends"], a["steps"] or [1] * len(a["starts"])):
+        places = range(*slice(start, end, step).indices(x.shape[axis]))
+        x = x.index_select(axis % x.dim(), torch.tensor(list(places), dtype=torch.int64))
+    return x
+
+
+def pad(a, x):
+    begins, ends = a["pads"][:x.dim()], a["pads"][x.dim():]
+    amounts = [amount for pair in zip(begins[::-1], ends[::-1]) for amount in pair]
+    return F.pad(x, amounts, value=a["value"]) if amounts else x
+
+
+def stepped(optimizer, weight, grad, state, **options):
+    weight = torch.nn.Parameter(weight.detach().clone())
+    weight.grad = grad.detach().clone()
+    rule = optimizer([weight], **options)
+    rule.state[weight].update((name, tensor.detach().clone()) for name, tensor in state.items())
+    rule.step()
+    return [weight.detach()] + [rule.state[weight][name] for name in state if name != "step"]
+
+
+def sgd_step(a, weight, grad, *rest):
+    state = {"momentum_buffer": rest[0]} if a["momentum"] else {}
+    return stepped(torch.optim.SGD, weight, grad, state, lr=rest[-1].item(), momentum=a["momentum"],
+                   dampening=a["dampening"], nesterov=a["nesterov"], weight_decay=a["weight_decay"])
+
+
+def adam_step(a, weight, grad, m, v, lr, step):
+    return stepped(torch.optim.AdamW if a["decoupled"] else torch.optim.Adam, weight, grad,
+                   {"step": (step - 1).double(), "exp_avg": m, "exp_avg_sq": v}, lr=lr.item(),
+                   betas=(a["beta1"], a["beta2"]), eps=a["eps"], weight_decay=a["weight_decay"])
+
+
+def plain(function):
+    """An op without attributes."""
+    return lambda a, *x: function(*x)
+
+
+TWINS = {
+    "adam_step": adam_step,
+    "argmax": lambda a, x: x.argmax(a["axis"], a["keepdims"]),
+    "avg_pool2d": avg_pool2d,
+    "batch_norm": lambda a, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias, eps=a["eps"]),
+    "batch_norm_train": batch_norm_train,
+    "broadcast_to": lambda a, x: x.broadcast_to(a["shape"]),
+    "cast": lambda a, x: x.to(DTYPES[a["dtype"]]),
+    "clamp": lambda a, x: x.clamp(a["low"], a["high"]),
+    "concat": lambda a, *x: torch.cat(x, a["axis"]),
+    "conv2d": conv2d,
+    "cross_entropy": cross_entropy,
+    "elu": lambda a, x: F.elu(x, a["alpha"]),
+    "equal": plain(torch.eq),
+    "gather": gather,
+    "gelu": lambda a, x: F.gelu(x, approximate=a["approximate"]),
+    "global_avg_pool2d": lambda a, x: F.adaptive_avg_pool2d(x, 1),
+    "greater_equal": plain(torch.ge),
+    "greater": plain(torch.gt),
+    "hardsigmoid": plain(F.hardsigmoid),
+    "hardswish": plain(F.hardswish),
+    "iota": lambda a: torch.arange(a["n"], dtype=DTYPES[a["dtype"]]),
+    "leaky_relu": lambda a, x: F.leaky_relu(x, a["slope"]),
+    "less_equal": plain(torch.le),
+    "less": plain(torch.lt),
+    "linear": plain(F.linear),
+    "log_softmax": lambda a, x: x.log_softmax(a["axis"]),
+    "matmul": matmul,
+    "max_pool2d": max_pool2d,
+    "mean": reduction(torch.mean),
+    "mse_loss": lambda a, x, y: F.mse_loss(x, y, reduction=a["reduction"]),
+    "not_equal": plain(torch.ne),
+    "one_hot": lambda a, x: F.one_hot(x.long(), a["classes"]),
+    "pad": pad,
+    "reduce_max": reduction(torch.amax),
+    "reduce_min": reduction(torch.amin),
+    "reshape": lambda a, x: x.reshape(a["shape"]),
+    "sgd_step": sgd_step,
+    "silu": plain(F.silu),
+    "slice": slices,
+    "softmax": lambda a, x: x.softmax(a["axis"]),
+    "softplus": plain(F.softplus),
+    "sum": reduction(torch.sum),
+    "transpose": lambda a, x: x.permute(a["perm"]),
+    "where": plain(torch.where),
+}
+for same in ("abs add div erf exp floor log logical_and logical_not logical_or maximum minimum mul neg pow reciprocal "
+             "relu rsqrt sigmoid sign sqrt square sub tanh").split():
+    TWINS[same] = plain(getattr(torch, same))
+
+
+def as_double(array):
+    tensor = torch.from_numpy(array)
+    return tensor.double().requires_grad_() if tensor.is_floating_point() else tensor
+
+
+class Ops(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "samples.safetensors")
+            output = subprocess.run([RUNNER, path], stdout=subprocess.PIPE, check=True).stdout
+            cls.rows, cls.tensors = json.loads(output), safetensors_files.read(path)
+
+    def agree(self, actual, expected, tolerance, what):
+        """Within the tolerance of the largest magnitude expected; NaN agrees with NaN."""
+        expected = expected.detach().double().numpy()
+        self.assertEqual(actual.shape, expected.shape, what)
+        largest = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
+        np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=0, atol=tolerance * largest, err_msg=what)
+
+    def check(self, i, row):
+        numbered = lambda kind: self.tensors.get(f"{i}.{kind}")
+        x = [as_double(numbered(f"in{k}")) for k in range(row["inputs"])]
+        constant = CONSTANT_IN_TORCH.get(row["op"], ())
+        y = TWINS[row["op"]](row["attributes"], *(t.detach() if k in constant else t for k, t in enumerate(x)))
+        y = y if isinstance(y, (tuple, list)) else [y]
+        self.assertEqual(len(y), row["outputs"])
+        for k, expected in enumerate(y):
+            self.agree(numbered(f"out{k}"), expected, row["tolerance"], f"output {k}")
+        if not row["differentiable"]:
+            return
+        floating = [t for t in y if t.is_floating_point()]
+        pairs = [(t, torch.from_numpy(numbered(f"dout{k}")).to(t.dtype)) for k, t in enumerate(floating)]
+        pairs = [(t, seed) for t, seed in pairs if t.requires_grad]
+        if pairs:
+            torch.autograd.backward(*zip(*pairs))
+        for k, tensor in enumerate(x):
+            if not tensor.is_floating_point() or k in constant:
+                continue
+            ours, theirs = numbered(f"din{k}"), tensor.grad
+            if ours is None:
+                ours = np.zeros(tensor.shape)
+            if theirs is None:
+                theirs = torch.zeros_like(tensor)
+            self.agree(ours, theirs, 2 * row["tolerance"], f"gradient of input {k}")
+
+    def test_every_sample(self):
+        for i, row in enumerate(self.rows):
+            if row["op"].endswith("_grad") or row["op"] in WITHOUT_TWIN:
+                continue
+            with self.subTest(row["what"]):
+                self.check(i, row)
+
+
+if __name__ == "__main__":
+    unittest.main()
