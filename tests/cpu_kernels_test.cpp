@@ -30,7 +30,8 @@ namespace {
 
 using namespace op_table;
 
-constexpr Layout kPlain{}, kBlocked{Layout::blocked, 16}, kLast{Layout::channels_last};
+constexpr Layout kPlain{}, kBlocked{Layout::blocked, 16}, kLast{Layout::channels_last},
+    kImages{Layout::batch_blocked, 16};
 
 Tensor uniform(const Shape& shape, std::uint64_t seed, double low = -2, double high = 2,
                DType dtype = DType::f32) {
@@ -174,9 +175,14 @@ Region epilogue(const Shape& shape) {
 }
 
 TEST(CpuPointwise, ChainsTakeEveryOperandInEveryLayout) {
-  for (const Shape& shape :
-       {Shape{2, 32, 5, 7}, {2, 37, 9, 11}, {3, 5, 1, 1}, {1, 16, 1, 40}, {2, 3, 33, 35}, {3, 20, 4, 1}})
-    for (const Layout& layout : {kPlain, kBlocked, kLast})
+  for (const Shape& shape : {Shape{2, 32, 5, 7},
+                             {2, 37, 9, 11},
+                             {3, 5, 1, 1},
+                             {1, 16, 1, 40},
+                             {2, 3, 33, 35},
+                             {3, 20, 4, 1},
+                             {32, 5, 3, 4}})
+    for (const Layout& layout : {kPlain, kBlocked, kLast, kImages})
       expect_agreement(epilogue(shape), layout, 2e-6, text(shape, ' ', layout));
 }
 
@@ -192,7 +198,8 @@ TEST(CpuPointwise, ChainsMixTruthValuesAndNumbers) {
   const int root = region.add(make_op("exp"), {0});
   const int chosen = region.add(make_op("where"), {any, root, 0});
   region.results = {any, chosen};
-  for (const Layout& layout : {kPlain, kBlocked, kLast}) expect_agreement(region, layout, 1e-6, text(layout));
+  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages})
+    expect_agreement(region, layout, 1e-6, text(layout));
 }
 
 TEST(CpuPointwise, DeclinesWithAReason) {
@@ -267,11 +274,11 @@ std::shared_ptr<const Op> op_of(const Type& type, Call call) {
 TEST(CpuReduce, AllAxesInEveryLayout) {
   using Reduce = Tensor (*)(const Tensor&, std::vector<std::int64_t>, bool);
   for (const Shape& shape :
-       {Shape{3, 37, 9, 11}, {2, 16, 13, 1}, {2, 5, 30, 30}, {4, 130, 1, 1}, {1, 1, 1, 7}})
+       {Shape{3, 37, 9, 11}, {2, 16, 13, 1}, {2, 5, 30, 30}, {4, 130, 1, 1}, {1, 1, 1, 7}, {16, 6, 5, 4}})
     for (const std::vector<std::int64_t>& axes : std::vector<std::vector<std::int64_t>>{
              {}, {0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {1, 3}, {0, 2}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2}})
       for (const Reduce reduce : {Reduce(sum), Reduce(mean), Reduce(reduce_max), Reduce(reduce_min)})
-        for (const Layout& layout : {kPlain, kBlocked, kLast}) {
+        for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
           Region region;
           region.inputs = {
               uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
@@ -383,7 +390,7 @@ TEST(CpuOptimizer, StepsInEveryLayout) {
   const Shape shape{30, 21, 13, 9};
   const Tensor lr = Tensor::scalar(0.1),
                step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
-  for (const Layout& layout : {kPlain, kBlocked, kLast}) {
+  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
     for (const AdamRule& rule :
          {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05}}) {
       Region region;

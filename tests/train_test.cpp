@@ -187,6 +187,25 @@ TEST_F(Training, CheckpointGivesTheRunsFigures) {
   EXPECT_EQ(figures.samples, 20);
 }
 
+TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
+  TrainOptions still = options("still");  // with a learning rate of 0 all batches see the same weights
+  still.epochs = 1;
+  still.lr = still.hflip = still.rotation = 0;
+  const TrainResult result = train(still);
+  const EpochResult row = ResultsCsv(result.run / "results.csv", 1).rows().at(0);
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  TrainOptions of_run;
+  Options named;
+  of_run.visit(named);
+  named.read_yaml(checkpoint.card.options, "options");
+  const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
+  const Figures figures = figures_of(
+      *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run).run());
+  EXPECT_GT(figures.top1, 0);
+  EXPECT_DOUBLE_EQ(row.train_top1, figures.top1);
+  EXPECT_NEAR(row.train_loss, figures.loss, 1e-6);
+}
+
 TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
   for (const char* opt : {"sgd", "adamw"}) {
     TrainOptions whole = options(text("whole_", opt)), pieces = options(text("pieces_", opt));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -35,14 +36,7 @@ class Case {
     } else {
       plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images}, {.freeze = true});
     }
-    const Tensors& in = plan_.inputs();
-    nn::fill(in[0], nn::normal(), 0, "images");
-    if (in.size() > 1) {
-      Random random(0);
-      std::vector<std::int64_t> labels(static_cast<std::size_t>(images.shape[0]));
-      for (std::int64_t& label : labels) label = random.below(static_cast<std::uint32_t>(model_.num_classes));
-      in[1].write(labels.data());
-    }
+    draw_batch(plan_, model_.num_classes);
   }
   Case(const Case&) = delete;
 

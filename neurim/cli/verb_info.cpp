@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -21,7 +22,8 @@ void show_layers(Checkpoint& checkpoint, Console& console) {
   }
 }
 
-void show_plan(const Plan& plan, Console& console) {
+void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
+  draw_batch(plan, classes);
   const std::vector<PlanRow> rows = plan.profile(kReplays);
   double seconds = 0;
   char line[512];
@@ -88,12 +90,12 @@ int verb_info(const Words& words) {
   } else if (mode == "infer") {
     show_plan(
         plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {images}, {.freeze = true}),
-        console);
+        checkpoint.model.num_classes, console);
   } else {
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_plan(plan(training_step(checkpoint.model, optimizer, {}),
                    batch_types(batch, images.shape[1], images.shape[2], images.shape[3]), {.training = true}),
-              console);
+              checkpoint.model.num_classes, console);
   }
   console.event(nlohmann::ordered_json{
       {"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}}

@@ -124,6 +124,7 @@ const char* read_problem(const Site& site, const Pattern& p, Problem& problem) {
                                            : static_cast<const Conv2dInputGrad&>(site.op()).options;
   if (options.groups != 1 || options.dilation != std::array<std::int64_t, 2>{1, 1}) return "takes no groups and no dilation";
   problem = {x[0], x[1], y[1], x[2], x[3], y[2], y[3], w[2], w[3]};
+  if (options.stride[1] > 2) return "takes strides 1 and 2";
   if (problem.in % kLanes || problem.out % kLanes) return "takes channels by 16";
   const auto& pad = options.pad;
   if (p.forward) {
@@ -136,6 +137,7 @@ const char* read_problem(const Site& site, const Pattern& p, Problem& problem) {
     if (std::min({problem.top, problem.left, problem.bottom, problem.right}) < 0) return "takes no padding beyond the kernel";
   }
   if (problem.images == 0 || problem.out_h * problem.out_w == 0) return "has no pixels";
+  if (problem.out_w < 8) return "keeps too few sums in flight on maps narrower than 8";  // oneDNN and a norm of its own are a third faster
   if (problem.padded() && problem.padded_image() > 3 * kStaged) return "a padded image does not fit the second-level cache";
   return nullptr;
 }

@@ -21,6 +21,9 @@ constexpr std::int64_t kStaged =
     128 * 1024;  // floats of padded rows that a part keeps in its second-level cache
 constexpr std::int64_t kMostWeights = 64 * 1024;  // each has a vector of sums in every part
 
+constexpr std::int64_t kMostPixels = std::int64_t{1}
+                                     << 26;  // of an image: places within a group are 32-bit numbers
+
 /// One axis of a convolution that runs: output o and tap t meet in input o * stride + t * dilation - begin.
 struct Axis {
   std::int64_t in, out, kernel, stride, dilation, begin;
@@ -77,6 +80,8 @@ const char* against(const Site& site, const Problem& problem) {
   const std::int64_t in = problem.x[1], out = problem.y[1];
   if (out % kLanes == 0 && (in % kLanes == 0 || in <= 3)) return "leaves channels by 16 to blocked16";
   if (problem.weight.numel() > kMostWeights) return "takes few weights";
+  if (std::max(problem.x.numel() / problem.x[0], problem.y.numel() / problem.y[0]) > kMostPixels)
+    return "takes smaller images";
   if (site.op().name() == "conv2d_input_grad" && problem.options.stride != std::array<std::int64_t, 2>{1, 1})
     return "takes data gradients at stride 1";
   return nullptr;
@@ -101,6 +106,8 @@ bool wants(Site& site) {
 /// A convolution over all groups.
 struct Convolution {
   FewGeometry geometry;
+  std::vector<FewTap> taps;
+  std::vector<std::int32_t> pixels;
   std::int64_t channels, x_group, y_group;  ///< of x; floats of a group
   std::int64_t in_w, first_column,
       columns;  ///< the columns that the kernel sees: [first_column, first_column + columns)
@@ -136,6 +143,21 @@ struct Convolution {
       staged_bytes = static_cast<std::size_t>(in * g.x_channel) * sizeof(float);
     }
     parts = static_cast<int>(std::min<std::int64_t>(rows, chunks));
+  }
+
+  /// Fills the tables, once the geometry is complete and lies where it will stay.
+  void tabulate() {
+    FewGeometry& g = geometry;
+    for (int kh = 0; kh < g.kernel_h; ++kh)
+      for (int c = 0; c < g.in; ++c)
+        for (int kw = 0; kw < g.kernel_w; ++kw)
+          taps.push_back(
+              {static_cast<std::int32_t>(kh * g.dilation_h * g.x_row + c * g.x_channel + kw * g.x_tap),
+               static_cast<std::int32_t>(kh * g.w_row + c * g.w_in + kw * g.w_column)});
+    for (int row = 0; row < few_rows_at_once(g.out_w); ++row)
+      for (int column = 0; column < g.out_w; ++column)
+        pixels.push_back(static_cast<std::int32_t>(row * g.stride_h * g.x_row + column * g.x_pixel));
+    g.taps = taps.data(), g.pixels = pixels.data();
   }
 
   /// Calls visit(rows, group) for the rows of one part; `scratch` is the part's own.
@@ -234,6 +256,7 @@ Launch prepare(Site& site) {
   g.w_in = backwards ? in * taps : taps;
   g.w_row = backwards ? -columns : columns;
   g.w_column = backwards ? -1 : 1;
+  forward->convolution.tabulate();
   forward->weight_base = backwards ? taps - 1 : 0;
   forward->bias = site.steps[0].in.size() == 3;
   forward->relu = site.steps.size() == 2;
@@ -296,6 +319,7 @@ Launch prepare_weight_grad(Site& site) {
     g.kernel_w = g.in, g.x_tap = g.x_channel;
     g.in = 1;
   }
+  own->convolution.tabulate();
   constexpr std::int64_t kWorthIt = 1024;
   own->joins = static_cast<int>(std::clamp<std::int64_t>(own->weights / kWorthIt, 1, site.chunks));
   site.scratch =

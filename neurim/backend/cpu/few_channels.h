@@ -7,6 +7,13 @@
 
 namespace neurim::cpu {
 
+/// Where a tap reads, in floats: from the pixel that the first tap reads, and among the weights of an output
+/// channel. Loops over tables of places have one end where loops over channels, rows and columns have a
+/// mispredicted one each.
+struct FewTap {
+  std::int32_t x, w;
+};
+
 /// A convolution of one group of sixteen images. Output row r and kernel row k meet in input row
 /// r * stride_h + k * dilation_h - top; rows outside the input count as zero. Columns are all there: the
 /// caller pads them. Strides are in floats.
@@ -18,8 +25,18 @@ struct FewGeometry {
   std::int64_t x_pixel = 0, x_tap = 0;  ///< between what neighbouring output and kernel columns read
   std::int64_t y_channel = 0;
   std::int64_t w_out = 0, w_in = 0, w_row = 0,
-               w_column = 0;  ///< negative where the taps are walked backwards
+               w_column = 0;     ///< negative where the taps are walked backwards
+  const FewTap* taps = nullptr;  ///< kernel_h times in * kernel_w
+  const std::int32_t* pixels =
+      nullptr;  ///< where the pixels of few_rows_at_once() output rows read, from the first one
 };
+
+/// How many rows of dy a tile of the weight gradient takes: as many as stay in the first-level cache while
+/// all taps pass.
+inline int few_rows_at_once(std::int64_t out_w) {
+  constexpr std::int64_t kPixels = 112;
+  return static_cast<int>(out_w < kPixels ? kPixels / out_w : 1);
+}
 
 /// Rows [begin, end) of the output, of which the first group of x begins at input row `x_first`.
 struct FewRows {

@@ -15,10 +15,18 @@ using namespace cpu;
 
 constexpr Layout kBlocked{Layout::blocked, 16};
 
-/// Whether the site is one op of f32 alone; on no, says why.
+/// Whether behind the gradient of max_pool2d stands that of the relu which made its x.
+bool gated(const Site& site) {
+  if (site.steps.size() != 2 || site.in.size() != 3 || site.out.size() != 1) return false;
+  const Step &pool = site.steps[0], &relu = site.steps[1];
+  return pool.op->name() == "max_pool2d_grad" && relu.op->name() == "relu_grad" && relu.in[0] == pool.in[0] &&
+         relu.in[1] == pool.out[0] && site.out[0] == relu.out[0];
+}
+
+/// Whether the site is one op of f32, alone or gated; on no, says why.
 bool takes(Site& site) {
-  if (site.steps.size() > 1) {
-    site.why = "takes nothing behind it";
+  if (site.steps.size() > 1 && !gated(site)) {
+    site.why = "takes nothing behind it but relu's gradient by the same x";
     return false;
   }
   for (const Spec& value : site.values) {
@@ -111,6 +119,7 @@ Launch pool_prepare(Site& site) {
   if (const std::string why = layouts_against(site); !why.empty()) return decline(site, why);
   const Pool2dOptions o = resolved(static_cast<const O&>(site.op()).options);
   constexpr bool kGradient = kKind == PoolKind::max_grad || kKind == PoolKind::mean_grad;
+  const PoolKind kind = gated(site) ? PoolKind::max_relu_grad : kKind;
   const Shape& x = (kGradient ? site.output(0) : site.input(0)).type.shape;
   const Shape& y = (kKind == PoolKind::max_grad ? site.input(1)
                     : kGradient                 ? site.input(0)
@@ -137,7 +146,7 @@ Launch pool_prepare(Site& site) {
                  .rows = pool->rows.data(),
                  .columns = pool->columns.data(),
                  .kernel_columns = pool->kernel_columns.data()};
-  pool->function = NEURIM_DISPATCH(pool_function)(kKind, layout != Layout{}, pool->shape);
+  pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, pool->shape);
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
   if (layout == Layout{}) {

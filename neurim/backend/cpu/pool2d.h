@@ -30,7 +30,8 @@ struct PoolShape {
   const PoolColumn* kernel_columns;
 };
 
-enum class PoolKind { max, max_grad, mean, mean_grad };
+/// max_relu_grad: the gradient of max(relu(·)), x being what relu gave.
+enum class PoolKind { max, max_grad, max_relu_grad, mean, mean_grad };
 
 /// Pools output rows [first, last) of all planes; gradients take planes. Plain ones use pool_scratch()
 /// floats.

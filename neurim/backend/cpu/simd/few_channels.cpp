@@ -9,15 +9,15 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-// A tile keeps `outputs` times `width` sums in registers, beside the values of one side and one of the other.
-// It works on what one register holds of the sixteen images: g++ 12 keeps arrays of vectors in registers only
-// where a vector is one.
+// A tile keeps `outputs` (or `slopes`, output channels of dy) times `width` sums in registers, beside the
+// values of one side and one of the other. It works on what one register holds of the sixteen images: g++ 12
+// keeps arrays of vectors in registers only where a vector is one.
 #if defined(__AVX512F__)
-constexpr int kPart = 16, kRegisters = 32, kMostOutputs = 4;
+constexpr int kPart = 16, kRegisters = 32, kMostOutputs = 6, kMostSlopes = 4;
 #elif defined(__AVX2__)
-constexpr int kPart = 8, kRegisters = 16, kMostOutputs = 3;
+constexpr int kPart = 8, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
 #else
-constexpr int kPart = 4, kRegisters = 16, kMostOutputs = 3;
+constexpr int kPart = 4, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
 #endif
 constexpr int kMostWidth = 14;
 constexpr int most_width(int outputs) {
@@ -67,32 +67,30 @@ struct Results {
   float *before, *y;
 };
 
-/// O output channels by P neighbouring pixels of one row. `x` stands at the first pixel of the row of the
-/// first tap.
+/// O output channels by P neighbouring pixels of one row. `x` stands at what the first pixel and the first
+/// tap of the kernel meet, which may lie outside.
 template <int O, int P>
-void convolve_tile(const FewGeometry& g, Taps taps, const float* x, const float* w, const Results& to) {
+void convolve_tile(const FewGeometry& g, Taps rows, const float* x, const float* w, const Results& to) {
+  const FewTap *first = g.taps + rows.first * g.in * g.kernel_w,
+               *last = g.taps + rows.last * g.in * g.kernel_w;
   for (int lane = 0; lane < kLanes; lane += kPart) {
     Part sums[O][P];
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
       for (int p = 0; p < P; ++p) sums[o][p] = to.bias ? spread(to.bias[o]) : Part{};
-    for (int c = 0; c < g.in; ++c)
-      for (int kh = taps.first; kh < taps.last; ++kh) {
-        const float* pixel = x + lane + c * g.x_channel + (kh - taps.first) * g.dilation_h * g.x_row;
-        const float* weight = w + c * g.w_in + kh * g.w_row;
-        for (int kw = 0; kw < g.kernel_w; ++kw, pixel += g.x_tap, weight += g.w_column) {
-          Part factor[O];
+    for (const FewTap* tap = first; tap < last; ++tap) {
+      const float *pixel = x + (tap->x + lane), *weight = w + tap->w;
+      Part factor[O];
 #pragma GCC unroll 32
-          for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
+      for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
 #pragma GCC unroll 32
-          for (int p = 0; p < P; ++p) {
-            const Part value = load_lanes(pixel + p * g.x_pixel);
+      for (int p = 0; p < P; ++p) {
+        const Part value = load_lanes(pixel + p * g.x_pixel);
 #pragma GCC unroll 32
-            for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
-          }
-        }
+        for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
       }
+    }
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
@@ -120,9 +118,9 @@ constexpr auto kConvolve = convolve_table(std::make_integer_sequence<int, kMostO
 // ---- weight gradient
 // ----------------------------------------------------------------------------------------------
 
-/// O output channels by K kernel columns of one input channel and kernel row, over `rows` output rows.
+/// O output channels by K kernel columns of one input channel and kernel row, over `count` pixels of dy.
 template <int O, int K>
-void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* sums, int rows) {
+void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* sums, int count) {
   for (int lane = 0; lane < kLanes; lane += kPart) {
     float* to = sums + lane;
     Part total[O][K];
@@ -130,19 +128,17 @@ void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* s
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
       for (int k = 0; k < K; ++k) total[o][k] = load_lanes(to + (o * g.w_out + k) * kLanes);
-    for (int row = 0; row < rows; ++row) {
-      const float* pixel = x + lane + row * g.stride_h * g.x_row;
-      const float* slope = dy + lane + std::int64_t{row} * g.out_w * kLanes;
-      for (int column = 0; column < g.out_w; ++column, pixel += g.x_pixel, slope += kLanes) {
-        Part factor[O];
+    const float* slope = dy + lane;
+    for (int i = 0; i < count; ++i, slope += kLanes) {
+      const float* pixel = x + (g.pixels[i] + lane);
+      Part factor[O];
 #pragma GCC unroll 32
-        for (int o = 0; o < O; ++o) factor[o] = load_lanes(slope + o * g.y_channel);
+      for (int o = 0; o < O; ++o) factor[o] = load_lanes(slope + o * g.y_channel);
 #pragma GCC unroll 32
-        for (int k = 0; k < K; ++k) {
-          const Part value = load_lanes(pixel + k * g.x_tap);
+      for (int k = 0; k < K; ++k) {
+        const Part value = load_lanes(pixel + k * g.x_tap);
 #pragma GCC unroll 32
-          for (int o = 0; o < O; ++o) total[o][k] += factor[o] * value;
-        }
+        for (int o = 0; o < O; ++o) total[o][k] += factor[o] * value;
       }
     }
 #pragma GCC unroll 32
@@ -162,7 +158,7 @@ template <int... O>
 constexpr auto weight_table(std::integer_sequence<int, O...>) {
   return std::array{weight_row<O + 1>(std::make_integer_sequence<int, most_width(O + 1)>())...};
 }
-constexpr auto kWeights = weight_table(std::make_integer_sequence<int, kMostOutputs>());
+constexpr auto kWeights = weight_table(std::make_integer_sequence<int, kMostSlopes>());
 
 template <class Table>
 auto of(const Table& table, int outputs, int width) {
@@ -182,7 +178,7 @@ void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, con
   const int channel_tiles = pieces(g.out, kMostOutputs);
   for (int row = rows.begin; row < rows.end; ++row) {
     const Taps taps(g, row);
-    const float* x = rows.x + input_row(g, rows, row, taps.first);
+    const float* x = rows.x + input_row(g, rows, row, 0);
     for (int c = 0; c < channel_tiles; ++c) {
       const Piece channels = piece(g.out, channel_tiles, c);
       const int column_tiles = pieces(g.out_w, most_width(channels.size));
@@ -200,31 +196,29 @@ void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, con
 }
 
 void few_weight_sums(const FewGeometry& g, const FewRows& rows, const float* dy, float* sums) {
-  // As many rows at a time as leave a tile's dy in the first-level cache while all taps pass over it.
-  const int channel_tiles = pieces(g.out, kMostOutputs);
-  const int fitting = 28 * 1024 / (kMostOutputs * g.out_w * kLanes * static_cast<int>(sizeof(float)));
-  const int row_tiles = pieces(rows.end - rows.begin, fitting > 0 ? fitting : 1);
+  const int channel_tiles = pieces(g.out, kMostSlopes);
+  const int row_tiles = pieces(rows.end - rows.begin, few_rows_at_once(g.out_w));
   for (int r = 0; r < row_tiles; ++r) {
     const Piece block = piece(rows.end - rows.begin, row_tiles, r);
     for (int c = 0; c < channel_tiles; ++c) {
       const Piece channels = piece(g.out, channel_tiles, c);
       const int column_tiles = pieces(g.kernel_w, most_width(channels.size));
-      for (int kh = 0; kh < g.kernel_h; ++kh) {
-        int begin = rows.begin + block.begin, end = begin + block.size;
-        if (const int inside = first_row(g, kh, 0); inside > begin) begin = inside;
-        if (const int outside = first_row(g, kh, g.in_h); outside < end) end = outside;
-        if (begin >= end) continue;
-        const float* x = rows.x + input_row(g, rows, begin, kh);
-        const float* slope = dy + channels.begin * g.y_channel + std::int64_t{begin} * g.out_w * kLanes;
-        for (int i = 0; i < g.in; ++i)
+      for (int i = 0; i < g.in; ++i)
+        for (int kh = 0; kh < g.kernel_h; ++kh) {
+          int begin = rows.begin + block.begin, end = begin + block.size;
+          if (const int inside = first_row(g, kh, 0); inside > begin) begin = inside;
+          if (const int outside = first_row(g, kh, g.in_h); outside < end) end = outside;
+          if (begin >= end) continue;
+          const float* x = rows.x + i * g.x_channel + input_row(g, rows, begin, kh);
+          const float* slope = dy + channels.begin * g.y_channel + std::int64_t{begin} * g.out_w * kLanes;
           for (int t = 0; t < column_tiles; ++t) {
             const Piece columns = piece(g.kernel_w, column_tiles, t);
             float* to =
                 sums + (channels.begin * g.w_out + i * g.w_in + kh * g.w_row + columns.begin) * kLanes;
-            of(kWeights, channels.size, columns.size)(g, x + i * g.x_channel + columns.begin * g.x_tap, slope,
-                                                      to, end - begin);
+            of(kWeights, channels.size, columns.size)(g, x + columns.begin * g.x_tap, slope, to,
+                                                      (end - begin) * g.out_w);
           }
-      }
+        }
     }
   }
 }

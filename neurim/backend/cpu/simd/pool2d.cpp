@@ -104,7 +104,8 @@ void mean_blocked(const PoolShape& shape, const float* const* in, float* out, st
   }
 }
 
-template <int kWindow>
+/// kRelu: only to places where x is positive. kTiles: each place is in one window.
+template <int kWindow, bool kRelu, bool kTiles>
 void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                       std::int64_t last, float*) {
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
@@ -115,7 +116,7 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
       const float* y = in[1] + (p * shape.out_height + r) * line;
       const float* dy = in[2] + (p * shape.out_height + r) * line;
-      fresh.until(end_row(shape, shape.rows[r]));
+      if (!kTiles) fresh.until(end_row(shape, shape.rows[r]));
       each_window<kWindow>(shape, shape.rows[r], [&](auto each, std::int64_t at, std::int64_t o) {
         const Vec best = load(y + o * kLanes);
         const IVec nan = best != best;
@@ -123,12 +124,13 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
         each([&](std::int64_t place) {
           const Vec v = load(x + at + place);
           const IVec hit = (v == best) | ((v != v) & nan);
-          store(dx + at + place, load(dx + at + place) + (hit ? left : Vec{}));
+          const Vec taken = (kRelu ? hit & (v > Vec{}) : hit) ? left : Vec{};
+          store(dx + at + place, kTiles ? taken : load(dx + at + place) + taken);
           left = hit ? Vec{} : left;
         });
       });
     }
-    fresh.all();
+    if (!kTiles) fresh.all();
   }
 }
 
@@ -229,7 +231,7 @@ void add_to_row(const PoolShape& shape, float* row, float* apart, Gives gives) {
   }
 }
 
-template <int kStride>
+template <int kStride, bool kRelu>
 void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                     std::int64_t last, float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
@@ -289,6 +291,28 @@ bool square(const PoolShape& shape, int size) {
   return shape.kernel[0] == size && shape.kernel[1] == size && shape.row_step == 1 && shape.column_step == 1;
 }
 
+/// Whether windows of size 2 meet every place once.
+bool tiles(const PoolShape& shape) {
+  bool all = shape.height == 2 * shape.out_height && shape.width == 2 * shape.out_width;
+  for (std::int64_t o = 0; all && o < shape.out_height; ++o)
+    all = shape.rows[o].first == 2 * o && shape.rows[o].count == 2;
+  for (std::int64_t o = 0; all && o < shape.out_width; ++o)
+    all = shape.columns[o].first == 2 * o && shape.columns[o].count == 2;
+  return all;
+}
+
+template <bool kRelu>
+PoolFunction max_grad_function(bool blocked, int window, int stride, const PoolShape& shape) {
+  if (!blocked)
+    return stride == 1   ? max_grad_plain<1, kRelu>
+           : stride == 2 ? max_grad_plain<2, kRelu>
+                         : max_grad_plain<0, kRelu>;
+  if (window == 2 && tiles(shape)) return max_grad_blocked<2, kRelu, true>;
+  return window == 2   ? max_grad_blocked<2, kRelu, false>
+         : window == 3 ? max_grad_blocked<3, kRelu, false>
+                       : max_grad_blocked<0, kRelu, false>;
+}
+
 /// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
 struct Place {
   std::int64_t at;
@@ -326,29 +350,22 @@ PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape) 
                      PoolFunction for_others) {
     return key == first ? for_first : key == second ? for_second : for_others;
   };
-  if (blocked) {
-    const int window = square(shape, 2) ? 2 : square(shape, 3) ? 3 : 0;
-    switch (kind) {
-      case PoolKind::max:
-        return by(window, 2, 3, max_blocked<2>, max_blocked<3>, max_blocked<0>);
-      case PoolKind::max_grad:
-        return by(window, 2, 3, max_grad_blocked<2>, max_grad_blocked<3>, max_grad_blocked<0>);
-      case PoolKind::mean:
-        return by(window, 2, 3, mean_blocked<2>, mean_blocked<3>, mean_blocked<0>);
-      case PoolKind::mean_grad:
-        return by(window, 2, 3, mean_grad_blocked<2>, mean_grad_blocked<3>, mean_grad_blocked<0>);
-    }
-  }
+  const int window = square(shape, 2) ? 2 : square(shape, 3) ? 3 : 0;
   const int stride = shape.stride <= 2 ? static_cast<int>(shape.stride) : 0;
   switch (kind) {
     case PoolKind::max:
-      return by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
+      return blocked ? by(window, 2, 3, max_blocked<2>, max_blocked<3>, max_blocked<0>)
+                     : by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
     case PoolKind::max_grad:
-      return by(stride, 1, 2, max_grad_plain<1>, max_grad_plain<2>, max_grad_plain<0>);
+      return max_grad_function<false>(blocked, window, stride, shape);
+    case PoolKind::max_relu_grad:
+      return max_grad_function<true>(blocked, window, stride, shape);
     case PoolKind::mean:
-      return by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
+      return blocked ? by(window, 2, 3, mean_blocked<2>, mean_blocked<3>, mean_blocked<0>)
+                     : by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
     case PoolKind::mean_grad:
-      return by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
+      return blocked ? by(window, 2, 3, mean_grad_blocked<2>, mean_grad_blocked<3>, mean_grad_blocked<0>)
+                     : by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
   }
   return nullptr;
 }

@@ -1,0 +1,11 @@
+// Inputs for plans that are measured and not judged.
+#pragma once
+#include "neurim/compile/plan.h"
+
+namespace neurim::cli {
+
+/// Fills a plan's input buffers: the first with normal numbers, the second, if any, with labels in [0,
+/// classes).
+void draw_batch(const Plan& plan, std::int64_t classes);
+
+}  // namespace neurim::cli
