@@ -38,7 +38,7 @@ int verb_models(const Words& words) {
                       .dump());
     ++count;
   }
-  require(count > 0, "models: no name fits '", pattern, "'; known are ", join(model_names(), ", "));
+  require(count > 0, "no name fits '", pattern, "'; known are ", join(model_names(), ", "));
   console.event(text("{\"event\":\"summary\",\"models\":", count, "}"));
   return 0;
 }

@@ -145,7 +145,7 @@ class Lowering {
       const std::vector<int> part(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length));
       Region region = describe(part);
       for (const Kernel& kernel : kernels(region.steps[0].op->name(), program_.graph.device.kind)) {
-        if (kernel.rank == 0) continue;
+        if (!kernel.fuses && !kernel.chains) continue;
         Site site = region.site(options_.chunks);
         if (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site))) return length;
       }
@@ -301,6 +301,7 @@ class Lowering {
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
+      if (chain.size() > 1 && !kernel.fuses && !kernel.chains) continue;
       Region asked = region;
       Site site = asked.site(options_.chunks);
       if (!kernel.wants)

@@ -60,6 +60,7 @@ struct Kernel {
   Launch (*prepare)(Site&) = nullptr;
   bool (*wants)(Site&) = nullptr;
   bool chains = false;    ///< takes only sites of several steps
+  bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
 };
 void add(const Kernel& kernel);
 /// The kernels for an op on a kind of device, best first.

@@ -7,7 +7,8 @@
 
 namespace neurim {
 
-std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer, const CrossEntropyOptions& loss_options) {
+std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
+                                              const CrossEntropyOptions& loss_options) {
   return [model, &optimizer, loss_options](const Tensors& in) -> Tensors {
     const Tensor logits = model(in[0]);
     const Tensor loss = cross_entropy(logits, in[1], loss_options);

@@ -12,7 +12,8 @@ namespace neurim {
 /// images f32(N,C,H,W), labels i64(N) -> the mean loss and the number of correct predictions, both f32
 /// scalars. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
 /// optimizer outlives the result.
-std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer, const CrossEntropyOptions& loss);
+std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
+                                              const CrossEntropyOptions& loss);
 
 /// images f32(N,C,H,W), labels i64(N) -> logits (N,classes) and the loss of each sample (N).
 std::function<Tensors(Tensors)> validation_step(const Model& model);

@@ -185,9 +185,9 @@ void Run::train_batch(const Batch& batch) {
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
-    fail(Fault::failure, "train: the loss is ", loss, " at epoch ", progress_.epoch + 1, ", step ",
-         progress_.batch + 1, " of ", loader_.batches(), " (lr ", optimizer_->lr(),
-         "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
+    fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
+         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", loader_.batches(), " (lr ",
+         optimizer_->lr(), "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
          "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
   progress_.loss_sum += loss * batch.size;
   progress_.correct += plan.outputs()[1].item();
@@ -211,7 +211,8 @@ std::string Run::row(double val_loss, const std::string& tail) const {
   return cell(text(progress_.epoch + 1, '/', epochs()), 8) + figure(progress_.loss_sum / seen, 4, 9) +
          figure(val_loss, 4, 10) + figure(judged ? f.top1 * 100 : Figures::kNone, 2, 8) +
          figure(judged ? f.f1_macro * 100 : Figures::kNone, 2, 8) + cell(lr, 10) +
-         figure(seen / std::max(progress_.seconds, 1e-9), 0, 9) + cell(duration(progress_.seconds + (judged ? validation_seconds_ : 0)), 8) + tail;
+         figure(seen / std::max(progress_.seconds, 1e-9), 0, 9) +
+         cell(duration(progress_.seconds + (judged ? validation_seconds_ : 0)), 8) + tail;
 }
 
 bool Run::train_epoch() {
@@ -399,8 +400,9 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
-  require(!options.data.empty(), "train: data is missing; give the folder of your pictures: data=DIR");
-  require(!options.model.empty(), "train: model is missing; give one of ", join(model_names(), ", "), ": model=NAME");
+  require(!options.data.empty(), "data is missing; give the folder of your pictures: data=DIR");
+  require(!options.model.empty(), "the model is missing; give one of ", join(model_names(), ", "),
+          ": model=NAME");
   options.check();
   use_machine(options);
   const Dataset dataset = Dataset::open(options.data, dataset_of(options));

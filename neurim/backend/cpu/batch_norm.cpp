@@ -384,7 +384,7 @@ bool wants_grad(Site& site) {
 
 void cpu_batch_norm() {
   const auto add_kernel = [](std::string_view op, auto prepare, auto wanted) {
-    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wanted});
+    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wanted, .fuses = true});
   };
   add_kernel("batch_norm_train", prepare_train, wants<0>);
   add_kernel("batch_norm", prepare_given, wants<0>);

@@ -24,11 +24,6 @@ constexpr std::int64_t kMostWeights = 64 * 1024;  // each has a vector of sums i
 constexpr std::int64_t kMostPixels = std::int64_t{1}
                                      << 26;  // of an image: places within a group are 32-bit numbers
 
-/// One axis of a convolution that runs: output o and tap t meet in input o * stride + t * dilation - begin.
-struct Axis {
-  std::int64_t in, out, kernel, stride, dilation, begin;
-};
-
 /// The convolution of the site's op in terms of its x, weight and y, and the place of those among the step's
 /// operands.
 struct Problem {
@@ -36,20 +31,25 @@ struct Problem {
   const Conv2dOptions& options;
 
   /// Rows (0) or columns (1) of the convolution itself.
-  Axis axis(std::size_t i) const {
-    const int at = static_cast<int>(i) + 2;
-    return {x[at], y[at], weight[at], options.stride[i], options.dilation[i], options.pad[i]};
+  FewAxis axis(std::size_t i) const {
+    return {in(i),       out(i),
+            kernel(i),   static_cast<int>(options.stride[i]),
+            dilation(i), static_cast<int>(options.pad[i])};
   }
   /// Of the data gradient at stride 1: from y to x, tap t at the weight's tap kernel - 1 - t.
-  Axis backwards(std::size_t i) const {
-    const int at = static_cast<int>(i) + 2;
-    return {y[at],
-            x[at],
-            weight[at],
-            1,
-            options.dilation[i],
-            options.dilation[i] * (weight[at] - 1) - options.pad[i]};
+  FewAxis backwards(std::size_t i) const {
+    return {out(i), in(i),       kernel(i),
+            1,      dilation(i), dilation(i) * (kernel(i) - 1) - static_cast<int>(options.pad[i])};
   }
+
+ private:
+  static int size(const Shape& shape, std::size_t i) {
+    return static_cast<int>(shape[static_cast<int>(i) + 2]);
+  }
+  int in(std::size_t i) const { return size(x, i); }
+  int out(std::size_t i) const { return size(y, i); }
+  int kernel(std::size_t i) const { return size(weight, i); }
+  int dilation(std::size_t i) const { return static_cast<int>(options.dilation[i]); }
 };
 
 Problem problem_of(const Site& site) {
@@ -109,36 +109,29 @@ struct Convolution {
   std::vector<FewTap> taps;
   std::vector<std::int32_t> pixels;
   std::int64_t channels, x_group, y_group;  ///< of x; floats of a group
-  std::int64_t in_w, first_column,
-      columns;  ///< the columns that the kernel sees: [first_column, first_column + columns)
+  std::int64_t columns;                     ///< that the kernel sees, from number -begin on
   bool staged;
   std::int64_t rows, block;  ///< output rows of all groups; most of one group that are staged at a time
   std::size_t staged_bytes = 0;
   int parts;
 
-  Convolution(std::int64_t groups, std::int64_t in, std::int64_t out, const Axis& height, const Axis& width,
-              int chunks) {
+  Convolution(std::int64_t groups, std::int64_t in, std::int64_t out, const FewAxis& height,
+              const FewAxis& width, int chunks) {
     FewGeometry& g = geometry;
-    g.in = static_cast<int>(in), g.out = static_cast<int>(out);
-    g.in_h = static_cast<int>(height.in), g.out_h = static_cast<int>(height.out),
-    g.out_w = static_cast<int>(width.out);
-    g.kernel_h = static_cast<int>(height.kernel), g.kernel_w = static_cast<int>(width.kernel);
-    g.stride_h = static_cast<int>(height.stride), g.dilation_h = static_cast<int>(height.dilation);
-    g.top = static_cast<int>(height.begin);
+    g.in = static_cast<int>(in), g.out = static_cast<int>(out), g.height = height, g.width = width;
     g.x_pixel = width.stride * kLanes, g.x_tap = width.dilation * kLanes;
     g.x_row = width.in * kLanes, g.x_channel = height.in * g.x_row;
-    g.y_channel = height.out * width.out * kLanes;
+    g.y_channel = std::int64_t{height.out} * width.out * kLanes;
     channels = in, x_group = in * g.x_channel, y_group = out * g.y_channel;
-    in_w = width.in, first_column = -width.begin;
-    columns = (width.out - 1) * width.stride + (width.kernel - 1) * width.dilation + 1;
-    staged = first_column < 0 || first_column + columns > in_w;
+    columns = std::int64_t{width.out - 1} * width.stride + (width.kernel - 1) * width.dilation + 1;
+    staged = width.begin > 0 || columns - width.begin > width.in;
     rows = groups * height.out;
     block = height.out;
     if (staged) {
       g.x_row = columns * kLanes;
       const std::int64_t fitting = kStaged / (in * g.x_row), span = (height.kernel - 1) * height.dilation + 1;
       block = std::clamp<std::int64_t>((fitting - span) / height.stride + 1, 1, height.out);
-      const std::int64_t most = std::min((block - 1) * height.stride + span, height.in);
+      const std::int64_t most = std::min<std::int64_t>((block - 1) * height.stride + span, height.in);
       g.x_channel = most * g.x_row;
       staged_bytes = static_cast<std::size_t>(in * g.x_channel) * sizeof(float);
     }
@@ -148,22 +141,22 @@ struct Convolution {
   /// Fills the tables, once the geometry is complete and lies where it will stay.
   void tabulate() {
     FewGeometry& g = geometry;
-    for (int kh = 0; kh < g.kernel_h; ++kh)
-      for (int c = 0; c < g.in; ++c)
-        for (int kw = 0; kw < g.kernel_w; ++kw)
+    for (int kh = 0; kh < g.height.kernel; ++kh)
+      for (int kw = 0; kw < g.width.kernel; ++kw)
+        for (int c = 0; c < g.in; ++c)
           taps.push_back(
-              {static_cast<std::int32_t>(kh * g.dilation_h * g.x_row + c * g.x_channel + kw * g.x_tap),
+              {static_cast<std::int32_t>(kh * g.height.dilation * g.x_row + c * g.x_channel + kw * g.x_tap),
                static_cast<std::int32_t>(kh * g.w_row + c * g.w_in + kw * g.w_column)});
-    for (int row = 0; row < few_rows_at_once(g.out_w); ++row)
-      for (int column = 0; column < g.out_w; ++column)
-        pixels.push_back(static_cast<std::int32_t>(row * g.stride_h * g.x_row + column * g.x_pixel));
+    for (int row = 0; row < few_rows_at_once(g.width.out); ++row)
+      for (int column = 0; column < g.width.out; ++column)
+        pixels.push_back(static_cast<std::int32_t>(row * g.height.stride * g.x_row + column * g.x_pixel));
     g.taps = taps.data(), g.pixels = pixels.data();
   }
 
   /// Calls visit(rows, group) for the rows of one part; `scratch` is the part's own.
   template <class Visit>
   void each(int part, const float* x, float* scratch, Visit visit) const {
-    const std::int64_t height = geometry.out_h;
+    const std::int64_t height = geometry.height.out;
     const std::int64_t last = part_begin(rows, parts, part + 1);
     for (std::int64_t at = part_begin(rows, parts, part); at < last;) {
       const std::int64_t group = at / height, begin = at % height,
@@ -172,7 +165,7 @@ struct Convolution {
       if (staged)
         stage(scratch, here);
       else
-        here.x += first_column * kLanes;
+        here.x -= geometry.width.begin * kLanes;
       visit(here, group);
       at += end - begin;
     }
@@ -182,10 +175,12 @@ struct Convolution {
   /// Copies the input rows that `here` needs, with zeros where its columns lie outside.
   void stage(float* to, FewRows& here) const {
     const FewGeometry& g = geometry;
+    const FewAxis& height = g.height;
     const float* x = here.x;
-    const int first = std::max(here.begin * g.stride_h - g.top, 0);
-    const int last =
-        std::min((here.end - 1) * g.stride_h + (g.kernel_h - 1) * g.dilation_h - g.top + 1, g.in_h);
+    const int first = std::max(here.begin * height.stride - height.begin, 0);
+    const int last = std::min(
+        (here.end - 1) * height.stride + (height.kernel - 1) * height.dilation - height.begin + 1, height.in);
+    const std::int64_t in_w = g.width.in, first_column = -g.width.begin;
     const std::int64_t begin = std::clamp<std::int64_t>(first_column, 0, in_w),
                        end = std::clamp<std::int64_t>(first_column + columns, begin, in_w);
     const std::size_t before = static_cast<std::size_t>(std::min(columns, begin - first_column) * kLanes),
@@ -195,7 +190,7 @@ struct Convolution {
       for (int row = first; row < last; ++row) {
         float* padded = to + channel * g.x_channel + (row - first) * g.x_row;
         std::memset(padded, 0, before * sizeof(float));
-        std::memcpy(padded + before, x + ((channel * g.in_h + row) * in_w + begin) * kLanes,
+        std::memcpy(padded + before, x + ((channel * height.in + row) * in_w + begin) * kLanes,
                     inside * sizeof(float));
         std::memset(padded + before + inside, 0, after * sizeof(float));
       }
@@ -316,7 +311,7 @@ Launch prepare_weight_grad(Site& site) {
   g.w_out = in * taps, g.w_in = taps, g.w_row = columns, g.w_column = 1;
   if (taps == 1) {  // a tile of one column would wait for its few sums: the input channels take the place of
                     // the columns
-    g.kernel_w = g.in, g.x_tap = g.x_channel;
+    g.width.kernel = g.in, g.x_tap = g.x_channel;
     g.in = 1;
   }
   own->convolution.tabulate();
@@ -336,7 +331,12 @@ namespace neurim {
 
 void cpu_few_channels() {
   constexpr std::string_view kName = "cpu few channels";
-  add({.op = "conv2d", .name = kName, .rank = 15, .prepare = cpu::prepare, .wants = cpu::wants});
+  add({.op = "conv2d",
+       .name = kName,
+       .rank = 15,
+       .prepare = cpu::prepare,
+       .wants = cpu::wants,
+       .fuses = true});
   add({.op = "conv2d_input_grad", .name = kName, .rank = 15, .prepare = cpu::prepare, .wants = cpu::wants});
   add({.op = "conv2d_weight_grad",
        .name = kName,

@@ -14,19 +14,22 @@ struct FewTap {
   std::int32_t x, w;
 };
 
-/// A convolution of one group of sixteen images. Output row r and kernel row k meet in input row
-/// r * stride_h + k * dilation_h - top; rows outside the input count as zero. Columns are all there: the
-/// caller pads them. Strides are in floats.
+/// One axis of a convolution: output o and tap t meet in input o * stride + t * dilation - begin.
+struct FewAxis {
+  int in = 0, out = 0, kernel = 0, stride = 1, dilation = 1, begin = 0;
+};
+
+/// A convolution of one group of sixteen images. Rows outside the input are left out; columns are all there:
+/// the caller pads them. Strides are in floats.
 struct FewGeometry {
   int in = 0, out = 0;  ///< channels
-  int in_h = 0, out_h = 0, out_w = 0, kernel_h = 0, kernel_w = 0;
-  int stride_h = 1, dilation_h = 1, top = 0;
+  FewAxis height, width;
   std::int64_t x_row = 0, x_channel = 0;
   std::int64_t x_pixel = 0, x_tap = 0;  ///< between what neighbouring output and kernel columns read
   std::int64_t y_channel = 0;
   std::int64_t w_out = 0, w_in = 0, w_row = 0,
                w_column = 0;     ///< negative where the taps are walked backwards
-  const FewTap* taps = nullptr;  ///< kernel_h times in * kernel_w
+  const FewTap* taps = nullptr;  ///< kernel rows, of them columns, of them input channels
   const std::int32_t* pixels =
       nullptr;  ///< where the pixels of few_rows_at_once() output rows read, from the first one
 };

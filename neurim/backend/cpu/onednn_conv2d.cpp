@@ -421,7 +421,7 @@ Launch weight_grad_prepare(Site& site) {
 namespace neurim {
 
 void cpu_onednn_conv2d() {
-  add({.op = "conv2d", .name = "onednn", .rank = 10, .prepare = cpu::forward_prepare, .wants = cpu::forward_wants});
+  add({.op = "conv2d", .name = "onednn", .rank = 10, .prepare = cpu::forward_prepare, .wants = cpu::forward_wants, .fuses = true});
   add({.op = "conv2d_input_grad", .name = "onednn", .rank = 10, .prepare = cpu::input_grad_prepare, .wants = cpu::input_grad_wants});
   add({.op = "conv2d_weight_grad", .name = "onednn", .rank = 10, .prepare = cpu::weight_grad_prepare, .wants = cpu::weight_grad_wants});
 }

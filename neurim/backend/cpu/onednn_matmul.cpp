@@ -122,8 +122,8 @@ Launch prepare(Site& site) {
 namespace neurim {
 
 void cpu_onednn_matmul() {
-  add({.op = "linear", .name = "onednn", .rank = 10, .prepare = cpu::prepare});
-  add({.op = "matmul", .name = "onednn", .rank = 10, .prepare = cpu::prepare});
+  add({.op = "linear", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .fuses = true});
+  add({.op = "matmul", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .fuses = true});
 }
 
 }  // namespace neurim

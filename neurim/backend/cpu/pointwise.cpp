@@ -199,7 +199,7 @@ void cpu_pointwise() {
   const StepTable table = NEURIM_DISPATCH(step_table)();
   for (const StepRow* row = table.rows; row != table.rows + table.count; ++row)
     if (std::string_view(row->name).find(' ') == std::string_view::npos)
-      add({.op = row->name, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wants});
+      add({.op = row->name, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});
 }
 
 }  // namespace neurim

@@ -231,7 +231,7 @@ Launch fill_prepare(Site& site) {
 
 void cpu_pool2d() {
   const auto add_kernel = [](std::string_view op, auto prepare, auto wants) {
-    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wants});
+    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});
   };
   add_kernel("max_pool2d", pool_prepare<MaxPool2d, PoolKind::max>, pool_wants);
   add_kernel("max_pool2d_grad", pool_prepare<MaxPool2dGrad, PoolKind::max_grad>, pool_wants);

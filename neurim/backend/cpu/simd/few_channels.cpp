@@ -44,22 +44,39 @@ Piece piece(int size, int count, int i) {
   return {begin, size * (i + 1) / count - begin};
 }
 
-/// The kernel rows [first, last) that meet the input at an output row.
+/// The taps [first, last) that meet the input at some of the outputs of a piece.
 struct Taps {
   int first = 0, last;
-  Taps(const FewGeometry& g, int row) : last(g.kernel_h) {
-    const int top = row * g.stride_h - g.top;
-    while (first < last && top + first * g.dilation_h < 0) ++first;
-    while (first < last && top + (last - 1) * g.dilation_h >= g.in_h) --last;
+  Taps(const FewAxis& axis, Piece outputs) : last(axis.kernel) {
+    const int begin = outputs.begin * axis.stride - axis.begin,
+              end = begin + (outputs.size - 1) * axis.stride;
+    while (first < last && end + first * axis.dilation < 0) ++first;
+    while (first < last && begin + (last - 1) * axis.dilation >= axis.in) --last;
   }
 };
 
 std::int64_t input_row(const FewGeometry& g, const FewRows& rows, int row, int tap) {
-  return (row * g.stride_h + tap * g.dilation_h - g.top - rows.x_first) * g.x_row;
+  const FewAxis& axis = g.height;
+  return (row * axis.stride + tap * axis.dilation - axis.begin - rows.x_first) * g.x_row;
 }
 
 // ---- forward
 // ------------------------------------------------------------------------------------------------------
+
+/// The taps that a tile walks: runs of `size`, `step` apart; one run where all columns of the kernel meet the
+/// input.
+struct Runs {
+  const FewTap *first, *end;
+  std::int64_t size, step;
+  Runs(const FewGeometry& g, Taps rows, Taps columns)
+      : first(g.taps + (rows.first * g.width.kernel + columns.first) * g.in),
+        end(g.taps + rows.last * g.width.kernel * g.in),
+        size((columns.last - columns.first) * g.in),
+        step(g.width.kernel * g.in) {
+    if (size == step) size = step = end - first;
+    if (size <= 0) end = first;
+  }
+};
 
 struct Results {
   const float* bias;
@@ -70,27 +87,26 @@ struct Results {
 /// O output channels by P neighbouring pixels of one row. `x` stands at what the first pixel and the first
 /// tap of the kernel meet, which may lie outside.
 template <int O, int P>
-void convolve_tile(const FewGeometry& g, Taps rows, const float* x, const float* w, const Results& to) {
-  const FewTap *first = g.taps + rows.first * g.in * g.kernel_w,
-               *last = g.taps + rows.last * g.in * g.kernel_w;
+void convolve_tile(const FewGeometry& g, Runs runs, const float* x, const float* w, const Results& to) {
   for (int lane = 0; lane < kLanes; lane += kPart) {
     Part sums[O][P];
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
       for (int p = 0; p < P; ++p) sums[o][p] = to.bias ? spread(to.bias[o]) : Part{};
-    for (const FewTap* tap = first; tap < last; ++tap) {
-      const float *pixel = x + (tap->x + lane), *weight = w + tap->w;
-      Part factor[O];
+    for (const FewTap* run = runs.first; run < runs.end; run += runs.step)
+      for (const FewTap* tap = run; tap < run + runs.size; ++tap) {
+        const float *pixel = x + (tap->x + lane), *weight = w + tap->w;
+        Part factor[O];
 #pragma GCC unroll 32
-      for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
+        for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
 #pragma GCC unroll 32
-      for (int p = 0; p < P; ++p) {
-        const Part value = load_lanes(pixel + p * g.x_pixel);
+        for (int p = 0; p < P; ++p) {
+          const Part value = load_lanes(pixel + p * g.x_pixel);
 #pragma GCC unroll 32
-        for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
+          for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
+        }
       }
-    }
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
@@ -103,7 +119,7 @@ void convolve_tile(const FewGeometry& g, Taps rows, const float* x, const float*
   }
 }
 
-using ConvolveTile = void (*)(const FewGeometry&, Taps, const float*, const float*, const Results&);
+using ConvolveTile = void (*)(const FewGeometry&, Runs, const float*, const float*, const Results&);
 
 template <int O, int... P>
 constexpr std::array<ConvolveTile, kMostWidth> convolve_row(std::integer_sequence<int, P...>) {
@@ -167,8 +183,8 @@ auto of(const Table& table, int outputs, int width) {
 
 /// The first row in [0, out_h] whose tap lies at or below input row `limit`.
 int first_row(const FewGeometry& g, int tap, int limit) {
-  const int distance = limit - tap * g.dilation_h + g.top;
-  return distance <= 0 ? 0 : (distance + g.stride_h - 1) / g.stride_h;
+  const int distance = limit - tap * g.height.dilation + g.height.begin;
+  return distance <= 0 ? 0 : (distance + g.height.stride - 1) / g.height.stride;
 }
 
 }  // namespace
@@ -177,18 +193,19 @@ void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, con
                   float* before, float* y) {
   const int channel_tiles = pieces(g.out, kMostOutputs);
   for (int row = rows.begin; row < rows.end; ++row) {
-    const Taps taps(g, row);
+    const Taps taps(g.height, {row, 1});
     const float* x = rows.x + input_row(g, rows, row, 0);
     for (int c = 0; c < channel_tiles; ++c) {
       const Piece channels = piece(g.out, channel_tiles, c);
-      const int column_tiles = pieces(g.out_w, most_width(channels.size));
+      const int column_tiles = pieces(g.width.out, most_width(channels.size));
       for (int t = 0; t < column_tiles; ++t) {
-        const Piece columns = piece(g.out_w, column_tiles, t);
+        const Piece columns = piece(g.width.out, column_tiles, t);
         const std::int64_t at =
-            channels.begin * g.y_channel + (std::int64_t{row} * g.out_w + columns.begin) * kLanes;
+            channels.begin * g.y_channel + (std::int64_t{row} * g.width.out + columns.begin) * kLanes;
         const Results to{bias ? bias + channels.begin : nullptr, relu, before ? before + at : nullptr,
                          y + at};
-        of(kConvolve, channels.size, columns.size)(g, taps, x + columns.begin * g.x_pixel,
+        of(kConvolve, channels.size, columns.size)(g, Runs(g, taps, Taps(g.width, columns)),
+                                                   x + columns.begin * g.x_pixel,
                                                    w + channels.begin * g.w_out, to);
       }
     }
@@ -197,26 +214,26 @@ void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, con
 
 void few_weight_sums(const FewGeometry& g, const FewRows& rows, const float* dy, float* sums) {
   const int channel_tiles = pieces(g.out, kMostSlopes);
-  const int row_tiles = pieces(rows.end - rows.begin, few_rows_at_once(g.out_w));
+  const int row_tiles = pieces(rows.end - rows.begin, few_rows_at_once(g.width.out));
   for (int r = 0; r < row_tiles; ++r) {
     const Piece block = piece(rows.end - rows.begin, row_tiles, r);
     for (int c = 0; c < channel_tiles; ++c) {
       const Piece channels = piece(g.out, channel_tiles, c);
-      const int column_tiles = pieces(g.kernel_w, most_width(channels.size));
+      const int column_tiles = pieces(g.width.kernel, most_width(channels.size));
       for (int i = 0; i < g.in; ++i)
-        for (int kh = 0; kh < g.kernel_h; ++kh) {
+        for (int kh = 0; kh < g.height.kernel; ++kh) {
           int begin = rows.begin + block.begin, end = begin + block.size;
           if (const int inside = first_row(g, kh, 0); inside > begin) begin = inside;
-          if (const int outside = first_row(g, kh, g.in_h); outside < end) end = outside;
+          if (const int outside = first_row(g, kh, g.height.in); outside < end) end = outside;
           if (begin >= end) continue;
           const float* x = rows.x + i * g.x_channel + input_row(g, rows, begin, kh);
-          const float* slope = dy + channels.begin * g.y_channel + std::int64_t{begin} * g.out_w * kLanes;
+          const float* slope = dy + channels.begin * g.y_channel + std::int64_t{begin} * g.width.out * kLanes;
           for (int t = 0; t < column_tiles; ++t) {
-            const Piece columns = piece(g.kernel_w, column_tiles, t);
+            const Piece columns = piece(g.width.kernel, column_tiles, t);
             float* to =
                 sums + (channels.begin * g.w_out + i * g.w_in + kh * g.w_row + columns.begin) * kLanes;
             of(kWeights, channels.size, columns.size)(g, x + columns.begin * g.x_tap, slope, to,
-                                                      (end - begin) * g.out_w);
+                                                      (end - begin) * g.width.out);
           }
         }
     }

@@ -16,7 +16,7 @@ float greatest(const float* x, std::int64_t n) {
   for (; i + kLanes <= n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  for (const float l : lane) most = l > most ? l : most;
+  for (int l = 0; l < kLanes && l < n; ++l) most = lane[l] > most ? lane[l] : most;
   return most;
 }
 
@@ -31,7 +31,7 @@ double sum_of(std::int64_t n, F f) {
     for (; i + kLanes <= end; i += kLanes)
       for (int l = 0; l < kLanes; ++l) lane[l] += f(i + l);
     for (int l = 0; i + l < end; ++l) lane[l] += f(i + l);
-    for (const float l : lane) total += static_cast<double>(l);
+    for (int l = 0; l < kLanes && l < end - begin; ++l) total += static_cast<double>(lane[l]);
   }
   return total;
 }
