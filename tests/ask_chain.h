@@ -43,11 +43,11 @@ class Chain {
     return chosen(known, out);
   }
 
-  /// What the kernel "cpu" of the first op gives for the values numbered `out`, activations coming in
-  /// `layout`, or nothing and the reason. Fails when the lanes behind the channels of a blocked output are
-  /// not zero.
-  Tensors run(const Layout& layout, int chunks, const std::vector<int>& out,
-              std::string* why = nullptr) const {
+  /// What the kernel of the first op that is called `name` gives for the values numbered `out`, activations
+  /// coming in `layout`, or nothing and the reason. Fails when the lanes behind the channels of a blocked
+  /// output are not zero.
+  Tensors run(const Layout& layout, int chunks, const std::vector<int>& out, std::string* why = nullptr,
+              std::string_view name = "cpu") const {
     std::vector<Spec> specs;
     for (const Type& type : values_) specs.push_back({type, {}});
     for (const int value : in_)
@@ -56,7 +56,7 @@ class Chain {
     Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks};
     Launch launch;
     for (const Kernel& kernel : kernels(steps_[0].op->name(), 0))
-      if (kernel.name == "cpu" && kernel.wants(site)) launch = kernel.prepare(site);
+      if (kernel.name == name && kernel.wants(site)) launch = kernel.prepare(site);
     if (why) *why = site.why;
     if (!launch) return {};
 

@@ -42,7 +42,7 @@ void expect_near(const Tensor& actual, const std::vector<double>& expected, doub
   const std::vector<double> values = actual.values<double>();
   ASSERT_EQ(values.size(), expected.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    EXPECT_NEAR(values[i], expected[i], tolerance) << "element " << i;
+    EXPECT_NEAR(values[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << "element " << i;
 }
 
 TEST(NetworkOps, MessagesNameBothShapes) {

@@ -1,8 +1,8 @@
 // Runs every op on its samples, for ops_test.py to compare with PyTorch: op_samples FILE.safetensors
-// Prints a JSON list of {"op", "attributes", "what", "tolerance", "inputs", "outputs", "differentiable"}, in which an
-// infinite attribute is null. The file holds, for sample i, its inputs "i.in0" …, its outputs "i.out0" …, the
-// gradients "i.dout0" … that its floating outputs are given in this order, and the gradients "i.din0" … that follow
-// for its inputs. Optimised plans compute them.
+// Prints a JSON list of {"op", "attributes", "what", "tolerance", "inputs", "outputs", "differentiable"}, in
+// which an infinite attribute is null. The file holds, for sample i, its inputs "i.in0" …, its outputs
+// "i.out0" …, the gradients "i.dout0" … that its floating outputs are given in this order, and the gradients
+// "i.din0" … that follow for its inputs. Optimised plans compute them.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +21,9 @@ class JsonFields final : public Fields {
   Fields& operator()(std::string_view name, bool& value) override { return put(name, value); }
   Fields& operator()(std::string_view name, std::string& value) override { return put(name, value); }
   Fields& operator()(std::string_view name, DType& value) override { return put(name, text(value)); }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return put(name, value); }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
+    return put(name, value);
+  }
   Fields& operator()(std::string_view name, std::vector<double>& value) override { return put(name, value); }
 
   Json json = Json::object();
@@ -34,6 +36,15 @@ class JsonFields final : public Fields {
   }
 };
 
+/// The rounding of the narrowest floating type.
+double narrowest(Types types, const Types& more) {
+  types.insert(types.end(), more.begin(), more.end());
+  double rounding = 0;
+  for (const Type& type : types)
+    if (is_floating(type.dtype)) rounding = std::max(rounding, op_table::epsilon(type.dtype));
+  return rounding;
+}
+
 class Samples {
  public:
   void add(const Sample& sample) {
@@ -42,10 +53,12 @@ class Samples {
     Tensors given = in;
     Random random(2);
     for (const Type& type : out)
-      if (is_floating(type.dtype)) given.push_back(op_table::from_doubles(type, op_table::numbers(type, {}, random)));
+      if (is_floating(type.dtype))
+        given.push_back(op_table::from_doubles(type, op_table::numbers(type, {}, random)));
     keep("in", in);
     keep("dout", {given.begin() + static_cast<std::ptrdiff_t>(in.size()), given.end()});
-    keep("out", plan([&](const Tensors& x) { return apply(sample.op, x); }, sample.in, {.training = true})(in));
+    keep("out",
+         plan([&](const Tensors& x) { return apply(sample.op, x); }, sample.in, {.training = true})(in));
     const bool differentiable = differentiate(sample, given, out);
 
     JsonFields attributes;
@@ -53,7 +66,7 @@ class Samples {
     rows_.push_back({{"op", sample.op->name()},
                      {"attributes", attributes.json},
                      {"what", op_table::reproducer(*sample.op, sample.in, 1)},
-                     {"tolerance", sample.tolerance},
+                     {"tolerance", sample.tolerance + narrowest(sample.in, out)},
                      {"inputs", in.size()},
                      {"outputs", out.size()},
                      {"differentiable", differentiable}});

@@ -122,6 +122,10 @@ def adam_step(a, weight, grad, m, v, lr, step):
                    betas=(a["beta1"], a["beta2"]), eps=a["eps"], weight_decay=a["weight_decay"])
 
 
+def div(a, x, y):
+    return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
+
+
 def plain(function):
     """An op without attributes."""
     return lambda a, *x: function(*x)
@@ -139,6 +143,7 @@ TWINS = {
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
     "conv2d": conv2d,
     "cross_entropy": cross_entropy,
+    "div": div,
     "elu": lambda a, x: F.elu(x, a["alpha"]),
     "equal": plain(torch.eq),
     "gather": gather,
@@ -173,7 +178,7 @@ TWINS = {
     "transpose": lambda a, x: x.permute(a["perm"]),
     "where": plain(torch.where),
 }
-for same in ("abs add div erf exp floor log logical_and logical_not logical_or maximum minimum mul neg pow reciprocal "
+for same in ("abs add erf exp floor log logical_and logical_not logical_or maximum minimum mul neg pow reciprocal "
              "relu rsqrt sigmoid sign sqrt square sub tanh").split():
     TWINS[same] = plain(getattr(torch, same))
 

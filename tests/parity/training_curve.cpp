@@ -1,7 +1,7 @@
 // Trains a model from given weights on given batches, for training_curve_test.py to compare with PyTorch.
 //   training_curve MODEL CLASSES STEPS FOLDER
-// reads FOLDER/weights.safetensors, images_0.npy … and labels_0.npy …; writes trained.safetensors and the trained
-// model's logits.npy for images_0; prints the losses of the steps as a JSON list.
+// reads FOLDER/weights.safetensors, images_0.npy … and labels_0.npy …; writes trained.safetensors and the
+// trained model's logits.npy for images_0; prints the losses of the steps as a JSON list.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,8 @@ void train(const std::string& name, std::int64_t classes, std::int64_t steps, co
   for (std::int64_t i = 0; i < steps; ++i) losses.push_back(step(batch(i))[0].item());
 
   save_model(model, folder / "trained.safetensors");
-  const Plan forward = plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {types[0]}, {.freeze = true});
+  const Plan forward =
+      plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {types[0]}, {.freeze = true});
   write_npy(folder / "logits.npy", forward({first[0]})[0]);
   std::cout << losses << '\n';
 }

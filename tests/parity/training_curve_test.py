@@ -1,7 +1,13 @@
 """Trains Neurim's models and their PyTorch twins from the same weights on the same batches.
 
 ctest sets NEURIM_BUILD (the build folder, whose tests/training_curve trains). NEURIM_DATA: a folder with fashion-mnist/,
-photos-cifar10-test-2000.tar.gz and photos-clothing-10-classes.tar; what is missing is drawn. Exit code 77: not here.
+photos-cifar10-test-2000.tar.gz and photos-clothing-10-classes.tar; what is missing is drawn. NEURIM_PARITY=all adds what
+takes longer. Exit code 77: not here.
+
+Rounding grows by an order of magnitude a step where a network starts from random residual branches: PyTorch's two memory
+formats then differ by 1 % after five steps, and no bound on a third implementation says anything. ResNet-18 therefore starts
+with closed branches (torchvision's zero_init_residual), from where PyTorch agrees with itself to 1e-5 that long; from usual
+weights Neurim may differ by three times of what PyTorch does from itself.
 """
 import copy
 import json
@@ -76,10 +82,18 @@ def way_apart(tensors, reference, start):
     return distance(tensors, reference) / distance(reference, start)
 
 
+def photos(archive, batch, size):
+    return batches_of(archive, lambda path, count: pictures.from_tar(path, count, size), batch, 3, size)
+
+
 class TrainingCurve(unittest.TestCase):
-    def check(self, name, batches):
+    def check(self, name, batches, closed_branches=False, chaotic=False):
         torch.manual_seed(0)
         model = torch_models.create(name, CLASSES, batches[0][0].shape[1])
+        if closed_branches:
+            for path, weight in model.named_parameters():
+                if path.endswith("bn2.weight"):
+                    torch.nn.init.zeros_(weight)
         start = torch_models.arrays(model)
         expected, trained = train_torch(model, batches, torch.contiguous_format)
         again, trained_again = train_torch(model, batches, torch.channels_last)
@@ -89,13 +103,14 @@ class TrainingCurve(unittest.TestCase):
         end = torch_models.arrays(trained)
         apart = way_apart(tensors, end, start)
         torch_apart = way_apart(torch_models.arrays(trained_again), end, start)
-        print(json.dumps({"model": name, "loss": [round(expected[0], 4), round(expected[-1], 4)],
-                          "first_steps": f"{off[:FIRST_STEPS].max():.1e}", "last_step": f"{off[-1]:.1e}",
-                          "torch_last_step": f"{torch_off[-1]:.1e}", "weights": f"{apart:.1e}",
+        first, torch_first = off[:FIRST_STEPS].max(), torch_off[:FIRST_STEPS].max()
+        print(json.dumps({"model": name, "chaotic": chaotic, "loss": [round(expected[0], 4), round(expected[-1], 4)],
+                          "first_steps": f"{first:.1e}", "last_step": f"{off[-1]:.1e}", "weights": f"{apart:.1e}",
+                          "torch_first_steps": f"{torch_first:.1e}", "torch_last_step": f"{torch_off[-1]:.1e}",
                           "torch_weights": f"{torch_apart:.1e}"}), flush=True)
         self.assertLess(expected[-1], expected[0])
-        self.assertLessEqual(off[:FIRST_STEPS].max(), 1e-4, off)
-        self.assertLessEqual(off[-1], max(1e-2, 3 * torch_off[-1]), off)
+        self.assertLessEqual(first, max(1e-4, 3 * torch_first if chaotic else 0), off)
+        self.assertLessEqual(off[-1], max(1e-2, 3 * (torch_off.max() if chaotic else torch_off[-1])), off)
         self.assertEqual(set(tensors), set(start))
         self.assertLessEqual(apart, max(1e-2, 3 * torch_apart))
 
@@ -109,12 +124,14 @@ class TrainingCurve(unittest.TestCase):
         self.check("lenet5", batches_of("fashion-mnist", pictures.from_idx, 128, 1, 28))
 
     def test_resnet20(self):
-        self.check("resnet20", batches_of("photos-cifar10-test-2000.tar.gz",
-                                          lambda path, count: pictures.from_tar(path, count, 32), 128, 3, 32))
+        self.check("resnet20", photos("photos-cifar10-test-2000.tar.gz", 128, 32))
 
     def test_resnet18(self):
-        self.check("resnet18", batches_of("photos-clothing-10-classes.tar",
-                                          lambda path, count: pictures.from_tar(path, count, 96), 32, 3, 96))
+        self.check("resnet18", photos("photos-cifar10-test-2000.tar.gz", 32, 96), closed_branches=True)
+
+    @unittest.skipUnless(os.environ.get("NEURIM_PARITY") == "all", "NEURIM_PARITY is not all")
+    def test_resnet18_from_usual_weights(self):
+        self.check("resnet18", photos("photos-clothing-10-classes.tar", 32, 96), chaotic=True)
 
 
 if __name__ == "__main__":

@@ -249,7 +249,7 @@ void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, 
         const float* x = in[0] + at;
         add_to_row<kStride>(shape, out + at, apart, [&](std::int64_t o, std::int64_t w) {
           const bool hit = (x[w] == y[o]) | ((x[w] != x[w]) & (y[o] != y[o]));
-          const float taken = hit ? left[o] : 0;
+          const float taken = (kRelu ? hit & (x[w] > 0) : hit) ? left[o] : 0;
           left[o] = hit ? 0 : left[o];  // the first maximum has taken it
           return taken;
         });
