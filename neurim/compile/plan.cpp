@@ -30,13 +30,16 @@ Program build(const Graph& traced, const PlanOptions& options) {
   return program;
 }
 
+/// Builds no text unless it throws: a replay allocates nothing.
 void check(std::span<const Tensor> tensors, const Tensors& own, const char* what) {
   require(tensors.size() == own.size(), "plan: got ", tensors.size(), ' ', what, "s, was planned for ", own.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
-    require(tensors[i] && tensors[i].type() == own[i].type(), "plan: ", what, ' ', i, " is ",
-            tensors[i] ? text(tensors[i].type()) : "undefined", ", was planned as ", own[i].type());
-    require(tensors[i].device() == own[i].device() || tensors[i].device() == Device{}, "plan: ", what, ' ', i, " is on ",
-            tensors[i].device(), "; it has to be on ", own[i].device(), ", where the plan runs, or on cpu");
+    const Tensor& tensor = tensors[i];
+    if (!tensor || tensor.type() != own[i].type())
+      fail(Fault::usage, "plan: ", what, ' ', i, " is ", tensor ? text(tensor.type()) : "undefined", ", was planned as ",
+           own[i].type());
+    require(tensor.device() == own[i].device() || tensor.device() == Device{}, "plan: ", what, ' ', i, " is on ",
+            tensor.device(), "; it has to be on ", own[i].device(), ", where the plan runs, or on cpu");
   }
 }
 
@@ -105,9 +108,9 @@ struct PlanInstance {
   void follow_states() {
     bool moved = false, repacked = false;
     for (const State& state : states) {
-      require(state.value->device == options.device, "plan: ", state.value->name.empty() ? "a state" : state.value->name,
-              " was placed on ", state.value->device, " after it was planned for ", options.device,
-              "; plan again, or place it back");
+      const std::string_view name = state.value->name;
+      require(state.value->device == options.device, "plan: ", name.empty() ? "a state" : name, " was placed on ",
+              state.value->device, " after it was planned for ", options.device, "; plan again, or place it back");
       moved |= state.value->epoch != state.epoch;
       repacked |= state.value->layout != state.layout;
     }

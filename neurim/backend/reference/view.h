@@ -27,6 +27,7 @@ void define_reference(std::string_view op, Body body);
 /// Maps a flat index of the `out` shape to the flat index of a broadcast operand.
 class BroadcastIndex {
  public:
+  BroadcastIndex() = default;
   BroadcastIndex(const Shape& operand, const Shape& out);
   std::int64_t operator()(std::int64_t flat) const;
 
