@@ -43,7 +43,7 @@ class Chain {
     return chosen(known, out);
   }
 
-  /// What the kernel of the first op that is called `name` gives for the values numbered `out`, activations
+  /// What the first kernel of the first op that is called `name` and takes the site gives for the values numbered `out`, activations
   /// coming in `layout`, or nothing and the reason. Fails when the lanes behind the channels of a blocked
   /// output are not zero.
   Tensors run(const Layout& layout, int chunks, const std::vector<int>& out, std::string* why = nullptr,
@@ -56,7 +56,7 @@ class Chain {
     Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks};
     Launch launch;
     for (const Kernel& kernel : kernels(steps_[0].op->name(), 0))
-      if (kernel.name == name && kernel.wants(site)) launch = kernel.prepare(site);
+      if (!launch && kernel.name == name && kernel.wants(site)) launch = kernel.prepare(site);
     if (why) *why = site.why;
     if (!launch) return {};
 

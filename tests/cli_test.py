@@ -38,6 +38,11 @@ def npy(path, shape, values):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 
 
+def summary_epoch(rows):
+    """The row of results.csv that is best: the first with the highest val_top1."""
+    return max(range(len(rows)), key=lambda i: float(rows[i].split(",")[8]))
+
+
 def tensors(path):
     """A hash of a safetensors file without its metadata."""
     data = Path(path).read_bytes()
@@ -67,6 +72,7 @@ class Grammar(unittest.TestCase):
             self.assertIn(verb, usage.stdout)
             run = neurim(verb, "--help")
             self.assertEqual(run.returncode, 0, run)
+            self.assertEqual(neurim("help", verb).stdout, run.stdout)
             self.assertGreaterEqual(run.stdout.count(f"\n  neurim {verb}"), 2 if verb == "version" else 3, run.stdout)
 
     def test_did_you_mean(self):
@@ -80,6 +86,10 @@ class Grammar(unittest.TestCase):
         self.assertIn("--epochs needs a value", self.refused("train", "--epochs"))
         self.assertIn("epochs=VALUE", self.refused("train", "epochs", "3"))
         self.assertIn("data=DIR", self.refused("train", "model=lenet5"))
+        self.assertIn("did you mean 'lenet5'", self.refused("train", "data=/nowhere", "model=lenet6"))  # before the data
+        self.assertIn("1 to", self.refused("train", "data=x", "model=lenet5", "threads=100000"))
+        self.assertIn("known are", self.refused("models", "x*"))
+        self.assertNotIn("\n ", self.refused("train", "data=a\nb\x1b[2J", "model=lenet5", code=3))
 
     def test_both_ways_to_write_an_option(self):
         for words in (["label_smoothing=0.1", "epochs=7"], ["--epochs", "7", "--label-smoothing", "0.1"],
@@ -130,6 +140,11 @@ class Trained(unittest.TestCase):
         self.assertNotIn("\x1b", (self.folder / "log.txt").read_text())
         config = neurim("train", "--config", self.folder / "args.yaml", "--print-config")
         self.assertIn("batch: 16\n", config.stdout)
+        env = json.loads((self.folder / "env.json").read_text())
+        self.assertEqual(env["command"][1:], [*self.words, "--json"])
+        header, *rows = (self.folder / "results.csv").read_text().splitlines()
+        self.assertTrue(header.endswith("val_top5,val_f1_macro"))
+        self.assertEqual(float(rows[summary_epoch(rows)].split(",")[-1]), summary["f1_macro"])
 
     def test_val_gives_the_runs_figures(self):
         run = neurim("val", self.folder, "--json", f"project={self.root}/runs")
@@ -146,6 +161,30 @@ class Trained(unittest.TestCase):
         self.assertEqual(lines[-1]["pictures"], 15)
         self.assertEqual([len(line["predictions"]) for line in lines[:-1]], [2] * 15)
         self.assertEqual(len((self.root / "out.csv").read_text().splitlines()), 31)
+
+    def test_predict_takes_patterns_and_many_words(self):
+        run = neurim("predict", f"{self.root}/data/val/*/1.png", f"model={self.folder}")
+        self.assertEqual((run.returncode, len(run.stdout.splitlines())), (0, 3), run)
+        pictures = [self.root / "data" / "val" / name / "2.png" for name in ("dark", "bright")]
+        run = neurim("predict", *pictures, f"model={self.folder / 'weights'}")
+        self.assertEqual([line.split("  ")[0] for line in run.stdout.splitlines()], [str(p) for p in pictures], run)
+        run = neurim("predict", f"{self.root}/data/val/*/none.png", f"model={self.folder}")
+        self.assertEqual((run.returncode, run.stdout), (3, ""), run)
+
+    def test_what_fails_before_the_first_step_leaves_no_run(self):
+        run = neurim(*self.words, "imgsz=8", "name=never")
+        self.assertEqual(run.returncode, 2, run)
+        self.assertIn("c2: conv2d", run.stderr)
+        self.assertFalse((self.root / "runs" / "never").exists())
+
+    def test_progress_fits_into_the_terminal(self):
+        command = f"stty cols 50; {NEURIM} {' '.join(self.words)} name=terminal"
+        run = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 0, run)
+        drawn = [line.split("\x1b[K")[0] for line in run.stdout.splitlines() if "%" in line and "\x1b[K" in line]
+        self.assertTrue(drawn, run.stdout)
+        self.assertLess(max(map(len, drawn)), 50)
+        self.assertIn("next: neurim export", run.stdout)
 
     def test_run_on_arrays(self):
         inputs = self.root / "in"

@@ -47,7 +47,7 @@ void expect_near(const Tensor& actual, const std::vector<double>& expected, doub
 
 TEST(NetworkOps, MessagesNameBothShapes) {
   EXPECT_EQ(message([] { conv2d(zeros({1, 32, 8, 8}), zeros({256, 64, 3, 3})); }),
-            "conv2d: input has 32 channels, weight (256,64,3,3) with groups 1 expects 64");
+            "conv2d: input (1,32,8,8) has 32 channels, weight (256,64,3,3) with groups 1 expects 64");
   EXPECT_EQ(message([] { conv2d(zeros({1, 4, 8, 8}), zeros({6, 1, 3, 3}), {}, {.groups = 4}); }),
             "conv2d: the 6 output channels of weight (6,1,3,3) do not divide into 4 groups");
   EXPECT_EQ(

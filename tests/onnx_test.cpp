@@ -286,7 +286,7 @@ TEST_F(OnnxFiles, UsageErrors) {
   expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {28, 28}}),
               "not (C,H,W)");
   expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {3, 28, 28}}),
-              "c1: conv2d: input has 3 channels");
+              "c1: conv2d: input (2,3,28,28) has 3 channels");
   EXPECT_THROW(export_onnx(create_model("lenet5"), path("no/such/folder/a.onnx")), Error);
 }
 

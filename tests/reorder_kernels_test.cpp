@@ -19,7 +19,8 @@ std::vector<std::byte> reordered(const Type& type, const Layout& from, const Lay
     const Launch launch = kernel.prepare(site);
     if (!launch) continue;
     std::vector<std::byte> out(bytes(type, to), std::byte{0xff});
-    void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), nullptr};
+    std::vector<std::byte> scratch(site.scratch);
+    void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), scratch.data()};
     std::uint32_t status = 0;
     const Call call{launch, 0, 1, 1};
     default_stream({}).run({&call, 1}, pointers, &status);
@@ -56,6 +57,22 @@ TEST(ReorderKernels, BlockAndUnblockChannels) {
     }
 }
 
+TEST(ReorderKernels, BlockAndUnblockImages) {
+  const Layout images{Layout::batch_blocked, 16}, blocked{Layout::blocked, 16};
+  for (const Shape& shape : {Shape{128, 1, 28, 28}, {16, 17, 5, 3}, {32, 10}, {48, 3, 1, 1}})
+    for (const int chunks : {1, 3}) {
+      const Type type{DType::f32, shape};
+      const std::vector<std::byte> plain = counted(type);
+      std::vector<std::byte> by_images(bytes(type, images)), by_channels(bytes(type, blocked));
+      pack(type, images, plain.data(), by_images.data());
+      pack(type, blocked, plain.data(), by_channels.data());
+      EXPECT_EQ(reordered(type, {}, images, chunks, plain), by_images) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, images, {}, chunks, by_images), plain) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, images, blocked, chunks, by_images), by_channels) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, blocked, images, chunks, by_channels), by_images) << text(type, " chunks ", chunks);
+    }
+}
+
 TEST(ReorderKernels, CopyAnyTypeInItsLayout) {
   for (const DType dtype : kDTypes) {
     const Type type{dtype, {2, 17, 60, 60}};
@@ -68,6 +85,7 @@ TEST(ReorderKernels, LeaveOtherLayoutsToTheHost) {
   const Type type{DType::f32, {2, 17, 6, 6}};
   EXPECT_TRUE(reordered(type, {}, {Layout::channels_last}, 1, counted(type)).empty());
   EXPECT_TRUE(reordered(type, {}, {Layout::blocked, 8}, 1, counted(type)).empty());
+  EXPECT_TRUE(reordered(type, {}, {Layout::batch_blocked, 16}, 1, counted(type)).empty());  // two images
 }
 
 /// A state that stands blocked keeps the work on it blocked; what leaves the plan is plain.

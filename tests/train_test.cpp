@@ -301,8 +301,75 @@ TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
   EXPECT_NE(refused([](TrainOptions& o) { o.sched = "cosin"; }).find("did you mean 'cosine'"),
             std::string::npos);
   refused([](TrainOptions& o) { o.batch = 0; });
+  refused([](TrainOptions& o) { o.imgsz = (std::int64_t{1} << 32) + 28; });
+  refused([](TrainOptions& o) { o.threads = 100'000; });
+  refused([](TrainOptions& o) { o.workers = 100'000; });
+  refused([](TrainOptions& o) { o.sched = "multistep"; });
+  refused([](TrainOptions& o) { o.name = ".."; });
   refused([](TrainOptions& o) { o.momentum = 1; });
   refused([](TrainOptions& o) { o.model.clear(); });
+}
+
+TEST_F(Training, AShapeErrorInAUsersNetworkNamesTheModuleAndBothShapes) {
+  struct Stage {
+    nn::Conv2d conv{16, 8, {.kernel = 3}};  // the layer before gives 4 channels
+    void parts(Parts& p) { p("conv", conv); }
+    Tensor operator()(const Tensor& x) const { return conv(x); }
+  };
+  struct Net {
+    nn::Conv2d stem{1, 4, {.kernel = 3}};
+    Stage stage;
+    void parts(Parts& p) { p("stem", stem)("stage", stage); }
+    Tensor operator()(const Tensor& x) const { return stage(stem(x)); }
+  };
+  const Dataset digits = Dataset::open(options("").data);
+  const Model model{"own", 28, 1, 10, {0.5}, {0.5}, Net()};
+  const std::string message = error_of(Fault::usage, [&] { train(model, digits, options("wrong")); });
+  EXPECT_NE(message.find("stage.conv: conv2d"), std::string::npos) << message;
+  EXPECT_NE(message.find("(24,4,26,26)"), std::string::npos) << message;
+  EXPECT_NE(message.find("(8,16,3,3)"), std::string::npos) << message;
+  EXPECT_FALSE(fs::exists(folder_ / "runs" / "wrong"));  // nothing was trained
+}
+
+TEST_F(Training, AModelOfOtherClassesThanTheDataIsRefused) {
+  const Dataset digits = Dataset::open(options("").data);
+  const Model seven = create_model("lenet5", {.num_classes = 7});
+  EXPECT_NE(error_of(Fault::usage, [&] { train(seven, digits, options("wrong")); }).find("7 classes"),
+            std::string::npos);
+  Model claims = seven;
+  claims.num_classes = 10;
+  EXPECT_NE(error_of(Fault::usage, [&] { train(claims, digits, options("wrong")); }).find("(24,7)"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "runs" / "wrong"));
+}
+
+TEST_F(Training, ResumeTakesNoFewerEpochsAndNoDamagedOptions) {
+  const TrainResult result = train(options("train"));
+  const std::string args = read_file(result.run / "args.yaml");
+  EXPECT_NE(error_of(Fault::usage, [&] { resume(result.run, 1); }).find("has 2 already"), std::string::npos);
+  EXPECT_EQ(read_file(result.run / "args.yaml"), args);
+  write_file(result.run / "args.yaml", "model: lenet5\n");
+  EXPECT_NE(error_of(Fault::data, [&] { resume(result.run); }).find("names no data"), std::string::npos);
+  write_file(result.run / "args.yaml", text("model: lenet5\ndata: ", options("").data, "\nepochs: 2\n"));
+  EXPECT_EQ(resume(result.run).epochs, 2);
+}
+
+TEST_F(Training, WithoutPlotsTheTablesAreStillWritten) {
+  const TrainResult result = train(options("train"));
+  EXPECT_TRUE(fs::exists(result.run / "per_class.csv"));
+  EXPECT_FALSE(fs::exists(result.run / "confusion_matrix.png"));
+  EXPECT_FALSE(fs::exists(result.run / "results.png"));
+}
+
+TEST_F(Training, UnreadablePicturesOfBothSplitsAreNamedAndCounted) {
+  TrainOptions spoilt = options("spoilt");
+  spoilt.data = (folder_ / "spoilt").string();
+  fs::copy(*shared_ / "digits", spoilt.data, fs::copy_options::recursive);
+  write_file(fs::path(spoilt.data) / "train/3/broken.png", "no picture");
+  write_file(fs::path(spoilt.data) / "val/4/empty.png", "");
+  const std::string log = read_file(train(spoilt).run / "log.txt");
+  for (const char* part : {"broken.png", "1 of 61 train pictures", "empty.png", "1 of 21 val pictures"})
+    EXPECT_NE(log.find(part), std::string::npos) << part << "\n" << log;
 }
 
 TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
@@ -320,6 +387,16 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
   metadata["model"] = "resnet20";
   save_model(Model(load_checkpoint(result.run).model), folder_ / "other.safetensors", metadata);
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "other.safetensors"); });
+  for (const auto& [key, value] :
+       {std::pair{"model", "unknown"}, {"preprocess", "{\"channels\":-3}"}, {"figures", "{}"}}) {
+    metadata = SafeTensors(result.model).metadata();
+    metadata[key] = value;
+    save_model(Model(load_checkpoint(result.run).model), folder_ / "damaged.safetensors", metadata);
+    EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "damaged.safetensors"); })
+                  .find("damaged.safetensors"),
+              std::string::npos)
+        << key;
+  }
 }
 
 TEST(Npy, ComesBack) {
@@ -340,6 +417,18 @@ TEST(Npy, ComesBack) {
   error_of(Fault::data, [&] { read_npy(folder / "cut.npy"); });
   write_file(folder / "no.npy", "this is no array at all");
   error_of(Fault::data, [&] { read_npy(folder / "no.npy"); });
+  write_npy(folder / "x.npy", in);
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string bytes = read_file(folder / "x.npy");
+    bytes.replace(bytes.find(from), from.size(), to);
+    write_file(folder / "changed.npy", bytes);
+    return error_of(Fault::data, [&] { read_npy(folder / "changed.npy"); });
+  };
+  changed("(2,3,)", "(2,-3)");
+  changed("(2,3,)", " 2,3  ");
+  changed("(2,3,), }                         ", "(4611686018427387904,4,6), }      ");
+  EXPECT_NE(changed("'<f4'", "'>f4'").find("'>f4'"), std::string::npos);
+  EXPECT_NE(changed("False", "True ").find("column-major"), std::string::npos);
 }
 
 }  // namespace

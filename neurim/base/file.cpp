@@ -26,7 +26,7 @@ struct Descriptor {
 
 int open_for_reading(const fs::path& path, struct stat& info) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(Fault::data, path.string(), ": cannot open: ", std::strerror(errno));
+  if (fd < 0) fail(Fault::data, path.string(), ": cannot open: ", std::strerror(errno), "; check the path and its permissions");
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     fail(Fault::data, path.string(), ": is not a regular file");

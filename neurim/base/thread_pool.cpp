@@ -1,5 +1,7 @@
 #include "neurim/base/thread_pool.h"
 
+#include <system_error>
+
 #include "neurim/base/error.h"
 
 #if defined(__x86_64__)
@@ -29,11 +31,20 @@ FlushDenormals::~FlushDenormals() = default;
 #endif
 
 ThreadPool::ThreadPool(int threads) {
-  require(threads >= 1, "threads: got ", threads, ", needs at least 1");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  require(threads >= 1 && threads <= kMost, "threads is ", threads, "; it is 1 to ", kMost);
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = workers_.size() + 1;
+    end();
+    fail(Fault::resource, "threads: the system gives ", started, " of ", threads, " (", error.what(),
+         "); use fewer");
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end(); }
+
+void ThreadPool::end() {
   stop_.store(true, std::memory_order_relaxed);
   job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();

@@ -13,7 +13,10 @@ class ThreadPool {
  public:
   using Body = void (*)(void* context, int part);
 
-  explicit ThreadPool(int threads);  ///< `threads` counts the caller of run
+  static constexpr int kMost = 1024;
+
+  /// `threads`, 1 to kMost, counts the caller of run. Throws Error(resource) when the system gives fewer.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -29,6 +32,7 @@ class ThreadPool {
   }
 
  private:
+  void end();
   void work();
   void take_parts();
 

@@ -64,6 +64,8 @@ void CommandLine::read(const Words& words) {
       continue;
     } else if (!about_.plain_word.empty() && !given(about_.plain_word)) {
       options.set(about_.plain_word, word);
+    } else if (about_.more) {
+      about_.more->push_back(word);
     } else {
       const bool is_name = options.find(word) != nullptr;
       fail(Fault::usage, "the word '", word,
@@ -92,7 +94,7 @@ bool CommandLine::parse(const Words& words) {
 
 void CommandLine::print_help() const {
   std::string out = text("neurim ", about_.name, ": ", about_.summary, "\n\nusage: neurim ", about_.name);
-  if (!about_.plain_word.empty()) out += text(" [", about_.plain_word, ']');
+  if (!about_.plain_word.empty()) out += text(" [", about_.plain_word, about_.more ? " …]" : "]");
   out += " name=value … (or --name value; '-' and '_' are the same)\n\nexamples:\n";
   for (const std::string& example : about_.examples) out += text("  ", example, '\n');
   out += "\noptions:\n";

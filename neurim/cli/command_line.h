@@ -18,6 +18,7 @@ class CommandLine {
     std::string name, summary;
     std::string plain_word;               ///< the option that a word without '=' sets; "": none
     std::array<std::string, 3> examples;  ///< each a whole command
+    Words* more = nullptr;                ///< takes the further words of that kind; null: one is all
   };
   explicit CommandLine(About about);
   CommandLine(const CommandLine&) = delete;

@@ -26,7 +26,12 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error)
     fail(Fault::resource, path.parent_path().string(), ": cannot make the folder: ", error.message());
-  export_onnx(checkpoint.model, path, options);
+  try {
+    export_onnx(checkpoint.model, path, options);
+  } catch (...) {
+    if (path.has_parent_path()) fs::remove(path.parent_path(), error);  // where it is empty
+    throw;
+  }
 }
 
 }  // namespace neurim::cli

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -48,8 +49,10 @@ const Verb& verb_named(const std::string& name) {
 }
 
 int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
-  const auto tell = [&](const char* message, Fault fault) {
-    std::fprintf(stderr, "%s: %s\n", who.c_str(), message);
+  const auto tell = [&](std::string message, Fault fault) {
+    // Names of files may hold anything; what is printed is one line and steers no terminal.
+    std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+    std::fprintf(stderr, "%s: %s\n", who.c_str(), message.c_str());
     return static_cast<int>(fault);
   };
   try {
@@ -65,6 +68,16 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
   }
 }
 
+int run_verb(const Words& words) {
+  return guarded(
+      "neurim",
+      [](const Words& all) {
+        const Verb& verb = verb_named(all[0] == "--version" ? "version" : all[0]);
+        return guarded(text("neurim ", verb.name), verb.run, Words(all.begin() + 1, all.end()));
+      },
+      words);
+}
+
 }  // namespace
 
 }  // namespace neurim::cli
@@ -72,12 +85,8 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
 int main(int argc, char** argv) {
   using namespace neurim::cli;
   const Words words(argv + 1, argv + argc);
-  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_usage();
-  return guarded(
-      "neurim",
-      [](const Words& all) {
-        const Verb& verb = verb_named(all[0] == "--version" ? "version" : all[0]);
-        return guarded(neurim::text("neurim ", verb.name), verb.run, Words(all.begin() + 1, all.end()));
-      },
-      words);
+  const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
+  if (words.empty() || (help && words.size() == 1)) return print_usage();
+  if (help) return run_verb({words[1], "--help"});
+  return run_verb(words);
 }

@@ -23,6 +23,10 @@ Checkpoint open_model(const std::string& name) {
   return {{}, std::move(card), std::move(model)};
 }
 
+std::string drawn_weights_note(const Checkpoint& checkpoint) {
+  return text("note: ", checkpoint.card.model, " is a name, so its weights are drawn, not trained");
+}
+
 Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz) {
   require(batch >= 1 && imgsz >= 0, "batch is ", batch, " and imgsz ", imgsz,
           "; batch is at least 1, imgsz not negative");

@@ -1,5 +1,7 @@
 #include "neurim/cli/summary.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -20,11 +22,23 @@ std::string summary_json(const Figures& figures, const fs::path& run, const fs::
       .dump();
 }
 
+std::string shell_word(const std::string& path) {
+  const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) || c >= 0x80 ||
+           std::string_view("/._-+:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !path.empty()) return path;
+  std::string out = "'";
+  for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + '\'';
+}
+
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {
   const std::string run = result.run.string();
   if (result.stopped) {
     console.say(text("Stopped after ", result.epochs,
-                     " finished epochs, the state is saved. Go on with: neurim resume ", run));
+                     result.epochs == 1 ? " finished epoch" : " finished epochs",
+                     ", the state is saved. Go on with: neurim resume ", shell_word(run)));
     console.event(Json{{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}}.dump());
     return interrupt.exit_code();
   }
@@ -32,7 +46,7 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
     console.say(text("Best: epoch ", result.best_epoch, "  top1 ", fixed(result.figures.top1 * 100, 2),
                      "  macro-F1 ", fixed(result.figures.f1_macro * 100, 2), "  loss ",
                      fixed(result.figures.loss, 4), "  (", thousands(result.figures.samples), " pictures)"));
-  console.say(text("Saved ", run, "  ·  next: neurim export model=", run, " format=onnx"));
+  console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
   console.event(summary_json(result.figures, result.run, result.model));
   return 0;
 }

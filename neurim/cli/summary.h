@@ -11,6 +11,9 @@ namespace neurim::cli {
 /// are null.
 std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model);
 
+/// The path as a shell takes it.
+std::string shell_word(const std::string& path);
+
 /// Says how a run ended and gives the exit code of the process.
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console);
 

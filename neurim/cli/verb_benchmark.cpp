@@ -114,7 +114,7 @@ int verb_benchmark(const Words& words) {
           "; at least one round of some length is needed");
 
   initialize();
-  if (threads_wanted) set_threads(static_cast<int>(*threads_wanted));
+  if (threads_wanted) set_threads(*threads_wanted);
   const Checkpoint checkpoint = open_model(model);
   const Case subject(checkpoint, mode, image_type(checkpoint, batch, imgsz));
   if (serving)

@@ -10,7 +10,8 @@ int verb_demo(const Words& words) {
                     "draws digits, trains LeNet-5 on them, judges it and exports it; needs no data",
                     "",
                     {"neurim demo", "neurim demo epochs=20 seed=7", "neurim demo project=/tmp/demo --json"}});
-  TrainOptions options{.model = "lenet5", .batch = 64, .lr = 3e-3, .project = "runs/classify", .name = "demo"};
+  TrainOptions options{
+      .model = "lenet5", .batch = 64, .lr = 3e-3, .project = "runs/classify", .name = "demo"};
   std::int64_t epochs = 8, train_pictures = 500, val_pictures = 100;
   line.options("epochs", epochs, "how often all pictures are seen");
   line.options("train_pictures", train_pictures, "pictures of each digit to train on");

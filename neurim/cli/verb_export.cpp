@@ -31,6 +31,7 @@ int verb_export(const Words& words) {
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   export_checkpoint(checkpoint, path, options);
   const auto size = static_cast<std::int64_t>(fs::file_size(path));
+  if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB)"));
   console.event(
       nlohmann::ordered_json{{"event", "summary"}, {"path", path.string()}, {"bytes", size}}.dump());

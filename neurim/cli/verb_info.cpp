@@ -76,7 +76,7 @@ int verb_info(const Words& words) {
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
 
   initialize();
-  if (threads) set_threads(static_cast<int>(*threads));
+  if (threads) set_threads(*threads);
   Console console(line.console());
   Checkpoint checkpoint = open_model(model);
   const Type images = image_type(checkpoint, batch, imgsz);

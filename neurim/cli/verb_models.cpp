@@ -14,15 +14,19 @@ int verb_models(const Words& words) {
                     "pattern",
                     {"neurim models", "neurim models 'resnet*'", "neurim models --json"}});
   std::string pattern = "*";
-  line.options("pattern", pattern, "which names, with * and ?");
+  line.options("pattern", pattern, "which names: a part of them, or a pattern with * and ?");
   if (!line.parse(words)) return 0;
   Console console(line.console());
   char row[128];
   std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", "name", "parameters", "input", "classes");
+  const bool is_part = pattern.find_first_of("*?[") == std::string::npos;
+  const std::string fit = is_part ? text('*', pattern, '*') : pattern;
+  std::vector<std::string> fitting;
+  for (const std::string& name : model_names())
+    if (::fnmatch(fit.c_str(), name.c_str(), 0) == 0) fitting.push_back(name);
+  require(!fitting.empty(), "no name fits '", pattern, "'; known are ", join(model_names(), ", "));
   console.say(row);
-  int count = 0;
-  for (const std::string& name : model_names()) {
-    if (::fnmatch(pattern.c_str(), name.c_str(), 0) != 0) continue;
+  for (const std::string& name : fitting) {
     const Model model = create_model(name, {.seed = {}});
     const std::int64_t parameters = parameter_count(Model(model));
     std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", name.c_str(), thousands(parameters).c_str(),
@@ -36,10 +40,8 @@ int verb_models(const Words& words) {
                                          {"imgsz", model.image_size},
                                          {"num_classes", model.num_classes}}
                       .dump());
-    ++count;
   }
-  require(count > 0, "no name fits '", pattern, "'; known are ", join(model_names(), ", "));
-  console.event(text("{\"event\":\"summary\",\"models\":", count, "}"));
+  console.event(text("{\"event\":\"summary\",\"models\":", fitting.size(), "}"));
   return 0;
 }
 

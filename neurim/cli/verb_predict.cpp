@@ -1,3 +1,5 @@
+#include <glob.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -16,17 +18,37 @@ bool is_picture(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
-/// The picture itself, or all pictures below a folder in the order of their names.
-std::vector<fs::path> pictures_of(const fs::path& source) {
-  if (!fs::exists(source))
-    fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
-  if (!fs::is_directory(source)) return {source};
+/// What a pattern with * and ? stands for, in the order of the names.
+std::vector<fs::path> matches(const std::string& pattern) {
+  glob_t found{};
+  std::vector<fs::path> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return paths;
+}
+
+/// Adds the picture itself, all pictures below a folder in the order of their names, or both for all that a
+/// pattern stands for.
+void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
+  std::error_code error;
+  if (!fs::exists(source, error)) {
+    const std::vector<fs::path> named = matches(source.string());
+    if (named.empty())
+      fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
+    for (const fs::path& path : named) add_pictures(path, pictures);
+    return;
+  }
+  if (!fs::is_directory(source)) return pictures.push_back(source);
   std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source))
-    if (entry.is_regular_file() && is_picture(entry.path())) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
+  for (fs::recursive_directory_iterator at(source, error), end; !error && at != end; at.increment(error))
+    if (at->is_regular_file() && is_picture(at->path())) found.push_back(at->path());
+  if (error)
+    fail(Fault::data, source.string(), ": cannot list: ", error.message(),
+         "; check that it and the folders below it are readable");
   if (found.empty()) fail(Fault::data, source.string(), ": holds no .jpg, .jpeg or .png file");
-  return found;
+  std::sort(found.begin(), found.end());
+  pictures.insert(pictures.end(), found.begin(), found.end());
 }
 
 /// The classes by falling probability.
@@ -41,17 +63,19 @@ std::vector<std::size_t> ranking(const std::vector<float>& shares) {
 }  // namespace
 
 int verb_predict(const Words& words) {
+  Words more;
   CommandLine line({"predict",
                     "names what is in pictures",
                     "source",
                     {"neurim predict model=runs/classify/train source=photo.jpg",
                      "neurim predict model=best.safetensors source=photos topk=3 save_csv=names.csv",
-                     "neurim predict photos --model runs/classify/train --json"}});
+                     "neurim predict photos/*.jpg --model runs/classify/train --json"},
+                    &more});
   std::string model, source, save_csv;
   std::int64_t topk = 1;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder or weights file", {"m"});
-  line.options("source", source, "picture, or folder of pictures");
+  line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
   line.options("topk", topk, "how many classes to name");
   line.options("save_csv", save_csv, "file to write path, class and probability to");
   line.options("threads", threads, "compute threads");
@@ -62,10 +86,12 @@ int verb_predict(const Words& words) {
   require(topk >= 1, "topk is ", topk, "; it is at least 1");
 
   initialize();
-  if (threads) set_threads(static_cast<int>(*threads));
+  if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
-  const std::vector<fs::path> pictures = pictures_of(source);
+  std::vector<fs::path> pictures;
+  add_pictures(source, pictures);
+  for (const std::string& further : more) add_pictures(further, pictures);
   const std::vector<std::string>& classes = checkpoint.card.class_names;
   const Plan planned = plan([&](const Tensors& in) { return Tensors{softmax(checkpoint.model(in[0]))}; },
                             {image_type(checkpoint, 1)}, {.freeze = true});
@@ -76,6 +102,7 @@ int verb_predict(const Words& words) {
   Transform transform(checkpoint.card.preprocess);
   std::vector<float> pixels(checkpoint.card.preprocess.size().bytes());
   std::string csv = "path,rank,class,probability\n";
+  if (!save_csv.empty()) write_file(save_csv, csv);  // a wrong path shows before the work
   std::int64_t unreadable = 0;
   for (const fs::path& picture : pictures) {
     try {
@@ -106,6 +133,8 @@ int verb_predict(const Words& words) {
                       .dump());
   }
   if (!save_csv.empty()) write_file(save_csv, csv);
+  if (unreadable > 0)
+    console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
   console.event(
       nlohmann::ordered_json{{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}}
           .dump());

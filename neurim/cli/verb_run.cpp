@@ -4,6 +4,22 @@
 
 namespace neurim::cli {
 
+namespace {
+
+/// input_0.npy as f32; f64 is what numpy makes of most things.
+Tensor read_input(const fs::path& folder) {
+  const fs::path file = folder / "input_0.npy";
+  if (!fs::exists(file))
+    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('",
+         file.string(), "', x)");
+  if (fs::exists(folder / "input_1.npy"))
+    fail(Fault::data, folder.string(), ": holds input_1.npy, but the model takes one input; remove it");
+  const Tensor in = read_npy(file);
+  return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
+}
+
+}  // namespace
+
 int verb_run(const Words& words) {
   CommandLine line({"run",
                     "runs a model on raw tensors: input_0.npy of one folder becomes output_0.npy of another",
@@ -14,17 +30,18 @@ int verb_run(const Words& words) {
   std::string model, inputs, outputs;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder, weights file, or known name (with drawn weights)", {"m"});
-  line.options("inputs", inputs, "folder with input_0.npy: f32 (N,C,H,W), preprocessed");
+  line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes)");
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
   require(!inputs.empty() && !outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
 
   initialize();
-  if (threads) set_threads(static_cast<int>(*threads));
+  if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = open_model(model);
-  const Tensor in = read_npy(fs::path(inputs) / "input_0.npy");
+  const Tensor in = read_input(inputs);
+  if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   const Plan planned =
       plan([&](const Tensors& x) { return Tensors{checkpoint.model(x[0])}; }, {in.type()}, {.freeze = true});
   const Tensor out = planned({in})[0];

@@ -51,12 +51,16 @@ int verb_val(const Words& words) {
   if (batch) options.batch = batch;
   if (workers) options.workers = workers;
   if (threads) options.threads = threads;
+  require(!options.data.empty(), "data is missing; give the folder of the pictures: data=DIR");
   options.check();
-  set_threads(static_cast<int>(*options.threads));
+  if (options.threads) set_threads(*options.threads);
 
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = checkpoint.card.class_names;
   const Dataset dataset = Dataset::open(options.data, dataset_options);
+  if (dataset.size(part) == 0)
+    fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
+  options = options.resolved(checkpoint.model, dataset);
   Validation validation(checkpoint.model, dataset, part, checkpoint.card.preprocess, options);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures)"));
@@ -66,13 +70,16 @@ int verb_val(const Words& words) {
   });
   const fs::path folder = make_run_folder(project, run_name, exist_ok);
   write_report(evaluation, folder);
-  for (const BadSample& bad : validation.bad()) console.say(text("  skipped: ", bad.reason));
-  console.say(per_class_table(evaluation));
+  const std::vector<BadSample> unreadable = validation.bad();
+  for (const BadSample& bad : unreadable) console.say(text("  skipped: ", bad.reason));
+  if (!unreadable.empty())
+    console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
+                     " pictures cannot be read and are skipped"));
+  const std::string table = per_class_table(evaluation);
+  console.say(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
   const Figures figures = figures_of(evaluation);
-  const Interval interval = evaluation.accuracy_interval();
-  console.say(text("top1 ", fixed(figures.top1 * 100, 2), " (95 % CI ", fixed(interval.low * 100, 2), " to ",
-                   fixed(interval.high * 100, 2), ")  top5 ", fixed(figures.top5 * 100, 2), "  macro-F1 ",
-                   fixed(figures.f1_macro * 100, 2), "  loss ", fixed(figures.loss, 4)));
+  console.say(text("top1 ", fixed(figures.top1 * 100, 2), "  top5 ", fixed(figures.top5 * 100, 2),
+                   "  macro-F1 ", fixed(figures.f1_macro * 100, 2), "  loss ", fixed(figures.loss, 4)));
   console.say(text("Saved ", folder.string()));
   console.event(summary_json(figures, folder, checkpoint.path));
   return 0;

@@ -86,9 +86,9 @@ void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* poin
   }
 }
 
-void set_threads(int threads) {
-  require(threads >= 1, "threads: got ", threads, ", needs at least 1");
-  wanted_threads = threads;
+void set_threads(std::int64_t threads) {
+  require(threads >= 1 && threads <= ThreadPool::kMost, "threads is ", threads, "; it is 1 to ", ThreadPool::kMost);
+  wanted_threads = static_cast<int>(threads);
 }
 
 int threads() {

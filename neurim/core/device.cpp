@@ -37,6 +37,7 @@ DeviceDriver& driver(Device device) {
 }
 
 Device device_named(std::string_view wanted) {
+  if (wanted == "auto") wanted = driver(Device{}).name();
   const auto colon = wanted.find(':');
   const std::string_view kind = wanted.substr(0, colon);
   unsigned index = 0;

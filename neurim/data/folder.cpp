@@ -119,8 +119,9 @@ std::vector<std::string> names_of(const Classes& classes) {
   return names;
 }
 
-/// Every split has the classes of train and no others.
-void check_known(const Classes& classes, const Classes& train, const fs::path& folder) {
+/// A split may not have classes that train has not; those that it lacks are noted.
+void check_known(const Classes& classes, const Classes& train, const fs::path& folder,
+                 std::vector<std::string>& notes) {
   std::vector<std::string> unknown;
   for (const std::string& class_name : names_of(classes))
     if (!train.contains(class_name)) unknown.push_back(class_name);
@@ -128,6 +129,12 @@ void check_known(const Classes& classes, const Classes& train, const fs::path& f
     fail(Fault::data, folder.string(), ": has the classes [", join(unknown, ", "),
          "] that train has not; train has [", join(names_of(train), ", "),
          "]; rename or remove these folders");
+  std::vector<std::string> lacking;
+  for (const std::string& class_name : names_of(train))
+    if (!classes.contains(class_name)) lacking.push_back(class_name);
+  if (!lacking.empty())
+    notes.push_back(text(folder.filename().string(), " has no pictures of ", lacking.size(), " of the ",
+                         train.size(), " classes, such as ", lacking[0]));
 }
 
 /// What to say where no class was found in `root`.
@@ -162,7 +169,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Classes all;
   for (const auto& [split, classes] : found) {
     if (options.class_names.empty() && split != Split::train)
-      check_known(classes, found[Split::train], folders.at(split));
+      check_known(classes, found[Split::train], folders.at(split), listing.notes);
     for (const auto& [class_name, files] : classes) all[class_name];
   }
   listing.class_names = names_of(all);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 namespace neurim {
@@ -79,10 +80,19 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
     cache_.reset(
         new std::uint8_t[samples * size.bytes()]);  // untouched memory costs nothing until it is filled
   if (options.workers == 0) own_.reset(new Worker{{}, {}, Transform(preprocess, augment)});
-  for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    end();
+    fail(Fault::resource, "loader: the system gives ", started, " of ", options.workers, " workers (",
+         error.what(), "); use fewer");
+  }
 }
 
-Loader::~Loader() {
+Loader::~Loader() { end(); }
+
+void Loader::end() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

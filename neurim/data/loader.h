@@ -72,6 +72,7 @@ class Loader {
   std::int64_t turned() const { return turned_; }    ///< samples seen so far that EXIF turned
 
  private:
+  void end();
   /// What one thread needs.
   struct Worker {
     Decoder decoder;

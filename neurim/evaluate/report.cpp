@@ -96,13 +96,14 @@ std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) 
   return out;
 }
 
-void write_report(const Evaluation& evaluation, const fs::path& folder) {
+void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail(Fault::resource, folder.string(), ": cannot make the folder: ", error.message());
   write_file(folder / "confusion_matrix.csv", confusion_matrix_csv(evaluation));
   write_file(folder / "per_class.csv", per_class_csv(evaluation));
   write_file(folder / "most_confused.csv", most_confused_csv(evaluation));
+  if (!pictures) return;
   write_file(folder / "confusion_matrix.png", confusion_picture(evaluation, Cells::counts));
   write_file(folder / "confusion_matrix_normalized.png", confusion_picture(evaluation, Cells::shares));
 }

@@ -21,8 +21,9 @@ std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit = 
 /// `max_rows` only.
 std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows = 50);
 
-/// Writes confusion_matrix.csv, confusion_matrix.png, confusion_matrix_normalized.png, per_class.csv and
-/// most_confused.csv into `folder`, which is made where it does not exist. Throws Error(resource).
-void write_report(const Evaluation& evaluation, const fs::path& folder);
+/// Writes confusion_matrix.csv, per_class.csv and most_confused.csv, and with `pictures` also
+/// confusion_matrix.png and confusion_matrix_normalized.png, into `folder`, which is made where it does not
+/// exist. Throws Error(resource).
+void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures = true);
 
 }  // namespace neurim

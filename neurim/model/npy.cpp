@@ -1,5 +1,6 @@
 #include "neurim/model/npy.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -10,6 +11,8 @@ namespace neurim {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // their bytes can be counted
 
 struct Code {
   std::string_view descr;
@@ -33,23 +36,31 @@ std::string_view value_of(std::string_view header, std::string_view key, const f
 DType dtype_of(std::string_view header, const fs::path& path) {
   const std::string_view value = value_of(header, "descr", path);
   for (const Code& code : kCodes)
-    if (starts_with(value.substr(1), text(code.descr, value.substr(0, 1)))) return code.dtype;
+    if (!value.empty() && starts_with(value.substr(1), text(code.descr, value.substr(0, 1))))
+      return code.dtype;
   fail(Fault::data, path.string(), ": holds elements of type ", value.substr(0, value.find(',')),
        "; float16 to 64, int8, int32, int64, uint8 and bool are read, little-endian");
 }
 
 Shape shape_of(std::string_view header, const fs::path& path) {
   std::string_view value = value_of(header, "shape", path);
-  value = value.substr(1, value.find(')') - 1);
+  const std::size_t close = value.find(')');
+  if (!starts_with(value, "(") || close == std::string_view::npos)
+    fail(Fault::data, path.string(), ": its header has no shape in parentheses; is it damaged?");
+  value = value.substr(1, close - 1);
   Shape shape;
+  std::int64_t elements = 1;
   for (std::string part : split(value, ',')) {
     part.erase(0, part.find_first_not_of(' '));
     if (part.empty()) continue;
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
     if (error != std::errc() || end != part.data() + part.size() || size < 0 ||
-        shape.rank() == Shape::kMaxRank)
-      fail(Fault::data, path.string(), ": its shape (", value, ") is damaged or has more than 8 axes");
+        shape.rank() == Shape::kMaxRank ||
+        __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) ||
+        elements > kMostElements)
+      fail(Fault::data, path.string(), ": its shape (", value,
+           ") is damaged, too large, or of more than 8 axes");
     shape.push_back(size);
   }
   return shape;

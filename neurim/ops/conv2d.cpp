@@ -21,7 +21,7 @@ Shape convolved_shape(std::string_view who, const Shape& x, const Shape& weight,
   require(x.rank() == 4, who, ": takes an input (N,C,H,W), got ", x);
   require(weight.rank() == 4, who, ": takes a weight (O,C/groups,kh,kw), got ", weight);
   require(o.groups > 0, who, ": groups is ", o.groups, ", has to be positive");
-  require(x[1] == weight[1] * o.groups, who, ": input has ", x[1], " channels, weight ", weight,
+  require(x[1] == weight[1] * o.groups, who, ": input ", x, " has ", x[1], " channels, weight ", weight,
           " with groups ", o.groups, " expects ", weight[1] * o.groups);
   require(weight[0] % o.groups == 0, who, ": the ", weight[0], " output channels of weight ", weight,
           " do not divide into ", o.groups, " groups");

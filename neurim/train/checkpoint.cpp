@@ -1,5 +1,6 @@
 #include "neurim/train/checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -76,16 +77,19 @@ Metadata metadata_of(const ModelCard& card) {
 }
 
 ModelCard card_of(const Metadata& metadata, const fs::path& path) {
+  const auto format = metadata.find("neurim");
+  if (format == metadata.end())
+    fail(Fault::data, path.string(),
+         ": its metadata have no 'neurim', so it is no checkpoint of Neurim; give plain weights as "
+         "pretrained=FILE when training");
+  if (format->second != kFormat)
+    fail(Fault::data, path.string(), ": is a checkpoint of format ", format->second, ", this version reads ",
+         kFormat, "; use a newer Neurim");
   const auto field = [&](const char* name) -> const std::string& {
     const auto found = metadata.find(name);
-    if (found == metadata.end())
-      fail(Fault::data, path.string(), ": its metadata have no '", name,
-           "', so it is no checkpoint of Neurim; give plain weights as pretrained=FILE when training");
+    require(found != metadata.end(), "there is no '", name, "'");
     return found->second;
   };
-  if (field("neurim") != kFormat)
-    fail(Fault::data, path.string(), ": is a checkpoint of format ", field("neurim"), ", this version reads ",
-         kFormat, "; use a newer Neurim");
   try {
     const Json figures = Json::parse(field("figures"));
     return {.model = field("model"),
@@ -100,10 +104,8 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
                         .loss = number(figures.at("loss")),
                         .f1_macro = number(figures.at("f1_macro")),
                         .samples = figures.at("samples")}};
-  } catch (const Error&) {
-    throw;
   } catch (const std::exception& error) {
-    fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what());
+    fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what(), "; use another copy");
   }
 }
 
@@ -128,7 +130,8 @@ fs::path checkpoint_file(const fs::path& path) {
   if (!fs::exists(path))
     fail(Fault::data, path.string(), ": there is no such file or run folder; check the path");
   if (!fs::is_directory(path)) return path;
-  for (const char* name : {"weights/best.safetensors", "weights/last.safetensors"})
+  for (const char* name :
+       {"weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"})
     if (fs::exists(path / name)) return path / name;
   fail(Fault::data, path.string(),
        ": is no run folder: it holds no weights/best.safetensors; give a run folder or a weights file");
@@ -137,6 +140,10 @@ fs::path checkpoint_file(const fs::path& path) {
 Checkpoint load_checkpoint(const fs::path& path) {
   const fs::path file = checkpoint_file(path);
   ModelCard card = card_of(SafeTensors(file).metadata(), file);
+  const std::vector<std::string> known = model_names();
+  if (std::find(known.begin(), known.end(), card.model) == known.end())
+    fail(Fault::data, file.string(), ": is of the model '", card.model, "', which is not one of ",
+         join(known, ", "), "; a network of your own is loaded from the program that defines it");
   Model model = create_model(card.model, {.num_classes = static_cast<std::int64_t>(card.class_names.size()),
                                           .in_chans = card.in_chans,
                                           .seed = {}});

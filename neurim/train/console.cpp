@@ -1,6 +1,7 @@
 #include "neurim/train/console.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kTerminalPause{100};
 constexpr std::chrono::seconds kPlainPause{30};
+
+/// The beginning of a line of UTF-8 that fits into so many columns.
+std::string_view cut(std::string_view line, std::size_t columns) {
+  for (std::size_t at = 0, used = 0; at < line.size(); ++at)
+    if ((line[at] & 0xC0) != 0x80 && ++used > columns) return line.substr(0, at);
+  return line;
+}
+
+/// Columns of the terminal behind a descriptor.
+std::size_t columns_of(int descriptor) {
+  winsize size{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
 
 }  // namespace
 
@@ -63,7 +77,8 @@ void Console::progress(std::string_view line) {
     return;
   if (!terminal_) return say(line);
   std::FILE* out = options_.json ? stderr : stdout;
-  std::fputs(text('\r', line, "\x1b[K").c_str(), out);
+  // A line that wraps would leave its first half behind.
+  std::fputs(text('\r', cut(line, columns_of(::fileno(out)) - 1), "\x1b[K").c_str(), out);
   std::fflush(out);
   last_ = now;
   drawn_ = true;

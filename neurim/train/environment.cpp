@@ -2,6 +2,7 @@
 
 #include <sys/utsname.h>
 
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,23 @@ std::string processor() {
   return "unknown";
 }
 
+/// The words that this process was started with.
+std::vector<std::string> command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+std::string now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char out[32];
+  std::strftime(out, sizeof out, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return out;
+}
+
 }  // namespace
 
 std::string version() { return NEURIM_VERSION; }
@@ -30,8 +48,10 @@ std::string environment_json() {
                                 {"compiler", __VERSION__},
                                 {"system", text(system.sysname, ' ', system.release, ' ', system.machine)},
                                 {"processor", processor()},
-                                {"threads", threads()}}
-      .dump(2);
+                                {"threads", threads()},
+                                {"command", command()},
+                                {"started", now()}}
+      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace neurim

@@ -27,6 +27,7 @@ constexpr Column kColumns[] = {
     {"val_loss", &EpochResult::val_loss},
     {"val_top1", &EpochResult::val_top1},
     {"val_top5", &EpochResult::val_top5},
+    {"val_f1_macro", &EpochResult::val_f1_macro},
 };
 
 std::string header() {

@@ -19,8 +19,8 @@ struct EpochResult {
   double images_per_second = kNone;  ///< in training
   double learning_rate = kNone;      ///< at its last step
   double train_loss = kNone, train_top1 = kNone;
-  double val_loss = kNone, val_top1 = kNone,
-         val_top5 = kNone;  ///< losses are means, accuracies shares in [0, 1]
+  double val_loss = kNone, val_top1 = kNone, val_top5 = kNone,
+         val_f1_macro = kNone;  ///< losses are means, accuracies and F1 shares in [0, 1]
 };
 
 /// The file, which always holds whole rows: each append replaces it in one move.

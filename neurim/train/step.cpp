@@ -1,5 +1,6 @@
 #include "neurim/train/step.h"
 
+#include "neurim/base/error.h"
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/compare.h"
@@ -7,10 +8,23 @@
 
 namespace neurim {
 
+namespace {
+
+Tensor logits_of(const Model& model, const Tensor& images) {
+  const Tensor logits = model(images);
+  const Shape wanted{images.shape()[0], model.num_classes};
+  require(logits.shape() == wanted, model.name, ": the network gives ", logits.shape(), " for ",
+          images.shape()[0], " pictures, but a classifier of its ", model.num_classes, " classes gives ",
+          wanted, "; change its last layer");
+  return logits;
+}
+
+}  // namespace
+
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
                                               const CrossEntropyOptions& loss_options) {
   return [model, &optimizer, loss_options](const Tensors& in) -> Tensors {
-    const Tensor logits = model(in[0]);
+    const Tensor logits = logits_of(model, in[0]);
     const Tensor loss = cross_entropy(logits, in[1], loss_options);
     optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
     return {loss, sum(cast(equal(argmax(logits, 1), in[1]), DType::f32))};
@@ -19,7 +33,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 
 std::function<Tensors(Tensors)> validation_step(const Model& model) {
   return [model](const Tensors& in) -> Tensors {
-    const Tensor logits = model(in[0]);
+    const Tensor logits = logits_of(model, in[0]);
     return {logits, cross_entropy(logits, in[1], {.reduction = "none"})};
   };
 }

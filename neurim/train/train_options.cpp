@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/base/thread_pool.h"
 #include "neurim/core/device.h"
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
@@ -25,6 +26,12 @@ void check_choice(std::string_view option, const std::string& value, const std::
   fail(Fault::usage, option, ": there is no '", value, "'; ",
        near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(choices, ", "),
        may_be_auto ? ", auto" : "");
+}
+
+void check_range(std::string_view option, std::optional<std::int64_t> value, std::int64_t least,
+                 std::int64_t most) {
+  require(!value || (*value >= least && *value <= most), option, " is ", value.value_or(0), "; it is ", least,
+          " to ", most);
 }
 
 /// What makes a good first run, by the size of the images that a model was made for.
@@ -111,7 +118,7 @@ void TrainOptions::visit(Options& o) {
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
   o("cache_mib", cache_mib, "memory to keep resized pictures in, MiB; 0: none");
-  o("device", device, "where to compute");
+  o("device", device, "where to compute: cpu, auto");
   o("patience", patience, "stop after so many epochs without a better figure; 0: never");
   o("monitor", monitor, text("the figure that says which epoch is best: ", join(kMonitors, ", ")),
     {"eval_metric"});
@@ -126,9 +133,9 @@ void TrainOptions::check() const {
   check_choice("sched", sched, schedule_names());
   check_choice("resize", resize, kResizes);
   check_choice("monitor", monitor, kMonitors, false);
-  require(!epochs || *epochs >= 1, "epochs is ", epochs.value_or(0), "; it is at least 1");
-  require(!batch || *batch >= 1, "batch is ", batch.value_or(0), "; it is at least 1");
-  require(!imgsz || *imgsz >= 1, "imgsz is ", imgsz.value_or(0), "; it is at least 1");
+  check_range("epochs", epochs, 1, 1'000'000);
+  check_range("batch", batch, 1, 1 << 20);
+  check_range("imgsz", imgsz, 1, 1 << 14);
   require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
           "; 1 and 3 are possible");
   require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
@@ -140,15 +147,19 @@ void TrainOptions::check() const {
           label_smoothing.value_or(0), "; it lies in [0, 1]");
   require(!val_split || (*val_split >= 0 && *val_split < 1), "val_split is ", val_split.value_or(0),
           "; it is a share in [0, 1)");
-  require(!threads || *threads >= 1, "threads is ", threads.value_or(0), "; it is at least 1");
-  require(!workers || *workers >= 0, "workers is ", workers.value_or(0), "; it is at least 0");
-  require(cache_mib >= 0, "cache_mib is ", cache_mib, "; it is not negative");
+  check_range("crop_padding", crop_padding, 0, 1 << 14);
+  check_range("threads", threads, 1, ThreadPool::kMost);
+  check_range("workers", workers, 0, ThreadPool::kMost);
+  check_range("cache_mib", cache_mib, 0, 1 << 30);
   require(patience >= 0, "patience is ", patience, "; it is not negative");
   for (const auto* pair : {&scale, &ratio})
     require(pair->empty() || pair->size() == 2, pair == &scale ? "scale" : "ratio", " has ", pair->size(),
             " values; give the least and the largest");
-  require(!name.empty() && name.find('/') == std::string::npos, "name is '", name,
-          "'; it names a folder inside project, without '/'");
+  require(sched != "multistep" || !milestones.empty(),
+          "sched=multistep needs the epochs of its steps: milestones=30,60,80");
+  require(!project.empty(), "project is empty; give the folder of the runs");
+  require(!name.empty() && name[0] != '.' && name.find('/') == std::string::npos, "name is '", name,
+          "'; it names a folder inside project, without '/' and not beginning with '.'");
   device_named(device);
 }
 
@@ -187,6 +198,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.rotation, 0);
   fill(r.brightness, 0);
 
+  fill(r.device, text(device_named("auto")));
   fill(r.threads, neurim::threads());
   fill(r.workers, neurim::threads());
   return r;

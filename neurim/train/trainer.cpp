@@ -65,9 +65,11 @@ class MetricsFile {
 /// One run, from the first step to the last.
 class Run {
  public:
+  /// `control` has a console.
   Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
       const TrainControl& control, bool resumed);
   TrainResult go();
+  bool untouched() const { return progress_.step == 0; }  ///< no step is done
 
  private:
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
@@ -78,15 +80,15 @@ class Run {
   void finish_epoch();
   void save();
   void record();
-  void show_epoch(bool best);
-  std::string row(double val_loss, const std::string& tail) const;
+  std::string row(const std::string& middle, const std::string& tail) const;
+  std::string judgement() const;
+  void tell_bad();
   TrainResult result() const;
 
   std::int64_t epochs() const { return *options_.epochs; }
 
   const TrainOptions options_;
   const TrainControl control_;
-  Console silent_{{.quiet = true}};
   Console& console_;
   const fs::path folder_, weights_;
   Model model_;
@@ -106,7 +108,7 @@ class Run {
   TensorBoardWriter board_;
   std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
   double validation_seconds_ = 0;
-  std::size_t bad_told_ = 0;
+  std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
 };
 
 Tensor random_key(const TrainOptions& options, Device device) {
@@ -119,15 +121,20 @@ Model& placed(Model& model, Device device) {
   return model;
 }
 
-Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed) {
-  return resumed ? load_state(weights, model, state) : Progress{};
+Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed,
+                       std::int64_t epochs) {
+  if (!resumed) return {};
+  const Progress progress = load_state(weights, model, state);
+  require(progress.epoch <= epochs, "epochs is ", epochs, ", but the run has ", progress.epoch,
+          " already; give at least as many");
+  return progress;
 }
 
 Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
          const TrainControl& control, bool resumed)
     : options_(resolved),
       control_(control),
-      console_(control.console ? *control.console : silent_),
+      console_(*control.console),
       folder_(std::move(folder)),
       weights_(folder_ / "weights"),
       model_(std::move(model)),
@@ -136,7 +143,7 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
       schedule_(schedule_of(options_)),
       optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
       random_(random_key(options_, device_named(options_.device))),
-      progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed)),
+      progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
       loader_(dataset_, Split::train, preprocess_, augment_of(options_),
               training_loader(options_, dataset_.size(Split::train))),
       plans_(training_step(model_, *optimizer_, loss_of(options_)),
@@ -158,16 +165,17 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
            .preprocess = preprocess_,
            .options = named.yaml()};
   write_file(folder_ / "args.yaml", card_.options);
-  write_file(folder_ / "env.json", environment_json() + '\n');
+  if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
   write_file(folder_ / "data.json", data_json(dataset_) + '\n');
   write_file(weights_ / "model.json", model_json(card_) + '\n');
   write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
 }
 
 void Run::describe() {
-  console_.say(text("neurim ", version(), "  train  ", model_.name, "  ", options_.data, " (",
-                    dataset_.class_names().size(), " classes, ", thousands(dataset_.size(Split::train)),
-                    " train / ", thousands(dataset_.size(Split::val)), " val)"));
+  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
+                    options_.data, " (", dataset_.class_names().size(), " classes, ",
+                    thousands(dataset_.size(Split::train)), " train / ", thousands(dataset_.size(Split::val)),
+                    " val)"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
                     preprocess_.height, "x", preprocess_.width));
@@ -196,23 +204,32 @@ void Run::train_batch(const Batch& batch) {
   ++progress_.step;
 }
 
-std::string Run::row(double val_loss, const std::string& tail) const {
-  const auto cell = [](const std::string& value, std::size_t width) {
-    return std::string(width - std::min(width, value.size()), ' ') + value;
-  };
-  const auto figure = [&](double value, int decimals, std::size_t width) {
-    return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
-  };
-  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+std::string cell(const std::string& value, std::size_t width) {
+  return std::string(width - std::min(width, value.size()), ' ') + value;
+}
+
+std::string cell(double value, int decimals, std::size_t width) {
+  return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
+}
+
+/// A bar as wide as the three columns of the validation's figures: 26.
+std::string bar_cell(std::string_view what, double share) {
+  const int columns = what.empty() ? 18 : 7;
+  return text("  ", what, what.empty() ? "" : " ", bar(share, columns), cell(share * 100, 0, 4), " %");
+}
+
+/// The columns of the validation's figures.
+std::string Run::judgement() const {
   const Figures& f = card_.figures;
-  const bool judged = !std::isnan(val_loss);
+  return cell(f.loss, 4, 10) + cell(f.top1 * 100, 2, 8) + cell(f.f1_macro * 100, 2, 8);
+}
+
+std::string Run::row(const std::string& middle, const std::string& tail) const {
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
   char lr[32];
   std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
-  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + figure(progress_.loss_sum / seen, 4, 9) +
-         figure(val_loss, 4, 10) + figure(judged ? f.top1 * 100 : Figures::kNone, 2, 8) +
-         figure(judged ? f.f1_macro * 100 : Figures::kNone, 2, 8) + cell(lr, 10) +
-         figure(seen / std::max(progress_.seconds, 1e-9), 0, 9) +
-         cell(duration(progress_.seconds + (judged ? validation_seconds_ : 0)), 8) + tail;
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) +
+         middle + cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + tail;
 }
 
 bool Run::train_epoch() {
@@ -226,8 +243,7 @@ bool Run::train_epoch() {
     start = Clock::now();
     const double share = static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches());
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
-    console_.progress(row(
-        Figures::kNone, text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %  ETA ", duration(left))));
+    console_.progress(row(bar_cell("", share), text("  ETA ", duration(left))));
     if (stopping()) return false;
   }
   return true;
@@ -238,8 +254,7 @@ bool Run::validate() {
   card_.figures = {};
   if (validation_) {
     evaluation_ = validation_->run([&](double share) {
-      console_.progress(
-          row(Figures::kNone, text("  validation ", bar(share, 12), ' ', fixed(share * 100, 0), " %")));
+      console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
       return !stopping();
     });
     if (!evaluation_) return false;
@@ -261,7 +276,8 @@ void Run::record() {
                            .train_top1 = progress_.correct / seen,
                            .val_loss = f.loss,
                            .val_top1 = f.top1,
-                           .val_top5 = f.top5};
+                           .val_top5 = f.top5,
+                           .val_f1_macro = f.f1_macro};
   results_.append(result);
   const std::string line = Json{
       {"event", "epoch"},
@@ -298,13 +314,25 @@ void Run::save() {
   save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
 }
 
+/// Names the pictures that turned out to be unreadable since it was called last.
+void Run::tell_bad() {
+  const auto tell = [&](const std::vector<BadSample>& bad, std::size_t& told, Split split) {
+    if (told == bad.size()) return;
+    for (; told < bad.size(); ++told) console_.say(text("  data    skipped: ", bad[told].reason));
+    console_.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
+                      " pictures cannot be read and are skipped"));
+  };
+  tell(loader_.bad(), train_bad_told_, Split::train);
+  if (validation_) tell(validation_->bad(), val_bad_told_, Split::val);
+}
+
 void Run::finish_epoch() {
   record();
   const double now = merit(options_.monitor, card_.figures);
   const bool best = !validation_ || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
-  console_.say(row(card_.figures.loss, best && validation_ ? "  best" : ""));
-  for (const std::vector<BadSample> bad = loader_.bad(); bad_told_ < bad.size(); ++bad_told_)
-    console_.say(text("  data    skipped: ", bad[bad_told_].reason));
+  console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
+                                    (best && validation_ ? "  best" : "")));
+  tell_bad();
 
   ++progress_.epoch;
   progress_.batch = progress_.seen = 0;
@@ -315,7 +343,7 @@ void Run::finish_epoch() {
     card_.epoch = progress_.epoch;
     card_.step = progress_.step;
     save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
-    if (evaluation_ && options_.plots) write_report(*evaluation_, folder_);
+    if (evaluation_) write_report(*evaluation_, folder_, options_.plots);
   }
   save();
 }
@@ -332,7 +360,9 @@ TrainResult Run::result() const {
 
 TrainResult Run::go() {
   describe();
-  if (progress_.step == 0) save();  // a full disk shows before an hour of work
+  if (untouched()) save();  // a full disk shows before an hour of work
+  if (progress_.epoch == epochs())
+    console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
   const auto stopped = [&] {
     if (progress_.batch > 0) card_.figures = {};
     save();
@@ -372,29 +402,55 @@ void print_choices(const TrainOptions& asked, const TrainOptions& resolved, Cons
   Options was, is;
   before.visit(was);
   after.visit(is);
-  std::string line;
+  constexpr std::size_t kColumns = 100;
+  const std::string head = "  auto   ";
+  std::string line = head;
   for (std::size_t i = 0; i < was.list().size(); ++i) {
     const std::string value = is.list()[i].get();
-    if (was.list()[i].get() != value) line += text(' ', is.list()[i].name, '=', value);
+    if (was.list()[i].get() == value) continue;
+    const std::string choice = text(' ', is.list()[i].name, '=', value);
+    if (line.size() + choice.size() > kColumns) {
+      console.say(line);
+      line = std::string(head.size(), ' ');
+    }
+    line += choice;
   }
-  console.say(text("  auto   ", line));
+  console.say(line);
 }
 
 /// Options that hold for the whole process.
 void use_machine(const TrainOptions& options) {
-  if (options.threads) set_threads(static_cast<int>(*options.threads));
+  if (options.threads) set_threads(*options.threads);
+}
+
+TrainControl with_console(TrainControl control, Console& otherwise) {
+  if (!control.console) control.console = &otherwise;
+  return control;
 }
 
 TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options,
                   const TrainControl& control) {
+  const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
+  require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
+          " classes, the data ", classes, "; build it with num_classes=", classes);
   const TrainOptions resolved = options.resolved(model, dataset);
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   Console silent({.quiet = true});
-  Console& console = control.console ? *control.console : silent;
+  const TrainControl watched = with_console(control, silent);
+  Console& console = *watched.console;
   console.log_into(folder / "log.txt");
-  if (!options.pretrained.empty()) take_weights(model, options.pretrained, console);
-  print_choices(options, resolved, console);
-  return Run(std::move(model), dataset, resolved, folder, control, false).go();
+  std::optional<Run> run;
+  try {
+    if (!options.pretrained.empty()) take_weights(model, options.pretrained, console);
+    print_choices(options, resolved, console);
+    run.emplace(std::move(model), dataset, resolved, folder, watched, false);
+    return run->go();
+  } catch (...) {
+    // What fails before the first step leaves nothing to look at or to resume.
+    std::error_code ignored;
+    if (!resolved.exist_ok && (!run || run->untouched())) fs::remove_all(folder, ignored);
+    throw;
+  }
 }
 
 }  // namespace
@@ -404,6 +460,7 @@ TrainResult train(const TrainOptions& options, const TrainControl& control) {
   require(!options.model.empty(), "the model is missing; give one of ", join(model_names(), ", "),
           ": model=NAME");
   options.check();
+  create_model(options.model, {.seed = {}});  // an unknown name shows before the data are read
   use_machine(options);
   const Dataset dataset = Dataset::open(options.data, dataset_of(options));
   std::int64_t channels = options.in_chans.value_or(0);
@@ -433,15 +490,21 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   options.visit(named);
   named.read_yaml(read_file(file), file.string());
   if (epochs) options.epochs = epochs;
+  if (options.data.empty() || options.model.empty())
+    fail(Fault::data, file.string(), ": names no ", options.data.empty() ? "data" : "model",
+         "; it is damaged, put the line back");
   options.check();
   use_machine(options);
   const Dataset dataset = Dataset::open(options.data, dataset_of(options));
   Model model =
       create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                   .in_chans = *options.in_chans,
+                                   .in_chans = options.in_chans.value_or(0),
                                    .seed = {}});
-  if (control.console) control.console->log_into(run / "log.txt");
-  return Run(std::move(model), dataset, options, run, control, true).go();
+  options = options.resolved(model, dataset);  // the file may have been edited
+  Console silent({.quiet = true});
+  const TrainControl watched = with_console(control, silent);
+  watched.console->log_into(run / "log.txt");
+  return Run(std::move(model), dataset, options, run, watched, true).go();
 }
 
 }  // namespace neurim

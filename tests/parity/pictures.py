@@ -54,4 +54,5 @@ def drawn(count, channels, size, classes=10):
     random = np.random.default_rng(0)
     patterns = random.standard_normal((classes, channels, size, size), np.float32)
     labels = random.integers(0, classes, count)
-    return 0.5 * patterns[labels] + random.standard_normal((count, channels, size, size), np.float32), labels
+    noise = random.standard_normal((count, channels, size, size), np.float32)
+    return patterns[labels] + 0.5 * noise, labels

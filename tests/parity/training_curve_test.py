@@ -4,10 +4,10 @@ ctest sets NEURIM_BUILD (the build folder, whose tests/training_curve trains). N
 photos-cifar10-test-2000.tar.gz and photos-clothing-10-classes.tar; what is missing is drawn. NEURIM_PARITY=all adds what
 takes longer. Exit code 77: not here.
 
-Rounding grows by an order of magnitude a step where a network starts from random residual branches: PyTorch's two memory
-formats then differ by 1 % after five steps, and no bound on a third implementation says anything. ResNet-18 therefore starts
-with closed branches (torchvision's zero_init_residual), from where PyTorch agrees with itself to 1e-5 that long; from usual
-weights Neurim may differ by three times of what PyTorch does from itself.
+The aim is a relative difference of at most 1e-4 for the first five losses and of 1e-2 at the end. Where PyTorch itself comes
+further apart when it computes in another memory format, three times that much is allowed: rounding grows by an order of
+magnitude a step in a network with random residual branches. ResNet-18 therefore starts with closed ones (torchvision's
+zero_init_residual). The weights after a single step have no time for that and are compared closely.
 """
 import copy
 import json
@@ -87,31 +87,35 @@ def photos(archive, batch, size):
 
 
 class TrainingCurve(unittest.TestCase):
-    def check(self, name, batches, closed_branches=False, chaotic=False):
-        torch.manual_seed(0)
-        model = torch_models.create(name, CLASSES, batches[0][0].shape[1])
-        if closed_branches:
-            for path, weight in model.named_parameters():
-                if path.endswith("bn2.weight"):
-                    torch.nn.init.zeros_(weight)
+    def check_step(self, model, batches):
+        """The weights after the first step."""
+        start = torch_models.arrays(model)
+        stepped, again = (torch_models.arrays(train_torch(model, batches[:1], memory_format)[1])
+                          for memory_format in (torch.contiguous_format, torch.channels_last))
+        tensors = train_neurim(self.name, start, batches[:1])[1]
+        self.assertEqual(set(tensors), set(start))
+        apart, torch_apart = way_apart(tensors, stepped, start), way_apart(again, stepped, start)
+        print(json.dumps({"model": self.name, "weights_after_a_step": f"{apart:.1e}", "torch": f"{torch_apart:.1e}"}))
+        self.assertLessEqual(apart, max(1e-4, 3 * torch_apart))
+
+    def check_curve(self, model, batches):
         start = torch_models.arrays(model)
         expected, trained = train_torch(model, batches, torch.contiguous_format)
         again, trained_again = train_torch(model, batches, torch.channels_last)
-        losses, tensors, logits = train_neurim(name, start, batches)
+        losses, tensors, logits = train_neurim(self.name, start, batches)
 
         off, torch_off = relative(losses, expected), relative(again, expected)
         end = torch_models.arrays(trained)
         apart = way_apart(tensors, end, start)
         torch_apart = way_apart(torch_models.arrays(trained_again), end, start)
         first, torch_first = off[:FIRST_STEPS].max(), torch_off[:FIRST_STEPS].max()
-        print(json.dumps({"model": name, "chaotic": chaotic, "loss": [round(expected[0], 4), round(expected[-1], 4)],
+        print(json.dumps({"model": self.name, "loss": [round(expected[0], 4), round(expected[-1], 4)],
                           "first_steps": f"{first:.1e}", "last_step": f"{off[-1]:.1e}", "weights": f"{apart:.1e}",
-                          "torch_first_steps": f"{torch_first:.1e}", "torch_last_step": f"{torch_off[-1]:.1e}",
+                          "torch_first_steps": f"{torch_first:.1e}", "torch_any_step": f"{torch_off.max():.1e}",
                           "torch_weights": f"{torch_apart:.1e}"}), flush=True)
         self.assertLess(expected[-1], expected[0])
-        self.assertLessEqual(first, max(1e-4, 3 * torch_first if chaotic else 0), off)
-        self.assertLessEqual(off[-1], max(1e-2, 3 * (torch_off.max() if chaotic else torch_off[-1])), off)
-        self.assertEqual(set(tensors), set(start))
+        self.assertLessEqual(first, max(1e-4, 3 * torch_first), off)
+        self.assertLessEqual(off[-1], max(1e-2, 3 * torch_off.max()), off)
         self.assertLessEqual(apart, max(1e-2, 3 * torch_apart))
 
         # The other direction: PyTorch computes with the weights that Neurim trained.
@@ -120,18 +124,32 @@ class TrainingCurve(unittest.TestCase):
             theirs = trained.eval()(torch.from_numpy(batches[0][0])).numpy()
         self.assertLessEqual(np.abs(logits - theirs).max(), 1e-4 * max(1, np.abs(theirs).max()))
 
+    def create(self, name, channels=3):
+        self.name = name
+        torch.manual_seed(0)
+        return torch_models.create(name, CLASSES, channels)
+
     def test_lenet5(self):
-        self.check("lenet5", batches_of("fashion-mnist", pictures.from_idx, 128, 1, 28))
+        model, batches = self.create("lenet5", 1), batches_of("fashion-mnist", pictures.from_idx, 128, 1, 28)
+        self.check_step(model, batches)
+        self.check_curve(model, batches)
 
     def test_resnet20(self):
-        self.check("resnet20", photos("photos-cifar10-test-2000.tar.gz", 128, 32))
+        model, batches = self.create("resnet20"), photos("photos-cifar10-test-2000.tar.gz", 128, 32)
+        self.check_step(model, batches)
+        self.check_curve(model, batches)
 
     def test_resnet18(self):
-        self.check("resnet18", photos("photos-cifar10-test-2000.tar.gz", 32, 96), closed_branches=True)
+        model, batches = self.create("resnet18"), photos("photos-cifar10-test-2000.tar.gz", 32, 96)
+        self.check_step(model, batches)
+        for path, weight in model.named_parameters():
+            if path.endswith("bn2.weight"):
+                torch.nn.init.zeros_(weight)
+        self.check_curve(model, batches)
 
     @unittest.skipUnless(os.environ.get("NEURIM_PARITY") == "all", "NEURIM_PARITY is not all")
     def test_resnet18_from_usual_weights(self):
-        self.check("resnet18", photos("photos-clothing-10-classes.tar", 32, 96), chaotic=True)
+        self.check_curve(self.create("resnet18"), photos("photos-clothing-10-classes.tar", 32, 96))
 
 
 if __name__ == "__main__":

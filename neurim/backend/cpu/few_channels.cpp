@@ -78,7 +78,9 @@ const char* against(const Site& site, const Problem& problem) {
     return "takes weights of their own";
   if (problem.x.numel() == 0 || problem.x[0] % kLanes) return "takes images by 16";
   const std::int64_t in = problem.x[1], out = problem.y[1];
-  if (out % kLanes == 0 && (in % kLanes == 0 || in <= 3)) return "leaves channels by 16 to blocked16";
+  // oneDNN reads plain images of up to three channels and gives blocks, but has plain loops only for the way back.
+  const bool image = in <= 3 && site.op().name() != "conv2d_input_grad";
+  if (out % kLanes == 0 && (in % kLanes == 0 || image)) return "leaves channels by 16 to blocked16";
   if (problem.weight.numel() > kMostWeights) return "takes few weights";
   if (std::max(problem.x.numel() / problem.x[0], problem.y.numel() / problem.y[0]) > kMostPixels)
     return "takes smaller images";
@@ -132,7 +134,8 @@ struct Convolution {
       const std::int64_t fitting = kStaged / (in * g.x_row), span = (height.kernel - 1) * height.dilation + 1;
       block = std::clamp<std::int64_t>((fitting - span) / height.stride + 1, 1, height.out);
       const std::int64_t most = std::min<std::int64_t>((block - 1) * height.stride + span, height.in);
-      g.x_channel = most * g.x_row;
+      // Channels an odd number of vectors apart do not meet in the same sets of the first-level cache.
+      g.x_channel = (most * columns | 1) * kLanes;
       staged_bytes = static_cast<std::size_t>(in * g.x_channel) * sizeof(float);
     }
     parts = static_cast<int>(std::min<std::int64_t>(rows, chunks));

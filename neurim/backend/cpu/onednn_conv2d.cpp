@@ -132,7 +132,7 @@ Problem problem_of(const Site& site) {
 }
 
 /// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks. An image with
-/// few channels is read plain.
+/// few channels is read plain; from blocks back to such an image it has plain loops only.
 void choose_layouts(Problem& problem) {
   const auto fills = [](std::int64_t channels) { return channels % 16 == 0; };
   const std::int64_t in = problem.x.shape[1] / problem.options.groups,
@@ -140,7 +140,8 @@ void choose_layouts(Problem& problem) {
   const bool depthwise = in == 1 && out == 1;
   const bool x_blocks = fills(problem.x.shape[1]) && (fills(in) || depthwise);
   const bool y_blocks = fills(problem.y.shape[1]) && (fills(out) || depthwise);
-  const bool blocked = y_blocks && (x_blocks || (problem.options.groups == 1 && in <= 3));
+  const bool image = problem.options.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
+  const bool blocked = y_blocks && (x_blocks || image);
   problem.x_layout = blocked && x_blocks ? kBlocked : Layout{};
   problem.y_layout = blocked ? kBlocked : Layout{};
 }

@@ -13,22 +13,53 @@ using namespace cpu;
 
 constexpr Layout kBlocked{Layout::blocked, 16};
 
+/// Whether this layout of a shape is one of vectors that the kernels below know.
+bool of_vectors(const Shape& shape, const Layout& layout) {
+  return layout == kBlocked || (layout == kImages && loopable(shape, layout));
+}
+
 struct Transposed {
   BlockShape shape;
   decltype(&portable::block_channels) run_range;
   std::int64_t ranges;  ///< of places, in each block
   int parts;
 
-  static void run(const void* self, const Args& args, int part) noexcept {
-    const auto& own = *static_cast<const Transposed*>(self);
-    const std::int64_t pieces = own.shape.images * own.shape.blocks() * own.ranges;
-    for (std::int64_t piece = part_begin(pieces, own.parts, part);
-         piece < part_begin(pieces, own.parts, part + 1); ++piece) {
-      const std::int64_t range = piece % own.ranges;
-      own.run_range(own.shape, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]),
-                    piece / own.ranges, own.shape.places * range / own.ranges,
-                    own.shape.places * (range + 1) / own.ranges);
+  /// Between plain and `layout`; sixteen images are the sixteen channels of one block.
+  Transposed(const Site& site, const Layout& layout, bool blocks) {
+    const Shape& logical = site.input(0).type.shape;
+    const std::int64_t images = layout == kImages ? logical[0] / 16 : logical[0],
+                       channels = layout == kImages ? 16 : logical[1];
+    shape = {images, channels, logical.numel() / (images * channels)};
+    run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
+    // A range of places whose two forms fit the first-level cache.
+    ranges = (shape.places + 255) / 256;
+    parts = parts_of(site, logical.numel(), images * shape.blocks() * ranges);
+  }
+
+  void run_part(const void* from, void* to, int part) const {
+    const std::int64_t pieces = shape.images * shape.blocks() * ranges;
+    for (std::int64_t piece = part_begin(pieces, parts, part); piece < part_begin(pieces, parts, part + 1); ++piece) {
+      const std::int64_t range = piece % ranges;
+      run_range(shape, static_cast<const float*>(from), static_cast<float*>(to), piece / ranges,
+                shape.places * range / ranges, shape.places * (range + 1) / ranges);
     }
+  }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    static_cast<const Transposed*>(self)->run_part(args.in[0], args.out[0], part);
+  }
+};
+
+/// From one layout of vectors to another, by way of the plain one.
+struct Through {
+  Transposed first, second;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Through*>(self);
+    if (part < own.first.parts)
+      own.first.run_part(args.in[0], args.scratch, part);
+    else
+      own.second.run_part(args.scratch, args.out[0], part - own.first.parts);
   }
 };
 
@@ -53,22 +84,18 @@ Launch prepare(Site& site) {
     copied.parts = parts_of(site, copied.bytes / 4, copied.bytes);
     return {Copied::run, std::make_shared<Copied>(copied), copied.parts};
   }
-  const Layout layout = from == Layout{} ? to : from;
-  const bool blocks = from == Layout{}, unblocks = to == Layout{};
-  if ((!blocks && !unblocks) || (layout != kBlocked && (layout != kImages || !loopable(type.shape, layout))))
-    return decline(site, "takes plain and blocked16 or whole images16, not ", from, " to ", to);
+  for (const Layout& layout : {from, to})
+    if (layout != Layout{} && !of_vectors(type.shape, layout))
+      return decline(site, "takes plain, blocked16 and whole images16, not ", from, " to ", to);
   if (type.dtype != DType::f32) return decline(site, "takes f32 only, not ", type.dtype);
   if (type.shape.numel() == 0) return decline(site, "takes no empty tensors");
-
-  // Sixteen images are the sixteen channels of one block.
-  const std::int64_t images = layout == kImages ? type.shape[0] / 16 : type.shape[0],
-                     channels = layout == kImages ? 16 : type.shape[1];
-  Transposed own{{images, channels, type.shape.numel() / (images * channels)}, nullptr, 1, 1};
-  own.run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
-  // A range of places whose two forms fit the first-level cache.
-  own.ranges = (own.shape.places + 255) / 256;
-  own.parts = parts_of(site, type.shape.numel(), images * own.shape.blocks() * own.ranges);
-  return {Transposed::run, std::make_shared<Transposed>(own), own.parts};
+  if (from != Layout{} && to != Layout{}) {
+    const auto through = std::make_shared<Through>(Through{{site, from, false}, {site, to, true}});
+    site.scratch = bytes(type);
+    return {Through::run, through, through->first.parts, through->second.parts};
+  }
+  const auto transposed = std::make_shared<Transposed>(site, from == Layout{} ? to : from, from == Layout{});
+  return {Transposed::run, transposed, transposed->parts};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Copies of f32 tensors between the plain layout and blocks of 16 channels.
+// Copies of f32 tensors between the plain layout and blocks of 16 channels or images.
 #pragma once
 #include <cstdint>
 
