@@ -132,7 +132,7 @@ struct Region {
       std::vector<std::byte> row_major(bytes(spec.type)), again(block.size());
       unpack(spec.type, spec.layout, block.data(), row_major.data());
       pack(spec.type, spec.layout, row_major.data(), again.data());
-      EXPECT_EQ(block, again) << "output " << i << " is not zero beyond the channels";
+      EXPECT_TRUE(equal(block, again)) << "output " << i << " is not zero beyond the channels";
       out.push_back(Tensor::from(spec.type, row_major.data()));
     }
     return out;
@@ -291,7 +291,7 @@ TEST(CpuReduce, AllAxesInEveryLayout) {
 
 TEST(CpuReduce, ManyElementsKeepTheirDigits) {
   for (const auto& [shape, axes] : std::vector<std::pair<Shape, std::vector<std::int64_t>>>{
-           {{3000000}, {}}, {{40000, 48}, {0}}, {{48, 40000}, {1}}}) {
+           {{1000000}, {}}, {{20000, 48}, {0}}, {{48, 20000}, {1}}}) {
     Region region;
     region.inputs = {uniform(shape, 1, 0, 1)};
     region.results = {region.add(
@@ -337,10 +337,10 @@ TEST(CpuCrossEntropy, LargeBatches) {
       auto grad = std::make_shared<CrossEntropyGrad>();
       op->options = grad->options = {smoothing, 3, reduction};
       Region region;
-      const Tensor logits = uniform({300, 1000}, 1, -10, 10), labels = uniform({300}, 2, 0, 1000, DType::i64),
+      const Tensor logits = uniform({70, 1000}, 1, -10, 10), labels = uniform({70}, 2, 0, 1000, DType::i64),
                    weights = uniform({1000}, 3, 0.1, 2);
       const bool whole = std::string_view(reduction) != "none";
-      region.inputs = {logits, labels, weights, uniform(whole ? Shape{} : Shape{300}, 4)};
+      region.inputs = {logits, labels, weights, uniform(whole ? Shape{} : Shape{70}, 4)};
       region.results = {region.add(grad, {0, 1, 2, 3})};
       expect_agreement(region, kPlain, 2e-6, text("gradient ", reduction));
       region.inputs.pop_back();
@@ -387,7 +387,7 @@ TEST(CpuRandom, SameBitsAsTheReference) {
 }
 
 TEST(CpuOptimizer, StepsInEveryLayout) {
-  const Shape shape{30, 21, 13, 9};
+  const Shape shape{30, 21, 9, 7};  // enough for two parts
   const Tensor lr = Tensor::scalar(0.1),
                step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
   for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {

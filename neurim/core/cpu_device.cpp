@@ -24,11 +24,16 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+/// An empty tensor's host pointer may be null, which memcpy refuses even for no bytes.
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
+
 class CpuStream final : public Stream {
  public:
-  void upload(void* device, const void* host, std::size_t bytes) override { std::memcpy(device, host, bytes); }
-  void download(void* host, const void* device, std::size_t bytes) override { std::memcpy(host, device, bytes); }
-  void copy(void* to, const void* from, std::size_t bytes) override { std::memmove(to, from, bytes); }
+  void upload(void* device, const void* host, std::size_t bytes) override { copy_bytes(device, host, bytes); }
+  void download(void* host, const void* device, std::size_t bytes) override { copy_bytes(host, device, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override { copy_bytes(to, from, bytes); }
   void run(std::span<const Call> calls, void* const* pointers, std::uint32_t* status) override {
     run_on_cpu(compute_pool(), calls, pointers, status);
   }

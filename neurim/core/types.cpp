@@ -71,6 +71,7 @@ void reorder(const Type& type, const Layout& layout, const void* from, void* to,
 }
 
 void copy_layout(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
+  if (type.shape.numel() == 0) return;
   if (layout.kind == Layout::plain) {
     std::memcpy(to, from, bytes(type));
   } else if (layout.kind == Layout::packed) {
