@@ -132,7 +132,7 @@ struct Region {
       std::vector<std::byte> row_major(bytes(spec.type)), again(block.size());
       unpack(spec.type, spec.layout, block.data(), row_major.data());
       pack(spec.type, spec.layout, row_major.data(), again.data());
-      EXPECT_TRUE(equal(block, again)) << "output " << i << " is not zero beyond the channels";
+      EXPECT_TRUE(block == again) << "output " << i << " is not zero beyond the channels";
       out.push_back(Tensor::from(spec.type, row_major.data()));
     }
     return out;
@@ -323,8 +323,8 @@ TEST(CpuSoftmax, LongRows) {
     for (const char* op : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
       Region region;
       const bool grad = std::string_view(op).ends_with("grad");
-      region.inputs = {uniform({40, size}, 1, -20, grad ? 0 : 20)};
-      if (grad) region.inputs.push_back(uniform({40, size}, 2));
+      region.inputs = {uniform({20, size}, 1, -20, grad ? 0 : 20)};
+      if (grad) region.inputs.push_back(uniform({20, size}, 2));
       region.results = {region.add(make_op(op), grad ? std::vector<int>{0, 1} : std::vector<int>{0})};
       expect_agreement(region, kPlain, 2e-6, text(op, ' ', size));
     }

@@ -149,7 +149,6 @@ Launch pool_prepare(Site& site) {
   pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, pool->shape);
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
-  if (layout == kImages) pool->parts = std::min(pool->parts, site.chunks);
   if (layout == Layout{}) {
     pool->scratch_floats = (pool_scratch(pool->shape) + 15) / 16 * 16;
     site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
