@@ -37,7 +37,7 @@ std::size_t columns_of(int descriptor) {
 Console::Console(Options options)
     : options_(options),
       terminal_(::isatty(options.json ? STDERR_FILENO : STDOUT_FILENO)),
-      last_(Clock::now()) {}
+      next_(terminal_ ? Clock::time_point::min() : Clock::now() + kPlainPause) {}
 
 Console::~Console() {
   wipe();
@@ -62,7 +62,7 @@ void Console::say(std::string_view line) {
   const std::string whole = text(line, '\n');
   // A full disk must not end a run because of its log; what matters is saved by write_file, which tells.
   if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
-  last_ = Clock::now();
+  if (!terminal_) next_ = Clock::now() + kPlainPause;
   if (options_.quiet) return;
   wipe();
   std::FILE* out = options_.json ? stderr : stdout;
@@ -72,15 +72,13 @@ void Console::say(std::string_view line) {
 
 void Console::progress(std::string_view line) {
   const Clock::time_point now = Clock::now();
-  if (options_.quiet ||
-      now - last_ < (terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kPlainPause)))
-    return;
+  if (options_.quiet || now < next_) return;
   if (!terminal_) return say(line);
   std::FILE* out = options_.json ? stderr : stdout;
   // A line that wraps would leave its first half behind.
   std::fputs(text('\r', cut(line, columns_of(::fileno(out)) - 1), "\x1b[K").c_str(), out);
   std::fflush(out);
-  last_ = now;
+  next_ = now + kTerminalPause;
   drawn_ = true;
 }
 
