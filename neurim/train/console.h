@@ -37,7 +37,7 @@ class Console {
 
   Options options_;
   bool terminal_;
-  bool drawn_ = false;  // a progress line stands on the terminal
+  bool drawn_ = false;        ///< a progress line stands on the terminal
   Clock::time_point next_;  ///< no progress is shown before
   int log_ = -1;
 };
