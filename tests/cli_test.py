@@ -1,12 +1,15 @@
 """The command from outside: grammar, exit codes, JSON lines, stopping and resuming."""
+import fcntl
 import hashlib
 import json
 import os
+import pty
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 import zlib
 from pathlib import Path
@@ -20,6 +23,25 @@ VERBS = "train val predict run resume export info models demo benchmark version"
 
 def neurim(*words, **more):
     return subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+def in_terminal(columns, *words):
+    """The exit code, and what a terminal of so many columns is sent."""
+    try:
+        screen, terminal = pty.openpty()
+    except OSError as error:
+        raise unittest.SkipTest(f"the system gives no terminal: {error}")
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(screen, "rb", buffering=0) as shown:
+        with subprocess.Popen([NEURIM, *map(str, words)], stdin=terminal, stdout=terminal, stderr=terminal) as process:
+            os.close(terminal)
+            sent = b""
+            try:
+                while part := shown.read(65536):
+                    sent += part
+            except OSError:  # Linux says so that nobody writes any more
+                pass
+    return process.returncode, sent.decode()
 
 
 def png(path, height, width, level):
@@ -178,13 +200,12 @@ class Trained(unittest.TestCase):
         self.assertFalse((self.root / "runs" / "never").exists())
 
     def test_progress_fits_into_the_terminal(self):
-        command = f"stty cols 50; {NEURIM} {' '.join(self.words)} name=terminal"
-        run = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(run.returncode, 0, run)
-        drawn = [line.split("\x1b[K")[0] for line in run.stdout.splitlines() if "%" in line and "\x1b[K" in line]
-        self.assertTrue(drawn, run.stdout)
+        code, shown = in_terminal(50, *self.words, "name=terminal")
+        self.assertEqual(code, 0, shown)
+        drawn = [line.split("\x1b[K")[0] for line in shown.splitlines() if "%" in line and "\x1b[K" in line]
+        self.assertTrue(drawn, shown)
         self.assertLess(max(map(len, drawn)), 50)
-        self.assertIn("next: neurim export", run.stdout)
+        self.assertIn("next: neurim export", shown)
 
     def test_run_on_arrays(self):
         inputs = self.root / "in"

@@ -26,8 +26,8 @@ class Install(unittest.TestCase):
                        if not os.path.islink(os.path.join(at, name)))
             self.assertLess(size / 2**20, MOST_MIB)
             self.assertIn("neurim", run(os.path.join(prefix, "bin", "neurim"), "version"))
-            run("cmake", "-S", os.path.join(ROOT, "examples"), "-B", build, "-DCMAKE_BUILD_TYPE=Release",
-                "-DCMAKE_PREFIX_PATH=" + prefix)
+            run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "examples"), "-B", build,
+                "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix)
             run("cmake", "--build", build)
             for example in ("classify_folder", "own_loop"):
                 run(os.path.join(build, example), cwd=folder)
