@@ -187,6 +187,20 @@ TEST_F(Training, CheckpointGivesTheRunsFigures) {
   EXPECT_EQ(figures.samples, 20);
 }
 
+TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
+  const Dataset dataset = Dataset::open(*shared_ / "digits");  // 60 to train on
+  const Model model = create_model("resnet18", {.num_classes = 10, .in_chans = 3, .seed = 1});
+  const TrainOptions few = TrainOptions{.batch = 1}.resolved(model, dataset);
+  EXPECT_EQ(*few.epochs, 42);  // 2,500 steps
+  EXPECT_EQ(*few.train_imgsz, 160);
+  EXPECT_EQ(training_preprocess_of(few).height, 160);
+  EXPECT_EQ(preprocess_of(few).height, 224);
+  EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 100);
+  EXPECT_EQ(*TrainOptions{.imgsz = 96}.resolved(model, dataset).train_imgsz, 64);
+  EXPECT_EQ(*TrainOptions{.random_resized_crop = false}.resolved(model, dataset).train_imgsz, 224);
+  EXPECT_EQ(*TrainOptions{.augment = false}.resolved(model, dataset).train_imgsz, 224);
+}
+
 TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
   TrainOptions still = options("still");  // with a learning rate of 0 all batches see the same weights
   still.epochs = 1;

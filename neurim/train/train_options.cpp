@@ -38,23 +38,35 @@ void check_range(std::string_view option, std::optional<std::int64_t> value, std
 struct Recipe {
   std::int64_t most_pixels;  // the height that it goes up to
   std::int64_t epochs, batch;
+  std::int64_t steps;  // few pictures are seen more often than `epochs`, until there are so many steps
   std::string opt;
   double sgd_lr;  // for 128 images a step; grows with the batch
   double weight_decay, warmup_epochs, label_smoothing;
   bool random_resized_crop;
   std::int64_t crop_padding;
   double crop_pct;
+  // Of the height, that training pictures have. Random crops enlarge what they show, so a network judges best
+  // at a larger size than it was trained at (Touvron et al., Fixing the train-test resolution discrepancy,
+  // 2019), and learns in half the time.
+  double training_share;
 };
 const Recipe kRecipes[] = {
-    {28, 10, 128, "adamw", 0.05, 0.01, 0, 0, false, 0, 1},
-    {64, 30, 128, "sgd", 0.1, 5e-4, 1, 0, false, 4, 1},
-    {1 << 14, 40, 32, "sgd", 0.05, 5e-4, 2, 0.1, true, 0, 0.875},
+    {28, 10, 128, 0, "adamw", 0.05, 0.01, 0, 0, false, 0, 1, 1},
+    {64, 30, 128, 0, "sgd", 0.1, 5e-4, 1, 0, false, 4, 1, 1},
+    {1 << 14, 30, 32, 2500, "sgd", 0.05, 5e-4, 2, 0.1, true, 0, 0.875, 5. / 7},
 };
 constexpr double kAdamLr = 1e-3;
+constexpr std::int64_t kMostEpochs = 100;
 
 const Recipe& recipe_for(std::int64_t image_size) {
   return *std::find_if(std::begin(kRecipes), std::end(kRecipes) - 1,
                        [&](const Recipe& recipe) { return image_size <= recipe.most_pixels; });
+}
+
+/// The height of training pictures: a multiple of 16 where it is not the whole height.
+std::int64_t training_size(std::int64_t height, double share) {
+  return share == 1 ? height
+                    : std::max<std::int64_t>(1, std::llround(static_cast<double>(height) * share / 16)) * 16;
 }
 
 template <class T, class U>
@@ -80,6 +92,8 @@ void TrainOptions::visit(Options& o) {
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
   o("imgsz", imgsz, "height and width of the model's input, pixels", {"img_size", "input_size"});
+  o("train_imgsz", train_imgsz, "height and width of training pictures, pixels: smaller ones train faster",
+    {"train_img_size"});
   o("in_chans", in_chans, "channels of the model's input: 1 or 3", {"channels"});
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
   o("lr", lr, "learning rate", {"lr0"});
@@ -136,6 +150,7 @@ void TrainOptions::check() const {
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch", batch, 1, 1 << 20);
   check_range("imgsz", imgsz, 1, 1 << 14);
+  check_range("train_imgsz", train_imgsz, 1, 1 << 14);
   require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
           "; 1 and 3 are possible");
   require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
@@ -168,8 +183,10 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   const Recipe& recipe = recipe_for(model_facts.image_size);
   const std::int64_t samples = dataset.size(Split::train);
   r.model = model_facts.name;
-  fill(r.epochs, recipe.epochs);
   fill(r.batch, std::min(recipe.batch, samples));
+  const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
+  fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
+                            std::max(recipe.epochs, kMostEpochs)));
   fill(r.imgsz, model_facts.image_size);
   fill(r.in_chans, model_facts.in_chans);
 
@@ -191,6 +208,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   const bool colored =
       *r.in_chans == 3;  // gray pictures are often digits and letters, which have no mirror image
   fill(r.random_resized_crop, augment && recipe.random_resized_crop);
+  fill(r.train_imgsz, *r.random_resized_crop ? training_size(*r.imgsz, recipe.training_share) : *r.imgsz);
   fill(r.scale, {0.35, 1});
   fill(r.ratio, {3. / 4, 4. / 3});
   fill(r.crop_padding, augment && colored ? recipe.crop_padding : 0);
@@ -227,6 +245,12 @@ Augment augment_of(const TrainOptions& o) {
                   .brightness = *o.brightness};
   augment.check();
   return augment;
+}
+
+Preprocess training_preprocess_of(const TrainOptions& o) {
+  Preprocess preprocess = preprocess_of(o);
+  preprocess.height = preprocess.width = static_cast<int>(*o.train_imgsz);
+  return preprocess;
 }
 
 LoaderOptions loader_of(const TrainOptions& o) {

@@ -17,7 +17,7 @@ struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
   std::string model;       ///< a name that create_model knows
   std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
-  std::optional<std::int64_t> epochs, batch, imgsz, in_chans;
+  std::optional<std::int64_t> epochs, batch, imgsz, train_imgsz, in_chans;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
   std::optional<double> lr, momentum, weight_decay;
@@ -63,6 +63,7 @@ struct TrainOptions {
 
 // What the parts of a run are told. All take resolved options.
 Preprocess preprocess_of(const TrainOptions& options);
+Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
 Augment augment_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);
 Schedule schedule_of(const TrainOptions& options);  ///< its time is counted in epochs

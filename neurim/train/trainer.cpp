@@ -94,6 +94,7 @@ class Run {
   Model model_;
   const Dataset dataset_;
   const Preprocess preprocess_;
+  const std::int64_t train_size_;  // height and width of training pictures
   const Schedule schedule_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor random_;
@@ -140,11 +141,12 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
       model_(std::move(model)),
       dataset_(dataset),
       preprocess_(preprocess_of(options_)),
+      train_size_(*options_.train_imgsz),
       schedule_(schedule_of(options_)),
       optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
       random_(random_key(options_, device_named(options_.device))),
       progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
-      loader_(dataset_, Split::train, preprocess_, augment_of(options_),
+      loader_(dataset_, Split::train, training_preprocess_of(options_), augment_of(options_),
               training_loader(options_, dataset_.size(Split::train))),
       plans_(training_step(model_, *optimizer_, loss_of(options_)),
              PlanOptions{.training = true,
@@ -188,8 +190,7 @@ void Run::train_batch(const Batch& batch) {
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) +
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
-  const Plan& plan =
-      plans_.plan_for(batch_types(batch.size, preprocess_.channels, preprocess_.height, preprocess_.width));
+  const Plan& plan = plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_));
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
@@ -228,8 +229,8 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
   const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
   char lr[32];
   std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
-  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) +
-         middle + cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + tail;
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) + middle +
+         cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + tail;
 }
 
 bool Run::train_epoch() {
