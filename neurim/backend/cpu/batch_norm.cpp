@@ -13,8 +13,6 @@ namespace {
 
 using namespace cpu;
 
-constexpr Layout kBlocked{Layout::blocked, 16};
-
 Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
 
 /// Where a value stands among the arguments, or -1.

@@ -2,6 +2,7 @@
 // gradient of a convolution, added gradients, relu's gate, batch norm's gradient. Both in two phases: the convolution with
 // the channel sums in its epilogue, each part a run of images; then, with the sums joined in fixed order, one affine pass.
 #include "neurim/backend/cpu/conv2d.h"
+#include "neurim/backend/cpu/physical.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,6 @@ namespace neurim::cpu {
 
 namespace {
 
-constexpr Layout kBlocked{Layout::blocked, 16, 0};
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kStaged = 160 * 1024;  // floats of padded images that a part keeps in its second-level cache
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "neurim/backend/cpu/onednn.h"
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv2d.h"
 
 namespace neurim::cpu {
@@ -13,7 +14,6 @@ namespace {
 
 using dnnl::prop_kind;
 
-constexpr Layout kBlocked{Layout::blocked, 16, 0};
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 enum class Direction : std::uint8_t { forward, input_grad, weight_grad };

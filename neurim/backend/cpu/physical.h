@@ -13,7 +13,7 @@ struct PhysicalAxis {
   std::int64_t size, unit;
 };
 
-inline constexpr Layout kImages{Layout::batch_blocked, 16};
+inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16};
 
 /// The loops over a tensor, outermost first. A blocked layout has two loops along the axis that it splits; the inner one
 /// runs beyond the axis when its size is no multiple of the block. Not for packed layouts.
@@ -36,7 +36,7 @@ inline bool loopable(const Shape& shape, const Layout& layout) {
   if (layout.kind == Layout::plain) return true;
   if (shape.rank() < 2) return false;
   if (layout == kImages) return shape[0] % layout.block == 0;  // no tail to keep zero
-  return layout.kind == Layout::channels_last || layout == Layout{Layout::blocked, 16};
+  return layout.kind == Layout::channels_last || layout == kBlocked;
 }
 
 /// Into how many parts to cut work whose parts do not meet: a few a chunk, each large enough to be worth a

@@ -13,8 +13,6 @@ namespace {
 
 using namespace cpu;
 
-constexpr Layout kBlocked{Layout::blocked, 16};
-
 /// Whether behind the gradient of max_pool2d stands that of the relu which made its x.
 bool gated(const Site& site) {
   if (site.steps.size() != 2 || site.in.size() != 3 || site.out.size() != 1) return false;

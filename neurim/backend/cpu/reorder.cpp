@@ -11,8 +11,6 @@ namespace {
 
 using namespace cpu;
 
-constexpr Layout kBlocked{Layout::blocked, 16};
-
 /// Whether this layout of a shape is one of vectors that the kernels below know.
 bool of_vectors(const Shape& shape, const Layout& layout) {
   return layout == kBlocked || (layout == kImages && loopable(shape, layout));

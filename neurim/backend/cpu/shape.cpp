@@ -11,7 +11,6 @@
 
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/base/error.h"
-#include "neurim/core/half.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/concat.h"
@@ -192,40 +191,8 @@ Move move_of(const Op& op, const Shape& in, const Shape& out) {
 
 /// An element of this dtype, repeated.
 std::array<std::byte, 64> constant_of(DType dtype, double value) {
-  std::array<std::byte, 64> all{};
-  const auto repeat = [&](auto element) {
-    for (std::size_t i = 0; i < all.size(); i += sizeof element)
-      std::memcpy(all.data() + i, &element, sizeof element);
-  };
-  switch (dtype) {
-    case DType::f64:
-      repeat(value);
-      break;
-    case DType::f32:
-      repeat(static_cast<float>(value));
-      break;
-    case DType::f16:
-      repeat(to_f16(static_cast<float>(value)));
-      break;
-    case DType::bf16:
-      repeat(to_bf16(static_cast<float>(value)));
-      break;
-    case DType::i64:
-      repeat(static_cast<std::int64_t>(value));
-      break;
-    case DType::i32:
-      repeat(static_cast<std::int32_t>(value));
-      break;
-    case DType::i8:
-      repeat(static_cast<std::int8_t>(value));
-      break;
-    case DType::u8:
-      repeat(static_cast<std::uint8_t>(value));
-      break;
-    case DType::boolean:
-      repeat(static_cast<std::uint8_t>(value != 0));
-      break;
-  }
+  std::array<std::byte, 64> all;
+  Tensor::full({dtype, {static_cast<std::int64_t>(all.size()) * 8 / bits(dtype)}}, value).read(all.data());
   return all;
 }
 
@@ -298,7 +265,7 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
 }
 
 int split_axis(const Layout& layout) {
-  return layout == Layout{Layout::blocked, 16} ? 1 : layout == kImages ? 0 : -1;
+  return layout == kBlocked ? 1 : layout == kImages ? 0 : -1;
 }
 
 /// The walks that a site needs, or none when the layout of both sides is not taken.
