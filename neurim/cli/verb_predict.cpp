@@ -98,7 +98,6 @@ int verb_predict(const Words& words) {
   const std::size_t named = std::min(static_cast<std::size_t>(topk), classes.size());
 
   Decoder decoder;
-  Image image;
   Transform transform(checkpoint.card.preprocess);
   std::vector<float> pixels(checkpoint.card.preprocess.size().bytes());
   std::string csv = "path,rank,class,probability\n";
@@ -106,14 +105,17 @@ int verb_predict(const Words& words) {
   std::int64_t unreadable = 0;
   for (const fs::path& picture : pictures) {
     try {
-      decoder.decode_file(picture.string(), checkpoint.card.preprocess.decode, image);
+      naming([&] { return picture.string(); },
+             [&] {
+               decoder.open_file(picture.string(), checkpoint.card.preprocess.decode);
+               transform(decoder, pixels.data());
+             });
     } catch (const Error& error) {
       if (error.fault() != Fault::data || pictures.size() == 1) throw;
       console.say(text("skipped: ", error.what()));
       ++unreadable;
       continue;
     }
-    transform(image, pixels.data());
     planned.inputs()[0].write(pixels.data());
     planned.run(planned.inputs(), planned.outputs());
     const std::vector<float> shares = planned.outputs()[0].values<float>();

@@ -137,9 +137,8 @@ std::string Dataset::name(Split split, std::int64_t sample) const {
   return content_->source->name(item(split, sample));
 }
 
-int Dataset::read(Split split, std::int64_t sample, const DecodeOptions& options, Decoder& decoder,
-                  Image& image) const {
-  return content_->source->read(item(split, sample), options, decoder, image);
+StoredImage Dataset::read(Split split, std::int64_t sample, std::vector<std::byte>& buffer) const {
+  return content_->source->read(item(split, sample), buffer);
 }
 
 }  // namespace neurim

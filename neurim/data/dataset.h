@@ -37,9 +37,8 @@ class Dataset {
   std::int64_t label(Split split, std::int64_t sample) const;
   std::string name(Split split,
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
-  /// Decodes a sample; see Source::read.
-  int read(Split split, std::int64_t sample, const DecodeOptions& options, Decoder& decoder,
-           Image& image) const;
+  /// A sample as it is stored; see Source::read.
+  StoredImage read(Split split, std::int64_t sample, std::vector<std::byte>& buffer) const;
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
   /// What a user should know about the data, one line each.
   const std::vector<std::string>& notes() const { return content_->notes; }

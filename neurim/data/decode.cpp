@@ -9,9 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "neurim/base/error.h"
-#include "neurim/data/exif.h"
-#include "neurim/data/format.h"
+#include "neurim/data/formats/exif.h"
+#include "neurim/data/formats/format.h"
 
 namespace neurim {
 namespace {
@@ -20,14 +19,13 @@ struct Format {
   std::string_view name;
   std::string_view magic;
   std::size_t at;  // the offset of the magic bytes
-  int (*read)(std::span<const std::byte>, std::string_view, const DecodeOptions&, Image&,
-              Image&);  // null: known only
+  std::unique_ptr<ImageReader> (*reader)();  // null: known only
 };
 
 using namespace std::string_view_literals;
 constexpr Format kFormats[] = {
-    {"JPEG", "\xFF\xD8\xFF"sv, 0, read_jpeg},
-    {"PNG", "\x89PNG\r\n\x1A\n"sv, 0, read_png},
+    {"JPEG", "\xFF\xD8\xFF"sv, 0, jpeg_reader},
+    {"PNG", "\x89PNG\r\n\x1A\n"sv, 0, png_reader},
     {"GIF", "GIF8"sv, 0, nullptr},
     {"BMP", "BM"sv, 0, nullptr},
     {"WebP", "WEBP"sv, 8, nullptr},
@@ -41,7 +39,9 @@ constexpr Format kFormats[] = {
 /// A file descriptor that closes itself.
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  /// Without waiting for the other end of a pipe.
+  explicit OpenFile(const std::string& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -53,58 +53,115 @@ class OpenFile {
   int descriptor_;
 };
 
-[[noreturn]] void unreadable(const std::string& path) {
-  fail(Fault::data, path, ": cannot read: ", std::strerror(errno),
-       "; check that the file is there and readable");
+[[noreturn]] void unreadable() {
+  fail(Fault::data, "cannot read: ", std::strerror(errno), "; check that the file is there and readable");
 }
 
 }  // namespace
 
-void bad_image(std::string_view name, std::string_view format, std::string_view reason) {
-  fail(Fault::data, name, ": cannot decode this ", format, ": ", reason,
+void bad_image(std::string_view format, std::string_view reason) {
+  fail(Fault::data, "cannot decode this ", format, ": ", reason,
        "; the file is damaged or incomplete: replace or remove it");
 }
 
-void check_pixels(std::string_view name, std::string_view format, std::int64_t height, std::int64_t width) {
-  if (height < 1 || width < 1) bad_image(name, format, "it has no pixels");
+void unsupported_image(std::string_view format, std::string_view reason) {
+  fail(Fault::data, "cannot decode this ", format, ": ", reason, "; convert it to a common JPEG or PNG");
+}
+
+void check_pixels(std::string_view format, std::int64_t height, std::int64_t width) {
+  if (height < 1 || width < 1) bad_image(format, "it has no pixels");
   if (width > Decoder::kMostPixels / height)
-    fail(Fault::data, name, ": ", format, " of ", width, " x ", height, " pixels is above the limit of ",
+    fail(Fault::data, format, " of ", width, " x ", height, " pixels is above the limit of ",
          Decoder::kMostPixels / 1'000'000, " million; scale it down");
 }
 
-int Decoder::decode(std::span<const std::byte> bytes, std::string_view name, const DecodeOptions& options,
-                    Image& image) {
-  if (bytes.empty()) fail(Fault::data, name, ": the file is empty; replace or remove it");
-  const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image) {
+  const std::size_t channels = static_cast<std::size_t>(image.channels());
+  const std::uint8_t* from = rgba.data();
+  std::uint8_t* to = image.data();
+  for (const std::uint8_t* end = from + rgba.size().bytes(); from != end; from += 4, to += channels)
+    for (std::size_t c = 0; c < channels; ++c)
+      to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+}
+
+std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer) {
+  const OpenFile file(path);
+  struct stat status{};
+  if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) unreadable();
+  if (!S_ISREG(status.st_mode))
+    fail(Fault::data, "not a regular file but a ", S_ISDIR(status.st_mode) ? "folder" : "pipe or device",
+         "; remove it");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (buffer.size() < size) buffer.resize(size);
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t count = ::read(file.descriptor(), buffer.data() + filled, size - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) unreadable();
+    if (count == 0) break;  // cut off while we read; the decoder says what is missing
+    filled += static_cast<std::size_t>(count);
+  }
+  return {buffer.data(), filled};
+}
+
+Decoder::Decoder() = default;
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+
+const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions& options) {
+  stored_ = stored;
+  options_ = options;
+  reader_ = nullptr;
+  if (stored.pixels != ImageSize{}) {
+    NEURIM_ASSERT(stored.bytes.size() == stored.pixels.bytes());
+    header_ = {.height = stored.pixels.height, .width = stored.pixels.width,
+               .channels = stored.pixels.channels};
+    return header_;
+  }
+  if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
+  const std::string_view content(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
   const auto* format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& known) {
     return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic;
   });
   if (format == std::end(kFormats))
-    fail(Fault::data, name,
-         ": not a picture (its first bytes are of no known format); JPEG and PNG are read");
-  if (!format->read) fail(Fault::data, name, ": ", format->name, " is not read; convert it to JPEG or PNG");
-  const int orientation = format->read(bytes, name, options, scratch_, image);
-  if (!options.exif || orientation == 1) return 1;
-  turn_upright(image, orientation, scratch_);
-  std::swap(image, scratch_);
-  return orientation;
+    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG and PNG are read");
+  if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
+  std::unique_ptr<ImageReader>& reader = readers_[format->name];
+  if (!reader) reader = format->reader();
+  header_ = reader->open(stored.bytes);
+  check_pixels(header_.format, header_.height, header_.width);
+  if (!options.exif) header_.orientation = 1;
+  if (header_.orientation >= 5) std::swap(header_.height, header_.width);
+  reader_ = reader.get();
+  return header_;
 }
 
-int Decoder::decode_file(const std::string& path, const DecodeOptions& options, Image& image) {
-  const OpenFile file(path);
-  struct stat status{};
-  if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) unreadable(path);
-  const std::size_t size = static_cast<std::size_t>(std::max<off_t>(status.st_size, 0));
-  if (file_.size() < size) file_.resize(size);
-  std::size_t filled = 0;
-  while (filled < size) {
-    const ssize_t count = ::read(file.descriptor(), file_.data() + filled, size - filled);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) unreadable(path);
-    if (count == 0) break;  // cut off while we read; the decoder says what is missing
-    filled += static_cast<std::size_t>(count);
+void Decoder::read(Image& image) {
+  const Box whole{0, 0, header_.height, header_.width};
+  const Box found = read(whole, image);
+  NEURIM_ASSERT(found == whole && image.box() == whole);
+}
+
+Box Decoder::read(const Box& part, Image& image) {
+  NEURIM_ASSERT(part.top >= 0 && part.left >= 0 && part.height > 0 && part.width > 0 &&
+                part.top + part.height <= header_.height && part.left + part.width <= header_.width);
+  if (!reader_) {
+    image.reshape(stored_.pixels);
+    std::memcpy(image.data(), stored_.bytes.data(), stored_.bytes.size());
+    return part;
   }
-  return decode({file_.data(), filled}, path, options, image);
+  const int orientation = header_.orientation;
+  if (orientation == 1) return reader_->read(part, options_, image);
+  const Box stored = orientation >= 5 ? Box{0, 0, header_.width, header_.height}
+                                      : Box{0, 0, header_.height, header_.width};
+  const Box found =
+      reader_->read(stored_box(part, orientation, stored.height, stored.width), options_, turned_);
+  turn_upright(turned_, orientation, image);
+  return upright_box(found, orientation, turned_.height(), turned_.width());
+}
+
+const ImageHeader& Decoder::open_file(const std::string& path, const DecodeOptions& options) {
+  return open({read_into(path, file_), {}}, options);
 }
 
 }  // namespace neurim

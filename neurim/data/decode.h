@@ -3,11 +3,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/data/image.h"
 
 namespace neurim {
@@ -20,29 +23,77 @@ struct DecodeOptions {
   bool operator==(const DecodeOptions&) const = default;
 };
 
-/// Decodes pictures; holds the buffers that it needs, so one Decoder serves one thread.
+/// What a picture file says of itself before its pixels are read.
+struct ImageHeader {
+  std::string_view format;    ///< "JPEG", "PNG", …; empty where the picture is no file
+  int height = 0, width = 0;  ///< pixels
+  int channels = 0;     ///< as stored: 1 gray, 2 gray and alpha, 3 colour (palettes too), 4 with alpha or of inks
+  int bits = 8;         ///< of a stored level
+  int orientation = 1;  ///< EXIF's, 1 to 8; 1 is upright
+};
+
+/// An item as it lies in a source: the bytes of a picture file or, where `pixels` has a size, the levels of a
+/// picture (height x width x channels).
+struct StoredImage {
+  std::span<const std::byte> bytes;
+  ImageSize pixels;
+};
+
+class ImageReader;
+
+/// Decodes pictures; holds the buffers that it needs, so one Decoder serves one thread and soon allocates no
+/// more.
 ///
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
 /// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through) and PNG
 /// (all colour types and depths; of 16 bits the upper 8; an animated PNG gives its default picture). Colour
 /// profiles are not applied. The result has 1 channel where the file is gray, else 3.
+///
+/// Errors are Error(data) that say what is wrong, not with which file: callers add the name.
 class Decoder {
  public:
   /// Pictures of more pixels are refused before any memory is taken for them.
   static constexpr std::int64_t kMostPixels = 100'000'000;
 
-  /// Decodes the bytes of a file; `name` is what errors call it. Returns the EXIF orientation that was undone
-  /// (1: none). Throws Error(data) with name and reason where the picture is damaged, cut off, too large or
-  /// of another format.
-  int decode(std::span<const std::byte> bytes, std::string_view name, const DecodeOptions& options,
-             Image& image);
+  Decoder();
+  ~Decoder();
+  Decoder(Decoder&&) noexcept;
 
-  /// Reads and decodes a file.
-  int decode_file(const std::string& path, const DecodeOptions& options, Image& image);
+  /// Reads the header, whose height and width are those of the upright picture. What `stored` refers to must
+  /// stay until the picture is read. Throws where it is empty, of no known format, damaged or too large.
+  const ImageHeader& open(const StoredImage& stored, const DecodeOptions& options = {});
+  const ImageHeader& header() const { return header_; }  ///< of the open picture
+  /// Decodes the picture that was opened, turned upright. Throws where it is damaged or cut off.
+  void read(Image& image);
+  /// Decodes at least the pixels of `part`, a box of the upright picture; returns where they lie in `image`.
+  /// They are exactly those of the whole picture; damage outside of them may go unnoticed.
+  Box read(const Box& part, Image& image);
+
+  /// open() of a file, whose bytes the decoder holds.
+  const ImageHeader& open_file(const std::string& path, const DecodeOptions& options = {});
 
  private:
+  StoredImage stored_;
+  DecodeOptions options_;
+  ImageHeader header_;
+  ImageReader* reader_ = nullptr;  // of the open picture's format
+  std::map<std::string_view, std::unique_ptr<ImageReader>> readers_;  // by format, made when first met
   std::vector<std::byte> file_;
-  Image scratch_;
+  Image turned_;
 };
+
+/// Reads a whole regular file into `buffer`, which only grows, and returns its bytes. Throws Error(data)
+/// without the path; a pipe or device is refused and never waited for.
+std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer);
+
+/// Runs `step`; an Error that it throws gets `name()` and a colon in front.
+template <class Name, class Step>
+auto naming(const Name& name, const Step& step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    throw Error(error.fault(), text(name(), ": ", error.what()));
+  }
+}
 
 }  // namespace neurim

@@ -16,6 +16,12 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
+/// A rectangle of whole pixels.
+struct Box {
+  int top = 0, left = 0, height = 0, width = 0;
+  bool operator==(const Box&) const = default;
+};
+
 /// A picture: u8, row-major height x width x channels; 1 channel is gray, 3 are RGB. The memory grows and
 /// never shrinks, so that an Image which is used again for one picture after the other soon allocates no
 /// more.
@@ -30,6 +36,7 @@ class Image {
   int height() const { return size_.height; }
   int width() const { return size_.width; }
   int channels() const { return size_.channels; }
+  Box box() const { return {0, 0, size_.height, size_.width}; }
   std::uint8_t* data() { return pixels_.data(); }
   const std::uint8_t* data() const { return pixels_.data(); }
   std::uint8_t* row(int y) { return data() + offset(y); }

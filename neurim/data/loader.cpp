@@ -17,9 +17,8 @@ constexpr std::size_t kNamedBad = 5;  // files that an error lists
 
 // Bits of marks_.
 constexpr std::uint8_t kSeen = 1;     // read once: counted in turned()
-constexpr std::uint8_t kBad = 2;      // cannot be decoded
-constexpr std::uint8_t kClaimed = 4;  // a worker writes it to the cache
-constexpr std::uint8_t kCached = 8;   // lies in the cache
+constexpr std::uint8_t kClaimed = 2;  // a worker writes it to the cache
+constexpr std::uint8_t kCached = 4;   // lies in the cache
 
 /// Runs `step`; what it throws becomes an Error.
 template <class Step>
@@ -79,7 +78,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   if (resized && transform.fit_is_fixed() && size.bytes() <= options.cache_bytes / samples)
     cache_.reset(
         new std::uint8_t[samples * size.bytes()]);  // untouched memory costs nothing until it is filled
-  if (options.workers == 0) own_.reset(new Worker{{}, {}, Transform(preprocess, augment)});
+  if (options.workers == 0) own_.reset(new Worker{Transform(preprocess, augment), {}, {}});
   try {
     for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
@@ -158,7 +157,7 @@ bool Loader::next(Batch& batch) {
 }
 
 void Loader::work() {
-  Worker worker{{}, {}, Transform(preprocess_, augment_)};
+  Worker worker{Transform(preprocess_, augment_), {}, {}};
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_workers_.wait(lock, [&] {
@@ -192,13 +191,12 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
 
 std::int64_t Loader::load(std::int64_t index, Worker& worker, float* out) {
   for (std::int64_t tried = 0; tried < samples_; ++tried, index = (index + 1) % samples_) {
-    if (marks_[static_cast<std::size_t>(index)] & kBad) continue;
     try {
       produce(index, worker, out);
       return index;
     } catch (const Error& e) {
       if (e.fault() != Fault::data) throw;
-      remember_bad(index, e.what());
+      remember_bad(index, text(dataset_.name(split_, index), ": ", e.what()));
     }
   }
   const std::lock_guard lock(mutex_);
@@ -212,9 +210,10 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   std::uint8_t* kept = cache_ ? cache_.get() + static_cast<std::size_t>(index) * bytes : nullptr;
   if (kept && mark.load(std::memory_order_acquire) & kCached)
     return worker.transform.finish(kept, random, out);
-  const int orientation = dataset_.read(split_, index, preprocess_.decode, worker.decoder, worker.decoded);
-  if (!(mark.fetch_or(kSeen) & kSeen) && orientation != 1) ++turned_;
-  const Image& fitted = worker.transform.fit(worker.decoded, random);
+  const ImageHeader& header =
+      worker.decoder.open(dataset_.read(split_, index, worker.stored), preprocess_.decode);
+  const Image& fitted = worker.transform.fit(worker.decoder, random);
+  if (!(mark.fetch_or(kSeen) & kSeen) && header.orientation != 1) ++turned_;
   // A sample that replaces another may be read by two workers at once; the first to claim its place fills it.
   if (kept && !(mark.fetch_or(kClaimed) & kClaimed)) {
     std::memcpy(kept, fitted.data(), bytes);
@@ -225,7 +224,6 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
 
 void Loader::remember_bad(std::int64_t index, const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  marks_[static_cast<std::size_t>(index)] |= kBad;
   bad_.emplace(index, reason);
   if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
 }

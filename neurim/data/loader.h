@@ -75,9 +75,9 @@ class Loader {
   void end();
   /// What one thread needs.
   struct Worker {
-    Decoder decoder;
-    Image decoded;
     Transform transform;
+    Decoder decoder;
+    std::vector<std::byte> stored;
   };
   /// A batch in preparation: filled when no chunk of it is pending.
   struct Slot {

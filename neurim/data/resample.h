@@ -6,12 +6,6 @@
 
 namespace neurim {
 
-/// A rectangle of whole pixels.
-struct Box {
-  int top = 0, left = 0, height = 0, width = 0;
-  bool operator==(const Box&) const = default;
-};
-
 /// Resizes by bilinear interpolation whose triangle filter widens with the scale when the picture shrinks
 /// (antialias), as Pillow's BILINEAR does; results agree with Pillow within one level. Holds buffers: one
 /// Resampler serves one thread.

@@ -24,9 +24,9 @@ class Source {
   virtual ~Source() = default;
   /// What a person calls the item: the path of its file, or file and position in it.
   virtual std::string name(std::int64_t item) const = 0;
-  /// Puts the item's decoded picture into `image`; returns the EXIF orientation that was undone (1: none).
-  /// Throws Error(data) where it cannot be decoded.
-  virtual int read(std::int64_t item, const DecodeOptions& options, Decoder& decoder, Image& image) const = 0;
+  /// The item as it is stored, in `buffer` or wherever the source holds it, until the next call with this
+  /// buffer. Throws Error(data), without the name, where it cannot be read.
+  virtual StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const = 0;
   /// The size of all pictures, where they lie decoded in memory already.
   virtual std::optional<ImageSize> in_memory() const { return {}; }
 };

@@ -46,15 +46,18 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
   }
 }
 
-const Image& Transform::fit(const Image& decoded, Random& random) {
-  const Image& in = with_channels(decoded);
-  const Box whole{0, 0, preprocess_.height, preprocess_.width};
+const Image& Transform::fit(Decoder& decoder, Random& random) {
+  const ImageHeader& header = decoder.header();
   if (augment_.random_resized_crop) {
-    const Box part = random_part(augment_, in.height(), in.width(), random);
+    const Box part =
+        decoder.read(random_part(augment_, header.height, header.width, random), decoded_);
+    const Image& in = with_channels(decoded_);
     fitted_.reshape(preprocess_.size());
-    resampler_.resize(in, part, preprocess_.height, preprocess_.width, whole, fitted_);
+    resampler_.resize(in, part, preprocess_.height, preprocess_.width, fitted_.box(), fitted_);
     return fitted_;
   }
+  decoder.read(decoded_);
+  const Image& in = with_channels(decoded_);
   const bool cuts = preprocess_.resize == ResizeMode::crop && preprocess_.crop_pct != 1;
   if (in.size() == preprocess_.size() && !cuts) return in;
   resize(in);
@@ -127,9 +130,9 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
   }
 }
 
-void Transform::operator()(const Image& decoded, float* out) {
+void Transform::operator()(Decoder& decoder, float* out) {
   Random none(0);
-  finish(fit(decoded, none).data(), none, out);
+  finish(fit(decoder, none).data(), none, out);
 }
 
 }  // namespace neurim

@@ -7,7 +7,7 @@
 
 namespace neurim {
 
-/// Turns decoded pictures into model inputs. Holds buffers: one Transform serves one thread, and soon
+/// Turns pictures into model inputs. Holds buffers: one Transform serves one thread, and soon
 /// allocates no more.
 class Transform {
  public:
@@ -16,16 +16,16 @@ class Transform {
   /// Whether `fit` draws no random numbers, so that its result may be kept.
   bool fit_is_fixed() const { return !augment_.random_resized_crop; }
 
-  /// The picture in the model's channels and size, as u8. The result is `decoded` itself or a buffer that
-  /// lives until the next call.
-  const Image& fit(const Image& decoded, Random& random);
+  /// The picture that `decoder` has opened, in the model's channels and size, as u8. Of a random part only
+  /// that is decoded. The result lives until the next call.
+  const Image& fit(Decoder& decoder, Random& random);
 
   /// The rest: pose, brightness and normalising of a fitted picture of preprocess.size(). Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);
 
   /// Both at once: what validation and prediction see. For a Transform without an Augment.
-  void operator()(const Image& decoded, float* out);
+  void operator()(Decoder& decoder, float* out);
 
  private:
   const Image& with_channels(const Image& decoded);
@@ -35,7 +35,7 @@ class Transform {
   Augment augment_;
   std::array<float, 3> scale_{}, shift_{};  // of each channel: out = level * scale + shift
   Resampler resampler_;
-  Image recolored_, fitted_, posed_;
+  Image decoded_, recolored_, fitted_, posed_;
 };
 
 }  // namespace neurim

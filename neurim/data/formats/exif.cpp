@@ -1,7 +1,8 @@
-#include "neurim/data/exif.h"
+#include "neurim/data/formats/exif.h"
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "neurim/base/error.h"
 
@@ -26,6 +27,15 @@ class TiffReader {
   bool big_endian_;
 };
 
+// How each orientation gets at the stored pixel of an upright one: first the axes, then the directions.
+bool swaps_axes(int orientation) { return orientation >= 5; }
+bool mirrors_x(int orientation) {
+  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+}
+bool mirrors_y(int orientation) {
+  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+}
+
 }  // namespace
 
 int exif_orientation(std::span<const std::byte> tiff) {
@@ -46,11 +56,32 @@ int exif_orientation(std::span<const std::byte> tiff) {
   return 1;
 }
 
+Box stored_box(const Box& upright, int orientation, int height, int width) {
+  Box box = upright;
+  if (swaps_axes(orientation)) {
+    std::swap(box.top, box.left);
+    std::swap(box.height, box.width);
+  }
+  if (mirrors_y(orientation)) box.top = height - box.top - box.height;
+  if (mirrors_x(orientation)) box.left = width - box.left - box.width;
+  return box;
+}
+
+Box upright_box(const Box& stored, int orientation, int height, int width) {
+  Box box = stored;
+  if (mirrors_y(orientation)) box.top = height - box.top - box.height;
+  if (mirrors_x(orientation)) box.left = width - box.left - box.width;
+  if (swaps_axes(orientation)) {
+    std::swap(box.top, box.left);
+    std::swap(box.height, box.width);
+  }
+  return box;
+}
+
 void turn_upright(const Image& stored, int orientation, Image& upright) {
   NEURIM_ASSERT(orientation >= 1 && orientation <= 8 && &stored != &upright);
-  const bool swapped = orientation >= 5;
-  const bool mirror_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool mirror_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool swapped = swaps_axes(orientation), mirror_x = mirrors_x(orientation),
+             mirror_y = mirrors_y(orientation);
   const ImageSize size = stored.size();
   upright.reshape(swapped ? ImageSize{size.width, size.height, size.channels} : size);
   const std::size_t pixel = static_cast<std::size_t>(size.channels);

@@ -105,8 +105,8 @@ class FolderSource : public Source {
  public:
   explicit FolderSource(std::vector<std::string> files) : files_(std::move(files)) {}
   std::string name(std::int64_t item) const override { return files_[static_cast<std::size_t>(item)]; }
-  int read(std::int64_t item, const DecodeOptions& options, Decoder& decoder, Image& image) const override {
-    return decoder.decode_file(files_[static_cast<std::size_t>(item)], options, image);
+  StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
+    return {read_into(files_[static_cast<std::size_t>(item)], buffer), {}};
   }
 
  private:

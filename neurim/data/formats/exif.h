@@ -11,6 +11,11 @@ namespace neurim {
 /// directory). 1, upright, where the block is damaged or says nothing.
 int exif_orientation(std::span<const std::byte> tiff);
 
+/// Where the box of an upright picture lies in the stored one, which has this height and width.
+Box stored_box(const Box& upright, int orientation, int height, int width);
+/// The inverse of stored_box, with the height and width of the stored picture too.
+Box upright_box(const Box& stored, int orientation, int height, int width);
+
 /// Writes `stored` turned upright into `upright`. Orientations 5 to 8 swap height and width.
 void turn_upright(const Image& stored, int orientation, Image& upright);
 

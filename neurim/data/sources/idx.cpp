@@ -113,13 +113,10 @@ class IdxSource : public Source {
     const Part& part = of(item);
     return text(part.path, "[", item - part.first, "]");
   }
-  int read(std::int64_t item, const DecodeOptions&, Decoder&, Image& image) const override {
+  StoredImage read(std::int64_t item, std::vector<std::byte>&) const override {
     const Part& part = of(item);
-    image.reshape(size_);
-    std::memcpy(image.data(),
-                part.pixels.data() + static_cast<std::size_t>(item - part.first) * size_.bytes(),
-                size_.bytes());
-    return 1;
+    const std::size_t at = static_cast<std::size_t>(item - part.first) * size_.bytes();
+    return {std::as_bytes(std::span(part.pixels).subspan(at, size_.bytes())), size_};
   }
   std::optional<ImageSize> in_memory() const override { return size_; }
 

@@ -1,0 +1,39 @@
+// The picture formats behind Decoder.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "neurim/data/decode.h"
+
+namespace neurim {
+
+/// Reads pictures of one format, one after the other, as they are stored: not turned upright. Holds what it
+/// needs for that, so one reader serves one thread.
+class ImageReader {
+ public:
+  virtual ~ImageReader() = default;
+  /// The header of the picture in `bytes`, which stay until its pixels are read. Throws by bad_image.
+  virtual ImageHeader open(std::span<const std::byte> bytes) = 0;
+  /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
+  /// which gets 1 or 3 channels. Called after the header was found to be in bounds.
+  virtual Box read(const Box& part, const DecodeOptions& options, Image& image) = 0;
+};
+
+/// Ends the decoding of one picture: throws Error(data) "cannot decode this FORMAT: REASON; …".
+[[noreturn]] void bad_image(std::string_view format, std::string_view reason);
+
+/// The same for a whole file of a kind that is not read: "cannot decode this FORMAT: REASON; convert it …".
+[[noreturn]] void unsupported_image(std::string_view format, std::string_view reason);
+
+/// Throws unless 1 <= width * height <= Decoder::kMostPixels.
+void check_pixels(std::string_view format, std::int64_t height, std::int64_t width);
+
+/// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts.
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image);
+
+std::unique_ptr<ImageReader> jpeg_reader();
+std::unique_ptr<ImageReader> png_reader();
+
+}  // namespace neurim

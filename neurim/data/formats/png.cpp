@@ -1,0 +1,76 @@
+#include <spng.h>
+
+#include "neurim/data/formats/exif.h"
+#include "neurim/data/formats/format.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::string_view kFormat = "PNG";
+constexpr std::size_t kMostChunkBytes = 64u << 20;  // of text and colour profiles, which decompress to any size
+
+class PngReader : public ImageReader {
+ public:
+  ImageHeader open(std::span<const std::byte> bytes) override {
+    context_.reset(spng_ctx_new(0));
+    check(context_ ? 0 : SPNG_EMEM);
+    check(spng_set_chunk_limits(context_.get(), kMostChunkBytes, kMostChunkBytes));
+    check(spng_set_png_buffer(context_.get(), bytes.data(), bytes.size()));
+    spng_ihdr header{};
+    check(spng_get_ihdr(context_.get(), &header));
+    check_pixels(kFormat, header.height, header.width);  // before the chunks up to the pixels are looked at
+    gray_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ||
+            header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA;
+    spng_trns transparent{};
+    alpha_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
+             header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
+             spng_get_trns(context_.get(), &transparent) == 0;
+    spng_exif exif{};
+    const bool has_exif = spng_get_exif(context_.get(), &exif) == 0;
+    header_ = {.format = kFormat,
+               .height = static_cast<int>(header.height),
+               .width = static_cast<int>(header.width),
+               .channels = (gray_ ? 1 : 3) + alpha_,
+               .bits = header.bit_depth,
+               .orientation =
+                   has_exif ? exif_orientation({reinterpret_cast<const std::byte*>(exif.data), exif.length})
+                            : 1};
+    return header_;
+  }
+
+  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+    const auto& background = options.background;
+    const bool gray =
+        gray_ && (!alpha_ || (background[0] == background[1] && background[1] == background[2]));
+    const ImageSize size{header_.height, header_.width, gray ? 1 : 3};
+    image.reshape(size);
+    // libspng expands gray of 16 bits to RGBA and RGB only; there the upper byte of the first channel is the
+    // gray.
+    if (!alpha_ && !(gray && header_.bits == 16)) {
+      check(spng_decode_image(context_.get(), image.data(), size.bytes(), gray ? SPNG_FMT_G8 : SPNG_FMT_RGB8,
+                              0));
+    } else {
+      rgba_.reshape({size.height, size.width, 4});
+      check(spng_decode_image(context_.get(), rgba_.data(), rgba_.size().bytes(), SPNG_FMT_RGBA8,
+                              alpha_ ? SPNG_DECODE_TRNS : 0));
+      blend(rgba_, background, image);
+    }
+    return part;
+  }
+
+ private:
+  static void check(int code) {
+    if (code != 0) bad_image(kFormat, spng_strerror(code));
+  }
+
+  std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_{nullptr, spng_ctx_free};
+  ImageHeader header_;
+  bool gray_ = false, alpha_ = false;
+  Image rgba_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageReader> png_reader() { return std::make_unique<PngReader>(); }
+
+}  // namespace neurim

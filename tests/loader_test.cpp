@@ -1,0 +1,222 @@
+// The loader: order, pixels, bad samples and limits.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <optional>
+
+#include "neurim/data/loader.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+struct Epoch {
+  std::vector<float> images;
+  std::vector<std::int64_t> labels, indices;
+  std::vector<int> sizes;
+  bool operator==(const Epoch&) const = default;
+};
+
+Epoch epoch_of(Loader& loader, std::uint32_t epoch, std::int64_t first_batch = 0) {
+  Epoch all;
+  Batch batch;
+  loader.start(epoch, first_batch);
+  while (loader.next(batch)) {
+    all.images.insert(all.images.end(), batch.images.begin(), batch.images.end());
+    all.labels.insert(all.labels.end(), batch.labels.begin(), batch.labels.end());
+    all.indices.insert(all.indices.end(), batch.indices.begin(), batch.indices.end());
+    all.sizes.push_back(batch.size);
+  }
+  EXPECT_FALSE(loader.next(batch));
+  return all;
+}
+
+const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std = {0.2}};
+const Augment kMuch{.crop_padding = 2, .hflip = 0.5, .rotation = 15, .brightness = 0.2};
+
+TEST(Loader, SameForAnyNumberOfWorkersAndAnyCache) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b", "c"}, 15);
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  for (const bool part : {false, true}) {
+    Augment augment = kMuch;
+    augment.random_resized_crop = part;
+    std::optional<Epoch> first, second;
+    for (const int workers : {0, 1, 2, 7})
+      for (const std::size_t cache : {std::size_t{0}, std::size_t{1} << 30}) {
+        Loader loader(data, Split::train, kSmall, augment,
+                      {.batch = 4, .workers = workers, .shuffle = true, .cache_bytes = cache});
+        const Epoch e0 = epoch_of(loader, 0), e1 = epoch_of(loader, 1);
+        if (!first) first = e0, second = e1;
+        EXPECT_TRUE(e0 == *first) << workers << " workers, cache " << cache;
+        EXPECT_TRUE(e1 == *second) << workers << " workers, cache " << cache;
+        EXPECT_TRUE(epoch_of(loader, 0) == *first);  // history has no influence
+      }
+    EXPECT_NE(first->indices, second->indices);
+    EXPECT_NE(first->images, second->images);
+    std::vector<std::int64_t> sorted = first->indices, all(45);
+    std::sort(sorted.begin(), sorted.end());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(sorted, all);
+    EXPECT_EQ(first->sizes.size(), 12u);
+    EXPECT_EQ(first->sizes.back(), 1);
+  }
+}
+
+TEST(Loader, PixelsAreThoseOfTheTransform) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 5);
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  Loader loader(data, Split::train, kSmall, {}, {.batch = 3, .workers = 2});
+  const Epoch all = epoch_of(loader, 0);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    Decoder decoder;
+    std::vector<std::byte> buffer;
+    decoder.open(data.read(Split::train, i, buffer));
+    std::vector<float> expected(kSmall.size().bytes());
+    Transform transform(kSmall);
+    transform(decoder, expected.data());
+    const auto begin = all.images.begin() + i * static_cast<std::int64_t>(expected.size());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), begin));
+    EXPECT_EQ(all.labels[static_cast<std::size_t>(i)], data.label(Split::train, i));
+  }
+}
+
+TEST(Loader, StartsAnywhereAndDropsTheRest) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  const Dataset data = Dataset::open(temp.path());
+  const Preprocess preprocess{.channels = 1, .height = 4, .width = 5};
+  for (const int workers : {0, 2}) {
+    Loader loader(data, Split::train, preprocess, {}, {.batch = 8, .workers = workers, .shuffle = true});
+    EXPECT_EQ(loader.batches(), 4);
+    const Epoch whole = epoch_of(loader, 3);
+    Batch batch;
+    loader.start(5);
+    ASSERT_TRUE(loader.next(batch));  // and leave
+    const Epoch rest = epoch_of(loader, 3, 2);
+    EXPECT_EQ(rest.indices, std::vector<std::int64_t>(whole.indices.begin() + 16, whole.indices.end()));
+    EXPECT_EQ(rest.images, std::vector<float>(whole.images.begin() + 16 * 20, whole.images.end()));
+    Loader dropping(data, Split::train, preprocess, {},
+                    {.batch = 8, .workers = workers, .shuffle = true, .drop_last = true});
+    EXPECT_EQ(epoch_of(dropping, 3).sizes, std::vector<int>(3, 8));
+  }
+  error_of([&] { Loader(data, Split::train, preprocess, {}, {.batch = 31, .drop_last = true}); },
+           Fault::usage);
+  error_of([&] { Loader(data, Split::train, preprocess, {}, {.batch = 0}); }, Fault::usage);
+  error_of([&] { Loader(data, Split::train, preprocess, {.hflip = 2}); }, Fault::usage);
+  Loader unstarted(data, Split::train, preprocess);
+  Batch batch;
+  error_of([&] { unstarted.next(batch); }, Fault::usage);
+}
+
+TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 10);
+  write(temp.at("a/3.png"), "no picture");
+  write(temp.at("b/9.png"),
+        read_file(temp.at("b/9.png")).substr(0, 40));  // the last sample: replaced by the first
+  write(temp.at("a/4.JPG"), jpeg_of(plain(20, 24, {1, 2, 3}), {.orientation = 6}));
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  for (const int workers : {0, 2}) {
+    Loader loader(data, Split::train, kSmall, {}, {.batch = 4, .workers = workers, .max_bad = 2});
+    const Epoch all = epoch_of(loader, 0);
+    EXPECT_EQ(all.indices[3], 4);
+    EXPECT_EQ(all.indices[19], 0);
+    EXPECT_EQ(all.labels[19], 0);
+    EXPECT_TRUE(
+        std::equal(all.images.begin() + 3 * 576, all.images.begin() + 4 * 576, all.images.begin() + 4 * 576));
+    EXPECT_TRUE(epoch_of(loader, 0) == all);
+    const std::vector<BadSample> bad = loader.bad();
+    ASSERT_EQ(bad.size(), 2u);  // once each, after two epochs
+    EXPECT_EQ(bad[0].index, 3);
+    expect_words(bad[0].reason, {"a/3.png", "not a picture"});
+    expect_words(bad[1].reason, {"b/9.png", "cannot decode"});
+    EXPECT_EQ(loader.turned(), 1);
+
+    Loader strict(data, Split::train, kSmall, {}, {.batch = 4, .workers = workers});  // 1 % of 20: one sample
+    const std::string message = error_of([&] { epoch_of(strict, 0); });
+    expect_words(message, {"2 of the 20 samples of the train split", "a/3.png", "b/9.png", "max_bad"});
+    error_of([&] { epoch_of(strict, 1); });  // and it stays so
+  }
+}
+
+// A file may be damaged where one epoch does not look and the next one does.
+TEST(Loader, BadSamplesHaveNoMemory) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 10);
+  const Image noise = image_of(96, 96, 3, [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
+  });
+  std::string damaged = jpeg_of(noise);
+  damaged.replace(damaged.size() * 2 / 3, 40, 40, '\xFF');
+  for (const char* file : {"a/0.JPG", "b/4.JPG"}) write(temp.at(file), damaged);
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  const Augment augment{.random_resized_crop = true, .scale = {0.1, 0.3}};
+  const LoaderOptions options{.batch = 4, .workers = 2, .shuffle = true, .max_bad = 10};
+  Loader through(data, Split::train, kSmall, augment, options);
+  std::size_t replaced = 0;
+  for (std::uint32_t epoch = 0; epoch < 8; ++epoch) {
+    const Epoch all = epoch_of(through, epoch);
+    Loader fresh(data, Split::train, kSmall, augment, options);
+    EXPECT_TRUE(epoch_of(fresh, epoch) == all);
+    replaced += fresh.bad().size();
+  }
+  EXPECT_GT(replaced, 0u);
+  EXPECT_LT(replaced, 16u);
+  EXPECT_EQ(through.bad().size(), 2u);
+}
+
+TEST(Loader, AllBadEnds) {
+  const TempFolder temp;
+  for (const std::string file : {"a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg"}) write(temp.at(file), "x");
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  for (const int workers : {0, 2}) {
+    Loader loader(data, Split::train, kSmall, {}, {.batch = 2, .workers = workers, .max_bad = 100});
+    expect_words(error_of([&] { epoch_of(loader, 0); }), {"4 of the 4"});
+  }
+}
+
+/// Fails in a way that is not the data's fault.
+class BrokenSource : public Source {
+ public:
+  std::string name(std::int64_t) const override { return "broken"; }
+  StoredImage read(std::int64_t, std::vector<std::byte>&) const override {
+    throw std::logic_error("cable pulled");
+  }
+};
+
+TEST(Loader, WorkersErrorsReachTheUser) {
+  Listing listing{std::make_shared<BrokenSource>(), {"a", "b"}, {0, 1, 0, 1}, {}, {}};
+  listing[Split::train] = {0, 1, 2, 3};
+  const Dataset data(listing, {.val_split = 0.0}, "broken");
+  for (const int workers : {0, 2}) {
+    Loader loader(data, Split::train, kSmall, {}, {.workers = workers});
+    expect_words(error_of([&] { epoch_of(loader, 0); }, Fault::failure), {"cable pulled"});
+  }
+}
+
+TEST(Loader, RealPhotos) {
+  NEED_DATA(archive, "photos-clothing-10-classes.tar");
+  const TempFolder temp;
+  ASSERT_EQ(std::system(text("tar xf '", archive, "' -C '", temp.path(), "'").c_str()), 0);
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"did you mean", "clothing"});
+  const Dataset data = Dataset::open(temp.path() + "/clothing");
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"dress", "hat", "longsleeve", "outwear", "pants",
+                                                          "shirt", "shoes", "shorts", "skirt", "t-shirt"}));
+  EXPECT_EQ(data.class_counts(Split::train), std::vector<std::int64_t>(10, 100));
+  EXPECT_EQ(data.size(Split::train) + data.size(Split::val) + data.size(Split::test), 1431);
+  const Preprocess preprocess{.height = 64, .width = 64, .crop_pct = 0.875};
+  const Augment augment{.random_resized_crop = true, .hflip = 0.5};
+  std::optional<Epoch> first;
+  for (const int workers : {0, 2}) {
+    Loader loader(data, Split::val, preprocess, augment, {.batch = 32, .workers = workers, .shuffle = true});
+    const Epoch all = epoch_of(loader, 0);
+    EXPECT_TRUE(loader.bad().empty());
+    if (!first) first = all;
+    EXPECT_TRUE(all == *first);
+  }
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,186 @@
+// Where samples come from: folders and IDX files, made here and, where NEURIM_DATA is set, real ones.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "neurim/data/loader.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+TEST(Folder, VirtualSplitIsStratifiedSeededAndWithoutCopies) {
+  const TempFolder temp;
+  write_classes(temp, "", {"cat", "ant", "bee"}, 10);
+  write(temp.at("LICENSE"), "text");
+  write(temp.at("ant/README.md"), "text");
+  write(temp.at("ant/.hidden.png"), "text");
+  write(temp.at(".ipynb_checkpoints/x.png"), "text");
+  write(temp.at("__MACOSX/x.png"), "text");
+  fs::create_directories(temp.path() + "/empty");
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.2});
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"ant", "bee", "cat"}));
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{8, 8, 8}));
+  EXPECT_EQ(data.class_counts(Split::val), (std::vector<std::int64_t>{2, 2, 2}));
+  EXPECT_EQ(data.size(Split::test), 0);
+  const auto names = [](const Dataset& set) {
+    std::set<std::string> all;
+    for (std::int64_t i = 0; i < set.size(Split::val); ++i) all.insert(set.name(Split::val, i));
+    return all;
+  };
+  EXPECT_EQ(names(data), names(Dataset::open(temp.path(), {.val_split = 0.2})));
+  EXPECT_NE(names(data), names(Dataset::open(temp.path(), {.val_split = 0.2, .seed = 7})));
+  for (std::int64_t i = 0; i < data.size(Split::train); ++i) {
+    const std::string file = data.name(Split::train, i);
+    EXPECT_FALSE(names(data).contains(file));
+    const std::string class_name = fs::path(file).parent_path().filename().string();
+    EXPECT_EQ(data.class_names()[static_cast<std::size_t>(data.label(Split::train, i))], class_name);
+  }
+  EXPECT_EQ(Dataset::open(temp.path()).size(Split::val), 3);
+  EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).size(Split::train), 30);
+}
+
+TEST(Folder, SplitsAreMappedByName) {
+  for (const std::string val : {"val", "valid", "validation"}) {
+    const TempFolder temp;
+    write_classes(temp, "train/", {"a", "b", "c"}, 3);
+    write_classes(temp, val + "/", {"b", "c"}, 2);
+    write_classes(temp, "test/", {"c"}, 1);
+    const Dataset data = Dataset::open(temp.path());
+    EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{3, 3, 3}));
+    EXPECT_EQ(data.class_counts(Split::val), (std::vector<std::int64_t>{0, 2, 2}));
+    EXPECT_EQ(data.class_counts(Split::test), (std::vector<std::int64_t>{0, 0, 1}));
+  }
+}
+
+TEST(Folder, ClassNamesFromOutsideRule) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 2);
+  const Dataset data = Dataset::open(temp.path(), {.class_names = {"b", "x", "a"}});
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{1, 0, 1}));
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"b", "x", "a"}));
+  expect_words(error_of([&] { Dataset::open(temp.path(), {.class_names = {"b", "x", "y"}}); }),
+               {"does not know the classes [a]", "[a, b]", "[b, x, y]"});
+  const TempFolder only_test;
+  write_classes(only_test, "test/", {"b"}, 2);
+  EXPECT_EQ(Dataset::open(only_test.path(), {.class_names = {"a", "b"}}).class_counts(Split::test),
+            (std::vector<std::int64_t>{0, 2}));
+}
+
+TEST(Folder, ErrorsSayCauseAndFix) {
+  const TempFolder temp;
+  const auto message = [&](const std::string& path) {
+    return error_of([&] { Dataset::open(temp.at(path)); });
+  };
+  expect_words(message("missing"), {"missing", "no such folder"});
+  write(temp.at("file"), "x");
+  expect_words(message("file"), {"not a folder"});
+  fs::create_directories(temp.path() + "/empty");
+  expect_words(message("empty"), {"no class folders", "expected CLASS/*.jpg"});
+  write_classes(temp, "one/", {"a"}, 2);
+  expect_words(message("one"), {"only the class \"a\"", "at least two"});
+  write_classes(temp, "outer/inner/", {"a", "b"}, 2);
+  expect_words(message("outer"), {"did you mean", "outer/inner"});
+  write_classes(temp, "odd/train/", {"a", "b"}, 2);
+  write_classes(temp, "odd/val/", {"a", "z"}, 2);
+  expect_words(message("odd"), {"odd/val", "[z]", "[a, b]"});
+  write_classes(temp, "two/train/", {"a", "b"}, 2);
+  write_classes(temp, "two/val/", {"a", "b"}, 2);
+  write_classes(temp, "two/valid/", {"a", "b"}, 2);
+  expect_words(message("two"), {"val/ and valid/"});
+  write_classes(temp, "no-train/test/", {"a", "b"}, 2);
+  expect_words(message("no-train"), {"no train folder"});
+}
+
+TEST(Folder, NumberedClassesAreAnnounced) {
+  const TempFolder temp;
+  write_classes(temp, "", {"1", "2", "10"}, 1);
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"1", "10", "2"}));
+  ASSERT_EQ(data.notes().size(), 1u);
+  expect_words(data.notes()[0], {"lexicographic", "10"});
+}
+
+/// Writes a small set; `labels` are those of t10k.
+
+TEST(Idx, PlainAndPacked) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(data.size(Split::train), 30);
+  EXPECT_EQ(data.size(Split::val), 6);  // the test split serves, as nothing else was asked
+  EXPECT_EQ(data.size(Split::test), 6);
+  expect_words(data.name(Split::test, 5), {"t10k-images-idx3-ubyte.gz[5]"});
+  std::vector<std::byte> buffer;
+  const StoredImage second = data.read(Split::test, 1, buffer);
+  EXPECT_EQ(second.pixels, (ImageSize{4, 5, 1}));
+  EXPECT_EQ(std::to_integer<int>(second.bytes[2]), 22 * 7);
+  const Dataset cut = Dataset::open(temp.path(), {.val_split = 0.2});
+  EXPECT_EQ(cut.class_counts(Split::val), (std::vector<std::int64_t>{2, 2, 2}));
+  EXPECT_EQ(cut.size(Split::train), 24);
+  write(temp.at("labels.txt"), "shirt\r\nbag\ncoat\n");
+  EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"shirt", "bag", "coat"}));
+  const Dataset mapped = Dataset::open(temp.path(), {.class_names = {"coat", "bag", "shirt"}});
+  EXPECT_EQ(mapped.label(Split::train, 0), 2);
+}
+
+TEST(Idx, DamageIsFound) {
+  const auto message = [](const std::function<void(const TempFolder&)>& damage) {
+    const TempFolder temp;
+    write_idx(temp, cycle(6, 3));
+    damage(temp);
+    return error_of([&] { Dataset::open(temp.path()); });
+  };
+  const std::string images = idx_images(30, 4, 5);
+  const std::string file = "train-images-idx3-ubyte";
+  expect_words(message([&](auto& t) { write(t.at(file), images.substr(0, 300)); }),
+               {file, "284 of 600 bytes"});
+  expect_words(message([&](auto& t) { write(t.at(file), images + "x"); }), {file, "more bytes"});
+  expect_words(message([&](auto& t) { write(t.at(file), idx_labels({1})); }), {file, "magic"});
+  expect_words(message([&](auto& t) { write(t.at(file), ""); }), {file});
+  expect_words(message([&](auto& t) {
+                 write(t.at(file), images.substr(0, 4) + "\xFF\xFF\xFF\xFF" + images.substr(8));
+               }),
+               {file, "cannot hold"});
+  expect_words(message([&](auto& t) { write(t.at(file), idx_images(29, 4, 5)); }),
+               {"29 pictures", "30 labels"});
+  expect_words(
+      message([&](auto& t) { write(t.at("t10k-labels-idx1-ubyte"), idx_labels({0, 1, 9, 1, 9, 0})); }),
+      {"t10k-labels", "label 9 at index 2", "3 classes"});
+  expect_words(message([&](auto& t) { fs::remove(t.at("train-labels-idx1-ubyte.gz")); }),
+               {"train-labels", "missing"});
+  expect_words(message([&](auto& t) {
+                 const std::string path = t.at("t10k-images-idx3-ubyte.gz");
+                 write(path, read_file(path).substr(0, 60));
+               }),
+               {"t10k-images-idx3-ubyte.gz", "ends or breaks"});
+}
+
+TEST(Idx, RealSets) {
+  NEED_DATA(fashion, "fashion-mnist");
+  for (const std::string& path : {real_data("mnist"), fashion}) {
+    const Dataset data = Dataset::open(path);
+    EXPECT_EQ(data.size(Split::train), 60000);
+    EXPECT_EQ(data.size(Split::val), 10000);
+    EXPECT_EQ(data.class_names().size(), 10u);
+    if (path != fashion) continue;
+    EXPECT_EQ(data.class_counts(Split::train), std::vector<std::int64_t>(10, 6000));
+    // The published mean and deviation of the training pictures.
+    Loader loader(data, Split::train, {.channels = 1, .height = 28, .width = 28}, {},
+                  {.batch = 128, .workers = 0});
+    loader.start(0);
+    Batch batch;
+    double sum = 0, squares = 0, count = 0;
+    while (loader.next(batch))
+      for (const float value : batch.images) sum += value, squares += value * value, ++count;
+    EXPECT_EQ(count, 60000 * 784);
+    EXPECT_NEAR(sum / count, 0.2860, 1e-4);
+    EXPECT_NEAR(std::sqrt(squares / count - sum * sum / count / count), 0.3530, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace neurim

@@ -1,0 +1,181 @@
+// Resizing, normalising and random changes of pictures.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "neurim/data/transform.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+Image pattern(int height, int width) {
+  return image_of(height, width, 3, [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(x * x * 7 + y * 13 * (c + 1) + x * y * 3);
+  });
+}
+
+Image resized(const Image& in, int height, int width) {
+  Resampler resampler;
+  Image out;
+  out.reshape({height, width, in.channels()});
+  resampler.resize(in, {0, 0, in.height(), in.width()}, height, width, {0, 0, height, width}, out);
+  return out;
+}
+
+TEST(Resample, AgreesWithPillow) {
+  // Image.resize(…, BILINEAR) of Pillow on the same pattern.
+  expect_near(
+      levels(resized(pattern(17, 13), 5, 4)),
+      {49,  69,  87,  127, 126, 132, 126, 136, 139, 127, 131, 127, 100, 144, 148, 126, 120, 132, 122, 120,
+       135, 124, 118, 134, 138, 138, 113, 125, 133, 130, 128, 133, 140, 130, 129, 138, 143, 102, 144, 129,
+       125, 117, 130, 130, 134, 122, 124, 133, 140, 146, 126, 126, 125, 118, 128, 124, 124, 110, 130, 125},
+      1);
+  expect_near(
+      levels(resized(pattern(5, 6), 9, 11)),
+      {0,   0,   0,   2,   2,   2,   6,   6,   6,   16,  16,  16,  27,  27,  27,  46,  46,  46,  65,  65,
+       65,  92,  92,  92,  121, 121, 121, 155, 155, 155, 175, 175, 175, 4,   9,   13,  7,   11,  15,  11,
+       16,  20,  22,  26,  30,  33,  38,  42,  53,  57,  61,  72,  77,  81,  100, 104, 109, 129, 134, 138,
+       164, 168, 173, 184, 189, 193, 12,  23,  35,  14,  26,  38,  20,  32,  43,  31,  43,  54,  44,  55,
+       67,  64,  75,  87,  85,  96,  108, 113, 125, 136, 143, 155, 166, 179, 191, 202, 200, 211, 223, 19,
+       38,  56,  22,  41,  60,  29,  47,  66,  41,  59,  78,  54,  73,  92,  75,  94,  113, 97,  116, 134,
+       126, 145, 164, 157, 160, 179, 194, 135, 154, 215, 120, 139, 26,  52,  78,  30,  56,  82,  37,  63,
+       89,  50,  76,  102, 65,  91,  117, 87,  113, 139, 109, 135, 161, 139, 165, 191, 171, 162, 188, 209,
+       60,  86,  231, 1,   27,  33,  66,  100, 38,  71,  104, 46,  79,  112, 59,  93,  126, 76,  109, 142,
+       98,  131, 165, 122, 155, 182, 152, 186, 135, 166, 184, 94,  127, 83,  70,  104, 24,  57,  40,  81,
+       121, 46,  86,  126, 55,  95,  136, 69,  109, 150, 86,  127, 167, 109, 150, 190, 134, 174, 203, 166,
+       189, 96,  165, 181, 25,  65,  96,  64,  6,   47,  87,  48,  95,  143, 53,  101, 149, 63,  111, 158,
+       79,  127, 174, 97,  144, 192, 121, 169, 216, 147, 186, 230, 179, 126, 123, 179, 79,  53,  80,  73,
+       93,  22,  69,  117, 52,  104, 156, 58,  110, 162, 68,  120, 172, 85,  137, 189, 103, 155, 207, 128,
+       180, 232, 154, 194, 246, 187, 88,  140, 187, 18,  70,  89,  59,  111, 31,  83,  135},
+      1);
+}
+
+TEST(Resample, AWindowIsAPartOfTheWhole) {
+  const Image in = pattern(40, 31), whole = resized(in, 17, 23);
+  Image part;
+  part.reshape({9, 12, 3});
+  Resampler resampler;
+  resampler.resize(in, {0, 0, 40, 31}, 17, 23, {3, 5, 6, 8}, part, 2, 1);
+  for (int y = 0; y < 6; ++y)
+    for (int i = 0; i < 8 * 3; ++i) ASSERT_EQ(part.row(2 + y)[3 + i], whole.row(3 + y)[15 + i]);
+}
+
+std::vector<float> transformed(const Image& image, const Preprocess& preprocess) {
+  Transform transform(preprocess);
+  Decoder decoder;
+  decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
+  std::vector<float> out(preprocess.size().bytes());
+  transform(decoder, out.data());
+  return out;
+}
+
+TEST(Preprocess, NormalisesToPlanes) {
+  const Image image = pattern(4, 5);
+  const std::vector<float> out =
+      transformed(image, {.height = 4, .width = 5, .mean = {0.1, 0.2, 0.3}, .std = {0.5, 0.25, 2}});
+  const double mean[] = {0.1, 0.2, 0.3}, deviation[] = {0.5, 0.25, 2};
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 20; ++i)
+      EXPECT_NEAR(out[static_cast<std::size_t>(c * 20 + i)],
+                  (image.data()[3 * i + c] / 255. - mean[c]) / deviation[c], 1e-5);
+}
+
+TEST(Preprocess, ChannelsAreConverted) {
+  const std::vector<float> gray =
+      transformed(plain(2, 2, {255, 0, 0}), {.channels = 1, .height = 2, .width = 2});
+  EXPECT_NEAR(gray[0], 76 / 255., 1e-6);
+  const std::vector<float> rgb = transformed(plain(2, 2, {51}), {.channels = 3, .height = 2, .width = 2});
+  for (const float value : rgb) EXPECT_NEAR(value, 0.2, 1e-6);
+}
+
+TEST(Preprocess, ResizeModes) {
+  // 40 x 20 with a bright left half.
+  const Image wide =
+      image_of(20, 40, 1, [](int, int x, int) { return static_cast<std::uint8_t>(x < 20 ? 255 : 0); });
+  const auto row = [&](ResizeMode mode, double crop_pct) {
+    const std::vector<float> out = transformed(
+        wide, {.channels = 1, .height = 8, .width = 8, .resize = mode, .crop_pct = crop_pct, .fill = 51});
+    return std::vector<float>(out.begin(), out.begin() + 8);
+  };
+  for (const auto& [mode, crop_pct] :
+       {std::pair{ResizeMode::crop, 1.0}, {ResizeMode::crop, 0.5}, {ResizeMode::squash, 1.0}}) {
+    const std::vector<float> out = row(mode, crop_pct);
+    EXPECT_NEAR(out[0], 1, 1e-6);
+    EXPECT_NEAR(out[7], 0, 1e-6);
+  }
+  for (const float value : row(ResizeMode::letterbox, 1)) EXPECT_NEAR(value, 0.2, 1e-6);  // the upper border
+  const std::vector<float> boxed = transformed(
+      wide, {.channels = 1, .height = 8, .width = 8, .resize = ResizeMode::letterbox, .fill = 51});
+  EXPECT_NEAR(boxed[2 * 8], 1, 1e-6);
+  EXPECT_NEAR(boxed[6 * 8], 0.2, 1e-6);
+}
+
+TEST(Preprocess, JsonRoundTrip) {
+  Preprocess preprocess{.channels = 1,
+                        .height = 192,
+                        .width = 320,
+                        .resize = ResizeMode::letterbox,
+                        .crop_pct = 0.875,
+                        .fill = 114,
+                        .mean = {0.1307},
+                        .std = {0.3081}};
+  preprocess.decode = {.exif = false, .background = {1, 2, 3}};
+  EXPECT_EQ(Preprocess::from_json(preprocess.json()), preprocess);
+  EXPECT_EQ(Preprocess::from_json("{}"), Preprocess{});
+  expect_words(error_of([] { Preprocess::from_json(R"({"crop":1})"); }), {"unknown field \"crop\""});
+  expect_words(error_of([] { Preprocess::from_json(R"({"resize":"fit"})"); }), {"\"fit\"", "letterbox"});
+  expect_words(error_of([] { Preprocess::from_json(R"({"height":0})"); }), {"size is 0"});
+  error_of([] { Preprocess::from_json(R"({"height":"tall"})"); });
+  error_of([] { Preprocess::from_json("[1]"); });
+  error_of([] { Preprocess::from_json("{"); });
+  expect_words(error_of([] { Preprocess{.mean = {1, 2}}.check(); }, Fault::usage), {"mean has 2 values"});
+}
+
+std::vector<int> posed(const Pose& pose, const Image& in, std::uint8_t fill = 0) {
+  Image out;
+  out.reshape(in.size());
+  apply_pose(pose, fill, in.data(), in.size(), out.data());
+  return levels(out);
+}
+
+TEST(Augment, PosesMovePixels) {
+  const Image in =
+      image_of(3, 3, 1, [](int y, int x, int) { return static_cast<std::uint8_t>(10 * y + x + 1); });
+  EXPECT_EQ(posed({.mirrored = true}, in), (std::vector<int>{3, 2, 1, 13, 12, 11, 23, 22, 21}));
+  EXPECT_EQ(posed({.down = 1, .right = -1}, in, 9), (std::vector<int>{9, 9, 9, 2, 3, 9, 12, 13, 9}));
+  const double quarter = std::acos(-1.0) / 2;
+  EXPECT_EQ(posed({.angle = quarter}, in), (std::vector<int>{21, 11, 1, 22, 12, 2, 23, 13, 3}));
+  EXPECT_EQ(posed({.angle = 1e-12}, in), levels(in));
+}
+
+TEST(Augment, ChoicesStayInRangeAndCoverIt) {
+  const Augment augment{
+      .random_resized_crop = true, .crop_padding = 4, .hflip = 0.5, .rotation = 10, .brightness = 0.3};
+  std::set<int> shifts;
+  int mirrored = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    Random random(1, i, 0);
+    const Box box = random_part(augment, 60, 90, random);
+    ASSERT_GE(box.top, 0);
+    ASSERT_GE(box.left, 0);
+    ASSERT_LE(box.top + box.height, 60);
+    ASSERT_LE(box.left + box.width, 90);
+    ASSERT_GE(box.height * box.width, 0.07 * 60 * 90);
+    const Pose pose = random_pose(augment, random);
+    ASSERT_LE(std::abs(pose.angle), 10 * std::acos(-1.0) / 180);
+    ASSERT_NEAR(pose.brightness, 1, 0.3001);
+    shifts.insert(pose.down);
+    shifts.insert(100 + pose.right);
+    mirrored += pose.mirrored;
+  }
+  EXPECT_EQ(shifts.size(), 18u);  // -4 … 4, both ways
+  EXPECT_NEAR(mirrored, 1000, 100);
+  EXPECT_GE(random_part(augment, 10, 1000, *std::make_unique<Random>(1)).width,
+            7);  // the way out for odd shapes
+}
+
+}  // namespace
+}  // namespace neurim
