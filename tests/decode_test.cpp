@@ -6,6 +6,7 @@
 
 #include "neurim/core/random.h"
 #include "neurim/data/formats/exif.h"
+#include "neurim/data/formats/jpeg_rows.h"
 #include "tests/pictures.h"
 
 namespace neurim {
@@ -62,6 +63,50 @@ TEST(Decode, APartHasThePixelsOfTheWhole) {
               << part.top << "+" << y << ", " << part.left << ", " << i;
     }
   }
+}
+
+TEST(Decode, RowsOfBlocksStandAlone) {
+  const auto noise = [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(128 + 60 * std::sin(0.3 * x + c) + 60 * std::cos(0.2 * y * (c + 1)));
+  };
+  const Image rgb = image_of(177, 123, 3, noise);
+  std::vector<std::string> files{jpeg_of(image_of(90, 60, 1, noise)), jpeg_of(image_of(1, 1, 3, noise)),
+                                 jpeg_of(rgb, {.orientation = 6})};
+  for (const bool progressive : {false, true})
+    for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
+      files.push_back(jpeg_of(rgb, {.progressive = progressive, .across = across, .down = down}));
+  Decoder decoder;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    SCOPED_TRACE(f);
+    const Image whole = decoded(files[f]);
+    JpegRows rows;
+    const std::string indexed = with_jpeg_rows(std::as_bytes(std::span(files[f])), rows);
+    ASSERT_EQ(levels(decoded(indexed)), levels(whole));
+    StoredImage image = stored(indexed);
+    image.rows = rows.offsets;
+    image.block_height = rows.block_height;
+    for (std::uint64_t round = 0; round < 60; ++round) {
+      Random random(3, round);
+      Box part;
+      part.height = 1 + static_cast<int>(random.below(static_cast<std::uint32_t>(whole.height())));
+      part.top = static_cast<int>(random.below(static_cast<std::uint32_t>(whole.height() - part.height + 1)));
+      part.width = 1 + static_cast<int>(random.below(static_cast<std::uint32_t>(whole.width())));
+      part.left = static_cast<int>(random.below(static_cast<std::uint32_t>(whole.width() - part.width + 1)));
+      Image got;
+      decoder.open(image);
+      const Box found = decoder.read(part, got);
+      for (int y = 0; y < part.height; ++y)
+        for (int i = 0; i < part.width * whole.channels(); ++i)
+          ASSERT_EQ(got.row(found.top + y)[found.left * whole.channels() + i],
+                    whole.row(part.top + y)[part.left * whole.channels() + i])
+              << part.top << "+" << y << ", " << part.left << ", " << i;
+    }
+  }
+  JpegRows none;
+  const std::string inks = jpeg_of(image_of(8, 8, 4, noise), {.stored = JCS_YCCK});
+  EXPECT_EQ(with_jpeg_rows(std::as_bytes(std::span(inks)), none), "");
+  const std::string cut = files[2].substr(0, files[2].size() / 2);
+  error_of([&] { with_jpeg_rows(std::as_bytes(std::span(cut)), none); });
 }
 
 TEST(Decode, PngOfEveryKind) {

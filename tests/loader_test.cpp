@@ -1,8 +1,10 @@
 // The loader: order, pixels, bad samples and limits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "neurim/data/loader.h"
 #include "tests/pictures.h"
@@ -165,6 +167,62 @@ TEST(Loader, BadSamplesHaveNoMemory) {
   EXPECT_GT(replaced, 0u);
   EXPECT_LT(replaced, 16u);
   EXPECT_EQ(through.bad().size(), 2u);
+}
+
+TEST(Loader, RanksShareAnEpoch) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  const Dataset data = Dataset::open(temp.path());
+  const Preprocess preprocess{.channels = 1, .height = 4, .width = 5};
+  for (const bool shuffled : {false, true})
+    for (const int ranks : {1, 2, 7, 30}) {
+      std::vector<std::int64_t> all;
+      std::set<std::size_t> sizes;
+      for (int rank = 0; rank < ranks; ++rank) {
+        Loader loader(data, Split::train, preprocess, {},
+                      {.batch = 4, .shuffle = shuffled, .rank = rank, .ranks = ranks});
+        const std::vector<std::int64_t> share = epoch_of(loader, 5).indices;
+        all.insert(all.end(), share.begin(), share.end());
+        sizes.insert(share.size());
+      }
+      std::sort(all.begin(), all.end());
+      std::vector<std::int64_t> expected(static_cast<std::size_t>(data.size(Split::train)));
+      std::iota(expected.begin(), expected.end(), 0);
+      EXPECT_EQ(all, expected);
+      EXPECT_LE(*sizes.rbegin() - *sizes.begin(), 1u);
+    }
+  error_of([&] { Loader(data, Split::train, preprocess, {}, {.rank = 2, .ranks = 2}); }, Fault::usage);
+}
+
+TEST(Loader, BalancedEpochsHaveAllClassesEquallyOften) {
+  const TempFolder temp;
+  std::vector<int> labels(100, 0);
+  for (std::size_t i = 0; i < 7; ++i) labels[i * 9] = 1;
+  for (std::size_t i = 0; i < 3; ++i) labels[i * 9 + 1] = 2;
+  write(temp.at("train-images-idx3-ubyte"), idx_images(100, 4, 5));
+  write(temp.at("train-labels-idx1-ubyte"), idx_labels(labels));
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  const Preprocess preprocess{.channels = 1, .height = 4, .width = 5};
+  const LoaderOptions options{.batch = 16, .shuffle = true, .sampler = Sampler::balanced};
+  Loader loader(data, Split::train, preprocess, {}, options);
+  std::set<std::int64_t> seen;
+  std::vector<std::int64_t> before;
+  for (std::uint32_t epoch = 0; epoch < 20; ++epoch) {
+    const Epoch all = epoch_of(loader, epoch);
+    const auto size = static_cast<std::int64_t>(all.labels.size());
+    EXPECT_EQ(size, data.size(Split::train));
+    for (const std::int64_t c : {0, 1, 2}) {
+      const std::int64_t count = std::count(all.labels.begin(), all.labels.end(), c);
+      EXPECT_GE(count, size / 3);
+      EXPECT_LE(count, size / 3 + 1);
+    }
+    EXPECT_NE(all.indices, before);
+    before = all.indices;
+    seen.insert(all.indices.begin(), all.indices.end());
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(seen.size()), data.size(Split::train));  // none is left out for good
+  Loader fresh(data, Split::train, preprocess, {}, options);
+  EXPECT_EQ(epoch_of(fresh, 19).indices, before);
 }
 
 TEST(Loader, AllBadEnds) {

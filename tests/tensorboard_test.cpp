@@ -166,8 +166,8 @@ EpochResult result(std::int64_t epoch) {
 }
 
 constexpr const char* kHeader =
-    "epoch,step,seconds,images_per_second,learning_rate,train_loss,train_top1,val_loss,val_top1,val_top5,"
-    "val_f1_macro\n";
+    "epoch,step,seconds,images_per_second,data_pct,learning_rate,train_loss,train_top1,val_loss,val_top1,"
+    "val_top5,val_f1_macro\n";
 
 TEST(ResultsCsv, RowsAndEmptyFields) {
   const fs::path path = scratch("rows") / "results.csv";
@@ -175,7 +175,7 @@ TEST(ResultsCsv, RowsAndEmptyFields) {
   EXPECT_EQ(read_file(path), kHeader);
   results.append(result(1));
   results.append(result(2));
-  EXPECT_EQ(read_file(path), text(kHeader, "1,10,1.5,,0.1,1,,,0.25,,\n", "2,20,1.5,,0.1,0.5,,,0.25,,\n"));
+  EXPECT_EQ(read_file(path), text(kHeader, "1,10,1.5,,,0.1,1,,,0.25,,\n", "2,20,1.5,,,0.1,0.5,,,0.25,,\n"));
 }
 
 TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
@@ -204,8 +204,8 @@ TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
 TEST(ResultsCsv, RefusesAForeignFileAndLeavesIt) {
   const fs::path path = scratch("foreign") / "results.csv";
   for (const std::string& foreign :
-       {std::string("a,b\n1,2\n"), text(kHeader, "1,10,x,,,,,,,,\n"), text(kHeader, "1,10\n"),
-        text(kHeader, "2,20,,,,,,,,,\n1,10,,,,,,,,,\n")}) {
+       {std::string("a,b\n1,2\n"), text(kHeader, "1,10,x,,,,,,,,,\n"), text(kHeader, "1,10\n"),
+        text(kHeader, "2,20,,,,,,,,,,\n1,10,,,,,,,,,,\n")}) {
     write_file(path, foreign);
     EXPECT_THROW(ResultsCsv(path, 5), Error) << foreign;
     EXPECT_EQ(read_file(path), foreign);

@@ -1,6 +1,7 @@
 // Resizing, normalising and random changes of pictures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <set>
@@ -144,11 +145,25 @@ std::vector<int> posed(const Pose& pose, const Image& in, std::uint8_t fill = 0)
 TEST(Augment, PosesMovePixels) {
   const Image in =
       image_of(3, 3, 1, [](int y, int x, int) { return static_cast<std::uint8_t>(10 * y + x + 1); });
-  EXPECT_EQ(posed({.mirrored = true}, in), (std::vector<int>{3, 2, 1, 13, 12, 11, 23, 22, 21}));
   EXPECT_EQ(posed({.down = 1, .right = -1}, in, 9), (std::vector<int>{9, 9, 9, 2, 3, 9, 12, 13, 9}));
   const double quarter = std::acos(-1.0) / 2;
   EXPECT_EQ(posed({.angle = quarter}, in), (std::vector<int>{21, 11, 1, 22, 12, 2, 23, 13, 3}));
   EXPECT_EQ(posed({.angle = 1e-12}, in), levels(in));
+}
+
+TEST(Augment, MirrorsRows) {
+  for (const int channels : {1, 3}) {
+    const Image in = image_of(
+        5, 19, channels, [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * c + 10 * y + x); });
+    const Preprocess preprocess{.channels = channels, .height = 5, .width = 19};
+    std::vector<float> plain = transformed(in, preprocess), mirrored(plain.size());
+    Random random(1);
+    Transform(preprocess, {.hflip = 1}).finish(in.data(), random, mirrored.data());
+    for (std::size_t row = 0; row < plain.size(); row += 19)
+      std::reverse(plain.begin() + static_cast<std::ptrdiff_t>(row),
+                   plain.begin() + static_cast<std::ptrdiff_t>(row) + 19);
+    EXPECT_EQ(plain, mirrored);
+  }
 }
 
 TEST(Augment, ChoicesStayInRangeAndCoverIt) {

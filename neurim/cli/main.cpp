@@ -23,6 +23,7 @@ constexpr Verb kVerbs[] = {
     {"run", "run a model on raw tensors in .npy files", verb_run},
     {"resume", "go on with a run that was stopped", verb_resume},
     {"export", "write a model as an ONNX file", verb_export},
+    {"data", "look at data sets: find broken and odd pictures", verb_data},
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
     {"demo", "train, judge and export on drawn digits: needs no data", verb_demo},

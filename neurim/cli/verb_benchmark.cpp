@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "neurim/cli/benchmark_data.h"
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
@@ -88,33 +89,50 @@ int serve(const Case& subject, const Json& base, std::int64_t batch) {
 
 int verb_benchmark(const Words& words) {
   CommandLine line({"benchmark",
-                    "measures training steps or inference on drawn images; needs no data",
+                    "measures training steps or inference on drawn images, or how fast pictures are loaded",
                     "model",
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
-                     "neurim benchmark lenet5 mode=train batch=128 serve=true"}});
-  std::string model, mode = "infer";
-  std::int64_t batch = 1, imgsz = 0, rounds = 5;
-  std::optional<std::int64_t> threads_wanted;
+                     "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
+  std::string model, mode = "infer", data, augment = "rrc,hflip";
+  std::optional<std::int64_t> batch_wanted, threads_wanted;
+  std::int64_t imgsz = 0, rounds = 5;
   double seconds = 2;
   bool serving = false;
   line.options("model", model, "run folder, weights file, or known name", {"m"});
-  line.options("mode", mode, "train or infer");
-  line.options("batch", batch, "pictures a call", {"batch_size", "b"});
-  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own",
+  line.options("mode", mode, "train, infer or data");
+  line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
+  line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
+  line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
+  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own, or 224",
                {"img_size", "input_size"});
-  line.options("threads", threads_wanted, "compute threads");
+  line.options("threads", threads_wanted, "threads that compute, or that load");
   line.options("seconds", seconds, "length of a round");
   line.options("rounds", rounds, "rounds to measure");
   line.options("serve", serving,
                "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
   if (!line.parse(words)) return 0;
-  require(mode == "train" || mode == "infer", "mode: there is no '", mode, "'; known are train, infer");
+  require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
+          "'; known are train, infer, data");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
           "; at least one round of some length is needed");
 
+  const std::int64_t batch = batch_wanted.value_or(mode == "data" ? 64 : 1);
+  require(batch >= 1 && imgsz >= 0, "batch is ", batch, " and imgsz ", imgsz, "; neither is negative");
   initialize();
   if (threads_wanted) set_threads(*threads_wanted);
+  if (mode == "data") {
+    Console console(line.console());
+    benchmark_data({.data = data,
+                    .augment = augment,
+                    .batch = batch,
+                    .imgsz = imgsz ? imgsz : 224,
+                    .threads = threads(),
+                    .rounds = rounds,
+                    .seconds = seconds},
+                   console);
+    return 0;
+  }
   const Checkpoint checkpoint = open_model(model);
   const Case subject(checkpoint, mode, image_type(checkpoint, batch, imgsz));
   if (serving)

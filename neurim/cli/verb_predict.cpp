@@ -6,17 +6,13 @@
 
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/data/picture_files.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
 
 namespace {
-
-bool is_picture(const fs::path& path) {
-  const std::string extension = lower(path.extension().string());
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
 
 /// What a pattern with * and ? stands for, in the order of the names.
 std::vector<fs::path> matches(const std::string& pattern) {
@@ -46,7 +42,7 @@ void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
   if (error)
     fail(Fault::data, source.string(), ": cannot list: ", error.message(),
          "; check that it and the folders below it are readable");
-  if (found.empty()) fail(Fault::data, source.string(), ": holds no .jpg, .jpeg or .png file");
+  if (found.empty()) fail(Fault::data, source.string(), ": holds no picture file");
   std::sort(found.begin(), found.end());
   pictures.insert(pictures.end(), found.begin(), found.end());
 }

@@ -1,6 +1,7 @@
 #include "neurim/data/augment.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -12,30 +13,18 @@ namespace {
 
 constexpr int kTries = 10;  // for a random part that fits; then the largest central one of an allowed ratio
 
-template <int channels>
-void mirror_pixels(const std::uint8_t* in, int count, std::uint8_t* out) {
-  const std::uint8_t* from = in + (count - 1) * channels;
-  for (int x = 0; x < count; ++x, from -= channels, out += channels)
-    for (int c = 0; c < channels; ++c) out[c] = from[c];
-}
-
-/// Moves by whole pixels and mirrors: out(y, x) = in(y - down, x' - right), x' counted from the other side
-/// when mirrored.
+/// Moves by whole pixels: out(y, x) = in(y - down, x - right).
 void shift(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize size, std::uint8_t* out) {
   const std::size_t row = static_cast<std::size_t>(size.width * size.channels);
   const int right = std::clamp(pose.right, -size.width, size.width), count = size.width - std::abs(right);
   // The columns that stay inside: `from` in the input, `to` in the output.
   const int from = std::max(-right, 0) * size.channels;
-  const int to = std::max(pose.mirrored ? -right : right, 0) * size.channels;
+  const int to = std::max(right, 0) * size.channels;
   for (int y = 0; y < size.height; ++y, out += row) {
     if (count < size.width || pose.down != 0) std::memset(out, fill, row);
     if (y < pose.down || y >= size.height + pose.down) continue;
     const std::uint8_t* pixels = in + static_cast<std::size_t>(y - pose.down) * row + from;
-    if (!pose.mirrored) {
-      std::memcpy(out + to, pixels, static_cast<std::size_t>(count * size.channels));
-    } else {
-      (size.channels == 1 ? mirror_pixels<1> : mirror_pixels<3>)(pixels, count, out + to);
-    }
+    std::memcpy(out + to, pixels, static_cast<std::size_t>(count * size.channels));
   }
 }
 
@@ -52,7 +41,6 @@ void turn(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize
               sine = static_cast<float>(std::sin(pose.angle));
   const float middle_y = static_cast<float>(size.height - 1) / 2,
               middle_x = static_cast<float>(size.width - 1) / 2;
-  const float side = pose.mirrored ? -1.0f : 1.0f;
   std::uint8_t outside[channels];
   std::fill_n(outside, channels, fill);
   const auto at = [&](int row, int column) -> const std::uint8_t* {
@@ -62,7 +50,7 @@ void turn(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize
   for (int y = 0; y < size.height; ++y)
     for (int x = 0; x < size.width; ++x, out += channels) {
       const float dx = static_cast<float>(x) - middle_x, dy = static_cast<float>(y) - middle_y;
-      const float from_x = side * (cosine * dx + sine * dy) + middle_x - static_cast<float>(pose.right);
+      const float from_x = cosine * dx + sine * dy + middle_x - static_cast<float>(pose.right);
       const float from_y = cosine * dy - sine * dx + middle_y - static_cast<float>(pose.down);
       const int row = floor_of(from_y), column = floor_of(from_x);
       const float v = from_y - static_cast<float>(row), u = from_x - static_cast<float>(column);
@@ -77,6 +65,39 @@ void turn(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize
     }
 }
 
+/// The words between those commas that stand outside of parentheses.
+std::vector<std::string> split_calls(std::string_view list) {
+  std::vector<std::string> calls;
+  int depth = 0;
+  bool begun = false;
+  for (const char c : list) {
+    depth += (c == '(') - (c == ')');
+    if (c == ',' && depth == 0) {
+      begun = false;
+    } else {
+      if (!begun) calls.emplace_back();
+      begun = true;
+      calls.back() += c;
+    }
+  }
+  return calls;
+}
+
+/// The numbers of "name(1,2)", whose parenthesis opens at `open`; none where there is none.
+std::vector<double> numbers_in(const std::string& call, std::size_t open) {
+  std::vector<double> values;
+  if (open == call.size()) return values;
+  require(call.back() == ')', "augment: '", call, "' lacks its closing parenthesis");
+  for (const std::string& word : split(std::string_view(call).substr(open + 1, call.size() - open - 2), ',')) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    require(error == std::errc() && end == word.data() + word.size(), "augment: '", word, "' in ", call,
+            " is no number");
+    values.push_back(value);
+  }
+  return values;
+}
+
 }  // namespace
 
 void Augment::check() const {
@@ -89,6 +110,44 @@ void Augment::check() const {
   require(rotation >= 0 && rotation <= 180, "augment: rotation is ", rotation,
           "; it lies in [0, 180] degrees");
   require(brightness >= 0 && brightness <= 1, "augment: brightness is ", brightness, "; it lies in [0, 1]");
+}
+
+Augment parse_augment(std::string_view list) {
+  Augment augment;
+  if (list == "none") return augment;
+  for (const std::string& call : split_calls(list)) {
+    const std::size_t open = std::min(call.find('('), call.size());
+    const std::string name = call.substr(0, open);
+    const std::vector<double> values = numbers_in(call, open);
+    const auto takes = [&](std::size_t least, std::size_t most) {
+      require(values.size() >= least && values.size() <= most, "augment: ", name, " takes ", least,
+              least == most ? "" : text(" to ", most), " numbers, not ", values.size(), ": ", call);
+    };
+    if (name == "rrc") {
+      takes(0, 2);
+      augment.random_resized_crop = true;
+      std::copy(values.begin(), values.end(), augment.scale.begin());
+    } else if (name == "hflip") {
+      takes(0, 1);
+      augment.hflip = values.empty() ? 0.5 : values[0];
+    } else if (name == "pad") {
+      takes(1, 1);
+      augment.crop_padding = static_cast<int>(values[0]);
+    } else if (name == "rotate") {
+      takes(1, 1);
+      augment.rotation = values[0];
+    } else if (name == "brightness") {
+      takes(1, 1);
+      augment.brightness = values[0];
+    } else {
+      const std::string near = nearest(name, {"rrc", "hflip", "pad", "rotate", "brightness", "none"});
+      fail(Fault::usage, "augment: there is no '", name, "'; ",
+           near.empty() ? "" : text("did you mean '", near, "'? "),
+           "known are rrc, hflip, pad, rotate, brightness, none");
+    }
+  }
+  augment.check();
+  return augment;
 }
 
 Box random_part(const Augment& augment, int height, int width, Random& random) {

@@ -1,6 +1,7 @@
 // Random changes of training pictures.
 #pragma once
 #include <array>
+#include <string_view>
 
 #include "neurim/core/random.h"
 #include "neurim/data/resample.h"
@@ -22,20 +23,25 @@ struct Augment {
   void check() const;  ///< throws Error(usage) naming the option that is out of range
 };
 
+/// The changes that a list names: "rrc" or "rrc(0.35,1)" (random resized crop, with the range of areas),
+/// "pad(4)" (crop_padding), "hflip" or "hflip(0.2)", "rotate(15)", "brightness(0.2)"; "none" or "" for none.
+/// Throws Error(usage) naming what it does not know.
+Augment parse_augment(std::string_view list);
+
 /// The part of a picture that random_resized_crop takes.
 Box random_part(const Augment& augment, int height, int width, Random& random);
 
-/// Where the pixels of an augmented picture come from, and how bright it is.
+/// How an augmented picture lies, and how bright it is. It is moved and turned first and mirrored last.
 struct Pose {
-  bool mirrored = false;
   int down = 0, right = 0;  ///< pixels that the picture moves
   double angle = 0;         ///< radians, clockwise
+  bool mirrored = false;
   float brightness = 1;
-  bool moves() const { return mirrored || down || right || angle != 0; }
+  bool moves() const { return down || right || angle != 0; }
 };
 Pose random_pose(const Augment& augment, Random& random);
 
-/// Writes `in` in this pose to `out` (same size); what comes from outside is `fill`.
+/// Writes `in` moved and turned to `out` (same size); what comes from outside is `fill`.
 void apply_pose(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
                 std::uint8_t* out);
 

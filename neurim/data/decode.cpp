@@ -36,6 +36,15 @@ constexpr Format kFormats[] = {
     {"PNM", "P6"sv, 0, nullptr},
 };
 
+/// The format that the bytes begin as, or null.
+const Format* format_of(std::span<const std::byte> bytes) {
+  const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto* format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& known) {
+    return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic;
+  });
+  return format == std::end(kFormats) ? nullptr : format;
+}
+
 /// A file descriptor that closes itself.
 class OpenFile {
  public:
@@ -84,6 +93,11 @@ void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Ima
       to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
 }
 
+std::string_view format_of_content(std::span<const std::byte> bytes) {
+  const Format* format = format_of(bytes);
+  return format ? format->name : "";
+}
+
 std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer) {
   const OpenFile file(path);
   struct stat status{};
@@ -119,16 +133,13 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
     return header_;
   }
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
-  const std::string_view content(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
-  const auto* format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& known) {
-    return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic;
-  });
-  if (format == std::end(kFormats))
+  const Format* format = format_of(stored.bytes);
+  if (!format)
     fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG and PNG are read");
   if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
   std::unique_ptr<ImageReader>& reader = readers_[format->name];
   if (!reader) reader = format->reader();
-  header_ = reader->open(stored.bytes);
+  header_ = reader->open(stored);
   check_pixels(header_.format, header_.height, header_.width);
   if (!options.exif) header_.orientation = 1;
   if (header_.orientation >= 5) std::swap(header_.height, header_.width);

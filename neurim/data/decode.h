@@ -36,7 +36,10 @@ struct ImageHeader {
 /// picture (height x width x channels).
 struct StoredImage {
   std::span<const std::byte> bytes;
-  ImageSize pixels;
+  ImageSize pixels{};
+  /// Of a JPEG with an index (formats/jpeg_rows.h): where its rows of blocks lie, and how high they are.
+  std::span<const std::uint32_t> rows{};
+  std::uint32_t block_height = 0;
 };
 
 class ImageReader;
@@ -81,6 +84,10 @@ class Decoder {
   std::vector<std::byte> file_;
   Image turned_;
 };
+
+/// The name of the picture format that the bytes begin as, which Decoder may know without reading it; "" for
+/// none.
+std::string_view format_of_content(std::span<const std::byte> bytes);
 
 /// Reads a whole regular file into `buffer`, which only grows, and returns its bytes. Throws Error(data)
 /// without the path; a pipe or device is refused and never waited for.

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
 namespace neurim {
 namespace {
 
-constexpr std::uint64_t kOrderStream = ~0ull;  // no sample has this index
 constexpr std::size_t kChunkBytes =
     64 << 10;                         // of output: small pictures are taken together, large ones one by one
 constexpr std::size_t kNamedBad = 5;  // files that an error lists
@@ -45,6 +43,11 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
+      epoch_order_(dataset, split, {.seed = options.seed,
+                                    .shuffle = options.shuffle,
+                                    .sampler = options.sampler,
+                                    .rank = options.rank,
+                                    .ranks = options.ranks}),
       marks_(static_cast<std::size_t>(dataset.size(split))) {
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
@@ -52,9 +55,10 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   require(options.max_bad >= 0, "loader: max_bad is ", options.max_bad, "; it is a share or a count");
   if (samples_ == 0)
     fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
-  batches_ = options.drop_last ? samples_ / options.batch : (samples_ + options.batch - 1) / options.batch;
-  require(batches_ > 0, "loader: drop_last leaves nothing of ", samples_, " samples in batches of ",
-          options.batch, "; use a smaller batch");
+  const std::int64_t share = epoch_order_.size();
+  batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
+  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
+          share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
   most_bad_ = static_cast<std::int64_t>(
       options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(samples_));
   if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
@@ -63,9 +67,8 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   const ImageSize size = preprocess.size();
   chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
-  order_.resize(static_cast<std::size_t>(samples_));
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
-  const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, samples_));
+  const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, share));
   for (Slot& slot : slots_) {
     slot.images.resize(batch * size.bytes());
     slot.labels.resize(batch);
@@ -101,7 +104,7 @@ void Loader::end() {
 }
 
 std::int64_t Loader::size_of(std::int64_t batch) const {
-  return std::min<std::int64_t>(options_.batch, samples_ - batch * options_.batch);
+  return std::min<std::int64_t>(options_.batch, epoch_order_.size() - batch * options_.batch);
 }
 
 void Loader::start(std::uint32_t epoch, std::int64_t first_batch) {
@@ -112,11 +115,7 @@ void Loader::start(std::uint32_t epoch, std::int64_t first_batch) {
   wake_user_.wait(lock, [&] { return busy_ == 0; });
   if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
   epoch_ = epoch;
-  std::iota(order_.begin(), order_.end(), 0);
-  if (options_.shuffle) {
-    Random random(options_.seed, kOrderStream, epoch);
-    neurim::shuffle(order_, random);
-  }
+  epoch_order_.fill(epoch, order_);
   for (Slot& slot : slots_) slot.pending = chunks_per_batch_;
   error_.reset();
   given_ = released_ = first_batch;

@@ -14,6 +14,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
+#include "neurim/data/order.h"
 #include "neurim/data/transform.h"
 
 namespace neurim {
@@ -22,8 +23,10 @@ struct LoaderOptions {
   int batch = 32;    ///< samples
   int workers = 2;   ///< threads; 0 works in the thread that calls next
   int prefetch = 2;  ///< batches in preparation beside the one in use; bounds the memory
-  std::uint64_t seed = 42;
+  std::uint64_t seed = 42;  ///< of the order and of augmentation
   bool shuffle = false;
+  Sampler sampler = Sampler::each;
+  int rank = 0, ranks = 1;               ///< which share of an epoch this loader has; see Order
   bool drop_last = false;                ///< leave out a last batch that is not full
   std::size_t cache_bytes = 1ull << 30;  ///< resized u8 pictures are kept when all of them fit; 0: never
   /// How many samples may be undecodable before loading stops: below 1 a share of the split (but at least one
@@ -100,7 +103,8 @@ class Loader {
   const Preprocess preprocess_;
   const Augment augment_;
   const LoaderOptions options_;
-  const std::int64_t samples_;
+  const std::int64_t samples_;   // of the split
+  Order epoch_order_;
   std::int64_t batches_ = 0, most_bad_ = 0;
   int chunk_ = 1, chunks_per_batch_ = 1;  // workers take samples by the chunk
   std::vector<std::int64_t> order_;       // of the samples in this epoch

@@ -11,21 +11,25 @@ namespace {
 
 /// out[i] = min(level * brightness, 255) * scale + shift for the levels in[0], in[step], in[2 * step], …
 template <int step>
-[[gnu::always_inline]] inline void normalise_plane(const std::uint8_t* __restrict in, std::int64_t pixels,
-                                                   float brightness, float scale, float shift,
-                                                   float* __restrict out) {
-  for (std::int64_t i = 0; i < pixels; ++i)
+[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int count,
+                                                 float brightness, float scale, float shift,
+                                                 float* __restrict out) {
+  for (int i = 0; i < count; ++i)
     out[i] = std::min(static_cast<float>(in[step * i]) * brightness, 255.0f) * scale + shift;
 }
 
-NEURIM_WIDE void normalise_gray(const std::uint8_t* in, std::int64_t pixels, float brightness, float scale,
-                                float shift, float* out) {
-  normalise_plane<1>(in, pixels, brightness, scale, shift, out);
+NEURIM_WIDE void normalise_gray(const std::uint8_t* in, int count, float brightness, float scale, float shift,
+                                float* out) {
+  normalise_row<1>(in, count, brightness, scale, shift, out);
 }
 
-NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, std::int64_t pixels, float brightness, float scale,
+NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, int count, float brightness, float scale,
                                   float shift, float* out) {
-  normalise_plane<3>(in, pixels, brightness, scale, shift, out);
+  normalise_row<3>(in, count, brightness, scale, shift, out);
+}
+
+NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __restrict out) {
+  for (int i = 0; i < count; ++i) out[i] = in[count - 1 - i];
 }
 
 int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
@@ -36,6 +40,7 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
     : preprocess_(preprocess), augment_(augment) {
   preprocess_.check();
   augment_.check();
+  line_.resize(static_cast<std::size_t>(preprocess_.width));
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
@@ -122,12 +127,17 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
     apply_pose(pose, preprocess_.fill, fitted, preprocess_.size(), posed_.data());
     fitted = posed_.data();
   }
-  const std::int64_t pixels = static_cast<std::int64_t>(preprocess_.height) * preprocess_.width;
-  const auto normalise = preprocess_.channels == 1 ? normalise_gray : normalise_of_rgb;
-  for (int c = 0; c < preprocess_.channels; ++c) {
-    const auto channel = static_cast<std::size_t>(c);
-    normalise(fitted + c, pixels, pose.brightness, scale_[channel], shift_[channel], out + c * pixels);
-  }
+  const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
+  const auto normalise = channels == 1 ? normalise_gray : normalise_of_rgb;
+  for (int y = 0; y < height; ++y)
+    for (int c = 0; c < channels; ++c) {
+      const std::uint8_t* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
+      float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
+      const auto channel = static_cast<std::size_t>(c);
+      normalise(row, width, pose.brightness, scale_[channel], shift_[channel],
+                pose.mirrored ? line_.data() : to);
+      if (pose.mirrored) mirror_row(line_.data(), width, to);
+    }
 }
 
 void Transform::operator()(Decoder& decoder, float* out) {

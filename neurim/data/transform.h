@@ -36,6 +36,7 @@ class Transform {
   std::array<float, 3> scale_{}, shift_{};  // of each channel: out = level * scale + shift
   Resampler resampler_;
   Image decoded_, recolored_, fitted_, posed_;
+  std::vector<float> line_;
 };
 
 }  // namespace neurim

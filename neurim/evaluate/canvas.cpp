@@ -1,8 +1,10 @@
 #include "neurim/evaluate/canvas.h"
 
 #include <cairo.h>
+#include <turbojpeg.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "neurim/base/error.h"
 #include "neurim/evaluate/letters.h"
@@ -112,6 +114,48 @@ double Canvas::width_of(std::string_view text, double size, bool bold) {
 
 std::string Canvas::fitted(std::string_view text, double limit, double size) {
   return elided(text, limit, [&](std::string_view part) { return width_of(part, size); });
+}
+
+void Canvas::picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb,
+                     int rows, int columns) {
+  NEURIM_ASSERT(rgb.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * 3);
+  cairo_surface_t* image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, columns, rows);
+  if (cairo_surface_status(image) != CAIRO_STATUS_SUCCESS)
+    fail(Fault::resource, "picture: no memory for ", columns, " x ", rows, " pixels");
+  const int stride = cairo_image_surface_get_stride(image);
+  unsigned char* pixels = cairo_image_surface_get_data(image);
+  const std::uint8_t* from = rgb.data();
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column, from += 3) {
+      const std::uint32_t value = std::uint32_t{from[0]} << 16 | std::uint32_t{from[1]} << 8 | from[2];
+      std::memcpy(pixels + static_cast<std::ptrdiff_t>(row) * stride + column * 4, &value, 4);
+    }
+  cairo_surface_mark_dirty(image);
+  cairo_save(sheet_->pen);
+  cairo_translate(sheet_->pen, x, y);
+  cairo_scale(sheet_->pen, width / columns, height / rows);
+  cairo_set_source_surface(sheet_->pen, image, 0, 0);
+  cairo_pattern_set_extend(cairo_get_source(sheet_->pen), CAIRO_EXTEND_PAD);
+  cairo_rectangle(sheet_->pen, 0, 0, columns, rows);
+  cairo_fill(sheet_->pen);
+  cairo_restore(sheet_->pen);
+  cairo_surface_destroy(image);
+}
+
+std::string Canvas::jpeg() const {
+  cairo_surface_flush(sheet_->surface);
+  const std::unique_ptr<void, int (*)(void*)> encoder(tjInitCompress(), tjDestroy);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  const int status =
+      tjCompress2(encoder.get(), cairo_image_surface_get_data(sheet_->surface),
+                  cairo_image_surface_get_width(sheet_->surface),
+                  cairo_image_surface_get_stride(sheet_->surface),
+                  cairo_image_surface_get_height(sheet_->surface), TJPF_BGRX, &bytes, &size, TJSAMP_444, 90, 0);
+  const std::string file(reinterpret_cast<const char*>(bytes), status == 0 ? size : 0);
+  tjFree(bytes);
+  if (status != 0) fail(Fault::resource, "picture: cannot encode: ", tjGetErrorStr2(encoder.get()));
+  return file;
 }
 
 std::string Canvas::png() const {

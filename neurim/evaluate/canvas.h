@@ -1,5 +1,6 @@
-// A sheet to draw charts on, which becomes a PNG.
+// A sheet to draw charts and pictures on, which becomes a PNG or JPEG.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,7 +55,12 @@ class Canvas {
   /// The text shortened in its middle to a width of at most `limit`.
   std::string fitted(std::string_view text, double limit, double size);
 
-  std::string png() const;  ///< the bytes of the file
+  /// Draws pixels (rows x columns x 3 levels) into the rectangle.
+  void picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows,
+               int columns);
+
+  std::string png() const;   ///< the bytes of the file
+  std::string jpeg() const;  ///< the same as a JPEG, for photos
 
  private:
   struct Sheet;

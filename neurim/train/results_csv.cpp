@@ -21,6 +21,7 @@ struct Column {
 constexpr Column kColumns[] = {
     {"seconds", &EpochResult::seconds},
     {"images_per_second", &EpochResult::images_per_second},
+    {"data_pct", &EpochResult::data_pct},
     {"learning_rate", &EpochResult::learning_rate},
     {"train_loss", &EpochResult::train_loss},
     {"train_top1", &EpochResult::train_top1},

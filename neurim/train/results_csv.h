@@ -17,6 +17,7 @@ struct EpochResult {
   std::int64_t step = 0;             ///< optimizer steps taken by its end
   double seconds = kNone;            ///< wall time of the epoch, validation included
   double images_per_second = kNone;  ///< in training
+  double data_pct = kNone;           ///< of the time of training, what went by waiting for pictures, percent
   double learning_rate = kNone;      ///< at its last step
   double train_loss = kNone, train_top1 = kNone;
   double val_loss = kNone, val_top1 = kNone, val_top5 = kNone,

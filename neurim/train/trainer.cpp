@@ -8,9 +8,11 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/data/loader.h"
+#include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/train/batch_picture.h"
 #include "neurim/train/environment.h"
 #include "neurim/train/results_csv.h"
 #include "neurim/train/run_folder.h"
@@ -24,6 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kDrawnBatches = 3;
+constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -75,6 +80,7 @@ class Run {
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   void describe();
   bool train_epoch();
+  void draw(const Batch& batch);
   void train_batch(const Batch& batch);
   bool validate();
   void finish_epoch();
@@ -86,6 +92,7 @@ class Run {
   TrainResult result() const;
 
   std::int64_t epochs() const { return *options_.epochs; }
+  double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
   const TrainOptions options_;
   const TrainControl control_;
@@ -109,6 +116,8 @@ class Run {
   TensorBoardWriter board_;
   std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
   double validation_seconds_ = 0;
+  double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
+  bool hinted_ = false;
   std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
 };
 
@@ -183,10 +192,22 @@ void Run::describe() {
                     preprocess_.height, "x", preprocess_.width));
   for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
-  console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s    time");
+  console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s  data%    time");
+}
+
+/// The first batches and the counts of the classes, for people to look at.
+void Run::draw(const Batch& batch) {
+  write_file(folder_ / text("train_batch", progress_.step, ".jpg"),
+             batch_picture(batch, training_preprocess_of(options_), dataset_.class_names()));
+  if (progress_.step > 0) return;
+  std::vector<ClassCounts> splits;
+  for (const Split split : kSplits)
+    if (dataset_.size(split) > 0) splits.push_back({std::string(name(split)), dataset_.class_counts(split)});
+  write_file(folder_ / "labels.png", class_counts_picture(dataset_.class_names(), splits));
 }
 
 void Run::train_batch(const Batch& batch) {
+  if (options_.plots && progress_.step < kDrawnBatches) draw(batch);
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) +
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
@@ -230,7 +251,7 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
   char lr[32];
   std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
   return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) + middle +
-         cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + tail;
+         cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + cell(data_pct(), 0, 7) + tail;
 }
 
 bool Run::train_epoch() {
@@ -239,6 +260,7 @@ bool Run::train_epoch() {
   Batch batch;
   Clock::time_point start = Clock::now();
   while (loader_.next(batch)) {
+    waited_ += since(start);
     train_batch(batch);
     progress_.seconds += since(start);
     start = Clock::now();
@@ -272,6 +294,7 @@ void Run::record() {
                            .step = progress_.step,
                            .seconds = progress_.seconds + validation_seconds_,
                            .images_per_second = seen / std::max(progress_.seconds, 1e-9),
+                           .data_pct = data_pct(),
                            .learning_rate = optimizer_->lr(),
                            .train_loss = progress_.loss_sum / seen,
                            .train_top1 = progress_.correct / seen,
@@ -286,6 +309,7 @@ void Run::record() {
       {"step", result.step},
       {"seconds", result.seconds},
       {"images_per_second", result.images_per_second},
+      {"data_pct", result.data_pct},
       {"learning_rate", result.learning_rate},
       {"train_loss", result.train_loss},
       {"train_top1", result.train_top1},
@@ -299,7 +323,8 @@ void Run::record() {
   std::vector<Scalar> scalars{{"loss/train", result.train_loss},
                               {"accuracy/train", result.train_top1},
                               {"lr", result.learning_rate},
-                              {"images_per_second", result.images_per_second}};
+                              {"images_per_second", result.images_per_second},
+                              {"data_pct", result.data_pct}};
   if (validation_)
     scalars.insert(scalars.end(), {{"loss/val", f.loss},
                                    {"accuracy/val", f.top1},
@@ -334,10 +359,15 @@ void Run::finish_epoch() {
   console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
                                     (best && validation_ ? "  best" : "")));
   tell_bad();
+  if (data_pct() > kMuchWaiting && progress_.seconds > 10 && !hinted_) {
+    console_.say(text("  data    ", fixed(data_pct(), 0), " % of the time goes by waiting for pictures: ",
+                      "try more workers, a larger cache_mib, or smaller pictures"));
+    hinted_ = true;
+  }
 
   ++progress_.epoch;
   progress_.batch = progress_.seen = 0;
-  progress_.loss_sum = progress_.correct = progress_.seconds = 0;
+  progress_.loss_sum = progress_.correct = progress_.seconds = waited_ = 0;
   if (best) {
     progress_.best = now;
     progress_.best_epoch = progress_.epoch;

@@ -14,8 +14,9 @@ namespace neurim {
 class ImageReader {
  public:
   virtual ~ImageReader() = default;
-  /// The header of the picture in `bytes`, which stay until its pixels are read. Throws by bad_image.
-  virtual ImageHeader open(std::span<const std::byte> bytes) = 0;
+  /// The header of the picture file that is stored there, whose bytes stay until its pixels are read. Throws by
+  /// bad_image.
+  virtual ImageHeader open(const StoredImage& stored) = 0;
   /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
   /// which gets 1 or 3 channels. Called after the header was found to be in bounds.
   virtual Box read(const Box& part, const DecodeOptions& options, Image& image) = 0;

@@ -11,11 +11,11 @@ constexpr std::size_t kMostChunkBytes = 64u << 20;  // of text and colour profil
 
 class PngReader : public ImageReader {
  public:
-  ImageHeader open(std::span<const std::byte> bytes) override {
+  ImageHeader open(const StoredImage& stored) override {
     context_.reset(spng_ctx_new(0));
     check(context_ ? 0 : SPNG_EMEM);
     check(spng_set_chunk_limits(context_.get(), kMostChunkBytes, kMostChunkBytes));
-    check(spng_set_png_buffer(context_.get(), bytes.data(), bytes.size()));
+    check(spng_set_png_buffer(context_.get(), stored.bytes.data(), stored.bytes.size()));
     spng_ihdr header{};
     check(spng_get_ihdr(context_.get(), &header));
     check_pixels(kFormat, header.height, header.width);  // before the chunks up to the pixels are looked at

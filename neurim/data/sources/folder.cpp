@@ -6,26 +6,10 @@
 
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
+#include "neurim/data/picture_files.h"
 
 namespace neurim {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// All extensions of pictures, also of formats that the decoder does not read: a file that is left out in
-/// silence is data lost in silence, one that cannot be decoded is reported.
-constexpr std::string_view kExtensions[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp",
-                                            ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"};
-
-bool is_picture(const fs::path& file) {
-  const std::string extension = lower(file.extension().string());
-  return std::find(std::begin(kExtensions), std::end(kExtensions), extension) != std::end(kExtensions);
-}
-
-bool is_hidden(const fs::path& entry) {
-  const std::string file = entry.filename().string();
-  return file.starts_with('.') || file == "__MACOSX";
-}
 
 /// The entries of a folder that are not hidden, in lexicographic order.
 std::vector<fs::directory_entry> entries(const fs::path& folder) {

@@ -1,0 +1,122 @@
+#include "neurim/cli/benchmark_data.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "neurim/base/sha256.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and hashed: enough, and soon done
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct DecodeRate {
+  double images_per_second = 0;
+  std::int64_t bytes = 0;  // of the files
+};
+
+/// Decodes the first samples whole, on so many threads, and does nothing with them.
+DecodeRate decode_only(const Dataset& dataset, std::int64_t samples, std::int64_t threads) {
+  std::atomic<std::int64_t> next{0}, bytes{0}, decoded{0};
+  const Clock::time_point begin = Clock::now();
+  std::vector<std::thread> workers;
+  for (std::int64_t i = 0; i < threads; ++i)
+    workers.emplace_back([&] {
+      Decoder decoder;
+      Image image;
+      std::vector<std::byte> buffer;
+      for (std::int64_t sample; (sample = next++) < samples;) try {
+          const StoredImage stored = dataset.read(Split::train, sample, buffer);
+          bytes += static_cast<std::int64_t>(stored.bytes.size());
+          decoder.open(stored);
+          decoder.read(image);
+          ++decoded;
+        } catch (const Error&) {  // the loader names it
+        }
+    });
+  for (std::thread& worker : workers) worker.join();
+  return {static_cast<double>(decoded) / seconds_since(begin), bytes};
+}
+
+/// The digest of what the first batches of epoch 0 hold.
+std::string hash_of(Loader& loader, std::int64_t samples) {
+  Sha256 sha;
+  Batch batch;
+  loader.start(0);
+  for (std::int64_t seen = 0; seen < samples && loader.next(batch); seen += batch.size)
+    sha.add(std::as_bytes(batch.images));
+  return sha.hex();
+}
+
+}  // namespace
+
+void benchmark_data(const DataBenchmark& benchmark, Console& console) {
+  require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
+  const Dataset dataset = Dataset::open(benchmark.data, {.val_split = 0.0});
+  const std::int64_t samples = dataset.size(Split::train), probed = std::min(samples, kProbed);
+  const int imgsz = static_cast<int>(benchmark.imgsz);
+  const Preprocess preprocess{
+      .height = imgsz, .width = imgsz, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  const LoaderOptions options{.batch = static_cast<int>(std::min(benchmark.batch, samples)),
+                              .workers = static_cast<int>(benchmark.threads),
+                              .shuffle = true,
+                              .drop_last = true,
+                              .cache_bytes = 0};
+  Loader loader(dataset, Split::train, preprocess, parse_augment(benchmark.augment), options);
+  const std::string hash = hash_of(loader, probed);
+  const DecodeRate decode = decode_only(dataset, probed, benchmark.threads);
+
+  std::vector<double> rates;
+  std::uint32_t epoch = 1;
+  loader.start(epoch);
+  Batch batch;
+  for (std::int64_t round = 0; round < benchmark.rounds; ++round) {
+    std::int64_t images = 0;
+    const Clock::time_point begin = Clock::now();
+    while (seconds_since(begin) < benchmark.seconds) {
+      if (!loader.next(batch)) {
+        loader.start(++epoch);
+        continue;
+      }
+      images += batch.size;
+    }
+    rates.push_back(static_cast<double>(images) / seconds_since(begin));
+    console.progress(text("  round ", round + 1, '/', benchmark.rounds, "  ", fixed(rates.back(), 0), " img/s"));
+  }
+  std::vector<double> sorted = rates;
+  std::sort(sorted.begin(), sorted.end());
+  const double rate = sorted[sorted.size() / 2];
+  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", ", imgsz, " x ", imgsz, ", batch ",
+                   options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
+                   fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
+  for (const BadSample& bad : loader.bad()) console.say(text("skipped: ", bad.reason));
+  console.event(Json{{"event", "summary"},
+                     {"mode", "data"},
+                     {"images_per_second", rate},
+                     {"samples", rates},
+                     {"dataset_samples", samples},
+                     {"probed_samples", probed},
+                     {"data_bytes", decode.bytes},
+                     {"decode_only_images_per_second", decode.images_per_second},
+                     {"pixels_sha256", hash},
+                     {"batch", options.batch},
+                     {"imgsz", imgsz},
+                     {"augment", benchmark.augment},
+                     {"bad", loader.bad().size()},
+                     {"threads", benchmark.threads}}
+                    .dump());
+}
+
+}  // namespace neurim::cli

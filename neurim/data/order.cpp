@@ -1,0 +1,66 @@
+#include "neurim/data/order.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/random.h"
+
+namespace neurim {
+namespace {
+
+// Streams of random numbers that no sample has: its index is not negative.
+constexpr std::uint64_t kOrderStream = ~0ull, kClassesStream = ~1ull;
+constexpr std::uint64_t kClassStream = 1ull << 63;  // plus the number of the class
+
+}  // namespace
+
+Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
+    : options_(options), samples_(dataset.size(split)) {
+  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, "loader: rank is ",
+          options.rank, " of ", options.ranks, "; it lies in [0, ranks)");
+  if (options.sampler != Sampler::balanced) return;
+  by_class_.resize(dataset.class_names().size());
+  for (std::int64_t i = 0; i < samples_; ++i)
+    by_class_[static_cast<std::size_t>(dataset.label(split, i))].push_back(i);
+  std::erase_if(by_class_, [](const std::vector<std::int64_t>& samples) { return samples.empty(); });
+}
+
+std::int64_t Order::size() const { return (samples_ - options_.rank + options_.ranks - 1) / options_.ranks; }
+
+void Order::draw_balanced(std::uint32_t epoch) {
+  // Where the classes do not divide the epoch, chance says which of them have one sample more.
+  classes_.resize(by_class_.size());
+  std::iota(classes_.begin(), classes_.end(), 0);
+  Random random(options_.seed, kClassesStream, epoch);
+  neurim::shuffle(classes_, random);
+  const auto classes = static_cast<std::int64_t>(classes_.size());
+  auto out = all_.begin();
+  for (std::int64_t i = 0; i < classes; ++i) {
+    const auto c = static_cast<std::size_t>(classes_[static_cast<std::size_t>(i)]);
+    std::vector<std::int64_t>& samples = by_class_[c];
+    // From the same beginning in every epoch, so that no epoch depends on the one before.
+    std::sort(samples.begin(), samples.end());
+    Random of_class(options_.seed, kClassStream + c, epoch);
+    neurim::shuffle(samples, of_class);
+    const std::int64_t count = samples_ / classes + (i < samples_ % classes);
+    for (std::int64_t k = 0; k < count; ++k) *out++ = samples[static_cast<std::size_t>(k) % samples.size()];
+  }
+}
+
+void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
+  all_.resize(static_cast<std::size_t>(samples_));
+  if (options_.sampler == Sampler::balanced)
+    draw_balanced(epoch);
+  else
+    std::iota(all_.begin(), all_.end(), 0);
+  if (options_.shuffle) {
+    Random random(options_.seed, kOrderStream, epoch);
+    neurim::shuffle(all_, random);
+  }
+  samples.resize(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    samples[i] = all_[static_cast<std::size_t>(options_.rank) + i * static_cast<std::size_t>(options_.ranks)];
+}
+
+}  // namespace neurim

@@ -1,0 +1,43 @@
+// Which samples make up an epoch, and in which order.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "neurim/data/dataset.h"
+
+namespace neurim {
+
+enum class Sampler : std::uint8_t {
+  each,      ///< every sample once
+  balanced,  ///< as many samples in all, of each class equally many: rare ones come again, common ones not all
+};
+
+struct OrderOptions {
+  std::uint64_t seed = 42;
+  bool shuffle = false;
+  Sampler sampler = Sampler::each;
+  int rank = 0, ranks = 1;  ///< of the processes that share an epoch; each sample of it goes to one of them
+};
+
+/// The samples of an epoch are a function of (seed, epoch) alone. Those of rank r of R are the r-th, r+R-th, …
+/// of the whole epoch, so that the ranks' shares are disjoint, make up the epoch, and differ in size by one at
+/// most.
+class Order {
+ public:
+  /// Throws Error(usage) on a rank outside of [0, ranks).
+  Order(const Dataset& dataset, Split split, const OrderOptions& options);
+
+  std::int64_t size() const;  ///< samples of this rank
+  /// Fills `samples` with those of an epoch; allocates nothing once it is warm.
+  void fill(std::uint32_t epoch, std::vector<std::int64_t>& samples);
+
+ private:
+  void draw_balanced(std::uint32_t epoch);
+
+  OrderOptions options_;
+  std::int64_t samples_;
+  std::vector<std::vector<std::int64_t>> by_class_;  // for Sampler::balanced
+  std::vector<std::int64_t> all_, classes_;          // of the epoch
+};
+
+}  // namespace neurim

@@ -1,0 +1,45 @@
+#include "neurim/data/picture_files.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "neurim/base/text.h"
+#include "neurim/data/decode.h"
+
+namespace neurim {
+namespace {
+
+struct Extension {
+  std::string_view extension, format;
+};
+
+constexpr Extension kExtensions[] = {
+    {".jpg", "JPEG"}, {".jpeg", "JPEG"}, {".jpe", "JPEG"}, {".jfif", "JPEG"}, {".png", "PNG"},
+    {".webp", "WebP"}, {".bmp", "BMP"},  {".dib", "BMP"},  {".gif", "GIF"},   {".tif", "TIFF"},
+    {".tiff", "TIFF"}, {".ppm", "PNM"},  {".pgm", "PNM"},  {".pbm", "PNM"},   {".pnm", "PNM"},
+    {".avif", "AVIF or HEIC"}, {".heic", "AVIF or HEIC"}, {".heif", "AVIF or HEIC"},
+};
+
+}  // namespace
+
+std::string_view format_of_extension(const fs::path& file) {
+  const std::string extension = lower(file.extension().string());
+  const auto* found = std::find_if(std::begin(kExtensions), std::end(kExtensions),
+                                   [&](const Extension& known) { return known.extension == extension; });
+  return found == std::end(kExtensions) ? "" : found->format;
+}
+
+bool has_picture_content(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return false;  // a pipe would make us wait
+  char head[16] = {};
+  std::ifstream(file, std::ios::binary).read(head, sizeof head);
+  return !format_of_content(std::as_bytes(std::span(head))).empty();
+}
+
+bool is_hidden(const fs::path& entry) {
+  const std::string file = entry.filename().string();
+  return file.starts_with('.') || file == "__MACOSX";
+}
+
+}  // namespace neurim

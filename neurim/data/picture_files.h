@@ -1,0 +1,22 @@
+// Which files below a folder are pictures.
+#pragma once
+#include <string_view>
+
+#include "neurim/base/file.h"
+
+namespace neurim {
+
+/// The format that the extension stands for, "JPEG" for a.JPG; "" where it stands for none.
+std::string_view format_of_extension(const fs::path& file);
+
+/// Whether the extension is a picture's, also of a format that is not read: a file that is left out in silence
+/// is data lost in silence, one that cannot be decoded is reported.
+inline bool is_picture(const fs::path& file) { return !format_of_extension(file).empty(); }
+
+/// Whether the first bytes are those of a picture. Reads no more than these.
+bool has_picture_content(const fs::path& file);
+
+/// What systems and tools leave beside the user's files: names that begin with a dot, and __MACOSX.
+bool is_hidden(const fs::path& entry);
+
+}  // namespace neurim

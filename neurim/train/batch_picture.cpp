@@ -1,0 +1,37 @@
+#include "neurim/train/batch_picture.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "neurim/evaluate/contact_sheet.h"
+
+namespace neurim {
+
+std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
+                          const std::vector<std::string>& class_names) {
+  constexpr int kMost = 32, kColumns = 8, kCell = 160;
+  const std::size_t plane = static_cast<std::size_t>(preprocess.height * preprocess.width);
+  const auto of = [](const std::vector<double>& list, std::size_t c) {
+    return list.size() == 1 ? list[0] : list[c];
+  };
+  std::vector<Thumbnail> pictures;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(std::min(batch.size, kMost)); ++i) {
+    Thumbnail picture{.rgb = std::vector<std::uint8_t>(plane * 3),
+                      .height = preprocess.height,
+                      .width = preprocess.width,
+                      .caption = class_names[static_cast<std::size_t>(batch.labels[i])]};
+    for (std::size_t c = 0; c < 3; ++c) {
+      const std::size_t channel = preprocess.channels == 3 ? c : 0;
+      const float* values =
+          batch.images.data() + (i * static_cast<std::size_t>(preprocess.channels) + channel) * plane;
+      const double mean = of(preprocess.mean, channel), deviation = of(preprocess.std, channel);
+      for (std::size_t p = 0; p < plane; ++p)
+        picture.rgb[p * 3 + c] = static_cast<std::uint8_t>(
+            std::clamp<long>(std::lround((values[p] * deviation + mean) * 255), 0, 255));
+    }
+    pictures.push_back(std::move(picture));
+  }
+  return contact_sheet(pictures, kColumns, kCell);
+}
+
+}  // namespace neurim
