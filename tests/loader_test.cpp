@@ -7,31 +7,12 @@
 #include <set>
 
 #include "neurim/data/loader.h"
+#include "tests/epochs.h"
 #include "tests/pictures.h"
 
 namespace neurim {
 namespace {
 
-struct Epoch {
-  std::vector<float> images;
-  std::vector<std::int64_t> labels, indices;
-  std::vector<int> sizes;
-  bool operator==(const Epoch&) const = default;
-};
-
-Epoch epoch_of(Loader& loader, std::uint32_t epoch, std::int64_t first_batch = 0) {
-  Epoch all;
-  Batch batch;
-  loader.start(epoch, first_batch);
-  while (loader.next(batch)) {
-    all.images.insert(all.images.end(), batch.images.begin(), batch.images.end());
-    all.labels.insert(all.labels.end(), batch.labels.begin(), batch.labels.end());
-    all.indices.insert(all.indices.end(), batch.indices.begin(), batch.indices.end());
-    all.sizes.push_back(batch.size);
-  }
-  EXPECT_FALSE(loader.next(batch));
-  return all;
-}
 
 const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std = {0.2}};
 const Augment kMuch{.crop_padding = 2, .hflip = 0.5, .rotation = 15, .brightness = 0.2};

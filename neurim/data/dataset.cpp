@@ -93,6 +93,7 @@ Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
   if (!std::filesystem::exists(status))
     fail(Fault::data, path,
          ": there is no such folder; check the path (it is looked up from the current folder)");
+  if (std::filesystem::is_regular_file(status) && is_pack(path)) return Dataset(open_pack(path), options, path);
   if (!std::filesystem::is_directory(status))
     fail(Fault::data, path, ": not a folder; give the folder that holds train/ or one folder per class");
   return Dataset(is_idx(path) ? open_idx(path, options) : open_folder(path, options), options, path);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -15,32 +16,44 @@
 namespace neurim {
 namespace {
 
+using namespace std::string_view_literals;
+
 struct Format {
   std::string_view name;
   std::string_view magic;
   std::size_t at;  // the offset of the magic bytes
   std::unique_ptr<ImageReader> (*reader)();  // null: known only
+  bool (*sure)(std::string_view content) = nullptr;  // a further look, where the magic alone may stand in a text
 };
 
-using namespace std::string_view_literals;
+bool has_blank_third(std::string_view content) { return content.size() > 2 && std::isspace(content[2]); }
+bool has_small_header(std::string_view content) { return content.size() > 17 && content.substr(15, 3) == "\0\0\0"sv; }
+bool is_riff(std::string_view content) { return content.starts_with("RIFF"); }
+
 constexpr Format kFormats[] = {
     {"JPEG", "\xFF\xD8\xFF"sv, 0, jpeg_reader},
     {"PNG", "\x89PNG\r\n\x1A\n"sv, 0, png_reader},
-    {"GIF", "GIF8"sv, 0, nullptr},
-    {"BMP", "BM"sv, 0, nullptr},
-    {"WebP", "WEBP"sv, 8, nullptr},
-    {"TIFF", "II*\0"sv, 0, nullptr},
-    {"TIFF", "MM\0*"sv, 0, nullptr},
+    {"WebP", "WEBP"sv, 8, webp_reader, is_riff},
+    {"GIF", "GIF87a"sv, 0, gif_reader},
+    {"GIF", "GIF89a"sv, 0, gif_reader},
+    {"BMP", "BM"sv, 0, bmp_reader, has_small_header},
+    {"TIFF", "II*\0"sv, 0, tiff_reader},
+    {"TIFF", "MM\0*"sv, 0, tiff_reader},
     {"AVIF or HEIC", "ftyp"sv, 4, nullptr},
-    {"PNM", "P5"sv, 0, nullptr},
-    {"PNM", "P6"sv, 0, nullptr},
+    {"PNM", "P1"sv, 0, pnm_reader, has_blank_third},
+    {"PNM", "P2"sv, 0, pnm_reader, has_blank_third},
+    {"PNM", "P3"sv, 0, pnm_reader, has_blank_third},
+    {"PNM", "P4"sv, 0, pnm_reader, has_blank_third},
+    {"PNM", "P5"sv, 0, pnm_reader, has_blank_third},
+    {"PNM", "P6"sv, 0, pnm_reader, has_blank_third},
 };
 
 /// The format that the bytes begin as, or null.
 const Format* format_of(std::span<const std::byte> bytes) {
   const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto* format = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& known) {
-    return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic;
+    return content.size() >= known.at && content.substr(known.at, known.magic.size()) == known.magic &&
+           (!known.sure || known.sure(content));
   });
   return format == std::end(kFormats) ? nullptr : format;
 }
@@ -135,7 +148,7 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
   const Format* format = format_of(stored.bytes);
   if (!format)
-    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG and PNG are read");
+    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF and PNM are read");
   if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
   std::unique_ptr<ImageReader>& reader = readers_[format->name];
   if (!reader) reader = format->reader();

@@ -48,9 +48,10 @@ class ImageReader;
 /// more.
 ///
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
-/// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through) and PNG
-/// (all colour types and depths; of 16 bits the upper 8; an animated PNG gives its default picture). Colour
-/// profiles are not applied. The result has 1 channel where the file is gray, else 3.
+/// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through), PNG (an
+/// animated one gives its default picture), WebP and GIF (the first frame), BMP, TIFF (the first page; up to 16
+/// bits) and PNM. Of levels of 16 bits the upper 8 are taken. Colour profiles are not applied. The result has 1
+/// channel where the file is gray, else 3.
 ///
 /// Errors are Error(data) that say what is wrong, not with which file: callers add the name.
 class Decoder {

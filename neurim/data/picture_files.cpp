@@ -32,7 +32,7 @@ std::string_view format_of_extension(const fs::path& file) {
 bool has_picture_content(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return false;  // a pipe would make us wait
-  char head[16] = {};
+  char head[32] = {};
   std::ifstream(file, std::ios::binary).read(head, sizeof head);
   return !format_of_content(std::as_bytes(std::span(head))).empty();
 }

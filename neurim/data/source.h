@@ -50,6 +50,10 @@ struct DatasetOptions;
 bool is_idx(const std::string& folder);
 Listing open_idx(const std::string& folder, const DatasetOptions& options);
 
+/// Whether the file is a packed one (pack.h); and its items, which stay in the file.
+bool is_pack(const std::string& path);
+Listing open_pack(const std::string& path);
+
 /// The image files of root/class/…, or of root/{train, val, test}/class/… (`valid` and `validation` are val).
 /// The class is the first folder level, whatever lies below; classes and files are in the lexicographic order
 /// of their bytes. Hidden entries and

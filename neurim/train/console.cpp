@@ -108,4 +108,8 @@ std::string thousands(std::int64_t number) {
   return out;
 }
 
+std::string plural(std::int64_t count, std::string_view thing) {
+  return text(thousands(count), ' ', thing, count == 1 ? "" : "s");
+}
+
 }  // namespace neurim

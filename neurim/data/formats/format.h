@@ -34,7 +34,12 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
 /// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts.
 void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image);
 
+std::unique_ptr<ImageReader> bmp_reader();
+std::unique_ptr<ImageReader> gif_reader();
 std::unique_ptr<ImageReader> jpeg_reader();
 std::unique_ptr<ImageReader> png_reader();
+std::unique_ptr<ImageReader> pnm_reader();
+std::unique_ptr<ImageReader> tiff_reader();
+std::unique_ptr<ImageReader> webp_reader();
 
 }  // namespace neurim

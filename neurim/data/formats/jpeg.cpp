@@ -56,6 +56,7 @@ class JpegReader : public ImageReader {
     const int height = static_cast<int>(info_.image_height), block = static_cast<int>(stored_.block_height);
     const int first = std::max(part.top / block - 1, 0);
     const int last = std::min((part.top + part.height - 1) / block + 2, static_cast<int>(stored_.rows.size()) - 1);
+    if (first >= last) bad_image(LibJpeg::kFormat, "its row index is of another picture");
     cut_jpeg_rows(stored_.bytes, stored_.rows, stored_.block_height, height, first, last, cut_);
     read_header(cut_);
     return decode({part.top - first * block, part.left, part.height, part.width}, image);

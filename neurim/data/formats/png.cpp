@@ -7,7 +7,7 @@ namespace neurim {
 namespace {
 
 constexpr std::string_view kFormat = "PNG";
-constexpr std::size_t kMostChunkBytes = 64u << 20;  // of text and colour profiles, which decompress to any size
+constexpr std::size_t kMostChunkBytes = 4u << 20;  // of text and colour profiles, which decompress to any size
 
 class PngReader : public ImageReader {
  public:

@@ -1,0 +1,52 @@
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/cli/interrupt.h"
+#include "neurim/data/pack.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int data_pack(const Words& words) {
+  CommandLine line({"data pack",
+                    "writes a data set to one file, from which training reads faster; goes on where it was stopped",
+                    "data",
+                    {"neurim data pack photos out=photos.pack", "neurim train data=photos.pack model=resnet18",
+                     "neurim data pack data=photos out=photos.pack threads=8 --json"}});
+  std::string data, out;
+  std::optional<std::int64_t> threads_wanted;
+  line.options("data", data, "what train takes as data", {"data_dir"});
+  line.options("out", out, "file to write");
+  line.options("threads", threads_wanted, "threads that decode");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what is to be packed: data=photos");
+  require(!out.empty(), "the file is missing; give the file to write: out=photos.pack");
+  if (fs::exists(out)) fail(Fault::usage, out, ": exists already; remove it, or give another name");
+  if (threads_wanted) set_threads(*threads_wanted);
+  Console console(line.console());
+  const Interrupt interrupt;
+  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  bool stopped = false;
+  const PackResult result =
+      pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
+        console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+        stopped = interrupt.signal().load() != 0 && done < all;
+        return !stopped;
+      });
+  for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
+  if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "picture"), " were there already"));
+  console.say(stopped ? text("Stopped after ", plural(result.samples, "picture"), "; the same command goes on.")
+                      : text(out, ": ", plural(result.samples, "picture"), ", ",
+                             fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB"));
+  console.event(nlohmann::ordered_json{{"event", "summary"},
+                     {"path", out},
+                     {"samples", result.samples},
+                     {"resumed", result.resumed},
+                     {"skipped", result.skipped},
+                     {"bytes", result.bytes},
+                     {"finished", !stopped}}
+                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return stopped ? interrupt.exit_code() : 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,38 @@
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/neurim.h"
+#include "neurim/train/batch_picture.h"
+
+namespace neurim::cli {
+
+int data_preview(const Words& words) {
+  CommandLine line({"data preview",
+                    "draws training pictures as a model would get them",
+                    "data",
+                    {"neurim data preview photos", "neurim data preview photos 'augment=rrc(0.08,1),hflip'",
+                     "neurim data preview photos imgsz=160 out=small.jpg seed=7"}});
+  std::string data, augment = "rrc(0.35,1),hflip", out = "preview.jpg";
+  std::int64_t imgsz = 224, seed = 42;
+  line.options("data", data, "what train takes as data", {"data_dir"});
+  line.options("augment", augment, "random changes, such as rrc(0.35,1),hflip(0.5); none for none");
+  line.options("imgsz", imgsz, "height and width, pixels", {"img_size", "input_size"});
+  line.options("out", out, "file to write, a JPEG");
+  line.options("seed", seed, "of the choice of pictures and of their changes");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Preprocess preprocess{.height = static_cast<int>(imgsz), .width = static_cast<int>(imgsz), .crop_pct = 0.875};
+  Loader loader(dataset, Split::train, preprocess, parse_augment(augment),
+                {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache_bytes = 0});
+  Batch batch;
+  loader.start(0);
+  loader.next(batch);
+  write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
+  Console console(line.console());
+  console.say(text(out, ": ", plural(batch.size, "training picture")));
+  console.event(nlohmann::ordered_json{{"event", "summary"}, {"path", out}, {"pictures", batch.size}}.dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

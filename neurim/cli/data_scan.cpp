@@ -1,0 +1,162 @@
+#include "neurim/data/scan.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNamed = 20;  // files with problems that are listed for people; --json gives all
+
+/// How often each word was seen, most frequent first: "JPEG 1,420 · PNG 11".
+class Tally {
+ public:
+  void add(const std::string& word) { ++counts_[word]; }
+  bool empty() const { return counts_.empty(); }
+  std::string summary() const {
+    std::vector<std::pair<std::int64_t, std::string>> sorted;
+    for (const auto& [word, count] : counts_) sorted.emplace_back(-count, word);
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<std::string> parts;
+    for (const auto& [count, word] : sorted) parts.push_back(text(word, ' ', thousands(-count)));
+    return join(parts, " · ");
+  }
+  Json json() const { return counts_; }
+
+ private:
+  std::map<std::string, std::int64_t> counts_;
+};
+
+/// What is said of a set of files once all were seen.
+class ScanReport {
+ public:
+  void add(const ScannedFile& file) {
+    ++statuses_[static_cast<std::size_t>(file.status)];
+    if (!file.reason.empty()) remarks_.push_back(text(name(file.status), "  ", file.file, ": ", file.reason));
+    if (file.status == ScannedFile::Status::error) return;
+    const ImageHeader& header = file.header;
+    formats_.add(std::string(header.format));
+    if (header.channels != 3 || header.bits != 8)
+      modes_.add(text(header.channels == 1   ? "gray"
+                      : header.channels == 2 ? "gray and alpha"
+                      : header.channels == 3 ? "colour"
+                                             : "4 channels",
+                      header.bits == 8 ? "" : text(" of ", header.bits, " bits")));
+    turned_ += header.orientation != 1;
+    shorter_.push_back(std::min(header.height, header.width));
+  }
+
+  std::int64_t count(ScannedFile::Status status) const {
+    return statuses_[static_cast<std::size_t>(status)];
+  }
+
+  void tell(Console& console, const std::string& root, std::int64_t others) {
+    using Status = ScannedFile::Status;
+    const std::int64_t all = count(Status::ok) + count(Status::partial) + count(Status::error);
+    console.say(text(root, ": ", plural(all, "picture"), ": ", thousands(count(Status::ok)), " ok, ",
+                     thousands(count(Status::partial)), " partial, ", thousands(count(Status::error)),
+                     " unreadable; ", plural(others, "other file")));
+    if (!formats_.empty()) console.say(text("  formats  ", formats_.summary()));
+    if (!modes_.empty()) console.say(text("  modes    ", modes_.summary(), " (the rest is colour of 8 bits)"));
+    if (turned_ > 0) console.say(text("  EXIF     ", thousands(turned_), " turned upright"));
+    tell_sizes(console);
+    for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.say(text("  ", remarks_[i]));
+    if (remarks_.size() > kNamed)
+      console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
+    Json summary{{"event", "summary"},     {"root", root},
+                 {"ok", count(Status::ok)}, {"partial", count(Status::partial)},
+                 {"error", count(Status::error)}, {"other_files", others},
+                 {"formats", formats_.json()}, {"modes", modes_.json()},
+                 {"turned", turned_}};
+    if (!shorter_.empty()) summary["shorter_side"] = {{"min", side(0)}, {"median", side(0.5)}, {"max", side(1)}};
+    console.event(summary.dump());
+  }
+
+ private:
+  int side(double share) const {
+    return shorter_[static_cast<std::size_t>(share * static_cast<double>(shorter_.size() - 1))];
+  }
+
+  /// A bar for each doubling of the shorter side.
+  void tell_sizes(Console& console) {
+    if (shorter_.empty()) return;
+    std::sort(shorter_.begin(), shorter_.end());
+    console.say(text("  sizes    shorter side ", side(0), " to ", side(1), " pixels, median ", side(0.5)));
+    std::map<int, std::int64_t> bins;  // by the power of two below
+    for (const int length : shorter_) {
+      int low = 1;
+      while (low * 2 <= length) low *= 2;
+      ++bins[low];
+    }
+    for (const auto& [low, count] : bins) {
+      const double share = static_cast<double>(count) / static_cast<double>(shorter_.size());
+      std::string range = text(low, " to ", 2 * low - 1);
+      range.resize(std::max<std::size_t>(range.size(), 14), ' ');
+      console.say(text("           ", range, bar(share, 30), ' ', thousands(count)));
+    }
+  }
+
+  std::array<std::int64_t, 3> statuses_{};
+  Tally formats_, modes_;
+  std::int64_t turned_ = 0;
+  std::vector<int> shorter_;  // side of each picture
+  std::vector<std::string> remarks_;
+};
+
+Json json_of(const ScannedFile& file) {
+  const ImageHeader& header = file.header;
+  return {{"event", "file"},
+          {"file", file.file},
+          {"status", name(file.status)},
+          {"format", header.format},
+          {"width", header.width},
+          {"height", header.height},
+          {"orientation", header.orientation},
+          {"channels", header.channels},
+          {"bits", header.bits},
+          {"bytes", file.bytes},
+          {"reason", file.reason}};
+}
+
+}  // namespace
+
+int data_scan(const Words& words) {
+  CommandLine line({"data scan",
+                    "decodes every picture file below a folder and says what is wrong or odd; writes nothing",
+                    "data",
+                    {"neurim data scan photos", "neurim data scan photos --json > scan.jsonl",
+                     "neurim data scan photos strict=true && neurim train data=photos"}});
+  std::string root;
+  std::optional<std::int64_t> threads_wanted;
+  bool strict = false;
+  line.options("data", root, "folder to look through", {"data_dir", "source"});
+  line.options("threads", threads_wanted, "threads that decode");
+  line.options("strict", strict, "exit with 3 when a picture is unreadable or partial");
+  if (!line.parse(words)) return 0;
+  require(!root.empty(), "the folder is missing; give the folder to look through: data=photos");
+  if (!fs::is_directory(root)) fail(Fault::data, root, ": there is no such folder; check the path");
+  if (threads_wanted) set_threads(*threads_wanted);
+  Console console(line.console());
+  ScanReport report;
+  std::int64_t seen = 0;
+  const std::int64_t others = scan(root, static_cast<int>(threads()), [&](const ScannedFile& file) {
+    report.add(file);
+    console.event(json_of(file).dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (++seen % 100 == 0) console.progress(text("  ", thousands(seen), " pictures"));
+  });
+  if (seen == 0) fail(Fault::data, root, ": holds no picture files (", plural(others, "other file"), ")");
+  report.tell(console, root, others);
+  const std::int64_t bad =
+      report.count(ScannedFile::Status::partial) + report.count(ScannedFile::Status::error);
+  return strict && bad > 0 ? static_cast<int>(Fault::data) : 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/data/statistics.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int data_stats(const Words& words) {
+  CommandLine line({"data stats",
+                    "counts the samples of each class and split, and measures the mean and deviation of the pixels",
+                    "data",
+                    {"neurim data stats photos", "neurim data stats photos imgsz=64",
+                     "neurim data stats data=photos.pack --json"}});
+  std::string data;
+  std::int64_t imgsz = 224, in_chans = 3;
+  std::optional<std::int64_t> threads_wanted;
+  line.options("data", data, "what train takes as data", {"data_dir"});
+  line.options("imgsz", imgsz, "height and width that pictures are brought to, pixels", {"img_size", "input_size"});
+  line.options("in_chans", in_chans, "channels: 1 or 3", {"channels"});
+  line.options("threads", threads_wanted, "threads that decode");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  if (threads_wanted) set_threads(*threads_wanted);
+  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Preprocess preprocess{.channels = static_cast<int>(in_chans),
+                              .height = static_cast<int>(imgsz),
+                              .width = static_cast<int>(imgsz)};
+  const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()));
+
+  Console console(line.console());
+  nlohmann::ordered_json splits;
+  for (const Split split : kSplits) {
+    const std::vector<std::int64_t> counts = dataset.class_counts(split);
+    splits[std::string(name(split))] = {{"samples", dataset.size(split)}, {"classes", counts}};
+    if (dataset.size(split) == 0) continue;
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    const auto called = [&](auto at) { return dataset.class_names()[static_cast<std::size_t>(at - counts.begin())]; };
+    console.say(text("  ", name(split), "  ", plural(dataset.size(split), "sample"), ", ", counts.size(),
+                     " classes of ", thousands(*least), " (", called(least), ") to ", thousands(*most), " (",
+                     called(most), ')'));
+  }
+  const auto listed = [](const std::vector<double>& values) {
+    std::vector<std::string> figures;
+    for (const double value : values) figures.push_back(fixed(value, 4));
+    return join(figures, ",");
+  };
+  for (const std::string& note : dataset.notes()) console.say(text("  ", note));
+  console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
+                   plural(channels.pictures, "picture"), ")"));
+  console.event(nlohmann::ordered_json{{"event", "summary"},
+                     {"class_names", dataset.class_names()},
+                     {"splits", splits},
+                     {"mean", channels.mean},
+                     {"std", channels.std},
+                     {"pictures", channels.pictures}}
+                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return 0;
+}
+
+}  // namespace neurim::cli

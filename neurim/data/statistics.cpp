@@ -1,0 +1,64 @@
+#include "neurim/data/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+
+#include "neurim/base/thread_pool.h"
+#include "neurim/data/transform.h"
+
+namespace neurim {
+
+ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
+                                     std::int64_t most) {
+  preprocess.mean = {0};
+  preprocess.std = {1};
+  const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
+  const auto channels = static_cast<std::size_t>(preprocess.channels);
+  const std::size_t plane = preprocess.size().bytes() / channels;
+  struct Sums {
+    std::array<double, 3> levels{}, squares{};
+    bool good = false;
+  };
+  std::vector<Sums> sums(static_cast<std::size_t>(count));
+  std::atomic<std::int64_t> next{0};
+  ThreadPool(threads).each(threads, [&](int) {
+    Transform transform(preprocess);
+    Decoder decoder;
+    std::vector<std::byte> buffer;
+    std::vector<float> pixels(preprocess.size().bytes());
+    for (std::int64_t i; (i = next++) < count;) try {
+        decoder.open(dataset.read(Split::train, i * size / count, buffer), preprocess.decode);
+        transform(decoder, pixels.data());
+        Sums& of = sums[static_cast<std::size_t>(i)];
+        for (std::size_t c = 0; c < channels; ++c)
+          for (std::size_t p = c * plane; p < (c + 1) * plane; ++p) {
+            of.levels[c] += static_cast<double>(pixels[p]);
+            of.squares[c] += static_cast<double>(pixels[p]) * static_cast<double>(pixels[p]);
+          }
+        of.good = true;
+      } catch (const Error&) {  // whoever loads the sample names it
+      }
+  });
+  Sums all;
+  ChannelStatistics result;
+  for (const Sums& of : sums) {
+    result.pictures += of.good;
+    for (std::size_t c = 0; c < channels; ++c) {
+      all.levels[c] += of.levels[c];
+      all.squares[c] += of.squares[c];
+    }
+  }
+  if (result.pictures == 0)
+    fail(Fault::data, "none of ", count, " training pictures can be decoded; 'neurim data scan' says why");
+  const double pixels = static_cast<double>(result.pictures) * static_cast<double>(plane);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = all.levels[c] / pixels;
+    result.mean.push_back(mean);
+    result.std.push_back(std::sqrt(std::max(0.0, all.squares[c] / pixels - mean * mean)));
+  }
+  return result;
+}
+
+}  // namespace neurim

@@ -1,0 +1,22 @@
+// Figures of the pixels of a data set.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "neurim/data/dataset.h"
+#include "neurim/data/preprocess.h"
+
+namespace neurim {
+
+struct ChannelStatistics {
+  std::vector<double> mean, std;  ///< of each channel, levels / 255
+  std::int64_t pictures = 0;      ///< that were looked at
+};
+
+/// Mean and standard deviation of the levels of the training pictures as the model sees them (resized and cut as
+/// `preprocess` says, not yet normalised), over at most `most` pictures that are spread evenly over the split.
+/// Unreadable ones are passed over. The same for any number of threads. Throws Error(data) where all are.
+ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
+                                     std::int64_t most = 2000);
+
+}  // namespace neurim

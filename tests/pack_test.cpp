@@ -1,0 +1,136 @@
+// Packed files: the same pixels, resumed writing, damage.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "neurim/data/pack.h"
+#include "tests/epochs.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+/// A set of all kinds of files: JPEGs of several sizes and kinds, PNGs, one turned by EXIF.
+void write_mixed(const TempFolder& temp) {
+  for (int c = 0; c < 2; ++c)
+    for (int i = 0; i < 9; ++i) {
+      const Image image = image_of(60 + 17 * i, 150 - 11 * i, i == 4 ? 1 : 3, [&](int y, int x, int channel) {
+        return static_cast<std::uint8_t>(128 + 60 * std::sin(0.1 * x + c) + 60 * std::cos(0.07 * y * (channel + 1)));
+      });
+      const std::string bytes = i % 3 == 2 ? png_of(image)
+                                           : jpeg_of(image, {.progressive = i % 2 == 1,
+                                                             .orientation = i == 3 ? 6 : 0,
+                                                             .across = i % 2 ? 2 : 0,
+                                                             .down = i % 2 ? 2 : 0});
+      write(temp.at(text("set/", c ? "cat/" : "dog/", i, i % 3 == 2 ? ".png" : ".jpg")), bytes);
+    }
+}
+
+const Preprocess kPreprocess{.height = 32, .width = 24, .crop_pct = 0.9};
+const LoaderOptions kOptions{.batch = 5, .shuffle = true};
+
+TEST(Pack, HasThePixelsOfTheFiles) {
+  const TempFolder temp;
+  write_mixed(temp);
+  const Dataset files = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  const std::string path = temp.at("set.pack");
+  const PackResult packed = pack(files, path, 2);
+  EXPECT_EQ(packed.samples, 18);
+  EXPECT_TRUE(packed.skipped.empty());
+  EXPECT_EQ(packed.bytes, fs::file_size(path));
+  const Dataset again = Dataset::open(path, {.val_split = 0.0});
+  EXPECT_EQ(again.class_names(), files.class_names());
+  EXPECT_EQ(again.class_counts(Split::train), files.class_counts(Split::train));
+  expect_words(again.name(Split::train, 0), {"set.pack: ", "cat/0.jpg"});
+  for (const Augment& augment : {Augment{}, Augment{.random_resized_crop = true, .hflip = 0.5}}) {
+    Loader one(files, Split::train, kPreprocess, augment, kOptions);
+    Loader other(again, Split::train, kPreprocess, augment, kOptions);
+    for (const std::uint32_t epoch : {0, 1}) EXPECT_TRUE(epoch_of(one, epoch) == epoch_of(other, epoch));
+  }
+}
+
+TEST(Pack, KeepsSplitsAndLevelsThatAreNoFiles) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  const Dataset arrays = Dataset::open(temp.path(), {.val_split = 0.0});
+  pack(arrays, temp.at("set.pack"), 1);
+  const Dataset again = Dataset::open(temp.at("set.pack"), {.val_split = 0.0});
+  const Preprocess preprocess{.channels = 1, .height = 4, .width = 5};
+  for (const Split split : {Split::train, Split::test}) {
+    ASSERT_EQ(again.size(split), arrays.size(split));
+    Loader one(arrays, split, preprocess), other(again, split, preprocess);
+    EXPECT_TRUE(epoch_of(one, 0) == epoch_of(other, 0));
+  }
+}
+
+TEST(Pack, GoesOnWhereItStopped) {
+  const TempFolder temp;
+  for (int c = 0; c < 2; ++c)
+    for (int i = 0; i < 100; ++i)
+      write(temp.at(text("set/", c, "/", 1000 + i, ".jpg")),
+            i == 7 ? "no picture"
+                   : jpeg_of(plain(9, 12, {static_cast<std::uint8_t>(i), 100, static_cast<std::uint8_t>(c)})));
+  const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  const PackResult whole = pack(data, temp.at("whole.pack"), 2);
+  EXPECT_EQ(whole.samples, 198);
+  ASSERT_EQ(whole.skipped.size(), 2u);
+  expect_words(whole.skipped[0], {"0/1007.jpg", "not a picture"});
+
+  const std::string path = temp.at("parts.pack");
+  const PackResult first = pack(data, path, 2, [](std::int64_t done, std::int64_t) { return done < 100; });
+  EXPECT_LT(first.samples, 198);
+  EXPECT_GT(first.samples, 60);
+  EXPECT_FALSE(fs::exists(path));
+  // The last record is cut as a full disk would.
+  fs::resize_file(path + ".part", fs::file_size(path + ".part") - 5);
+  const PackResult second = pack(data, path, 1);
+  EXPECT_EQ(second.resumed, first.samples - 1);
+  EXPECT_EQ(second.samples, 198);
+  EXPECT_EQ(read_file(path), read_file(temp.at("whole.pack")));
+  EXPECT_FALSE(fs::exists(path + ".part"));
+
+  // What was left of another set is not gone on from.
+  pack(data, path, 1, [](std::int64_t, std::int64_t) { return false; });
+  fs::remove(temp.at("set/1/1099.jpg"));
+  const Dataset smaller = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  EXPECT_EQ(pack(smaller, path, 2).resumed, 0);
+}
+
+TEST(Pack, DamageIsFound) {
+  const TempFolder temp;
+  write_mixed(temp);
+  const std::string path = temp.at("set.pack"), cut = temp.at("cut.pack");
+  pack(Dataset::open(temp.path() + "/set", {.val_split = 0.0}), path, 2);
+  const std::string bytes = read_file(path);
+  for (const std::size_t size : {std::size_t{8}, std::size_t{100}, bytes.size() / 2, bytes.size() - 1}) {
+    write(cut, bytes.substr(0, size));
+    expect_words(error_of([&] { Dataset::open(cut); }), {"cut.pack", "damaged", "pack the data again"});
+  }
+  int named = 0;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    Random random(4, round);
+    std::string changed = bytes;
+    const std::size_t at = 208 + random.below(static_cast<std::uint32_t>(bytes.size() - 208));
+    changed[at] = static_cast<char>(changed[at] + 1 + static_cast<char>(random.below(255)));
+    write(cut, changed);
+    try {
+      const Dataset data = Dataset::open(cut, {.val_split = 0.0});
+      std::vector<std::byte> buffer;
+      Decoder decoder;
+      Image image;
+      for (std::int64_t i = 0; i < data.size(Split::train); ++i) {
+        decoder.open(data.read(Split::train, i, buffer));
+        decoder.read(image);
+      }
+      ADD_FAILURE() << "nothing noticed at " << at;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);
+      expect_words(error.what(), {"pack"});
+      ++named;
+    }
+  }
+  EXPECT_EQ(named, 200);
+}
+
+}  // namespace
+}  // namespace neurim
