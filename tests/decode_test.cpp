@@ -142,12 +142,6 @@ TEST(Decode, PngOfEveryKind) {
   EXPECT_EQ(levels(red), (std::vector<int>{255, 0, 0}));
 }
 
-std::string little(std::uint64_t value, int bytes) {
-  std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i);
-  return out;
-}
-
 /// A bitmap with BITMAPINFOHEADER; `palette` holds 4 bytes a colour, `rows` the lowest first.
 std::string bmp_of(int height, int width, int depth, const std::string& palette, const std::string& rows,
                    std::uint32_t compression = 0) {
@@ -203,32 +197,6 @@ TEST(Decode, PnmOfEveryKind) {
   expect_words(error_of([] { decoded("P6 1 1 255\n\x01\x02"s); }), {"PNM", "cut off"});
   expect_words(error_of([] { decoded("P2 1 1 9\n10\n"); }), {"above the largest"});
   expect_words(error_of([] { decoded("P5 60000 60000 255\n"); }), {"above the limit"});
-}
-
-/// A GIF of one frame; each index is preceded by a code that clears the table, so that codes stay short.
-std::string gif_of(int height, int width, const std::string& indices, bool interlaced = false, int transparent = -1) {
-  using std::string_literals::operator""s;
-  const std::string size = little(static_cast<std::uint32_t>(width), 2) + little(static_cast<std::uint32_t>(height), 2);
-  std::string bits;
-  const auto code = [&](int value) {
-    for (int i = 0; i < 3; ++i) bits += value >> i & 1 ? '1' : '0';
-  };
-  for (const char index : indices) code(4), code(index);
-  code(5);
-  std::string data;
-  for (std::size_t i = 0; i < bits.size(); i += 8) {
-    int byte = 0;
-    for (std::size_t b = i; b < std::min(bits.size(), i + 8); ++b) byte |= (bits[b] - '0') << (b - i);
-    data += static_cast<char>(byte);
-  }
-  std::string file = "GIF89a" + size + "\x81\0\0"s + "\0\0\0\xFF\0\0\0\xFF\0\0\0\xFF"s;
-  if (transparent >= 0) file += "\x21\xF9\x04\x01\0\0"s + static_cast<char>(transparent) + "\0"s;
-  file += "\x2C\0\0\0\0"s + size + (interlaced ? "\x40"s : "\0"s) + "\2"s;
-  for (std::size_t i = 0; i < data.size(); i += 255) {
-    const std::string block = data.substr(i, 255);
-    file += static_cast<char>(block.size()) + block;
-  }
-  return file + "\0;"s;
 }
 
 TEST(Decode, Gif) {

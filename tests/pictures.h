@@ -65,6 +65,7 @@ struct JpegOptions {
   int orientation = 0;  // 0: no EXIF
   J_COLOR_SPACE stored = JCS_UNKNOWN;
   int across = 0, down = 0;  // pixels to one level of colour; 0: libjpeg's choice
+  bool arithmetic = false;
 };
 
 inline std::string jpeg_of(const Image& image, const JpegOptions& options = {}) {
@@ -86,6 +87,7 @@ inline std::string jpeg_of(const Image& image, const JpegOptions& options = {}) 
     info.comp_info[0].h_samp_factor = options.across;
     info.comp_info[0].v_samp_factor = options.down;
   }
+  info.arith_code = options.arithmetic;
   if (options.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   if (options.orientation) {
@@ -170,6 +172,38 @@ inline std::string error_of(const std::function<void()>& action, Fault fault = F
 inline void expect_words(const std::string& message, const std::vector<std::string>& words) {
   for (const std::string& word : words)
     EXPECT_NE(message.find(word), std::string::npos) << word << " | " << message;
+}
+
+inline std::string little(std::uint64_t value, int bytes) {
+  std::string out;
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i);
+  return out;
+}
+
+/// A GIF of one frame; each index is preceded by a code that clears the table, so that codes stay short.
+inline std::string gif_of(int height, int width, const std::string& indices, bool interlaced = false, int transparent = -1) {
+  using std::string_literals::operator""s;
+  const std::string size = little(static_cast<std::uint32_t>(width), 2) + little(static_cast<std::uint32_t>(height), 2);
+  std::string bits;
+  const auto code = [&](int value) {
+    for (int i = 0; i < 3; ++i) bits += value >> i & 1 ? '1' : '0';
+  };
+  for (const char index : indices) code(4), code(index);
+  code(5);
+  std::string data;
+  for (std::size_t i = 0; i < bits.size(); i += 8) {
+    int byte = 0;
+    for (std::size_t b = i; b < std::min(bits.size(), i + 8); ++b) byte |= (bits[b] - '0') << (b - i);
+    data += static_cast<char>(byte);
+  }
+  std::string file = "GIF89a" + size + "\x81\0\0"s + "\0\0\0\xFF\0\0\0\xFF\0\0\0\xFF"s;
+  if (transparent >= 0) file += "\x21\xF9\x04\x01\0\0"s + static_cast<char>(transparent) + "\0"s;
+  file += "\x2C\0\0\0\0"s + size + (interlaced ? "\x40"s : "\0"s) + "\2"s;
+  for (std::size_t i = 0; i < data.size(); i += 255) {
+    const std::string block = data.substr(i, 255);
+    file += static_cast<char>(block.size()) + block;
+  }
+  return file + "\0;"s;
 }
 
 inline std::string big_endian(std::uint32_t value) {

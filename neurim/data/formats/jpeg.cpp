@@ -38,9 +38,6 @@ class JpegReader : public ImageReader {
   ImageHeader open(const StoredImage& stored) override {
     stored_ = stored;
     read_header(stored.bytes);
-    // Where only a part is decoded, nothing else would notice that the end is missing.
-    const std::string_view content(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
-    if (content.rfind("\xFF\xD9") == content.npos) bad_image(LibJpeg::kFormat, "it is cut off");
     return {.format = LibJpeg::kFormat,
             .height = static_cast<int>(info_.image_height),
             .width = static_cast<int>(info_.image_width),
@@ -50,6 +47,9 @@ class JpegReader : public ImageReader {
   }
 
   Box read(const Box& part, const DecodeOptions&, Image& image) override {
+    // Where only a part is decoded, nothing else would notice that the end is missing.
+    const std::string_view content(reinterpret_cast<const char*>(stored_.bytes.data()), stored_.bytes.size());
+    if (content.rfind("\xFF\xD9") == content.npos) bad_image(LibJpeg::kFormat, "it is cut off");
     if (stored_.rows.empty()) return decode(part, image);
     // Of a picture with an index only the rows of blocks that show in the part are looked at, and their
     // neighbours, from which colour is interpolated.

@@ -1,0 +1,156 @@
+// A set with broken and odd files of every kind trains on, and each broken one is named once.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <webp/encode.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "neurim/data/scan.h"
+#include "tests/epochs.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+using std::string_literals::operator""s;
+
+std::string png_chunk(const std::string& name, const std::string& data) {
+  const std::string body = name + data;
+  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<unsigned>(body.size()));
+  return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(crc));
+}
+
+/// A PNG of zeros, of any colour type and without a palette.
+std::string raw_png(std::uint32_t width, std::uint32_t height, int depth, int type) {
+  const std::string rows((width * static_cast<std::uint32_t>(depth) / 8 + 2) * std::min(height, 64u), '\0');
+  std::string packed(compressBound(rows.size()), '\0');
+  uLongf size = packed.size();
+  compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(rows.data()), rows.size());
+  return "\x89PNG\r\n\x1A\n"s +
+         png_chunk("IHDR", big_endian(width) + big_endian(height) + static_cast<char>(depth) + static_cast<char>(type) +
+                               "\0\0\0"s) +
+         png_chunk("IDAT", packed.substr(0, size)) + png_chunk("IEND", "");
+}
+
+/// Two frames of the same picture (WebP Container Specification: VP8X, ANIM, ANMF).
+std::string animated_webp(const Image& image) {
+  std::uint8_t* bytes = nullptr;
+  const std::size_t size =
+      WebPEncodeLosslessRGB(image.data(), image.width(), image.height(), image.width() * 3, &bytes);
+  const std::string still(reinterpret_cast<char*>(bytes), size);
+  WebPFree(bytes);
+  const std::string area = little(static_cast<std::uint32_t>(image.width() - 1), 3) +
+                           little(static_cast<std::uint32_t>(image.height() - 1), 3);
+  const std::string frame = little(0, 6) + area + little(100, 3) + little(0, 1) + still.substr(12);
+  std::string chunks = "VP8X" + little(10, 4) + little(2, 4) + area + "ANIM" + little(6, 4) + little(0, 6);
+  for (int i = 0; i < 2; ++i) chunks += "ANMF" + little(frame.size(), 4) + frame;
+  return "RIFF" + little(4 + chunks.size(), 4) + "WEBP" + chunks;
+}
+
+struct Odd {
+  std::string name, bytes;
+  bool bad;
+};
+
+std::vector<Odd> odd_files() {
+  const auto waves = [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(128 + 60 * std::sin(0.3 * x + c) + 60 * std::cos(0.2 * y * (c + 1)));
+  };
+  const Image rgb = image_of(48, 40, 3, waves), inks = image_of(48, 40, 4, waves);
+  const std::string jpeg = jpeg_of(rgb), png = png_of(rgb);
+  const auto with = [](std::string bytes, std::size_t at, const std::string& change) {
+    return bytes.replace(at, change.size(), change);
+  };
+  const std::size_t sof = jpeg.find("\xFF\xC0");  // marker, length, precision, height, width
+  std::string exif_loop = jpeg_of(rgb, {.orientation = 3});
+  const std::size_t tiff = exif_loop.find("II*");
+  exif_loop.replace(tiff + 8 + 2 + 12, 4, little(8, 4));  // the next directory is the first one again
+  std::string two_frames = gif_of(4, 4, std::string(16, '\1'));
+  two_frames.insert(two_frames.size() - 1, two_frames.substr(two_frames.find("\x2C\0\0\0\0"s),
+                                                             two_frames.size() - two_frames.find("\x2C\0\0\0\0"s) - 1));
+  return {
+      {"zero-bytes.jpg", "", true},
+      {"cut-in-header.jpg", jpeg.substr(0, 40), true},
+      {"cut-in-scan.jpg", jpeg.substr(0, jpeg.size() * 2 / 3), true},
+      {"wrong-extension.jpg", png, false},
+      {"text.jpg", "this is a note\n", true},
+      {"html.png", "<!DOCTYPE html><html></html>", true},
+      {"bad-marker.jpg", with(jpeg, jpeg.size() / 2, "\xFF\xC8\xFF\x02"), true},
+      {"huge.jpg", with(jpeg, sof + 5, "\xFF\xFF\xFF\xFF"), true},
+      {"zero-width.jpg", with(jpeg, sof + 7, "\0\0"s), true},
+      {"bomb.png", raw_png(60000, 60000, 1, 0), true},
+      {"bad-crc.png", with(png, png.find("IDAT") + 20, "????"), true},
+      {"no-palette.png", raw_png(8, 8, 8, 3), true},
+      {"12-bit.jpg", with(jpeg, sof + 4, "\x0C"), true},
+      {"arithmetic.jpg", jpeg_of(rgb, {.arithmetic = true}), false},
+      {"cmyk.jpg", jpeg_of(inks, {.stored = JCS_CMYK}), false},
+      {"ycck.jpg", jpeg_of(inks, {.stored = JCS_YCCK}), false},
+      {"16-bit.png", raw_png(8, 8, 16, 2).substr(0, 8) + png_of(2, 2, std::string(24, 'x'), {SPNG_COLOR_TYPE_TRUECOLOR, 16}).substr(8), false},
+      {"1-bit.png", raw_png(8, 8, 1, 0), false},
+      {"animated.gif", two_frames, false},
+      {"animated.webp", animated_webp(rgb), false},
+      {"exif-loop.jpg", exif_loop, false},
+  };
+}
+
+TEST(BrokenFiles, OfEveryKindAreNamedOnceAndPassedOver) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 200);
+  std::set<std::string> bad;
+  for (const Odd& odd : odd_files()) {
+    write(temp.at("a/" + odd.name), odd.bytes);
+    if (odd.bad) bad.insert(odd.name);
+  }
+  write(temp.at("a/folder.jpg/inside.png"), png_of(plain(3, 3, {1, 2, 3})));
+  write(temp.at("a/unreadable.jpg"), jpeg_of(plain(8, 8, {1, 2, 3})));
+  fs::permissions(temp.at("a/unreadable.jpg"), fs::perms::none);
+  if (::access(temp.at("a/unreadable.jpg").c_str(), R_OK) != 0) bad.insert("unreadable.jpg");  // root reads it
+  fs::create_symlink("nowhere.jpg", temp.at("a/dangling.jpg"));
+  ASSERT_EQ(::mkfifo(temp.at("a/pipe.jpg").c_str(), 0600), 0);
+  bad.insert({"dangling.jpg", "pipe.jpg"});
+  write(temp.at(".ipynb_checkpoints/1.jpg"), jpeg_of(plain(8, 8, {1, 2, 3})));
+  write(temp.at("a/.hidden.jpg"), "x");
+
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"a", "b"}));
+  const Preprocess preprocess{.height = 16, .width = 16};
+  for (const int workers : {0, 3}) {
+    Loader loader(data, Split::train, preprocess, {}, {.workers = workers, .shuffle = true, .max_bad = 30});
+    for (const std::uint32_t epoch : {0, 1})
+      EXPECT_EQ(static_cast<std::int64_t>(epoch_of(loader, epoch).labels.size()), data.size(Split::train));
+    std::set<std::string> named;
+    for (const BadSample& sample : loader.bad()) {
+      const std::string file = sample.reason.substr(0, sample.reason.find(": "));
+      named.insert(fs::path(file).filename().string());
+      EXPECT_EQ(sample.reason.find('\n'), std::string::npos);
+    }
+    EXPECT_EQ(named, bad);
+    EXPECT_EQ(loader.bad().size(), bad.size());
+  }
+  Loader strict(data, Split::train, preprocess, {}, {.max_bad = 0.01});
+  expect_words(error_of([&] { epoch_of(strict, 0); }), {"cannot be decoded", "max_bad", "raise max_bad"});
+
+  // The scan says the same of them, and what it finds decodable is.
+  std::map<std::string, ScannedFile> scanned;
+  const std::int64_t others = scan(temp.path(), 2, [&](const ScannedFile& file) { scanned[file.file] = file; });
+  EXPECT_EQ(others, 0);
+  EXPECT_EQ(static_cast<std::int64_t>(scanned.size()), data.size(Split::train));
+  for (const auto& [file, result] : scanned) {
+    const bool is_bad = bad.contains(fs::path(file).filename().string());
+    EXPECT_EQ(result.status != ScannedFile::Status::ok, is_bad) << file << ": " << result.reason;
+    EXPECT_EQ(result.status == ScannedFile::Status::ok && file != "a/wrong-extension.jpg", result.reason.empty()) << file;
+  }
+  EXPECT_EQ(scanned["a/zero-bytes.jpg"].status, ScannedFile::Status::error);
+  EXPECT_EQ(scanned["a/cut-in-scan.jpg"].status, ScannedFile::Status::partial);
+  EXPECT_EQ(scanned["a/cut-in-scan.jpg"].header.height, 48);
+  EXPECT_EQ(scanned["a/bad-crc.png"].status, ScannedFile::Status::partial);
+  expect_words(scanned["a/wrong-extension.jpg"].reason, {"JPEG", "PNG"});
+  expect_words(scanned["a/12-bit.jpg"].reason, {"12 bits", "convert"});
+  EXPECT_EQ(scanned["a/cmyk.jpg"].header.channels, 4);
+  EXPECT_EQ(scanned["a/exif-loop.jpg"].header.orientation, 3);
+}
+
+}  // namespace
+}  // namespace neurim
