@@ -1,10 +1,12 @@
 """The command from outside: grammar, exit codes, JSON lines, stopping and resuming."""
+import csv
 import fcntl
 import hashlib
 import json
 import os
 import pty
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -18,7 +20,8 @@ if "NEURIM_BUILD" not in os.environ:
     print("NEURIM_BUILD is not set")
     sys.exit(77)
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
-VERBS = "train val predict run resume export info models demo benchmark version".split()
+VERBS = "train val predict run resume export data info models demo benchmark version".split()
+DATA_TASKS = "pack preview scan stats".split()
 
 
 def neurim(*words, **more):
@@ -60,9 +63,10 @@ def npy(path, shape, values):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 
 
-def summary_epoch(rows):
+def best_row(path):
     """The row of results.csv that is best: the first with the highest val_top1."""
-    return max(range(len(rows)), key=lambda i: float(rows[i].split(",")[8]))
+    with open(path, newline="") as file:
+        return max(csv.DictReader(file), key=lambda row: float(row["val_top1"]))
 
 
 def tensors(path):
@@ -96,6 +100,13 @@ class Grammar(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run)
             self.assertEqual(neurim("help", verb).stdout, run.stdout)
             self.assertGreaterEqual(run.stdout.count(f"\n  neurim {verb}"), 2 if verb == "version" else 3, run.stdout)
+
+    def test_every_data_task_has_help_with_three_examples(self):
+        for task in DATA_TASKS:
+            run = neurim("data", task, "--help")
+            self.assertEqual(run.returncode, 0, run)
+            self.assertGreaterEqual(run.stdout.count("\n  neurim "), 3, run.stdout)
+        self.assertIn("did you mean 'scan'", self.refused("data", "scn"))
 
     def test_did_you_mean(self):
         self.assertIn("did you mean 'train'", self.refused("trian"))
@@ -164,9 +175,15 @@ class Trained(unittest.TestCase):
         self.assertIn("batch: 16\n", config.stdout)
         env = json.loads((self.folder / "env.json").read_text())
         self.assertEqual(env["command"][1:], [*self.words, "--json"])
-        header, *rows = (self.folder / "results.csv").read_text().splitlines()
-        self.assertTrue(header.endswith("val_top5,val_f1_macro"))
-        self.assertEqual(float(rows[summary_epoch(rows)].split(",")[-1]), summary["f1_macro"])
+        best = best_row(self.folder / "results.csv")
+        self.assertEqual(float(best["val_f1_macro"]), summary["f1_macro"])
+        self.assertTrue(0 <= float(best["data_pct"]) <= 100, best)
+        splits = json.loads((self.folder / "data.json").read_text())
+        self.assertEqual(splits["train"]["classes"], {"bright": 14, "dark": 14, "middle": 14})
+        self.assertRegex(splits["val"]["sha256"], "^[0-9a-f]{64}$")
+        for name in ("train_batch0.jpg", "train_batch1.jpg", "train_batch2.jpg"):
+            self.assertTrue((self.folder / name).read_bytes().startswith(b"\xff\xd8\xff"))
+        self.assertTrue((self.folder / "labels.png").read_bytes().startswith(b"\x89PNG"))
 
     def test_val_gives_the_runs_figures(self):
         run = neurim("val", self.folder, "--json", f"project={self.root}/runs")
@@ -242,6 +259,72 @@ class Trained(unittest.TestCase):
         self.assertEqual(set(summary["latency_ms"]), {"p50", "p90", "p99"})
         for key in ("peak_rss_mib", "threads", "precision"):
             self.assertIn(key, summary)
+
+    def test_benchmark_of_data(self):
+        words = ["benchmark", "mode=data", f"data={self.root}/data", "imgsz=32", "batch=8", "seconds=0.05", "rounds=2", "--json"]
+        hashes = set()
+        for threads in (1, 2):
+            run = neurim(*words, f"threads={threads}", "augment=rrc,hflip")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            summary = json.loads(run.stdout.splitlines()[-1])
+            self.assertGreater(summary["images_per_second"], 0)
+            self.assertGreater(summary["decode_only_images_per_second"], 0)
+            self.assertEqual(len(summary["samples"]), 2)
+            files = list((self.root / "data" / "train").rglob("*.png"))
+            self.assertEqual(summary["data_bytes"], sum(file.stat().st_size for file in files))
+            hashes.add(summary["pixels_sha256"])
+        self.assertEqual(len(hashes), 1)
+        other = json.loads(neurim(*words, "augment=none").stdout.splitlines()[-1])
+        self.assertNotIn(other["pixels_sha256"], hashes)
+        self.assertIn("did you mean 'hflip'", neurim(*words, "augment=hflp").stderr)
+
+    def test_data_scan(self):
+        odd = self.root / "odd"
+        (odd / "x").mkdir(parents=True)
+        whole = (self.root / "data" / "train" / "dark" / "0.png").read_bytes()
+        for name, content in (("ok.png", whole), ("named.jpg", whole), ("cut.png", whole[:-30]), ("text.jpg", b"hello"),
+                              ("content", whole), ("notes.txt", b"hello")):
+            (odd / "x" / name).write_bytes(content)
+        before = sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*"))
+        run = neurim("data", "scan", odd, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *files, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual({file["file"]: file["status"] for file in files},
+                         {"x/content": "ok", "x/cut.png": "partial", "x/named.jpg": "ok", "x/ok.png": "ok", "x/text.jpg": "error"})
+        found = {file["file"]: file for file in files}
+        self.assertEqual([found["x/ok.png"][key] for key in ("width", "height", "orientation", "channels", "bits", "reason")],
+                         [28, 28, 1, 1, 8, ""])
+        self.assertIn("PNG", found["x/named.jpg"]["reason"])
+        self.assertIn("not a picture", found["x/text.jpg"]["reason"])
+        self.assertEqual([summary[key] for key in ("ok", "partial", "error", "other_files")], [3, 1, 1, 1])
+        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*")), before)
+        self.assertEqual(neurim("data", "scan", odd, "strict=true").returncode, 3)
+        self.assertIn("1 unreadable", neurim("data", "scan", odd).stdout)
+
+    def test_packed_data_train_as_the_files_do(self):
+        pack = self.root / "set.pack"
+        run = neurim("data", "pack", self.root / "data", f"out={pack}", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 57)
+        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={pack}").returncode, 2)  # nothing is overwritten
+        words = [f"data={pack}" if word.startswith("data=") else word for word in self.words]
+        packed = neurim(*words, "name=packed", "--json")
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+        self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
+                         tensors(self.folder / "weights" / "best.safetensors"))
+
+    def test_data_stats_and_preview(self):
+        run = neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        summary = json.loads(run.stdout.splitlines()[-1])
+        self.assertEqual(summary["splits"]["train"]["classes"], [14, 14, 14])
+        levels = [(level + i + 7 * x * y) % 256 / 255 for level in (10, 90, 170) for i in range(14)
+                  for y in range(28) for x in range(28)]
+        self.assertAlmostEqual(summary["mean"][0], sum(levels) / len(levels), 5)
+        self.assertAlmostEqual(summary["std"][0], statistics.pstdev(levels), 5)
+        picture = self.root / "preview.jpg"
+        self.assertEqual(neurim("data", "preview", self.root / "data", "imgsz=32", f"out={picture}").returncode, 0)
+        self.assertTrue(picture.read_bytes().startswith(b"\xff\xd8\xff"))
 
     def test_benchmark_serves(self):
         run = neurim("benchmark", "lenet5", "batch=2", "serve=true", input="go bs2 0.02\ngo bs2 0.01\nquit\n")

@@ -48,6 +48,9 @@ TEST(Folder, SplitsAreMappedByName) {
     write_classes(temp, "train/", {"a", "b", "c"}, 3);
     write_classes(temp, val + "/", {"b", "c"}, 2);
     write_classes(temp, "test/", {"c"}, 1);
+    expect_words(error_of([&] { Dataset::open(temp.path()); }), {"[b, c]", "[a, b, c]", "make a folder for [a]"});
+    for (const std::string& empty : {val + "/a", std::string("test/a"), std::string("test/b")})
+      fs::create_directories(temp.path() + "/" + empty);
     const Dataset data = Dataset::open(temp.path());
     EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{3, 3, 3}));
     EXPECT_EQ(data.class_counts(Split::val), (std::vector<std::int64_t>{0, 2, 2}));
@@ -85,7 +88,7 @@ TEST(Folder, ErrorsSayCauseAndFix) {
   expect_words(message("outer"), {"did you mean", "outer/inner"});
   write_classes(temp, "odd/train/", {"a", "b"}, 2);
   write_classes(temp, "odd/val/", {"a", "z"}, 2);
-  expect_words(message("odd"), {"odd/val", "[z]", "[a, b]"});
+  expect_words(message("odd"), {"odd/val", "[a, z]", "[a, b]", "remove [z]", "folder for [b]"});
   write_classes(temp, "two/train/", {"a", "b"}, 2);
   write_classes(temp, "two/val/", {"a", "b"}, 2);
   write_classes(temp, "two/valid/", {"a", "b"}, 2);

@@ -33,7 +33,10 @@ int verb_data(const Words& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::printf("usage: neurim data TASK name=value …\n\n");
     for (const Task& task : kTasks) std::printf("  %-10s %s\n", task.name, task.summary);
-    std::printf("\n'neurim data TASK --help' shows the options of a task and examples.\n");
+    std::printf(
+        "\nexamples:\n  neurim data scan photos\n  neurim data pack photos out=photos.pack\n"
+        "  neurim data preview photos augment=rrc,hflip\n"
+        "\n'neurim data TASK --help' shows the options of a task and examples.\n");
     return 0;
   }
   const std::string near = nearest(words[0], names);

@@ -1,6 +1,7 @@
 // Folders of picture files.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -103,22 +104,23 @@ std::vector<std::string> names_of(const Classes& classes) {
   return names;
 }
 
-/// A split may not have classes that train has not; those that it lacks are noted.
-void check_known(const Classes& classes, const Classes& train, const fs::path& folder,
-                 std::vector<std::string>& notes) {
-  std::vector<std::string> unknown;
-  for (const std::string& class_name : names_of(classes))
-    if (!train.contains(class_name)) unknown.push_back(class_name);
-  if (!unknown.empty())
-    fail(Fault::data, folder.string(), ": has the classes [", join(unknown, ", "),
-         "] that train has not; train has [", join(names_of(train), ", "),
-         "]; rename or remove these folders");
-  std::vector<std::string> lacking;
-  for (const std::string& class_name : names_of(train))
-    if (!classes.contains(class_name)) lacking.push_back(class_name);
-  if (!lacking.empty())
-    notes.push_back(text(folder.filename().string(), " has no pictures of ", lacking.size(), " of the ",
-                         train.size(), " classes, such as ", lacking[0]));
+/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and knows.
+void check_same(const Classes& classes, const Classes& train, const fs::path& folder) {
+  std::set<std::string> there;
+  for (const std::string& class_name : names_of(classes)) there.insert(class_name);
+  for (const fs::path& path : folders_in(folder))
+    if (train.contains(path.filename().string())) there.insert(path.filename().string());
+  const std::vector<std::string> has(there.begin(), there.end()), wanted = names_of(train);
+  if (has == wanted) return;
+  std::vector<std::string> unknown, lacking;
+  std::set_difference(has.begin(), has.end(), wanted.begin(), wanted.end(), std::back_inserter(unknown));
+  std::set_difference(wanted.begin(), wanted.end(), has.begin(), has.end(), std::back_inserter(lacking));
+  fail(Fault::data, folder.string(), ": has the classes [", join(has, ", "), "], but train has [",
+       join(wanted, ", "), "]; ",
+       unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
+       unknown.empty() || lacking.empty() ? "" : ", and ",
+       lacking.empty() ? ""
+                       : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
 }
 
 /// What to say where no class was found in `root`.
@@ -153,7 +155,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Classes all;
   for (const auto& [split, classes] : found) {
     if (options.class_names.empty() && split != Split::train)
-      check_known(classes, found[Split::train], folders.at(split), listing.notes);
+      check_same(classes, found[Split::train], folders.at(split));
     for (const auto& [class_name, files] : classes) all[class_name];
   }
   listing.class_names = names_of(all);
