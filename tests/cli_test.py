@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pty
+import shutil
 import signal
 import statistics
 import struct
@@ -21,7 +22,7 @@ if "NEURIM_BUILD" not in os.environ:
     sys.exit(77)
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
 VERBS = "train val predict run resume export data info models demo benchmark version".split()
-DATA_TASKS = "pack preview scan stats".split()
+DATA_TASKS = "dedupe pack preview scan stats".split()
 
 
 def neurim(*words, **more):
@@ -312,6 +313,18 @@ class Trained(unittest.TestCase):
         self.assertEqual(packed.returncode, 0, packed.stderr)
         self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
                          tensors(self.folder / "weights" / "best.safetensors"))
+
+    def test_data_dedupe(self):
+        twins = self.root / "twins"
+        shutil.copytree(self.root / "data", twins)
+        shutil.copy(twins / "train" / "dark" / "0.png", twins / "val" / "dark" / "copy.png")
+        run = neurim("data", "dedupe", twins, f"sheet={self.root}/sheet.jpg", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *groups, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual(summary["groups"], len(groups))
+        mine = next(group for group in groups if any(file["file"].endswith("copy.png") for file in group["files"]))
+        self.assertTrue(mine["across_splits"])
+        self.assertTrue((self.root / "sheet.jpg").read_bytes().startswith(b"\xff\xd8\xff"))
 
     def test_data_stats_and_preview(self):
         run = neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json")

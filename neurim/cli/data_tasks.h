@@ -4,6 +4,7 @@
 
 namespace neurim::cli {
 
+int data_dedupe(const Words& words);
 int data_pack(const Words& words);
 int data_preview(const Words& words);
 int data_scan(const Words& words);

@@ -16,6 +16,7 @@ struct Task {
 };
 
 constexpr Task kTasks[] = {
+    {"dedupe", "find pictures that are there twice, above all in two splits", data_dedupe},
     {"pack", "write a data set to one file that loads faster", data_pack},
     {"preview", "draw training pictures as a model would get them", data_preview},
     {"scan", "find unreadable, truncated and odd picture files", data_scan},

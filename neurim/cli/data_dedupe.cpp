@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/data/duplicates.h"
+#include "neurim/evaluate/contact_sheet.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNamed = 20, kDrawn = 24;  // groups that are listed for people, and drawn
+constexpr std::size_t kOfEach = 4;               // pictures of a group that are drawn
+
+Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
+  const Preprocess preprocess{.height = 160, .width = 160, .resize = ResizeMode::letterbox, .fill = 255};
+  Transform transform(preprocess);
+  Decoder decoder;
+  std::vector<std::byte> buffer;
+  decoder.open(dataset.read(id.split, id.index, buffer));
+  Random none(0);
+  const std::uint8_t* pixels = transform.fit(decoder, none).data();
+  const std::string& class_name = dataset.class_names()[static_cast<std::size_t>(dataset.label(id.split, id.index))];
+  return {.rgb = std::vector<std::uint8_t>(pixels, pixels + preprocess.size().bytes()),
+          .height = preprocess.height,
+          .width = preprocess.width,
+          .caption = text(name(id.split), " ", class_name)};
+}
+
+/// A row for each group.
+std::string sheet_of(const Dataset& dataset, const std::vector<DuplicateGroup>& groups) {
+  std::vector<Thumbnail> pictures;
+  const Thumbnail blank{.rgb = std::vector<std::uint8_t>(3, 255), .height = 1, .width = 1};
+  for (std::size_t g = 0; g < std::min(kDrawn, groups.size()); ++g)
+    for (std::size_t i = 0; i < kOfEach; ++i)
+      pictures.push_back(i < groups[g].samples.size() ? thumbnail_of(dataset, groups[g].samples[i]) : blank);
+  return contact_sheet(pictures, kOfEach, 160);
+}
+
+}  // namespace
+
+int data_dedupe(const Words& words) {
+  CommandLine line({"data dedupe",
+                    "finds pictures that are there more than once, above all in two splits; changes nothing",
+                    "data",
+                    {"neurim data dedupe photos", "neurim data dedupe photos sheet=duplicates.jpg",
+                     "neurim data dedupe data=photos --json > duplicates.jsonl"}});
+  std::string data, sheet;
+  std::optional<std::int64_t> threads_wanted;
+  line.options("data", data, "what train takes as data", {"data_dir"});
+  line.options("sheet", sheet, "file to draw the groups to, a JPEG");
+  line.options("threads", threads_wanted, "threads that decode");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  if (threads_wanted) set_threads(*threads_wanted);
+  Console console(line.console());
+  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Duplicates found =
+      find_duplicates(dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
+        console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+      });
+
+  std::int64_t across = 0, differ = 0, exact = 0, shown = 0;
+  for (const DuplicateGroup& group : found.groups) {
+    across += group.across_splits, differ += group.labels_differ, exact += group.exact;
+    Json files = Json::array();
+    std::vector<std::string> names;
+    for (const SampleId& id : group.samples) {
+      const std::string file = dataset.name(id.split, id.index);
+      files.push_back({{"file", file},
+                       {"split", name(id.split)},
+                       {"class", dataset.class_names()[static_cast<std::size_t>(dataset.label(id.split, id.index))]}});
+      names.push_back(file);
+    }
+    console.event(Json{{"event", "group"},
+                       {"exact", group.exact},
+                       {"across_splits", group.across_splits},
+                       {"labels_differ", group.labels_differ},
+                       {"files", files}}
+                      .dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (static_cast<std::size_t>(shown++) < kNamed)
+      console.say(text("  ", group.exact ? "equal" : "alike", group.across_splits ? ", across splits" : "",
+                       group.labels_differ ? ", of different classes" : "", ": ", join(names, " = ")));
+  }
+  if (found.groups.size() > kNamed)
+    console.say(text("  … and ", found.groups.size() - kNamed, " more; --json lists all"));
+  if (!sheet.empty()) write_file(sheet, sheet_of(dataset, found.groups));
+  console.say(text(data, ": ", plural(static_cast<std::int64_t>(found.groups.size()), "group"), " of duplicates (",
+                   exact, " of equal files), ", across, " across splits, ", differ, " of different classes",
+                   found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " pictures cannot be read")));
+  console.event(Json{{"event", "summary"},
+                     {"groups", found.groups.size()},
+                     {"exact", exact},
+                     {"across_splits", across},
+                     {"labels_differ", differ},
+                     {"unreadable", found.unreadable}}
+                    .dump(-1, ' ', false, Json::error_handler_t::replace));
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,37 @@
+// Pictures that stand in a data set more than once.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "neurim/data/dataset.h"
+
+namespace neurim {
+
+struct SampleId {
+  Split split;
+  std::int64_t index;
+};
+
+/// Samples that show the same picture.
+struct DuplicateGroup {
+  std::vector<SampleId> samples;  ///< at least two, in the order of the splits
+  bool exact = false;             ///< their stored bytes are equal; else they look alike
+  bool across_splits = false;     ///< not all of one split: what is judged was trained on
+  bool labels_differ = false;     ///< not all of one class: some label is wrong
+};
+
+struct Duplicates {
+  std::vector<DuplicateGroup> groups;    ///< those across splits first
+  std::vector<std::string> unreadable;  ///< why samples took no part; names them
+};
+
+/// Compares all samples of all splits, on so many threads. Exact: SHA-256 of the stored bytes. Alike: the
+/// gradients of a 9 x 8 gray picture (64 bits, "dHash") differ in at most 3 bits and 16 x 16 gray pictures by at
+/// most 6 levels in the mean, which survives scaling and compression, not cropping or turning. `progress` is
+/// called now and then with the number of samples read and of all.
+Duplicates find_duplicates(const Dataset& dataset, int threads,
+                           const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
+
+}  // namespace neurim
