@@ -11,46 +11,53 @@ namespace neurim {
 namespace {
 
 using Floats4 [[gnu::vector_size(16)]] = float;
-using Floats8 [[gnu::vector_size(32)]] = float;
-using Levels4 [[gnu::vector_size(4)]] = std::uint8_t;
-using Levels8 [[gnu::vector_size(8)]] = std::uint8_t;
+using Ints4 [[gnu::vector_size(16)]] = std::int32_t;
+using Bytes16 [[gnu::vector_size(16)]] = std::uint8_t;
 
-template <class Vector, class Element>
-Vector load(const Element* from) {
-  Vector vector;
-  std::memcpy(&vector, from, sizeof vector);
-  return vector;
+/// line[i] = a * first[i] + b * second[i].
+NEURIM_WIDE void begin_line(const std::uint8_t* __restrict first, const std::uint8_t* __restrict second, float a,
+                            float b, float* __restrict line, int count) {
+  for (int i = 0; i < count; ++i) line[i] = a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
+}
+
+/// line[i] += a * first[i] + b * second[i].
+NEURIM_WIDE void add_to_line(const std::uint8_t* __restrict first, const std::uint8_t* __restrict second, float a,
+                             float b, float* __restrict line, int count) {
+  for (int i = 0; i < count; ++i) line[i] += a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
 }
 
 /// line[i] = the sum of weights[t] * row[t * stride + i] over the taps.
-NEURIM_WIDE void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights, int taps,
-                          float* line, int count) {
-  int i = 0;
-  for (; i + 8 <= count; i += 8) {
-    Floats8 sum{};
-    for (int t = 0; t < taps; ++t)
-      sum += weights[t] * __builtin_convertvector(
-                              load<Levels8>(row + static_cast<std::size_t>(t) * stride + i), Floats8);
-    std::memcpy(line + i, &sum, sizeof sum);
-  }
-  for (; i < count; ++i) {
-    line[i] = 0;
-    for (int t = 0; t < taps; ++t)
-      line[i] += weights[t] * static_cast<float>(row[static_cast<std::size_t>(t) * stride + i]);
+void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights, int taps, float* line, int count) {
+  for (int t = 0; t < taps; t += 2) {
+    const std::uint8_t* first = row + static_cast<std::size_t>(t) * stride;
+    const bool two = t + 1 < taps;
+    (t == 0 ? begin_line : add_to_line)(first, two ? first + stride : first, weights[t], two ? weights[t + 1] : 0,
+                                        line, count);
   }
 }
 
-/// One output row out of a row of interleaved floats, after which three more can be read.
-template <int channels>
-[[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int taps,
+/// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
+/// taps where the compiler knows it; 0: `any`.
+template <int channels, int fixed = 0>
+[[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int any,
                                           int count, std::uint8_t* out) {
+  const int taps = fixed ? fixed : any;
   for (int x = 0; x < count; ++x, weights += taps, out += channels) {
     const float* from = line + first[x] * channels;
     Floats4 sum{};
-    for (int t = 0; t < taps; ++t) sum += weights[t] * load<Floats4>(from + t * channels);
-    sum += 0.5f;
-    const Levels4 levels = __builtin_convertvector(sum, Levels4);
-    std::memcpy(out, &levels, channels);
+    for (int t = 0; t < taps; ++t) {
+      Floats4 pixel;
+      std::memcpy(&pixel, from + t * channels, sizeof pixel);
+      sum += weights[t] * pixel;
+    }
+    const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
+    constexpr Bytes16 kLowest{0, 4, 8, 12};
+    const std::uint32_t levels = static_cast<std::uint32_t>(reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
+    // A store of four bytes is one instruction; the next pixel covers the fourth.
+    if (channels == 3 && x + 1 < count)
+      std::memcpy(out, &levels, 4);
+    else
+      std::memcpy(out, &levels, channels);
   }
 }
 
@@ -61,7 +68,12 @@ NEURIM_WIDE void gather_gray(const float* line, const int* first, const float* w
 
 NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* weights, int taps, int count,
                             std::uint8_t* out) {
-  gather<3>(line, first, weights, taps, count, out);
+  switch (taps) {  // the most frequent: enlarging, and shrinking to no less than half
+    case 2: return gather<3, 2>(line, first, weights, taps, count, out);
+    case 3: return gather<3, 3>(line, first, weights, taps, count, out);
+    case 4: return gather<3, 4>(line, first, weights, taps, count, out);
+    default: return gather<3>(line, first, weights, taps, count, out);
+  }
 }
 
 }  // namespace
@@ -70,7 +82,7 @@ void Resampler::Axis::plan(int in_size, int full_size, int begin_at, int out_cou
   if (in == in_size && full == full_size && begin == begin_at && count == out_count) return;
   in = in_size, full = full_size, begin = begin_at, count = out_count;
   const double scale = static_cast<double>(in) / full, support = std::max(scale, 1.0);
-  taps = std::min(static_cast<int>(2 * support) + 1, in);  // so many whole numbers lie in 2 * support at most
+  taps = std::min(static_cast<int>(std::ceil(2 * support)), in);  // that an interval of 2 * support can hold
   first.assign(static_cast<std::size_t>(count), 0);
   weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps), 0.0f);
   for (int i = 0; i < count; ++i) {
