@@ -1,7 +1,6 @@
 // A set with broken and odd files of every kind trains on, and each broken one is named once.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <webp/encode.h>
 
 #include <cmath>
 #include <fstream>
@@ -10,18 +9,10 @@
 
 #include "neurim/data/scan.h"
 #include "tests/epochs.h"
-#include "tests/pictures.h"
+#include "tests/picture_bytes.h"
 
 namespace neurim {
 namespace {
-
-using std::string_literals::operator""s;
-
-std::string png_chunk(const std::string& name, const std::string& data) {
-  const std::string body = name + data;
-  const auto crc = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<unsigned>(body.size()));
-  return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(crc));
-}
 
 /// A PNG of zeros, of any colour type and without a palette.
 std::string raw_png(std::uint32_t width, std::uint32_t height, int depth, int type) {
@@ -33,21 +24,6 @@ std::string raw_png(std::uint32_t width, std::uint32_t height, int depth, int ty
          png_chunk("IHDR", big_endian(width) + big_endian(height) + static_cast<char>(depth) + static_cast<char>(type) +
                                "\0\0\0"s) +
          png_chunk("IDAT", packed.substr(0, size)) + png_chunk("IEND", "");
-}
-
-/// Two frames of the same picture (WebP Container Specification: VP8X, ANIM, ANMF).
-std::string animated_webp(const Image& image) {
-  std::uint8_t* bytes = nullptr;
-  const std::size_t size =
-      WebPEncodeLosslessRGB(image.data(), image.width(), image.height(), image.width() * 3, &bytes);
-  const std::string still(reinterpret_cast<char*>(bytes), size);
-  WebPFree(bytes);
-  const std::string area = little(static_cast<std::uint32_t>(image.width() - 1), 3) +
-                           little(static_cast<std::uint32_t>(image.height() - 1), 3);
-  const std::string frame = little(0, 6) + area + little(100, 3) + little(0, 1) + still.substr(12);
-  std::string chunks = "VP8X" + little(10, 4) + little(2, 4) + area + "ANIM" + little(6, 4) + little(0, 6);
-  for (int i = 0; i < 2; ++i) chunks += "ANMF" + little(frame.size(), 4) + frame;
-  return "RIFF" + little(4 + chunks.size(), 4) + "WEBP" + chunks;
 }
 
 struct Odd {
@@ -68,9 +44,7 @@ std::vector<Odd> odd_files() {
   std::string exif_loop = jpeg_of(rgb, {.orientation = 3});
   const std::size_t tiff = exif_loop.find("II*");
   exif_loop.replace(tiff + 8 + 2 + 12, 4, little(8, 4));  // the next directory is the first one again
-  std::string two_frames = gif_of(4, 4, std::string(16, '\1'));
-  two_frames.insert(two_frames.size() - 1, two_frames.substr(two_frames.find("\x2C\0\0\0\0"s),
-                                                             two_frames.size() - two_frames.find("\x2C\0\0\0\0"s) - 1));
+  const std::string gif = gif_frame(4, 4, std::string(16, '\1')), webp = webp_frame(webp_of(rgb), rgb);
   return {
       {"zero-bytes.jpg", "", true},
       {"cut-in-header.jpg", jpeg.substr(0, 40), true},
@@ -82,16 +56,20 @@ std::vector<Odd> odd_files() {
       {"huge.jpg", with(jpeg, sof + 5, "\xFF\xFF\xFF\xFF"), true},
       {"zero-width.jpg", with(jpeg, sof + 7, "\0\0"s), true},
       {"bomb.png", raw_png(60000, 60000, 1, 0), true},
+      {"text-bomb.png", png_with(png, png_text_bomb(64 << 20)), true},
       {"bad-crc.png", with(png, png.find("IDAT") + 20, "????"), true},
       {"no-palette.png", raw_png(8, 8, 8, 3), true},
       {"12-bit.jpg", with(jpeg, sof + 4, "\x0C"), true},
       {"arithmetic.jpg", jpeg_of(rgb, {.arithmetic = true}), false},
       {"cmyk.jpg", jpeg_of(inks, {.stored = JCS_CMYK}), false},
       {"ycck.jpg", jpeg_of(inks, {.stored = JCS_YCCK}), false},
-      {"16-bit.png", raw_png(8, 8, 16, 2).substr(0, 8) + png_of(2, 2, std::string(24, 'x'), {SPNG_COLOR_TYPE_TRUECOLOR, 16}).substr(8), false},
+      {"16-bit.png",
+       raw_png(8, 8, 16, 2).substr(0, 8) +
+           png_of(2, 2, std::string(24, 'x'), {SPNG_COLOR_TYPE_TRUECOLOR, 16}).substr(8),
+       false},
       {"1-bit.png", raw_png(8, 8, 1, 0), false},
-      {"animated.gif", two_frames, false},
-      {"animated.webp", animated_webp(rgb), false},
+      {"animated.gif", gif_of(4, 4, gif + gif), false},
+      {"animated.webp", webp_animation(48, 40, webp + webp), false},
       {"exif-loop.jpg", exif_loop, false},
   };
 }

@@ -180,10 +180,11 @@ inline std::string little(std::uint64_t value, int bytes) {
   return out;
 }
 
-/// A GIF of one frame; each index is preceded by a code that clears the table, so that codes stay short.
-inline std::string gif_of(int height, int width, const std::string& indices, bool interlaced = false, int transparent = -1) {
+/// A frame of a GIF of 4 colours; each index is preceded by a code that clears the table, so that codes stay
+/// short.
+inline std::string gif_frame(int height, int width, const std::string& indices, bool interlaced = false,
+                             int transparent = -1) {
   using std::string_literals::operator""s;
-  const std::string size = little(static_cast<std::uint32_t>(width), 2) + little(static_cast<std::uint32_t>(height), 2);
   std::string bits;
   const auto code = [&](int value) {
     for (int i = 0; i < 3; ++i) bits += value >> i & 1 ? '1' : '0';
@@ -196,14 +197,23 @@ inline std::string gif_of(int height, int width, const std::string& indices, boo
     for (std::size_t b = i; b < std::min(bits.size(), i + 8); ++b) byte |= (bits[b] - '0') << (b - i);
     data += static_cast<char>(byte);
   }
-  std::string file = "GIF89a" + size + "\x81\0\0"s + "\0\0\0\xFF\0\0\0\xFF\0\0\0\xFF"s;
-  if (transparent >= 0) file += "\x21\xF9\x04\x01\0\0"s + static_cast<char>(transparent) + "\0"s;
-  file += "\x2C\0\0\0\0"s + size + (interlaced ? "\x40"s : "\0"s) + "\2"s;
+  std::string frame;
+  if (transparent >= 0) frame += "\x21\xF9\x04\x01\0\0"s + static_cast<char>(transparent) + "\0"s;
+  frame += "\x2C\0\0\0\0"s + little(static_cast<std::uint64_t>(width), 2) +
+           little(static_cast<std::uint64_t>(height), 2) + (interlaced ? "\x40"s : "\0"s) + "\2"s;
   for (std::size_t i = 0; i < data.size(); i += 255) {
     const std::string block = data.substr(i, 255);
-    file += static_cast<char>(block.size()) + block;
+    frame += static_cast<char>(block.size()) + block;
   }
-  return file + "\0;"s;
+  return frame + "\0"s;
+}
+
+/// A GIF whose colours are black, red, green and blue.
+inline std::string gif_of(int height, int width, const std::string& frames) {
+  using std::string_literals::operator""s;
+  return "GIF89a" + little(static_cast<std::uint64_t>(width), 2) +
+         little(static_cast<std::uint64_t>(height), 2) + "\x81\0\0"s + "\0\0\0\xFF\0\0\0\xFF\0\0\0\xFF"s +
+         frames + ";";
 }
 
 inline std::string big_endian(std::uint32_t value) {

@@ -26,7 +26,9 @@ struct Format {
   bool (*sure)(std::string_view content) = nullptr;  // a further look, where the magic alone may stand in a text
 };
 
-bool has_blank_third(std::string_view content) { return content.size() > 2 && std::isspace(content[2]); }
+bool has_blank_third(std::string_view content) {
+  return content.size() > 2 && std::isspace(static_cast<unsigned char>(content[2]));
+}
 bool has_small_header(std::string_view content) { return content.size() > 17 && content.substr(15, 3) == "\0\0\0"sv; }
 bool is_riff(std::string_view content) { return content.starts_with("RIFF"); }
 
@@ -39,6 +41,8 @@ constexpr Format kFormats[] = {
     {"BMP", "BM"sv, 0, bmp_reader, has_small_header},
     {"TIFF", "II*\0"sv, 0, tiff_reader},
     {"TIFF", "MM\0*"sv, 0, tiff_reader},
+    {"TIFF", "II+\0"sv, 0, tiff_reader},  // BigTIFF
+    {"TIFF", "MM\0+"sv, 0, tiff_reader},
     {"AVIF or HEIC", "ftyp"sv, 4, nullptr},
     {"PNM", "P1"sv, 0, pnm_reader, has_blank_third},
     {"PNM", "P2"sv, 0, pnm_reader, has_blank_third},
@@ -118,6 +122,9 @@ std::span<const std::byte> read_into(const std::string& path, std::vector<std::b
   if (!S_ISREG(status.st_mode))
     fail(Fault::data, "not a regular file but a ", S_ISDIR(status.st_mode) ? "folder" : "pipe or device",
          "; remove it");
+  if (status.st_size > Decoder::kMostBytes)
+    fail(Fault::data, "a file of ", status.st_size, " bytes is above the limit of ", Decoder::kMostBytes,
+         "; scale the picture down");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (buffer.size() < size) buffer.resize(size);
   std::size_t filled = 0;

@@ -49,15 +49,17 @@ class ImageReader;
 ///
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
 /// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through), PNG (an
-/// animated one gives its default picture), WebP and GIF (the first frame), BMP, TIFF (the first page; up to 16
-/// bits) and PNM. Of levels of 16 bits the upper 8 are taken. Colour profiles are not applied. The result has 1
-/// channel where the file is gray, else 3.
+/// animated one gives its default picture), WebP and GIF (the first frame), BMP, TIFF (the first page; up to
+/// 16 bits) and PNM. Levels of 16 bits give the upper 8 (of PNM and of colour in TIFF: the nearest of 8
+/// bits). Colour profiles are not applied. The result has 1 channel where the file is gray, else 3.
 ///
 /// Errors are Error(data) that say what is wrong, not with which file: callers add the name.
 class Decoder {
  public:
   /// Pictures of more pixels are refused before any memory is taken for them.
   static constexpr std::int64_t kMostPixels = 100'000'000;
+  /// And larger files: 8 bytes a pixel is RGB and alpha of 16 bits.
+  static constexpr std::int64_t kMostBytes = 10 * kMostPixels;
 
   Decoder();
   ~Decoder();
@@ -91,7 +93,8 @@ class Decoder {
 std::string_view format_of_content(std::span<const std::byte> bytes);
 
 /// Reads a whole regular file into `buffer`, which only grows, and returns its bytes. Throws Error(data)
-/// without the path; a pipe or device is refused and never waited for.
+/// without the path; a pipe or device is refused and never waited for, and so is a file of more than
+/// Decoder::kMostBytes.
 std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer);
 
 /// Runs `step`; an Error that it throws gets `name()` and a colon in front.

@@ -42,9 +42,12 @@ class BmpReader : public ImageReader {
     if (compression_ > kBitFields && compression_ != kAlphaBitFields)
       unsupported_image(kFormat, text("its compression ", compression_, " is not read"));
     if (info == 64 && compression_ == kBitFields) unsupported_image(kFormat, "its Huffman compression is not read");
-    if ((compression_ == kRle8 && depth_ != 8) || (compression_ == kRle4 && depth_ != 4))
+    fields_ = compression_ == kBitFields || compression_ == kAlphaBitFields;
+    if ((compression_ == kRle8 && depth_ != 8) || (compression_ == kRle4 && depth_ != 4) ||
+        (fields_ && depth_ < 16))
       bad_image(kFormat, "its compression and its depth contradict each other");
     data_ = number(10, 4);
+    if (data_ < 14 + info) bad_image(kFormat, "its pixels would lie in its header");
     if (depth_ == 1 || depth_ == 2 || depth_ == 4 || depth_ == 8)
       read_palette(14 + info, core);
     else
@@ -107,9 +110,8 @@ class BmpReader : public ImageReader {
   }
 
   void read_masks(std::uint64_t info) {
-    const bool fields = compression_ == kBitFields || compression_ == kAlphaBitFields;
     masks_ = depth_ == 16 ? k555 : k888;
-    if (fields) {
+    if (fields_) {
       for (std::size_t i = 0; i < 3; ++i) masks_[i] = static_cast<std::uint32_t>(number(54 + 4 * i, 4));
       masks_[3] = info >= 56 || compression_ == kAlphaBitFields ? static_cast<std::uint32_t>(number(66, 4)) : 0;
     }
@@ -117,7 +119,7 @@ class BmpReader : public ImageReader {
                        : depth_ == 24 ? masks_ == k888
                        : depth_ == 16 ? masks_ == k555 || masks_ == k565
                                       : false;
-    if (!known && fields) unsupported_image(kFormat, "its layout of colour bits is an unusual one");
+    if (!known && fields_) unsupported_image(kFormat, "its layout of colour bits is an unusual one");
     if (!known) unsupported_image(kFormat, text("it has ", depth_, " bits a pixel"));
   }
 
@@ -177,7 +179,8 @@ class BmpReader : public ImageReader {
         put(image, static_cast<int>(top_down_ ? line : header_.height - 1 - line), static_cast<int>(x), index);
       ++x;
     };
-    while (line < header_.height) {
+    // The last line needs no end.
+    while (line < header_.height - 1 || (line == header_.height - 1 && x < header_.width)) {
       const int count = next(), code = next();
       if (count > 0) {
         for (int i = 0; i < count; ++i)
@@ -206,6 +209,7 @@ class BmpReader : public ImageReader {
   bool top_down_ = false;
   int depth_ = 0;
   std::uint32_t compression_ = kPlain;
+  bool fields_ = false;     // masks are stored
   std::uint64_t data_ = 0;  // where the pixels begin
   std::vector<std::array<std::uint8_t, 3>> palette_;
   Masks masks_{};

@@ -143,9 +143,10 @@ class GifReader : public ImageReader {
     const std::span<const std::byte> colors = local_.empty() ? global_ : local_;
     std::uint8_t* to = image.row(top_ + y) + left_ * 3;
     for (const std::uint16_t index : std::span(line, static_cast<std::size_t>(width_))) {
-      if (index * 3u >= colors.size()) bad_image(kFormat, "a colour is outside of its palette");
-      if (index != transparent_)
+      if (index != transparent_) {
+        if (index * 3u >= colors.size()) bad_image(kFormat, "a colour is outside of its palette");
         for (std::size_t c = 0; c < 3; ++c) to[c] = std::to_integer<std::uint8_t>(colors[index * 3u + c]);
+      }
       to += 3;
     }
   }

@@ -38,6 +38,10 @@ class JpegReader : public ImageReader {
   ImageHeader open(const StoredImage& stored) override {
     stored_ = stored;
     read_header(stored.bytes);
+    // Of the pixels, not of a thumbnail before them.
+    const std::string_view pixels(reinterpret_cast<const char*>(info_.src->next_input_byte),
+                                  info_.src->bytes_in_buffer);
+    has_end_ = pixels.rfind("\xFF\xD9") != pixels.npos;
     return {.format = LibJpeg::kFormat,
             .height = static_cast<int>(info_.image_height),
             .width = static_cast<int>(info_.image_width),
@@ -48,8 +52,7 @@ class JpegReader : public ImageReader {
 
   Box read(const Box& part, const DecodeOptions&, Image& image) override {
     // Where only a part is decoded, nothing else would notice that the end is missing.
-    const std::string_view content(reinterpret_cast<const char*>(stored_.bytes.data()), stored_.bytes.size());
-    if (content.rfind("\xFF\xD9") == content.npos) bad_image(LibJpeg::kFormat, "it is cut off");
+    if (!has_end_) bad_image(LibJpeg::kFormat, "it is cut off");
     if (stored_.rows.empty()) return decode(part, image);
     // Of a picture with an index only the rows of blocks that show in the part are looked at, and their
     // neighbours, from which colour is interpolated.
@@ -105,6 +108,7 @@ class JpegReader : public ImageReader {
   LibJpeg jpeg_;
   jpeg_decompress_struct info_{};
   StoredImage stored_;
+  bool has_end_ = false;
   Image inks_;
   std::vector<std::byte> cut_;
 };

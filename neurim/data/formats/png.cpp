@@ -22,9 +22,11 @@ class PngReader : public ImageReader {
     gray_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ||
             header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA;
     spng_trns transparent{};
+    // This reads all up to the pixels; what is wrong there is told when they are read.
+    const int found = spng_get_trns(context_.get(), &transparent);
+    damage_ = found == SPNG_ECHUNKAVAIL ? 0 : found;
     alpha_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
-             header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
-             spng_get_trns(context_.get(), &transparent) == 0;
+             header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA || found == 0;
     spng_exif exif{};
     const bool has_exif = spng_get_exif(context_.get(), &exif) == 0;
     header_ = {.format = kFormat,
@@ -39,6 +41,7 @@ class PngReader : public ImageReader {
   }
 
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+    check(damage_);
     const auto& background = options.background;
     const bool gray =
         gray_ && (!alpha_ || (background[0] == background[1] && background[1] == background[2]));
@@ -65,6 +68,7 @@ class PngReader : public ImageReader {
 
   std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_{nullptr, spng_ctx_free};
   ImageHeader header_;
+  int damage_ = 0;
   bool gray_ = false, alpha_ = false;
   Image rgba_;
 };

@@ -20,7 +20,8 @@ class PnmReader : public ImageReader {
     const std::int64_t width = number(), height = number();
     most_ = bitmap_ ? 1 : number();
     if (most_ < 1 || most_ > 65535) bad_image(kFormat, "its largest level is not 1 to 65535");
-    ++at_;  // one blank ends the header
+    if (peek() >= 0 && !std::isspace(peek())) bad_image(kFormat, "no blank ends its header");
+    ++at_;
     check_pixels(kFormat, height, width);
     header_ = {.format = kFormat,
                .height = static_cast<int>(height),
