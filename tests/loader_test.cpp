@@ -18,7 +18,8 @@ const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std
 const Augment kMuch{.crop_padding = 2, .hflip = 0.5, .rotation = 15, .brightness = 0.2};
 
 TEST(Loader, SameForAnyNumberOfWorkersAndAnyCache) {
-  const TempFolder temp;
+  const TempFolder temp, cache_home;
+  ::setenv("XDG_CACHE_HOME", cache_home.path().c_str(), 1);
   write_classes(temp, "", {"a", "b", "c"}, 15);
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   for (const bool part : {false, true}) {
@@ -26,13 +27,13 @@ TEST(Loader, SameForAnyNumberOfWorkersAndAnyCache) {
     augment.random_resized_crop = part;
     std::optional<Epoch> first, second;
     for (const int workers : {0, 1, 2, 7})
-      for (const std::size_t cache : {std::size_t{0}, std::size_t{1} << 30}) {
+      for (const Cache cache : {Cache::none, Cache::automatic, Cache::ram, Cache::disk}) {
         Loader loader(data, Split::train, kSmall, augment,
-                      {.batch = 4, .workers = workers, .shuffle = true, .cache_bytes = cache});
+                      {.batch = 4, .workers = workers, .shuffle = true, .cache = cache});
         const Epoch e0 = epoch_of(loader, 0), e1 = epoch_of(loader, 1);
         if (!first) first = e0, second = e1;
-        EXPECT_TRUE(e0 == *first) << workers << " workers, cache " << cache;
-        EXPECT_TRUE(e1 == *second) << workers << " workers, cache " << cache;
+        EXPECT_TRUE(e0 == *first) << workers << " workers, cache " << static_cast<int>(cache);
+        EXPECT_TRUE(e1 == *second) << workers << " workers, cache " << static_cast<int>(cache);
         EXPECT_TRUE(epoch_of(loader, 0) == *first);  // history has no influence
       }
     EXPECT_NE(first->indices, second->indices);
@@ -44,6 +45,37 @@ TEST(Loader, SameForAnyNumberOfWorkersAndAnyCache) {
     EXPECT_EQ(first->sizes.size(), 12u);
     EXPECT_EQ(first->sizes.back(), 1);
   }
+}
+
+TEST(Loader, CacheOnDiskServesLaterRunsAndNoticesChanges) {
+  const TempFolder temp, cache_home;
+  ::setenv("XDG_CACHE_HOME", cache_home.path().c_str(), 1);
+  write_classes(temp, "", {"a", "b"}, 6);
+  const auto gradient = [](int y, int x, int) { return static_cast<std::uint8_t>(7 * y + 3 * x); };
+  write(temp.at("a/turned.jpg"), jpeg_of(image_of(20, 30, 3, gradient), {.orientation = 6}));
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  const LoaderOptions options{.batch = 4, .cache = Cache::disk};
+  const auto epoch = [&](std::int64_t decoded_turned) {
+    Loader loader(data, Split::train, kSmall, {}, options);
+    const Epoch all = epoch_of(loader, 0);
+    EXPECT_EQ(loader.turned(), decoded_turned);  // counts pictures when they are decoded
+    return all;
+  };
+  const Epoch first = epoch(1);
+  EXPECT_TRUE(epoch(0) == first);
+  std::vector<fs::path> files(fs::directory_iterator(cache_home.path() + "/neurim"), {});
+  ASSERT_EQ(files.size(), 1u);
+  std::string bytes = read_file(files[0]);
+  bytes.back() = static_cast<char>(bytes.back() + 1);  // of the last sample, which is not the turned one
+  bytes[4096 + 2 * 6 * 16 * 12 * 3 / 2 + 5] ^= 1;      // of "turned", the seventh
+  write(files[0].string(), bytes);
+  EXPECT_TRUE(epoch(1) == first);
+  write(temp.at("a/turned.jpg"), jpeg_of(image_of(20, 30, 3, gradient), {.orientation = 8}));
+  EXPECT_FALSE(epoch(1) == first);
+  write(cache_home.path() + "/file", "x");
+  ::setenv("XDG_CACHE_HOME", (cache_home.path() + "/file").c_str(), 1);
+  expect_words(error_of([&] { Loader(data, Split::train, kSmall, {}, options); }, Fault::resource),
+               {"cache", "XDG_CACHE_HOME"});
 }
 
 TEST(Loader, PixelsAreThoseOfTheTransform) {

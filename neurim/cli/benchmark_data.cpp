@@ -73,7 +73,7 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                               .workers = static_cast<int>(benchmark.threads),
                               .shuffle = true,
                               .drop_last = true,
-                              .cache_bytes = 0};
+                              .cache = Cache::none};
   Loader loader(dataset, Split::train, preprocess, parse_augment(benchmark.augment), options);
   const std::string hash = hash_of(loader, probed);
   const DecodeRate decode = decode_only(dataset, probed, benchmark.threads);

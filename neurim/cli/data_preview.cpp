@@ -24,7 +24,7 @@ int data_preview(const Words& words) {
   const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
   const Preprocess preprocess{.height = static_cast<int>(imgsz), .width = static_cast<int>(imgsz), .crop_pct = 0.875};
   Loader loader(dataset, Split::train, preprocess, parse_augment(augment),
-                {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache_bytes = 0});
+                {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache = Cache::none});
   Batch batch;
   loader.start(0);
   loader.next(batch);

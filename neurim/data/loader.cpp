@@ -1,10 +1,14 @@
 #include "neurim/data/loader.h"
 
+#include <zlib.h>
+
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "neurim/base/sha256.h"
+#include "neurim/data/fingerprint.h"
 
 namespace neurim {
 namespace {
@@ -12,11 +16,6 @@ namespace {
 constexpr std::size_t kChunkBytes =
     64 << 10;                         // of output: small pictures are taken together, large ones one by one
 constexpr std::size_t kNamedBad = 5;  // files that an error lists
-
-// Bits of marks_.
-constexpr std::uint8_t kSeen = 1;     // read once: counted in turned()
-constexpr std::uint8_t kClaimed = 2;  // a worker writes it to the cache
-constexpr std::uint8_t kCached = 4;   // lies in the cache
 
 /// Runs `step`; what it throws becomes an Error.
 template <class Step>
@@ -31,6 +30,33 @@ std::optional<Error> caught(const Step& step) {
     return Error(Fault::failure, text("loader: ", e.what()));
   }
   return {};
+}
+
+/// Names what the levels of a cache depend on.
+std::string cache_key(const Dataset& dataset, Split split, Preprocess preprocess) {
+  preprocess.mean = {0}, preprocess.std = {1};  // come after it
+  const std::string recipe = fingerprint(dataset, split) + preprocess.json();
+  Sha256 sha;
+  sha.add(std::as_bytes(std::span(recipe)));
+  return sha.hex() + ".cache";
+}
+
+std::unique_ptr<SampleCache> make_cache(const Dataset& dataset, Split split, const Preprocess& preprocess,
+                                        bool fit_is_fixed, const LoaderOptions& options) {
+  const std::int64_t samples = dataset.size(split);
+  const ImageSize size = preprocess.size();
+  if (options.cache == Cache::none) return nullptr;
+  if (options.cache == Cache::automatic) {
+    const bool resized =
+        dataset.in_memory() != size || (preprocess.resize == ResizeMode::crop && preprocess.crop_pct != 1);
+    const bool fits = size.bytes() <= options.cache_bytes / static_cast<std::size_t>(samples);
+    return resized && fit_is_fixed && fits ? std::make_unique<SampleCache>(samples, size.bytes()) : nullptr;
+  }
+  // Another part of a picture each time leaves nothing to keep.
+  if (!fit_is_fixed) return nullptr;
+  return options.cache == Cache::ram
+             ? std::make_unique<SampleCache>(samples, size.bytes())
+             : std::make_unique<SampleCache>(samples, size.bytes(), cache_key(dataset, split, preprocess));
 }
 
 }  // namespace
@@ -48,7 +74,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
                                     .sampler = options.sampler,
                                     .rank = options.rank,
                                     .ranks = options.ranks}),
-      marks_(static_cast<std::size_t>(dataset.size(split))) {
+      seen_(static_cast<std::size_t>(dataset.size(split))) {
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
           "; they are at least 1, 0 and 1");
@@ -75,12 +101,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
     slot.indices.resize(batch);
   }
 
-  const bool resized =
-      dataset.in_memory() != size || (preprocess.resize == ResizeMode::crop && preprocess.crop_pct != 1);
-  const std::size_t samples = static_cast<std::size_t>(samples_);
-  if (resized && transform.fit_is_fixed() && size.bytes() <= options.cache_bytes / samples)
-    cache_.reset(
-        new std::uint8_t[samples * size.bytes()]);  // untouched memory costs nothing until it is filled
+  cache_ = make_cache(dataset, split, preprocess, transform.fit_is_fixed(), options);
   if (options.workers == 0) own_.reset(new Worker{Transform(preprocess, augment), {}, {}});
   try {
     for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
@@ -204,20 +225,20 @@ std::int64_t Loader::load(std::int64_t index, Worker& worker, float* out) {
 
 void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   Random random(options_.seed, static_cast<std::uint64_t>(index), epoch_);
-  std::atomic<std::uint8_t>& mark = marks_[static_cast<std::size_t>(index)];
-  const std::size_t bytes = preprocess_.size().bytes();
-  std::uint8_t* kept = cache_ ? cache_.get() + static_cast<std::size_t>(index) * bytes : nullptr;
-  if (kept && mark.load(std::memory_order_acquire) & kCached)
-    return worker.transform.finish(kept, random, out);
-  const ImageHeader& header =
-      worker.decoder.open(dataset_.read(split_, index, worker.stored), preprocess_.decode);
-  const Image& fitted = worker.transform.fit(worker.decoder, random);
-  if (!(mark.fetch_or(kSeen) & kSeen) && header.orientation != 1) ++turned_;
-  // A sample that replaces another may be read by two workers at once; the first to claim its place fills it.
-  if (kept && !(mark.fetch_or(kClaimed) & kClaimed)) {
-    std::memcpy(kept, fitted.data(), bytes);
-    mark.fetch_or(kCached, std::memory_order_release);
+  StoredImage stored;
+  std::uint32_t crc = 0;
+  if (cache_ && cache_->outlives_run()) {
+    stored = dataset_.read(split_, index, worker.stored);
+    crc = static_cast<std::uint32_t>(
+        crc32_z(0, reinterpret_cast<const Bytef*>(stored.bytes.data()), stored.bytes.size()));
   }
+  const std::uint8_t* kept = cache_ ? cache_->find(index, crc) : nullptr;
+  if (kept) return worker.transform.finish(kept, random, out);
+  if (stored.bytes.empty()) stored = dataset_.read(split_, index, worker.stored);
+  const ImageHeader& header = worker.decoder.open(stored, preprocess_.decode);
+  const Image& fitted = worker.transform.fit(worker.decoder, random);
+  if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+  if (cache_) cache_->keep(index, crc, fitted.data());
   worker.transform.finish(fitted.data(), random, out);
 }
 

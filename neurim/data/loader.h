@@ -15,6 +15,7 @@
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/order.h"
+#include "neurim/data/sample_cache.h"
 #include "neurim/data/transform.h"
 
 namespace neurim {
@@ -28,7 +29,9 @@ struct LoaderOptions {
   Sampler sampler = Sampler::each;
   int rank = 0, ranks = 1;               ///< which share of an epoch this loader has; see Order
   bool drop_last = false;                ///< leave out a last batch that is not full
-  std::size_t cache_bytes = 1ull << 30;  ///< resized u8 pictures are kept when all of them fit; 0: never
+  /// Where resized pictures are kept, when they are the same in every epoch (no random_resized_crop).
+  Cache cache = Cache::automatic;
+  std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
   /// How many samples may be undecodable before loading stops: below 1 a share of the split (but at least one
   /// sample, unless it is 0), from 1 on a count.
   double max_bad = 0.01;
@@ -109,8 +112,8 @@ class Loader {
   int chunk_ = 1, chunks_per_batch_ = 1;  // workers take samples by the chunk
   std::vector<std::int64_t> order_;       // of the samples in this epoch
   std::vector<Slot> slots_;
-  std::vector<std::atomic<std::uint8_t>> marks_;  // of each sample: see loader.cpp
-  std::unique_ptr<std::uint8_t[]> cache_;         // empty: nothing is kept
+  std::vector<std::atomic<bool>> seen_;  // of each sample: it was decoded once, so counted in turned_
+  std::unique_ptr<SampleCache> cache_;   // null: nothing is kept
   std::atomic<std::int64_t> turned_{0};
   std::uint32_t epoch_ = 0;
 

@@ -16,6 +16,7 @@ namespace {
 
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
+const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
@@ -131,7 +132,8 @@ void TrainOptions::visit(Options& o) {
   o("deterministic", deterministic, "the same bits for any number of threads");
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
-  o("cache_mib", cache_mib, "memory to keep resized pictures in, MiB; 0: none");
+  o("cache", cache, "where resized pictures are kept, if epochs have the same: none, ram, disk, or auto (ram, if they fit)");
+  o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
   o("device", device, "where to compute: cpu, auto");
   o("patience", patience, "stop after so many epochs without a better figure; 0: never");
   o("monitor", monitor, text("the figure that says which epoch is best: ", join(kMonitors, ", ")),
@@ -147,6 +149,7 @@ void TrainOptions::check() const {
   check_choice("sched", sched, schedule_names());
   check_choice("resize", resize, kResizes);
   check_choice("monitor", monitor, kMonitors, false);
+  check_choice("cache", cache, kCaches, false);
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch", batch, 1, 1 << 20);
   check_range("imgsz", imgsz, 1, 1 << 14);
@@ -257,6 +260,7 @@ LoaderOptions loader_of(const TrainOptions& o) {
   return {.batch = static_cast<int>(*o.batch),
           .workers = static_cast<int>(*o.workers),
           .seed = static_cast<std::uint64_t>(o.seed),
+          .cache = static_cast<Cache>(std::find(kCaches.begin(), kCaches.end(), o.cache) - kCaches.begin()),
           .cache_bytes = static_cast<std::size_t>(o.cache_mib) << 20,
           .max_bad = o.max_bad};
 }

@@ -43,6 +43,7 @@ struct TrainOptions {
   std::int64_t seed = 42;
   bool deterministic = false;
   std::optional<std::int64_t> threads, workers;
+  std::string cache = "auto";  ///< none, ram, disk: where resized pictures are kept
   std::int64_t cache_mib = 1024;
   std::string device = "cpu";
 
