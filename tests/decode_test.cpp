@@ -296,6 +296,28 @@ TEST(Decode, AllEightOrientations) {
   }
 }
 
+/// A gray progressive JPEG of one block, whose scans after the first add nothing.
+std::string jpeg_of_scans(int count) {
+  const auto segment = [](char marker, const std::string& content) {
+    return "\xFF"s + marker + '\0' + static_cast<char>(content.size() + 2) + content;
+  };
+  const std::string one_code = "\1" + std::string(16, '\0');  // a bit 0 for the symbol 0
+  std::string file = "\xFF\xD8" + segment('\xDB', "\0"s + std::string(64, '\1')) +
+                     segment('\xC2', "\x08\0\x08\0\x08\1\1\x11\0"s) + segment('\xC4', "\0"s + one_code) +
+                     segment('\xC4', "\x10" + one_code) + segment('\xDA', "\1\1\0\0\0\0"s) + "\x7F";
+  for (int i = 1; i < count; ++i) {  // 14 scans for each frequency: its highest bit, then the lower ones
+    const int frequency = 1 + (i - 1) / 14, bit = 13 - (i - 1) % 14, before = bit == 13 ? 0 : bit + 1;
+    const char range = static_cast<char>(frequency);
+    file += segment('\xDA', "\1\1\0"s + range + range + static_cast<char>(before << 4 | bit)) + "\x7F";
+  }
+  return file + "\xFF\xD9";
+}
+
+TEST(Decode, ScansAreLimited) {
+  EXPECT_EQ(levels(decoded(jpeg_of_scans(90))), std::vector<int>(64, 128));
+  expect_words(error_of([] { decoded(jpeg_of_scans(120)); }), {"JPEG", "more than 100 scans"});
+}
+
 TEST(Decode, EveryFormatWithAnOrientationIsTurned) {
   const Image image =
       image_of(3, 5, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * y + 9 * x + c); });

@@ -101,13 +101,16 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
          Decoder::kMostPixels / 1'000'000, " million; scale it down");
 }
 
-void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image) {
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top,
+           int left) {
   const std::size_t channels = static_cast<std::size_t>(image.channels());
-  const std::uint8_t* from = rgba.data();
-  std::uint8_t* to = image.data();
-  for (const std::uint8_t* end = from + rgba.size().bytes(); from != end; from += 4, to += channels)
-    for (std::size_t c = 0; c < channels; ++c)
-      to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+  for (int y = 0; y < rgba.height(); ++y) {
+    const std::uint8_t* from = rgba.row(y);
+    std::uint8_t* to = image.row(top + y) + channels * static_cast<std::size_t>(left);
+    for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels)
+      for (std::size_t c = 0; c < channels; ++c)
+        to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+  }
 }
 
 std::string_view format_of_content(std::span<const std::byte> bytes) {

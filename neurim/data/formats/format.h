@@ -31,8 +31,10 @@ class ImageReader {
 /// Throws unless 1 <= width * height <= Decoder::kMostPixels.
 void check_pixels(std::string_view format, std::int64_t height, std::int64_t width);
 
-/// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts.
-void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image);
+/// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts. Its
+/// corner comes to lie at (top, left), and nothing of it outside of `image`.
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top = 0,
+           int left = 0);
 
 std::unique_ptr<ImageReader> bmp_reader();
 std::unique_ptr<ImageReader> gif_reader();

@@ -51,7 +51,7 @@ class LibJpeg {
   }
 
  private:
-  static constexpr int kMostScans = 500;  // a progressive file of more scans is made to waste time
+  static constexpr int kMostScans = 100;  // a progressive file of more scans is made to waste time
 
   static LibJpeg* self(j_common_ptr info) { return static_cast<LibJpeg*>(info->client_data); }
 

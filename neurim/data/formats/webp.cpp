@@ -27,14 +27,14 @@ class WebpReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     image.reshape({header_.height, header_.width, 3});
     if (features_.has_animation) {
-      read_first_frame();
+      read_first_frame(options, image);
     } else if (features_.has_alpha) {
-      decode_into(rgba_, 4);
+      rgba_.reshape({header_.height, header_.width, 4});
+      decode_into(bytes_, rgba_);
+      blend(rgba_, options.background, image);
     } else {
-      decode_into(image, 3);
-      return part;
+      decode_into(bytes_, image);
     }
-    blend(rgba_, options.background, image);
     return part;
   }
 
@@ -51,37 +51,46 @@ class WebpReader : public ImageReader {
     if (status != VP8_STATUS_OK) bad_image(kFormat, kReasons[status]);
   }
 
-  void decode_into(Image& image, int channels) {
-    image.reshape({header_.height, header_.width, channels});
+  /// Decodes a still picture to RGB or RGBA, as `image` has channels.
+  static void decode_into(const WebPData& bytes, Image& image) {
     WebPDecoderConfig config;
     WebPInitDecoderConfig(&config);
-    config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
+    config.output.colorspace = image.channels() == 4 ? MODE_RGBA : MODE_RGB;
     config.output.is_external_memory = 1;
-    config.output.u.RGBA = {image.data(), header_.width * channels, image.size().bytes()};
-    check(WebPDecode(bytes_.bytes, bytes_.size, &config));
+    config.output.u.RGBA = {image.data(), image.width() * image.channels(), image.size().bytes()};
+    check(WebPDecode(bytes.bytes, bytes.size, &config));
   }
 
-  /// On the canvas of the animation, which is transparent at first.
-  void read_first_frame() {
-    WebPAnimDecoderOptions options;
-    WebPAnimDecoderOptionsInit(&options);
-    options.color_mode = MODE_RGBA;
-    const std::unique_ptr<WebPAnimDecoder, decltype(&WebPAnimDecoderDelete)> decoder(
-        WebPAnimDecoderNew(&bytes_, &options), WebPAnimDecoderDelete);
-    std::uint8_t* frame = nullptr;
-    int milliseconds = 0;
-    if (!decoder || !WebPAnimDecoderGetNext(decoder.get(), &frame, &milliseconds))
+  using Demuxer = std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)>;
+
+  /// What is there of a file that may be cut off.
+  Demuxer demuxer() const {
+    WebPDemuxState state;
+    return {WebPDemuxPartial(&bytes_, &state), WebPDemuxDelete};
+  }
+
+  /// On the canvas of the animation, which is transparent at first. Not with WebPAnimDecoder, which holds two
+  /// canvases.
+  void read_first_frame(const DecodeOptions& options, Image& image) {
+    const Demuxer demuxed = demuxer();
+    WebPIterator frame{};
+    const std::unique_ptr<WebPIterator, decltype(&WebPDemuxReleaseIterator)> released(
+        &frame, WebPDemuxReleaseIterator);
+    if (!demuxed || !WebPDemuxGetFrame(demuxed.get(), 1, &frame) || !frame.complete ||
+        frame.x_offset + frame.width > header_.width || frame.y_offset + frame.height > header_.height)
       bad_image(kFormat, "its first frame is damaged or cut off");
-    rgba_.reshape({header_.height, header_.width, 4});
-    std::copy_n(frame, rgba_.size().bytes(), rgba_.data());
+    std::uint8_t* to = image.data();
+    for (const std::uint8_t* end = to + image.size().bytes(); to != end; to += 3)
+      std::copy_n(options.background.data(), 3, to);
+    rgba_.reshape({frame.height, frame.width, 4});
+    decode_into(frame.fragment, rgba_);
+    blend(rgba_, options.background, image, frame.y_offset, frame.x_offset);
   }
 
   int orientation() const {
-    WebPDemuxState state;
-    const std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> demuxer(WebPDemuxPartial(&bytes_, &state),
-                                                                             WebPDemuxDelete);
+    const Demuxer demuxed = demuxer();
     WebPChunkIterator chunk{};
-    if (!demuxer || !WebPDemuxGetChunk(demuxer.get(), "EXIF", 1, &chunk)) return 1;
+    if (!demuxed || !WebPDemuxGetChunk(demuxed.get(), "EXIF", 1, &chunk)) return 1;
     std::span<const std::byte> exif(reinterpret_cast<const std::byte*>(chunk.chunk.bytes), chunk.chunk.size);
     // The chunk holds the TIFF structure; some writers put the prefix of JPEG's segment before it.
     if (exif.size() > 6 && std::to_integer<char>(exif[0]) == 'E') exif = exif.subspan(6);
