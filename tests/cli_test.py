@@ -314,6 +314,22 @@ class Trained(unittest.TestCase):
         self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
                          tensors(self.folder / "weights" / "best.safetensors"))
 
+    def test_rare_classes(self):
+        root = self.root / "rare"
+        for i in range(60):
+            png(root / "data" / ("rare" if i % 10 == 0 else "common") / f"{i}.png", 28, 28, 200 if i % 10 == 0 else 20)
+        words = ["train", f"data={root}/data", "model=lenet5", "batch=16", "epochs=1", f"project={root}/runs"]
+        plain = neurim(*words, "name=plain")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertIn("sampler=balanced", plain.stdout)
+        found = {tensors(root / "runs" / "plain" / "weights" / "best.safetensors")}
+        for option in ("sampler=balanced", "class_weights=balanced", "class_weights=sqrt"):
+            run = neurim(*words, option, f"name={option.replace('=', '-')}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertNotIn("helps the rare ones", run.stdout)
+            found.add(tensors(root / "runs" / option.replace("=", "-") / "weights" / "best.safetensors"))
+        self.assertEqual(len(found), 4)
+
     def test_data_dedupe(self):
         twins = self.root / "twins"
         shutil.copytree(self.root / "data", twins)

@@ -22,10 +22,11 @@ Tensor logits_of(const Model& model, const Tensor& images) {
 }  // namespace
 
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
-                                              const CrossEntropyOptions& loss_options) {
-  return [model, &optimizer, loss_options](const Tensors& in) -> Tensors {
+                                              const CrossEntropyOptions& loss_options,
+                                              const Tensor& class_weights) {
+  return [model, &optimizer, loss_options, class_weights](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
-    const Tensor loss = cross_entropy(logits, in[1], loss_options);
+    const Tensor loss = cross_entropy(logits, in[1], loss_options, class_weights);
     optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
     return {loss, sum(cast(equal(argmax(logits, 1), in[1]), DType::f32))};
   };

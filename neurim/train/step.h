@@ -11,9 +11,9 @@ namespace neurim {
 
 /// images f32(N,C,H,W), labels i64(N) -> the mean loss and the number of correct predictions, both f32
 /// scalars. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
-/// optimizer outlives the result.
+/// optimizer outlives the result. class_weights f32(classes) where given.
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
-                                              const CrossEntropyOptions& loss);
+                                              const CrossEntropyOptions& loss, const Tensor& class_weights = {});
 
 /// images f32(N,C,H,W), labels i64(N) -> logits (N,classes) and the loss of each sample (N).
 std::function<Tensors(Tensors)> validation_step(const Model& model);

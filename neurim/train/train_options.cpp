@@ -17,6 +17,8 @@ namespace {
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
+const std::vector<std::string> kSamplers{"each", "balanced"};               // in the order of Sampler
+const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
 const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
@@ -112,6 +114,9 @@ void TrainOptions::visit(Options& o) {
   o("power", power, "sched=polynomial: the exponent");
   o("milestones", milestones, "sched=multistep: epochs of the steps, such as 30,60,80");
   o("label_smoothing", label_smoothing, "share of the target that is spread over all classes", {"smoothing"});
+  o("class_weights", class_weights,
+    text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
+  o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "), " over the classes"));
   o("val_split", val_split, "share taken from training for validation where the data have no val split");
   o("split_seed", split_seed, "seed of that choice");
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
@@ -150,6 +155,8 @@ void TrainOptions::check() const {
   check_choice("resize", resize, kResizes);
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
+  check_choice("sampler", sampler, kSamplers, false);
+  check_choice("class_weights", class_weights, kClassWeights, false);
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch", batch, 1, 1 << 20);
   check_range("imgsz", imgsz, 1, 1 << 14);
@@ -265,6 +272,10 @@ LoaderOptions loader_of(const TrainOptions& o) {
           .max_bad = o.max_bad};
 }
 
+Sampler sampler_of(const TrainOptions& o) {
+  return static_cast<Sampler>(std::find(kSamplers.begin(), kSamplers.end(), o.sampler) - kSamplers.begin());
+}
+
 Schedule schedule_of(const TrainOptions& o) {
   Schedule schedule{.kind = o.sched,
                     .lr = *o.lr,
@@ -278,6 +289,21 @@ Schedule schedule_of(const TrainOptions& o) {
                     .milestones = o.milestones};
   schedule.check();
   return schedule;
+}
+
+std::vector<float> class_weights_of(const TrainOptions& o, const Dataset& dataset) {
+  std::vector<float> weights;
+  if (o.class_weights == "none") return weights;
+  double sum = 0;
+  const std::vector<std::int64_t> counts = dataset.class_counts(Split::train);
+  for (const std::int64_t count : counts) {
+    const double rarity = 1 / static_cast<double>(std::max<std::int64_t>(count, 1));
+    weights.push_back(static_cast<float>(o.class_weights == "sqrt" ? std::sqrt(rarity) : rarity));
+    sum += static_cast<double>(weights.back()) * static_cast<double>(count);
+  }
+  for (float& weight : weights)
+    weight *= static_cast<float>(static_cast<double>(dataset.size(Split::train)) / sum);
+  return weights;
 }
 
 CrossEntropyOptions loss_of(const TrainOptions& o) { return {.label_smoothing = *o.label_smoothing}; }

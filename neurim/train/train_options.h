@@ -27,6 +27,8 @@ struct TrainOptions {
   double warmup_lr = 0, min_lr = 0, step_epochs = 30, gamma = 0.1, power = 1;
   std::vector<double> milestones;  ///< epochs
   std::optional<double> label_smoothing;
+  std::string class_weights = "none";  ///< balanced, sqrt: how much a sample of a rare class counts in the loss
+  std::string sampler = "each";        ///< balanced: epochs of as many samples of each class
 
   std::optional<double> val_split;
   std::int64_t split_seed = 42;
@@ -67,6 +69,9 @@ Preprocess preprocess_of(const TrainOptions& options);
 Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
 Augment augment_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);
+Sampler sampler_of(const TrainOptions& options);  ///< for training
+/// The weights of the classes in the training loss, with a mean of 1 over the training samples; empty for none.
+std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& dataset);
 Schedule schedule_of(const TrainOptions& options);  ///< its time is counted in epochs
 CrossEntropyOptions loss_of(const TrainOptions& options);
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters);

@@ -1,5 +1,6 @@
 #include "neurim/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kDrawnBatches = 3;
+constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -43,6 +45,7 @@ double merit(const std::string& monitor, const Figures& figures) {
 LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
   LoaderOptions loader = loader_of(options);
   loader.shuffle = true;
+  loader.sampler = sampler_of(options);
   // A last batch of one sample has no variance to normalise by.
   loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
   return loader;
@@ -126,6 +129,11 @@ Tensor random_key(const TrainOptions& options, Device device) {
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
 }
 
+Tensor weights_tensor(const std::vector<float>& weights, Device device) {
+  if (weights.empty()) return {};
+  return Tensor::from({static_cast<std::int64_t>(weights.size())}, std::span<const float>(weights), device);
+}
+
 Model& placed(Model& model, Device device) {
   for (const Parameter& parameter : named_parameters(model)) parameter.tensor.place(device);
   return model;
@@ -157,7 +165,8 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
       progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
       loader_(dataset_, Split::train, training_preprocess_of(options_), augment_of(options_),
               training_loader(options_, dataset_.size(Split::train))),
-      plans_(training_step(model_, *optimizer_, loss_of(options_)),
+      plans_(training_step(model_, *optimizer_, loss_of(options_),
+                           weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device))),
              PlanOptions{.training = true,
                          .deterministic = options_.deterministic,
                          .device = device_named(options_.device),
@@ -191,6 +200,12 @@ void Run::describe() {
                     thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
                     preprocess_.height, "x", preprocess_.width));
   for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
+  const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*most > kImbalance * std::max<std::int64_t>(*least, 1) && options_.sampler == "each" &&
+      options_.class_weights == "none")
+    console_.say(text("  data    classes have ", thousands(*least), " to ", thousands(*most),
+                      " training pictures: sampler=balanced or class_weights=sqrt helps the rare ones"));
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
   console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s  data%    time");
 }
