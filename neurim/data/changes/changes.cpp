@@ -90,10 +90,17 @@ void apply_jitter(const Values& v, const Target& to) {
   for (const int i : order) {
     if (v[static_cast<std::size_t>(i)] == 0) continue;
     switch (i) {
-      case 0: adjust_brightness(to.image, drawn[0]); break;
-      case 1: adjust_contrast(to.image, drawn[1]); break;
-      case 2: adjust_saturation(to.image, drawn[2]); break;
-      default: adjust_hue(to.image, drawn[3]);
+      case 0:
+        adjust_brightness(to.image, drawn[0]);
+        break;
+      case 1:
+        adjust_contrast(to.image, drawn[1]);
+        break;
+      case 2:
+        adjust_saturation(to.image, drawn[2]);
+        break;
+      default:
+        adjust_hue(to.image, drawn[3]);
     }
   }
 }
@@ -202,7 +209,8 @@ class Listed final : public Change {
   std::string text() const override {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < entry_.arguments.size(); ++i) {
-      const bool noise = entry_.arguments[i].kind == Argument::level_or_noise && values_[i] == Erasing::kNoise;
+      const bool noise =
+          entry_.arguments[i].kind == Argument::level_or_noise && values_[i] == Erasing::kNoise;
       words.push_back(noise ? "noise" : neurim::text(values_[i]));
     }
     return neurim::text(entry_.name, "(", join(words, ","), ")");
@@ -288,8 +296,8 @@ double parse_argument(const Entry& entry, const Argument& argument, const std::s
   const bool number = read.ec == std::errc() && read.ptr == word.data() + word.size();
   const bool odd = argument.kind == Argument::odd;
   const bool whole = odd || argument.kind == Argument::whole || argument.kind == Argument::level_or_noise;
-  require(number && value >= argument.low && value <= argument.high && (!whole || value == std::floor(value)) &&
-              (!odd || std::fmod(value, 2) == 1),
+  require(number && value >= argument.low && value <= argument.high &&
+              (!whole || value == std::floor(value)) && (!odd || std::fmod(value, 2) == 1),
           "changes: ", entry.name, ": ", argument.name, " is \"", word, "\"; it is ", odd ? "an odd " : "a ",
           whole && !odd ? "whole " : "", "number in [", argument.low, ", ", argument.high, "]",
           argument.kind == Argument::level_or_noise ? " or noise" : "");
@@ -315,8 +323,8 @@ Values parse_arguments(const Entry& entry, const std::vector<std::string>& words
     values[i] = i < words.size() ? parse_argument(entry, argument, words[i]) : *argument.preset;
   }
   for (std::size_t i = 0; i + 1 < count; ++i)
-    require(entry.arguments[i].kind != Argument::low_of_pair || values[i] <= values[i + 1], "changes: ",
-            entry.name, ": ", entry.arguments[i].name, " is ", values[i], ", above ",
+    require(entry.arguments[i].kind != Argument::low_of_pair || values[i] <= values[i + 1],
+            "changes: ", entry.name, ": ", entry.arguments[i].name, " is ", values[i], ", above ",
             entry.arguments[i + 1].name, " ", values[i + 1], "; the range needs low <= high");
   return values;
 }
@@ -345,11 +353,13 @@ std::shared_ptr<const Change> parse_change(const std::string& item) {
   if (auto policy = parse_policy(item)) return policy;
   const std::size_t open = item.find('(');
   const std::string name = trimmed(std::string_view(item).substr(0, open));
-  const auto entry = std::find_if(entries().begin(), entries().end(), [&](const Entry& e) { return name == e.name; });
+  const auto entry =
+      std::find_if(entries().begin(), entries().end(), [&](const Entry& e) { return name == e.name; });
   if (entry == entries().end()) unknown_change(name);
   std::vector<std::string> words;
   if (open != std::string::npos) {
-    require(item.back() == ')' && item.find(')') == item.size() - 1 && item.find('(', open + 1) == std::string::npos,
+    require(item.back() == ')' && item.find(')') == item.size() - 1 &&
+                item.find('(', open + 1) == std::string::npos,
             "changes: \"", item, "\" is not name(argument, ...)");
     const std::string inside = item.substr(open + 1, item.size() - open - 2);
     if (!trimmed(inside).empty())

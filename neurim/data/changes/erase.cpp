@@ -15,7 +15,8 @@ Box draw_erased(const Erasing& erasing, int height, int width, Random& random) {
   for (int i = 0; i < kEraseTries; ++i) {
     const double target = area * random.uniform(erasing.scale[0], erasing.scale[1]);
     const double ratio = std::exp(random.uniform(std::log(erasing.ratio[0]), std::log(erasing.ratio[1])));
-    const double tall = std::nearbyint(std::sqrt(target * ratio)), wide = std::nearbyint(std::sqrt(target / ratio));
+    const double tall = std::nearbyint(std::sqrt(target * ratio)),
+                 wide = std::nearbyint(std::sqrt(target / ratio));
     if (tall < 1 || wide < 1 || tall >= height || wide >= width) continue;
     const int h = static_cast<int>(tall), w = static_cast<int>(wide);
     const int top = static_cast<int>(random.below(static_cast<std::uint32_t>(height - h + 1)));
@@ -33,7 +34,8 @@ void erase(Image& image, const Box& box, int fill, Random& random) {
     for (int x = box.left; x < box.left + box.width; ++x)
       for (int c = 0; c < colors; ++c) {
         if (fill == Erasing::kNoise && left == 0) bytes = random.bits(), left = 4;
-        image.row(y)[x * channels + c] = static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
+        image.row(y)[x * channels + c] =
+            static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
         bytes >>= 8, --left;
       }
 }

@@ -16,9 +16,9 @@ struct Erasing {
   int fill = kNoise;                          ///< a level, or uniform noise in every pixel and channel
 };
 
-/// The rectangle, smaller than the picture in both directions as in torchvision's RandomErasing; empty (height
-/// 0) when nothing is erased. Draws: probability, then up to ten times area and ratio, at the first that fits
-/// top and left.
+/// The rectangle, smaller than the picture in both directions as in torchvision's RandomErasing; empty
+/// (height 0) when nothing is erased. Draws: probability, then up to ten times area and ratio, at the first
+/// that fits top and left.
 Box draw_erased(const Erasing& erasing, int height, int width, Random& random);
 
 /// Fills the box in the colour channels; noise takes the bytes of one random number for every four levels.

@@ -23,7 +23,8 @@ void blur(Image& image, int size, double sigma, Scratch& scratch) {
   double sum = 0;
   for (int k = -half; k <= half; ++k) sum += std::exp(-0.5 * k * k / (sigma * sigma));
   for (int k = -half; k <= half; ++k)
-    kernel[static_cast<std::size_t>(k + half)] = static_cast<float>(std::exp(-0.5 * k * k / (sigma * sigma)) / sum);
+    kernel[static_cast<std::size_t>(k + half)] =
+        static_cast<float>(std::exp(-0.5 * k * k / (sigma * sigma)) / sum);
 
   // Down the columns to a line of floats, then along it, whose ends are mirrored copies.
   const std::size_t margin = static_cast<std::size_t>(half * channels), line = row + 2 * margin;
@@ -39,7 +40,8 @@ void blur(Image& image, int size, double sigma, Scratch& scratch) {
     }
     for (int x = 1; x <= half; ++x) {
       std::copy_n(middle + mirrored(-x, width) * channels, channels, middle - x * channels);
-      std::copy_n(middle + mirrored(width - 1 + x, width) * channels, channels, middle + (width - 1 + x) * channels);
+      std::copy_n(middle + mirrored(width - 1 + x, width) * channels, channels,
+                  middle + (width - 1 + x) * channels);
     }
     std::uint8_t* to = scratch.image.row(y);
     for (std::size_t i = 0; i < row; ++i) {

@@ -10,8 +10,8 @@ namespace neurim {
 /// picture is mirrored again, where torchvision refuses.
 void blur(Image& image, int size, double sigma, Scratch& scratch);
 
-/// From smoothed (0) over the picture itself (1) to sharpened; factor >= 0. The smoothing weighs a pixel 5 and
-/// its 8 neighbours 1 each; border pixels stay, and so do pictures with a side below 3 and alpha. Equals
+/// From smoothed (0) over the picture itself (1) to sharpened; factor >= 0. The smoothing weighs a pixel 5
+/// and its 8 neighbours 1 each; border pixels stay, and so do pictures with a side below 3 and alpha. Equals
 /// Pillow's ImageEnhance.Sharpness within one level.
 void adjust_sharpness(Image& image, double factor, Scratch& scratch);
 

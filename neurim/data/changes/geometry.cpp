@@ -58,7 +58,8 @@ std::int64_t fixed_point(double value) { return static_cast<std::int64_t>(std::f
 /// The nearest pixels of an affine warp, in steps of 16.16 fixed point.
 template <int channels>
 void walk_nearest(const Warp& m, const Image& in, std::uint8_t fill, Image& out) {
-  std::int64_t row_x = fixed_point(m[2] + (m[0] + m[1]) * 0.5), row_y = fixed_point(m[5] + (m[3] + m[4]) * 0.5);
+  std::int64_t row_x = fixed_point(m[2] + (m[0] + m[1]) * 0.5),
+               row_y = fixed_point(m[5] + (m[3] + m[4]) * 0.5);
   const std::int64_t x_by_x = fixed_point(m[0]), x_by_y = fixed_point(m[1]);
   const std::int64_t y_by_x = fixed_point(m[3]), y_by_y = fixed_point(m[4]);
   std::uint8_t* to = out.data();
@@ -70,7 +71,8 @@ void walk_nearest(const Warp& m, const Image& in, std::uint8_t fill, Image& out)
 }
 
 template <int channels>
-void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t fill, const Image& in, Image& out) {
+void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t fill, const Image& in,
+                   Image& out) {
   if (interpolation == Interpolation::bilinear) {
     for_each_point(m, out, [&](std::uint8_t* to, Point at) { put_bilinear<channels>(in, at, fill, to); });
   } else if (m[6] == 0 && m[7] == 0 && m[8] == 1 && std::max(in.height(), in.width()) < kFixedLimit) {

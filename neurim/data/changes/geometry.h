@@ -24,15 +24,15 @@ enum class Interpolation { nearest, bilinear };
 /// Every output pixel shows the input at warp(its centre); points outside the picture show `fill`. As
 /// Pillow's Image.transform: bilinear repeats the border pixels for half a pixel and cuts fractions of levels
 /// off; nearest walks an affine warp in 16.16 fixed point for sides below 32768. Bilinear agrees with Pillow
-/// within one level; nearest may take the neighbour where a point falls between two pixels. A fourth channel moves
-/// like the others, where Pillow multiplies the colours with alpha first.
+/// within one level; nearest may take the neighbour where a point falls between two pixels. A fourth channel
+/// moves like the others, where Pillow multiplies the colours with alpha first.
 void warp(const Warp& warp, Interpolation interpolation, std::uint8_t fill, Image& image, Scratch& scratch);
 
 /// As torchvision's functional.rotate: counter-clockwise by `degrees` about the picture's centre.
 Warp rotation(double degrees, int height, int width);
 
-/// As torchvision's functional.affine, about `center`: clockwise by `degrees`, enlarged by `scale` > 0, sheared
-/// by (shear_x, shear_y) degrees in (-90, 90), then moved by `translate` pixels (right, down).
+/// As torchvision's functional.affine, about `center`: clockwise by `degrees`, enlarged by `scale` > 0,
+/// sheared by (shear_x, shear_y) degrees in (-90, 90), then moved by `translate` pixels (right, down).
 Warp affine(double degrees, Point translate, double scale, double shear_x, double shear_y, Point center);
 
 /// As torchvision's functional.perspective: the points `from` of the input appear at `to`, both four corners,

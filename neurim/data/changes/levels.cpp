@@ -96,7 +96,8 @@ void adjust_contrast(Image& image, double factor) {
   std::int64_t sum = 0;
   const std::int64_t pixels = static_cast<std::int64_t>(image.height()) * image.width();
   const std::uint8_t* at = image.data();
-  for (std::int64_t i = 0; i < pixels; ++i, at += image.channels()) sum += image.channels() < 3 ? *at : luma(at);
+  for (std::int64_t i = 0; i < pixels; ++i, at += image.channels())
+    sum += image.channels() < 3 ? *at : luma(at);
   const int mean = static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels) + 0.5);
   map_levels(image, table_of([&](int level) { return blend(mean, level, static_cast<float>(factor)); }));
 }
@@ -148,7 +149,8 @@ void autocontrast(Image& image) {
 }
 
 void adjust_gamma(Image& image, double gamma, double gain) {
-  map_levels(image, table_of([&](int level) { return level_of(255.999 * gain * std::pow(level / 255.0, gamma)); }));
+  map_levels(image,
+             table_of([&](int level) { return level_of(255.999 * gain * std::pow(level / 255.0, gamma)); }));
 }
 
 void to_gray(Image& image) {

@@ -1,5 +1,5 @@
-// Changes of levels that are a table of 256 entries, and of colour. They leave a fourth channel (alpha) alone.
-// Results equal Pillow's ImageEnhance and ImageOps within one level (those of tables exactly).
+// Changes of levels that are a table of 256 entries, and of colour. They leave a fourth channel (alpha)
+// alone. Results equal Pillow's ImageEnhance and ImageOps within one level (those of tables exactly).
 #pragma once
 #include "neurim/data/image.h"
 
@@ -22,7 +22,8 @@ void posterize(Image& image, int bits);
 void equalize(Image& image);
 /// Stretches each channel to [0, 255]. ImageOps.autocontrast without a cutoff.
 void autocontrast(Image& image);
-/// level -> 255.999 gain (level / 255)^gamma, cut at 255; gamma, gain >= 0. torchvision's adjust_gamma of PIL.
+/// level -> 255.999 gain (level / 255)^gamma, cut at 255; gamma, gain >= 0. torchvision's adjust_gamma of
+/// PIL.
 void adjust_gamma(Image& image, double gamma, double gain = 1);
 
 /// Gray by the luma of ITU-R BT.601, kept in all colour channels. Identity on 1 channel.

@@ -22,8 +22,8 @@ void check_partner(std::span<const int> partner, std::vector<char>& seen) {
   if (seen.size() < n) seen.resize(n);
   std::fill_n(seen.begin(), n, char{0});
   for (const int i : partner) {
-    require(i >= 0 && static_cast<std::size_t>(i) < n && !seen[static_cast<std::size_t>(i)], "mix: partner ", i,
-            " is twice in the list or outside [0, ", n, "); the list has to be a permutation");
+    require(i >= 0 && static_cast<std::size_t>(i) < n && !seen[static_cast<std::size_t>(i)], "mix: partner ",
+            i, " is twice in the list or outside [0, ", n, "); the list has to be a permutation");
     seen[static_cast<std::size_t>(i)] = 1;
   }
 }
@@ -44,7 +44,8 @@ Mix draw_mix(const MixOptions& options, int height, int width, Random& random) {
   if (!cuts || (mixes && !happens(options.switch_probability, random)))
     return {Mix::Kind::mixup, beta_variate(options.mixup_alpha, random)};
   const double side = std::sqrt(1 - beta_variate(options.cutmix_alpha, random));
-  const int half_height = static_cast<int>(height * side) / 2, half_width = static_cast<int>(width * side) / 2;
+  const int half_height = static_cast<int>(height * side) / 2,
+            half_width = static_cast<int>(width * side) / 2;
   const int y = static_cast<int>(random.below(static_cast<std::uint32_t>(height)));
   const int x = static_cast<int>(random.below(static_cast<std::uint32_t>(width)));
   const int top = std::max(y - half_height, 0), left = std::max(x - half_width, 0);
@@ -91,8 +92,8 @@ void mix_images(const Mix& mix, std::span<const int> partner, int channels, int 
   }
 }
 
-void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels, int classes,
-                  double smoothing, std::span<float> targets) {
+void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels,
+                  int classes, double smoothing, std::span<float> targets) {
   require(smoothing >= 0 && smoothing < 1, "mix: smoothing is ", smoothing, "; it lies in [0, 1)");
   require(classes > 0, "mix: classes is ", classes, "; there is at least one");
   const auto width = static_cast<std::size_t>(classes);
@@ -106,8 +107,8 @@ void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const 
   std::fill(targets.begin(), targets.end(), off);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const int with = partner[i];
-    require(with >= 0 && static_cast<std::size_t>(with) < labels.size(), "mix: partner ", with, " is outside [0, ",
-            labels.size(), ")");
+    require(with >= 0 && static_cast<std::size_t>(with) < labels.size(), "mix: partner ", with,
+            " is outside [0, ", labels.size(), ")");
     float* const row = targets.data() + i * width;
     row[labels[i]] += on * own;
     row[labels[static_cast<std::size_t>(with)]] += on * other;

@@ -30,8 +30,8 @@ struct Mix {
 Mix draw_mix(const MixOptions& options, int height, int width, Random& random);
 
 /// Mixes f32 pictures (n, c, h, w), row-major, in place: picture i with what picture partner[i] was before.
-/// `partner` is a permutation of [0, n) (else Error(usage)); timm's is the reverse order. The buffers grow and
-/// never shrink.
+/// `partner` is a permutation of [0, n) (else Error(usage)); timm's is the reverse order. The buffers grow
+/// and never shrink.
 struct MixBuffers {
   std::vector<float> picture;
   std::vector<char> done;
@@ -39,10 +39,10 @@ struct MixBuffers {
 void mix_images(const Mix& mix, std::span<const int> partner, int channels, int height, int width,
                 std::span<float> images, MixBuffers& buffers);
 
-/// The targets (n, classes) of the mixed pictures: lambda of the own label and the rest of the partner's, where
-/// a label spreads `smoothing` in [0, 1) evenly over all classes. Throws Error(usage) for a label out of
-/// [0, classes).
-void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels, int classes,
-                  double smoothing, std::span<float> targets);
+/// The targets (n, classes) of the mixed pictures: lambda of the own label and the rest of the partner's,
+/// where a label spreads `smoothing` in [0, 1) evenly over all classes. Throws Error(usage) for a label out
+/// of [0, classes).
+void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels,
+                  int classes, double smoothing, std::span<float> targets);
 
 }  // namespace neurim

@@ -27,8 +27,9 @@ using Pairs = std::array<std::array<Choice, 2>, 25>;
 
 // The policies' own words for the operations keep the tables readable.
 constexpr Operation kAutoContrast = Operation::autocontrast, kEqualize = Operation::equalize,
-                    kInvert = Operation::invert, kRotate = Operation::rotate, kPosterize = Operation::posterize,
-                    kSolarize = Operation::solarize, kColor = Operation::color, kContrast = Operation::contrast,
+                    kInvert = Operation::invert, kRotate = Operation::rotate,
+                    kPosterize = Operation::posterize, kSolarize = Operation::solarize,
+                    kColor = Operation::color, kContrast = Operation::contrast,
                     kBrightness = Operation::brightness, kSharpness = Operation::sharpness,
                     kShearX = Operation::shear_x, kShearY = Operation::shear_y,
                     kTranslateX = Operation::translate_x, kTranslateY = Operation::translate_y;
@@ -81,8 +82,8 @@ constexpr Pairs kSvhn{{
 }};
 // clang-format on
 
-/// The value of an operation at a part of its range in [0, 1], as AutoAugment's and TrivialAugment's papers and
-/// torchvision count: `most` is the full range of what takes either sign.
+/// The value of an operation at a part of its range in [0, 1], as AutoAugment's and TrivialAugment's papers
+/// and torchvision count: `most` is the full range of what takes either sign.
 double signed_value(Operation operation, double most, double part, Random& random) {
   const double value = either_sign(most * part, random);
   const bool factor = operation >= Operation::color && operation <= Operation::sharpness;
@@ -92,18 +93,26 @@ double signed_value(Operation operation, double most, double part, Random& rando
 double auto_value(const Choice& choice, int height, int width, Random& random) {
   const double part = choice.level / 9.0;
   switch (choice.operation) {
-    case Operation::posterize: return 8 - std::nearbyint(4 * part);
-    case Operation::solarize: return 255 - 255 * part;
-    case Operation::rotate: return signed_value(choice.operation, 30, part, random);
+    case Operation::posterize:
+      return 8 - std::nearbyint(4 * part);
+    case Operation::solarize:
+      return 255 - 255 * part;
+    case Operation::rotate:
+      return signed_value(choice.operation, 30, part, random);
     case Operation::shear_x:
-    case Operation::shear_y: return signed_value(choice.operation, 0.3, part, random);
-    case Operation::translate_x: return signed_value(choice.operation, 150.0 / 331 * width, part, random);
-    case Operation::translate_y: return signed_value(choice.operation, 150.0 / 331 * height, part, random);
+    case Operation::shear_y:
+      return signed_value(choice.operation, 0.3, part, random);
+    case Operation::translate_x:
+      return signed_value(choice.operation, 150.0 / 331 * width, part, random);
+    case Operation::translate_y:
+      return signed_value(choice.operation, 150.0 / 331 * height, part, random);
     case Operation::color:
     case Operation::contrast:
     case Operation::brightness:
-    case Operation::sharpness: return signed_value(choice.operation, 0.9, part, random);
-    default: return 0;
+    case Operation::sharpness:
+      return signed_value(choice.operation, 0.9, part, random);
+    default:
+      return 0;
   }
 }
 
@@ -120,11 +129,15 @@ double draw_level(double magnitude, double deviation, double largest, Random& ra
 double rand_value(Operation operation, double level, bool increasing, int height, int width, Random& random) {
   const double part = level / kFullLevel;
   switch (operation) {
-    case Operation::rotate: return either_sign(30 * part, random);
+    case Operation::rotate:
+      return either_sign(30 * part, random);
     case Operation::shear_x:
-    case Operation::shear_y: return either_sign(0.3 * part, random);
-    case Operation::translate_x: return either_sign(0.45 * part * width, random);
-    case Operation::translate_y: return either_sign(0.45 * part * height, random);
+    case Operation::shear_y:
+      return either_sign(0.3 * part, random);
+    case Operation::translate_x:
+      return either_sign(0.45 * part * width, random);
+    case Operation::translate_y:
+      return either_sign(0.45 * part * height, random);
     case Operation::posterize: {
       const int bits = static_cast<int>(part * 4);
       return std::clamp(increasing ? 4 - bits : bits, 0, 8);
@@ -133,13 +146,15 @@ double rand_value(Operation operation, double level, bool increasing, int height
       const int threshold = std::min(static_cast<int>(part * 256), 256);
       return increasing ? 256 - threshold : threshold;
     }
-    case Operation::solarize_add: return std::min(static_cast<int>(part * 110), 128);
+    case Operation::solarize_add:
+      return std::min(static_cast<int>(part * 110), 128);
     case Operation::color:
     case Operation::contrast:
     case Operation::brightness:
     case Operation::sharpness:
       return increasing ? std::max(0.1, 1 + either_sign(0.9 * part, random)) : 0.1 + 1.8 * part;
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -164,10 +179,11 @@ constexpr std::array<Weighted, 15> kRandOperations{{{Operation::autocontrast, 0.
                                                     {Operation::translate_y, 0.1}}};
 constexpr int kChoosable = 13;  // those of a weight above 0
 
-constexpr std::array kAugMixOperations{
-    Operation::autocontrast, Operation::color,   Operation::contrast, Operation::brightness, Operation::sharpness,
-    Operation::equalize,     Operation::rotate,  Operation::posterize, Operation::solarize,  Operation::shear_x,
-    Operation::shear_y,      Operation::translate_x, Operation::translate_y};
+constexpr std::array kAugMixOperations{Operation::autocontrast, Operation::color,     Operation::contrast,
+                                       Operation::brightness,   Operation::sharpness, Operation::equalize,
+                                       Operation::rotate,       Operation::posterize, Operation::solarize,
+                                       Operation::shear_x,      Operation::shear_y,   Operation::translate_x,
+                                       Operation::translate_y};
 
 /// An index with a probability in proportion to its weight, which becomes 0.
 std::size_t take_weighted(std::array<double, kRandOperations.size()>& weights, Random& random) {
@@ -185,7 +201,8 @@ std::size_t take_weighted(std::array<double, kRandOperations.size()>& weights, R
   return chosen;
 }
 
-/// The options of a text like "rand-m9-mstd0.5": calls set(key, value, section) for each section after the name.
+/// The options of a text like "rand-m9-mstd0.5": calls set(key, value, section) for each section after the
+/// name.
 template <class Set>
 void parse_sections(std::string_view text, std::string_view name, const Set& set) {
   require(text == name || starts_with(text, std::string(name) + "-"), "changes: \"", std::string(text),
@@ -201,8 +218,8 @@ void parse_sections(std::string_view text, std::string_view name, const Set& set
     double value = std::numeric_limits<double>::quiet_NaN();
     const char* last = section.data() + section.size();
     const auto read = std::from_chars(section.data() + std::min(letters, section.size()), last, value);
-    require(read.ec == std::errc() && read.ptr == last && letters > 0, "changes: section \"", section, "\" of ",
-            std::string(text), " is not letters and a number, as m9 is");
+    require(read.ec == std::errc() && read.ptr == last && letters > 0, "changes: section \"", section,
+            "\" of ", std::string(text), " is not letters and a number, as m9 is");
     set(section.substr(0, letters), value, section);
     rest.remove_prefix(end);
   }
@@ -216,7 +233,8 @@ double in_range(const char* what, double value, double low, double high, bool wh
 
 [[noreturn]] void unknown_section(const std::string& section, std::string_view of,
                                   const std::vector<std::string>& keys) {
-  fail(Fault::usage, "changes: ", std::string(of), " knows no section \"", section, "\"; it has ", join(keys, ", "));
+  fail(Fault::usage, "changes: ", std::string(of), " knows no section \"", section, "\"; it has ",
+       join(keys, ", "));
 }
 
 }  // namespace
@@ -225,27 +243,45 @@ void apply_step(const Step& step, Image& image, Scratch& scratch) {
   const double value = step.value;
   const auto move = [&](const Warp& by) { warp(by, Interpolation::bilinear, kPolicyFill, image, scratch); };
   switch (step.operation) {
-    case Operation::identity: return;
-    case Operation::autocontrast: return autocontrast(image);
-    case Operation::equalize: return equalize(image);
-    case Operation::invert: return invert(image);
-    case Operation::rotate: return move(rotation(value, image.height(), image.width()));
-    case Operation::posterize: return posterize(image, static_cast<int>(value));
-    case Operation::solarize: return solarize(image, static_cast<int>(std::ceil(value)));
-    case Operation::solarize_add: return solarize_add(image, static_cast<int>(value));
-    case Operation::color: return adjust_saturation(image, value);
-    case Operation::contrast: return adjust_contrast(image, value);
-    case Operation::brightness: return adjust_brightness(image, value);
-    case Operation::sharpness: return adjust_sharpness(image, value, scratch);
-    case Operation::shear_x: return move({1, value, 0, 0, 1, 0, 0, 0, 1});
-    case Operation::shear_y: return move({1, 0, 0, value, 1, 0, 0, 0, 1});
-    case Operation::translate_x: return move({1, 0, -std::trunc(value), 0, 1, 0, 0, 0, 1});
-    case Operation::translate_y: return move({1, 0, 0, 0, 1, -std::trunc(value), 0, 0, 1});
+    case Operation::identity:
+      return;
+    case Operation::autocontrast:
+      return autocontrast(image);
+    case Operation::equalize:
+      return equalize(image);
+    case Operation::invert:
+      return invert(image);
+    case Operation::rotate:
+      return move(rotation(value, image.height(), image.width()));
+    case Operation::posterize:
+      return posterize(image, static_cast<int>(value));
+    case Operation::solarize:
+      return solarize(image, static_cast<int>(std::ceil(value)));
+    case Operation::solarize_add:
+      return solarize_add(image, static_cast<int>(value));
+    case Operation::color:
+      return adjust_saturation(image, value);
+    case Operation::contrast:
+      return adjust_contrast(image, value);
+    case Operation::brightness:
+      return adjust_brightness(image, value);
+    case Operation::sharpness:
+      return adjust_sharpness(image, value, scratch);
+    case Operation::shear_x:
+      return move({1, value, 0, 0, 1, 0, 0, 0, 1});
+    case Operation::shear_y:
+      return move({1, 0, 0, value, 1, 0, 0, 0, 1});
+    case Operation::translate_x:
+      return move({1, 0, -std::trunc(value), 0, 1, 0, 0, 0, 1});
+    case Operation::translate_y:
+      return move({1, 0, 0, 0, 1, -std::trunc(value), 0, 0, 1});
   }
 }
 
 Steps draw_auto_augment(AutoPolicy policy, int height, int width, Random& random) {
-  const Pairs& pairs = policy == AutoPolicy::imagenet ? kImageNet : policy == AutoPolicy::cifar10 ? kCifar10 : kSvhn;
+  const Pairs& pairs = policy == AutoPolicy::imagenet  ? kImageNet
+                       : policy == AutoPolicy::cifar10 ? kCifar10
+                                                       : kSvhn;
   Steps steps;
   for (const Choice& choice : pairs[random.below(static_cast<std::uint32_t>(pairs.size()))]) {
     const bool chosen = happens(choice.probability, random);
@@ -274,14 +310,22 @@ Steps draw_rand_augment(const RandAugment& options, int height, int width, Rando
 RandAugment parse_rand_augment(std::string_view text) {
   RandAugment options;
   parse_sections(text, "rand", [&](const std::string& key, double value, const std::string& section) {
-    if (key == "m") options.magnitude = in_range("rand: m (magnitude)", value, 0, 100);
-    else if (key == "mstd") options.deviation = in_range("rand: mstd (deviation of m)", value, 0, 1000);
-    else if (key == "mmax") options.largest = in_range("rand: mmax (largest level)", value, 0, 100);
-    else if (key == "inc") options.increasing = in_range("rand: inc (increasing)", value, 0, 1, true) == 1;
-    else if (key == "n") options.count = static_cast<int>(in_range("rand: n (operations)", value, 1, kChoosable, true));
-    else if (key == "p") options.probability = in_range("rand: p (probability)", value, 0, 1);
-    else if (key == "w") options.weighted = in_range("rand: w (set of weights)", value, 0, 0, true) == 0;
-    else unknown_section(section, text, {"m", "mstd", "mmax", "inc", "n", "p", "w"});
+    if (key == "m")
+      options.magnitude = in_range("rand: m (magnitude)", value, 0, 100);
+    else if (key == "mstd")
+      options.deviation = in_range("rand: mstd (deviation of m)", value, 0, 1000);
+    else if (key == "mmax")
+      options.largest = in_range("rand: mmax (largest level)", value, 0, 100);
+    else if (key == "inc")
+      options.increasing = in_range("rand: inc (increasing)", value, 0, 1, true) == 1;
+    else if (key == "n")
+      options.count = static_cast<int>(in_range("rand: n (operations)", value, 1, kChoosable, true));
+    else if (key == "p")
+      options.probability = in_range("rand: p (probability)", value, 0, 1);
+    else if (key == "w")
+      options.weighted = in_range("rand: w (set of weights)", value, 0, 0, true) == 0;
+    else
+      unknown_section(section, text, {"m", "mstd", "mmax", "inc", "n", "p", "w"});
   });
   return options;
 }
@@ -293,10 +337,10 @@ std::string to_text(const RandAugment& options) {
 }
 
 Step draw_trivial_augment(Random& random) {
-  constexpr std::array kOperations{Operation::identity,    Operation::shear_x,    Operation::shear_y,
-                                   Operation::translate_x, Operation::translate_y, Operation::rotate,
-                                   Operation::brightness,  Operation::color,      Operation::contrast,
-                                   Operation::sharpness,   Operation::posterize,  Operation::solarize,
+  constexpr std::array kOperations{Operation::identity,     Operation::shear_x,     Operation::shear_y,
+                                   Operation::translate_x,  Operation::translate_y, Operation::rotate,
+                                   Operation::brightness,   Operation::color,       Operation::contrast,
+                                   Operation::sharpness,    Operation::posterize,   Operation::solarize,
                                    Operation::autocontrast, Operation::equalize};
   constexpr std::uint32_t kMagnitudes = 31;
   const Operation operation = kOperations[random.below(static_cast<std::uint32_t>(kOperations.size()))];
@@ -305,13 +349,21 @@ Step draw_trivial_augment(Random& random) {
   switch (operation) {
     case Operation::identity:
     case Operation::autocontrast:
-    case Operation::equalize: return {operation, 0};
-    case Operation::posterize: return {operation, 8 - std::nearbyint(6 * part())};
-    case Operation::solarize: return {operation, 255 - 255 * part()};
-    case Operation::rotate: most = 135; break;
+    case Operation::equalize:
+      return {operation, 0};
+    case Operation::posterize:
+      return {operation, 8 - std::nearbyint(6 * part())};
+    case Operation::solarize:
+      return {operation, 255 - 255 * part()};
+    case Operation::rotate:
+      most = 135;
+      break;
     case Operation::translate_x:
-    case Operation::translate_y: most = 32; break;
-    default: most = 0.99;
+    case Operation::translate_y:
+      most = 32;
+      break;
+    default:
+      most = 0.99;
   }
   const double share = part();
   return {operation, signed_value(operation, most, share, random)};
@@ -349,12 +401,20 @@ void apply_aug_mix(const AugMix& options, Image& image, Scratch& scratch, Random
 AugMix parse_aug_mix(std::string_view text) {
   AugMix options;
   parse_sections(text, "augmix", [&](const std::string& key, double value, const std::string& section) {
-    if (key == "m") options.magnitude = in_range("augmix: m (magnitude)", value, 0, kFullLevel);
-    else if (key == "w") options.width = static_cast<int>(in_range("augmix: w (width)", value, 1, kMaxSteps, true));
-    else if (key == "d") options.depth = value == -1 ? -1 : static_cast<int>(in_range("augmix: d (depth, or -1)", value, 1, kMaxSteps, true));
-    else if (key == "a") options.alpha = in_range("augmix: a (alpha)", value, 0.01, 100);
-    else if (key == "mstd") options.deviation = in_range("augmix: mstd (deviation of m)", value, 0, 1000);
-    else unknown_section(section, text, {"m", "w", "d", "a", "mstd"});
+    if (key == "m")
+      options.magnitude = in_range("augmix: m (magnitude)", value, 0, kFullLevel);
+    else if (key == "w")
+      options.width = static_cast<int>(in_range("augmix: w (width)", value, 1, kMaxSteps, true));
+    else if (key == "d")
+      options.depth = value == -1
+                          ? -1
+                          : static_cast<int>(in_range("augmix: d (depth, or -1)", value, 1, kMaxSteps, true));
+    else if (key == "a")
+      options.alpha = in_range("augmix: a (alpha)", value, 0.01, 100);
+    else if (key == "mstd")
+      options.deviation = in_range("augmix: mstd (deviation of m)", value, 0, 1000);
+    else
+      unknown_section(section, text, {"m", "w", "d", "a", "mstd"});
   });
   return options;
 }

@@ -50,25 +50,25 @@ struct Steps {
   void add(const Step& step) { list[static_cast<std::size_t>(count++)] = step; }
 };
 
-/// The policies of Cubuk et al. 2018, "AutoAugment: Learning Augmentation Policies from Data" (tables 7 to 9): 25
-/// pairs of operations each, with the magnitudes that torchvision gives the levels 0 to 9 (shear 0.3,
-/// translation 150/331 of the side, 30 degrees, factor 1 +- 0.9 at level 9; enhancements, shear, translation and
-/// rotation take either sign). Draws: the pair, then for each operation probability and, if signed, sign.
+/// The policies of Cubuk et al. 2018, "AutoAugment: Learning Augmentation Policies from Data" (tables 7 to
+/// 9): 25 pairs of operations each, with the magnitudes that torchvision gives the levels 0 to 9 (shear 0.3,
+/// translation 150/331 of the side, 30 degrees, factor 1 +- 0.9 at level 9; enhancements, shear, translation
+/// and rotation take either sign). Draws: the pair, then for each operation probability and, if signed, sign.
 enum class AutoPolicy { imagenet, cifar10, svhn };
 Steps draw_auto_augment(AutoPolicy policy, int height, int width, Random& random);
 
-/// RandAugment (Cubuk et al. 2019) with timm's options. Levels lie in [0, mmax]; 10 is an operation's full range
-/// (rotation 30 degrees, shear 0.3, translation 0.45 of the side, factor 0.1 to 1.9, posterize 4 bits, solarize
-/// 256, solarize_add 110).
+/// RandAugment (Cubuk et al. 2019) with timm's options. Levels lie in [0, mmax]; 10 is an operation's full
+/// range (rotation 30 degrees, shear 0.3, translation 0.45 of the side, factor 0.1 to 1.9, posterize 4 bits,
+/// solarize 256, solarize_add 110).
 struct RandAugment {
-  double magnitude = 10;      ///< m, in [0, 10 or mmax]
-  double deviation = 0;       ///< mstd: of a normal distribution; above 100: uniform in [0, magnitude]
-  double largest = 10;        ///< mmax: where a drawn level is cut
-  bool increasing = false;    ///< inc1: more is always a stronger change (inc0: posterize, solarize and factors
-                              ///< run their range, so that 10 changes posterize and solarize least)
-  int count = 2;              ///< n: operations a picture, in [1, 13]
-  double probability = 0.5;   ///< p: of each chosen operation
-  bool weighted = false;      ///< w0: timm's weights of choice, without repetition
+  double magnitude = 10;    ///< m, in [0, 10 or mmax]
+  double deviation = 0;     ///< mstd: of a normal distribution; above 100: uniform in [0, magnitude]
+  double largest = 10;      ///< mmax: where a drawn level is cut
+  bool increasing = false;  ///< inc1: more is always a stronger change (inc0: posterize, solarize and factors
+                            ///< run their range, so that 10 changes posterize and solarize least)
+  int count = 2;            ///< n: operations a picture, in [1, 13]
+  double probability = 0.5;  ///< p: of each chosen operation
+  bool weighted = false;     ///< w0: timm's weights of choice, without repetition
 };
 /// Draws for each operation: the choice, probability, level (if mstd > 0), sign (if signed).
 Steps draw_rand_augment(const RandAugment& options, int height, int width, Random& random);
@@ -88,7 +88,8 @@ struct AugMix {
   double alpha = 1;        ///< a > 0
   double deviation = 101;  ///< mstd, as RandAugment's: uniform levels by default
 };
-/// Draws: weights, share, then for each chain its depth (if drawn) and for each operation choice, level, sign.
+/// Draws: weights, share, then for each chain its depth (if drawn) and for each operation choice, level,
+/// sign.
 void apply_aug_mix(const AugMix& options, Image& image, Scratch& scratch, Random& random);
 AugMix parse_aug_mix(std::string_view text);  ///< augmix-m3-w3-d-1-a1-mstd101, any order
 std::string to_text(const AugMix& options);
