@@ -4,45 +4,42 @@
 #include <string_view>
 
 #include "neurim/core/random.h"
+#include "neurim/data/changes/changes.h"
 #include "neurim/data/resample.h"
 
 namespace neurim {
 
-/// What may happen to a picture in training, in this order. The default changes nothing. Every choice is
-/// drawn from the Random that the caller keys by (seed, sample, epoch).
+/// What may happen to a picture in training. The default changes nothing. Every choice is drawn from the Random
+/// that the caller keys by (seed, sample, epoch), in the order of the fields.
 struct Augment {
   /// Instead of Preprocess::resize: a random part of the picture, of `scale` times its area and of a width to
   /// height ratio in `ratio` (log-uniform), scaled to the size ("Inception crop", Szegedy et al. 2014).
   bool random_resized_crop = false;
   std::array<double, 2> scale{0.08, 1}, ratio{3. / 4, 4. / 3};
-  int crop_padding = 0;   ///< pixels: pad by so many on each side, then cut the size out anywhere
-  double hflip = 0;       ///< the probability of a mirror image
-  double rotation = 0;    ///< degrees: turned by a uniform angle in [-rotation, rotation], bilinear
-  double brightness = 0;  ///< levels times a uniform factor in [1 - brightness, 1 + brightness], cut at 255
+  Changes changes;       ///< of the resized picture, one after the other
+  int crop_padding = 0;  ///< pixels: pad by so many on each side, then cut the size out anywhere
+  double hflip = 0;      ///< the probability of a mirror image
 
   void check() const;  ///< throws Error(usage) naming the option that is out of range
 };
 
 /// The changes that a list names: "rrc" or "rrc(0.35,1)" (random resized crop, with the range of areas),
-/// "pad(4)" (crop_padding), "hflip" or "hflip(0.2)", "rotate(15)", "brightness(0.2)"; "none" or "" for none.
-/// Throws Error(usage) naming what it does not know.
+/// "pad(4)" (crop_padding), "hflip" or "hflip(0.2)", and those of changes.h; "none" or "" for none. Throws
+/// Error(usage) naming what it does not know.
 Augment parse_augment(std::string_view list);
 
 /// The part of a picture that random_resized_crop takes.
 Box random_part(const Augment& augment, int height, int width, Random& random);
 
-/// How an augmented picture lies, and how bright it is. It is moved and turned first and mirrored last.
+/// How an augmented picture lies: it is moved first and mirrored last.
 struct Pose {
   int down = 0, right = 0;  ///< pixels that the picture moves
-  double angle = 0;         ///< radians, clockwise
   bool mirrored = false;
-  float brightness = 1;
-  bool moves() const { return down || right || angle != 0; }
 };
 Pose random_pose(const Augment& augment, Random& random);
 
-/// Writes `in` moved and turned to `out` (same size); what comes from outside is `fill`.
-void apply_pose(const Pose& pose, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
-                std::uint8_t* out);
+/// Writes `in` moved by so many pixels to `out` (same size); what comes from outside is `fill`.
+void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
+                 std::uint8_t* out);
 
 }  // namespace neurim

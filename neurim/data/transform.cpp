@@ -9,23 +9,19 @@
 namespace neurim {
 namespace {
 
-/// out[i] = min(level * brightness, 255) * scale + shift for the levels in[0], in[step], in[2 * step], …
+/// out[i] = level * scale + shift for the levels in[0], in[step], in[2 * step], …
 template <int step>
-[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int count,
-                                                 float brightness, float scale, float shift,
-                                                 float* __restrict out) {
-  for (int i = 0; i < count; ++i)
-    out[i] = std::min(static_cast<float>(in[step * i]) * brightness, 255.0f) * scale + shift;
+[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int count, float scale,
+                                                 float shift, float* __restrict out) {
+  for (int i = 0; i < count; ++i) out[i] = static_cast<float>(in[step * i]) * scale + shift;
 }
 
-NEURIM_WIDE void normalise_gray(const std::uint8_t* in, int count, float brightness, float scale, float shift,
-                                float* out) {
-  normalise_row<1>(in, count, brightness, scale, shift, out);
+NEURIM_WIDE void normalise_gray(const std::uint8_t* in, int count, float scale, float shift, float* out) {
+  normalise_row<1>(in, count, scale, shift, out);
 }
 
-NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, int count, float brightness, float scale,
-                                  float shift, float* out) {
-  normalise_row<3>(in, count, brightness, scale, shift, out);
+NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, int count, float scale, float shift, float* out) {
+  normalise_row<3>(in, count, scale, shift, out);
 }
 
 NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __restrict out) {
@@ -121,11 +117,17 @@ const Image& Transform::with_channels(const Image& decoded) {
 }
 
 void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
+  if (!augment_.changes.empty()) {
+    changed_.reshape(preprocess_.size());
+    std::memcpy(changed_.data(), fitted, changed_.size().bytes());
+    for (const auto& change : augment_.changes) change->apply(changed_, scratch_, random);
+    fitted = changed_.data();
+  }
   const Pose pose = random_pose(augment_, random);
-  if (pose.moves()) {
-    posed_.reshape(preprocess_.size());
-    apply_pose(pose, preprocess_.fill, fitted, preprocess_.size(), posed_.data());
-    fitted = posed_.data();
+  if (pose.down != 0 || pose.right != 0) {
+    moved_.reshape(preprocess_.size());
+    move_pixels(pose.down, pose.right, preprocess_.fill, fitted, preprocess_.size(), moved_.data());
+    fitted = moved_.data();
   }
   const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
   const auto normalise = channels == 1 ? normalise_gray : normalise_of_rgb;
@@ -134,8 +136,7 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
       const std::uint8_t* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
       float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
       const auto channel = static_cast<std::size_t>(c);
-      normalise(row, width, pose.brightness, scale_[channel], shift_[channel],
-                pose.mirrored ? line_.data() : to);
+      normalise(row, width, scale_[channel], shift_[channel], pose.mirrored ? line_.data() : to);
       if (pose.mirrored) mirror_row(line_.data(), width, to);
     }
 }

@@ -20,7 +20,7 @@ class Transform {
   /// that is decoded. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
-  /// The rest: pose, brightness and normalising of a fitted picture of preprocess.size(). Writes channels x
+  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(). Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);
 
@@ -35,7 +35,8 @@ class Transform {
   Augment augment_;
   std::array<float, 3> scale_{}, shift_{};  // of each channel: out = level * scale + shift
   Resampler resampler_;
-  Image decoded_, recolored_, fitted_, posed_;
+  Image decoded_, recolored_, fitted_, changed_, moved_;
+  Scratch scratch_;
   std::vector<float> line_;
 };
 

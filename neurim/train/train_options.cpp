@@ -132,6 +132,8 @@ void TrainOptions::visit(Options& o) {
   o("hflip", hflip, "probability of a mirror image", {"fliplr"});
   o("rotation", rotation, "degrees that training pictures are turned by at most", {"degrees"});
   o("brightness", brightness, "share that brightness changes by at most", {"hsv_v"});
+  o("changes", changes, "further random changes: trivial, rand-m9-mstd0.5-inc1, jitter(0.4,0.4,0.4,0.1),erase(0.25), …",
+    {"aa", "auto_augment"});
   o("max_bad", max_bad, "unreadable pictures to bear: a share below 1, else a count");
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
@@ -155,6 +157,10 @@ void TrainOptions::check() const {
   check_choice("resize", resize, kResizes);
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
+  parse_changes(changes);
+  require(!rotation || *rotation >= 0, "rotation is ", rotation.value_or(0), "; it is not negative");
+  require(!brightness || (*brightness >= 0 && *brightness <= 1), "brightness is ", brightness.value_or(0),
+          "; it lies in [0, 1]");
   check_choice("sampler", sampler, kSamplers, false);
   check_choice("class_weights", class_weights, kClassWeights, false);
   check_range("epochs", epochs, 1, 1'000'000);
@@ -245,14 +251,22 @@ Preprocess preprocess_of(const TrainOptions& o) {
   return preprocess;
 }
 
+Changes changes_of(const TrainOptions& o) {
+  std::vector<std::string> list;
+  if (*o.rotation > 0) list.push_back(text("rotate(", *o.rotation, ')'));
+  if (*o.brightness > 0)
+    list.push_back(text("brightness(", std::max(0.0, 1 - *o.brightness), ',', 1 + *o.brightness, ')'));
+  if (!o.changes.empty()) list.push_back(o.changes);
+  return parse_changes(join(list, ","));
+}
+
 Augment augment_of(const TrainOptions& o) {
   Augment augment{.random_resized_crop = *o.random_resized_crop,
                   .scale = {o.scale[0], o.scale[1]},
                   .ratio = {o.ratio[0], o.ratio[1]},
+                  .changes = changes_of(o),
                   .crop_padding = static_cast<int>(*o.crop_padding),
-                  .hflip = *o.hflip,
-                  .rotation = *o.rotation,
-                  .brightness = *o.brightness};
+                  .hflip = *o.hflip};
   augment.check();
   return augment;
 }

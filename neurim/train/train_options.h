@@ -39,6 +39,7 @@ struct TrainOptions {
   std::vector<double> scale, ratio;
   std::optional<std::int64_t> crop_padding;
   std::optional<double> hflip, rotation, brightness;
+  std::string changes;  ///< further random changes, a list as in data/changes/changes.h
   bool augment = true;  ///< false: only what is given by name
   double max_bad = 0.01;
 

@@ -273,22 +273,6 @@ std::string trimmed(std::string_view word) {
   return first == std::string_view::npos ? "" : std::string(word.substr(first, last - first + 1));
 }
 
-/// The parts between commas that are not inside parentheses.
-std::vector<std::string> list_items(std::string_view list) {
-  std::vector<std::string> items;
-  int depth = 0;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= list.size(); ++i) {
-    if (i == list.size() || (list[i] == ',' && depth == 0)) {
-      items.push_back(trimmed(list.substr(begin, i - begin)));
-      begin = i + 1;
-    } else {
-      depth += (list[i] == '(') - (list[i] == ')');
-    }
-  }
-  return items;
-}
-
 double parse_argument(const Entry& entry, const Argument& argument, const std::string& word) {
   if (argument.kind == Argument::level_or_noise && word == "noise") return Erasing::kNoise;
   double value = std::numeric_limits<double>::quiet_NaN();
@@ -369,6 +353,21 @@ std::shared_ptr<const Change> parse_change(const std::string& item) {
 }
 
 }  // namespace
+
+std::vector<std::string> list_items(std::string_view list) {
+  std::vector<std::string> items;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i == list.size() || (list[i] == ',' && depth == 0)) {
+      items.push_back(trimmed(list.substr(begin, i - begin)));
+      begin = i + 1;
+    } else {
+      depth += (list[i] == '(') - (list[i] == ')');
+    }
+  }
+  return items;
+}
 
 Changes parse_changes(std::string_view list) {
   Changes changes;

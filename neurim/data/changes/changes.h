@@ -42,6 +42,9 @@ using Changes = std::vector<std::shared_ptr<const Change>>;
 /// out of its range.
 Changes parse_changes(std::string_view list);
 
+/// The entries of such a list: what stands between commas outside of parentheses, without blanks around it.
+std::vector<std::string> list_items(std::string_view list);
+
 /// The list that parse_changes reads back.
 std::string to_text(const Changes& changes);
 
