@@ -254,6 +254,13 @@ TEST(Decode, TiffOfEveryKind) {
   const std::string map = "\0\0\0\x10"s + "\0\0\0\x20"s + "\0\0\0\xFF"s;  // 2 reds, 2 greens, 2 blues
   EXPECT_EQ(tiff(2, 1, 1, "\x40"s, {.photometric = kPalette, .color_map = map}),
             (std::vector<int>{0, 0, 0, 16, 32, 255}));
+  // A palette past the end of the file.
+  const std::string indexed =
+      tiff_of(1, 2, 1, 8, "\0\1"s, {.photometric = kPalette, .color_map = std::string(1536, 'x')});
+  std::string lost = indexed;
+  lost.replace(lost.find(little(320, 2) + little(3, 2)) + 8, 4, little(1 << 20, 4));
+  EXPECT_EQ(levels(decoded(indexed)), std::vector<int>(6, 'x'));
+  expect_words(error_of([&] { decoded(lost); }), {"TIFF", "cut off"});
   // Alpha of 51 is a fifth; colours may be multiplied by it already.
   EXPECT_EQ(tiff(1, 4, 8, "\x64\x64\x64\x33"s, {.extra = {kStraight}}), (std::vector<int>{180, 180, 20}));
   EXPECT_EQ(tiff(1, 4, 8, "\x14\x14\x14\x33"s, {.extra = {kMultiplied}}), (std::vector<int>{180, 180, 20}));

@@ -23,7 +23,7 @@ class TiffReader : public ImageReader {
     bytes_ = stored.bytes;
     at_ = 0;
     message_[0] = 0;
-    guesses_ = damaged_ = false;
+    guesses_ = cut_off_ = damaged_ = false;
     TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostBytes);
     TIFFOpenOptionsSetErrorHandlerExtR(options, hear, this);
@@ -73,6 +73,7 @@ class TiffReader : public ImageReader {
   }
 
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+    if (cut_off_) bad_image(kFormat, "it is cut off");
     if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
     char reason[1024] = {};
     if (!TIFFRGBAImageOK(file_, reason)) unsupported_image(kFormat, reason);
@@ -126,12 +127,13 @@ class TiffReader : public ImageReader {
     return 1;
   }
 
-  /// libtiff guesses where the sizes of strips do not fit the picture, and then shows what is no picture.
-  /// While pixels are read, a warning means that some are missing or wrong, except for two that tell of odd
-  /// writers.
+  /// libtiff guesses where the sizes of strips do not fit the picture, and does without tags, such as the
+  /// palette, that lie past the end of the file; then it shows what is no picture. While pixels are read, a
+  /// warning means that some are missing or wrong, except for two that tell of odd writers.
   static int hear_warning(TIFF*, void* reader, const char*, const char* format, va_list arguments) {
     TiffReader& me = *self(reader);
     if (std::strstr(format, "Bogus")) me.guesses_ = true;
+    if (std::strstr(format, "IO error")) me.cut_off_ = true;
     char message[sizeof message_];
     std::vsnprintf(message, sizeof message, format, arguments);
     if (std::strstr(message, "Old-style LZW") || std::strstr(message, "extraneous bytes")) return 1;
@@ -155,7 +157,7 @@ class TiffReader : public ImageReader {
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
   char message_[256] = {};
-  bool guesses_ = false;
+  bool guesses_ = false, cut_off_ = false;
   bool damaged_ = false;  // a warning was heard
   bool gray_ = false, alpha_ = false, multiplied_ = true;
   ImageHeader header_;
