@@ -100,8 +100,9 @@ class ChangesTest(unittest.TestCase):
             self.compare("rotate", (how, 77, 30), lambda p: F.rotate(p, 30, TORCH[how], fill=[77] * 3), channels=(3,))
 
     def test_affine(self):
-        for degrees, move, scale, shear in ((10, (3, -4), 1, (0, 0)), (0, (0, 0), 0.73, (0, 0)), (0, (0, 0), 1.6, (12, 0)),
-                                            (-40, (5, 2), 1.2, (10, -20)), (0, (4, 7), 1, (0, 0))):
+        for degrees, move, scale, shear in ((10, (3, -4), 1, (0, 0)), (0, (0, 0), 0.73, (0, 0)),
+                                            (0, (0, 0), 1.6, (12, 0)), (-40, (5, 2), 1.2, (10, -20)),
+                                            (0, (4, 7), 1, (0, 0))):
             values = (degrees, *move, scale, *shear)
             self.compare("affine", (BILINEAR, 0, *values),
                          lambda p: F.affine(p, degrees, list(move), scale, list(shear), TORCH[BILINEAR]))
