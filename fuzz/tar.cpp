@@ -1,6 +1,7 @@
 // What no bytes may crash: tar archives.
-#include "neurim/base/error.h"
 #include "neurim/data/sources/tar.h"
+
+#include "neurim/base/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);

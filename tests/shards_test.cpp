@@ -27,7 +27,11 @@ std::string member(const std::string& name, const std::string& body, char kind =
   std::snprintf(octal, sizeof octal, "%011o", static_cast<unsigned>(body.size()));
   header.replace(124, 11, octal, 11);
   header[156] = kind;
-  header.replace(257, 8, tar == Tar::gnu ? std::string("ustar  \0", 8) : std::string("ustar\0" "00", 8));
+  header.replace(257, 8,
+                 tar == Tar::gnu ? std::string("ustar  \0", 8)
+                                 : std::string("ustar\0"
+                                               "00",
+                                               8));
   header.replace(148, 8, 8, ' ');
   unsigned sum = 0;
   for (const char c : header) sum += static_cast<unsigned char>(c);
@@ -43,7 +47,8 @@ std::string picture(int level) { return png_of(plain(4, 4, {static_cast<std::uin
 TEST(TarIndex, LongNamesAndDamage) {
   const std::string path(150, 'd'), record = text(" path=", path, "/x.png\n");
   const std::string pax = text(record.size() + 3, record);
-  const std::string archive = member("a.png", "12345") + member("././@LongLink", path + ".cls", 'L', Tar::gnu) +
+  const std::string archive = member("a.png", "12345") +
+                              member("././@LongLink", path + ".cls", 'L', Tar::gnu) +
                               member("short", "7", '0', Tar::gnu) + member("folder/", "", '5') +
                               member("pax", pax, 'x') + member("short", "xyz") + kEnd;
   const auto index = [](const std::string& bytes) { return index_tar(bytes_in_memory(bytes_of(bytes))); };
@@ -83,7 +88,8 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   EXPECT_EQ(data.size(Split::val), 3);
   EXPECT_EQ(data.label(Split::train, 7), 9 % 3);
   expect_words(data.name(Split::train, 7), {"train-001.tar[x/9.png]"});
-  expect_words(join(data.notes(), "\n"), {"1 samples have no label", "x/6", "1 samples have no picture", "x/7"});
+  expect_words(join(data.notes(), "\n"),
+               {"1 samples have no label", "x/6", "1 samples have no picture", "x/7"});
   std::vector<std::byte> buffer;
   Decoder decoder;
   Image image;
@@ -91,7 +97,8 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   decoder.read(image);
   EXPECT_EQ(image.row(0)[0], 9);
   EXPECT_EQ(Dataset::open(temp.at("train-{000..001}.tar"), {.val_split = 0.0}).size(Split::train), 12);
-  expect_words(error_of([&] { Dataset::open(temp.at("train-{000..002}.tar")); }), {"train-002.tar", "cannot read"});
+  expect_words(error_of([&] { Dataset::open(temp.at("train-{000..002}.tar")); }),
+               {"train-002.tar", "cannot read"});
   write(temp.at("train-001.tar"), shard(8, 14).substr(0, 5000));
   const Dataset cut = Dataset::open(temp.path());
   EXPECT_LT(cut.size(Split::train), 12);
@@ -128,8 +135,9 @@ std::string record(const std::string& data) {
 }
 
 std::string labelled(int level, int label) {
-  return record(example({{"image/encoded", field(1, field(1, picture(level)))},
-                         {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
+  return record(
+      example({{"image/encoded", field(1, field(1, picture(level)))},
+               {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
 }
 
 TEST(TfRecord, ChecksumsAreRfc3720s) {
@@ -204,7 +212,8 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
   for (int i = 0; i < 500; ++i) {
     std::string levels;
     for (int c = 0; c < 3; ++c) levels += std::string(6, static_cast<char>(i % 50 + c));
-    records[text("key", 1000 + i)] = i % 2 ? datum(2, 3, levels, i % 3, false) : datum(0, 0, picture(i % 256), i % 3, true);
+    records[text("key", 1000 + i)] =
+        i % 2 ? datum(2, 3, levels, i % 3, false) : datum(0, 0, picture(i % 256), i % 3, true);
   }
   records["key2000"] = datum(0, 0, std::string(20000, 'x'), 1, true);  // in pages of its own
   write_lmdb(temp.path(), records);

@@ -19,7 +19,8 @@ std::set<std::string> names(const Dataset& data, Split split) {
 }
 
 TEST(Table, QuotesLineBreaksAndMarks) {
-  const Table table = parse_table("t.csv", "\xEF\xBB\xBF Path ,label\r\n\"a, \"\"b\"\".png\",\"x\ny\"\r\n\r\nc.png,\n");
+  const Table table =
+      parse_table("t.csv", "\xEF\xBB\xBF Path ,label\r\n\"a, \"\"b\"\".png\",\"x\ny\"\r\n\r\nc.png,\n");
   EXPECT_EQ(table.columns, (std::vector<std::string>{"path", "label"}));
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[0].cells, (std::vector<std::string>{"a, \"b\".png", "x\ny"}));
@@ -49,7 +50,10 @@ TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   for (const std::string class_name : {"b", "a"})
     for (int i = 0; i < 6; ++i)
       table += text("pictures/", class_name, "/", i, i % 2 ? ".png" : ".JPG", ",", class_name, ",",
-                    i < 4 ? "train" : i == 4 ? "Val" : "test", ",", i == 1 ? "2.5" : "", ",g", i, "\n");
+                    i < 4    ? "train"
+                    : i == 4 ? "Val"
+                             : "test",
+                    ",", i == 1 ? "2.5" : "", ",g", i, "\n");
   write(temp.at("all.csv"), table);
   const Dataset data = Dataset::open(temp.at("all.csv"));
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"a", "b"}));
@@ -63,13 +67,15 @@ TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   std::vector<std::byte> buffer;
   EXPECT_FALSE(data.read(Split::train, 0, buffer).bytes.empty());
 
-  write(temp.at("train.tsv"), "file\tclass\npictures/a/0.JPG\t10\npictures/b/0.JPG\t9\npictures/b/0.JPG\t9\n");
+  write(temp.at("train.tsv"),
+        "file\tclass\npictures/a/0.JPG\t10\npictures/b/0.JPG\t9\npictures/b/0.JPG\t9\n");
   write(temp.at("valid.jsonl"), "{\"path\": \"pictures/a/1.png\", \"target\": 10}\n");
   const Dataset folder = Dataset::open(temp.path());
   EXPECT_EQ(folder.class_names(), (std::vector<std::string>{"9", "10"}));
   EXPECT_EQ(folder.size(Split::val), 1);
   const std::string notes = join(folder.notes(), "\n");
-  expect_words(notes, {"numeric order", "1 rows name a file", "train.tsv:4", "what else lies in folders is not"});
+  expect_words(notes,
+               {"numeric order", "1 rows name a file", "train.tsv:4", "what else lies in folders is not"});
 }
 
 TEST(Manifest, ErrorsNameFileAndLine) {
@@ -88,7 +94,8 @@ TEST(Manifest, ErrorsNameFileAndLine) {
   expect_words(message("path,label,weight\na/0.JPG,a,-1\n"), {"m.csv:2", "weight"});
   expect_words(message("path,label,split\na/0.JPG,a,\na/0.JPG,b,\nb/0.JPG,z,val\n"), {"[z]", "[a, b]"});
   write(temp.at("m.csv"), "path,label\na/0.JPG,a\nb/0.JPG,b\n");
-  expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.group_by = "patient"}); }), {"m.csv:1", "patient"});
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.group_by = "patient"}); }),
+               {"m.csv:1", "patient"});
   write(temp.at("p/train-0.parquet"), "PAR1");
   expect_words(error_of([&] { Dataset::open(temp.at("p")); }), {"Parquet", "train.csv"});
 }
@@ -104,7 +111,8 @@ TEST(Manifest, MetadataOfImageFolders) {
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(data.size(Split::train), 2);
   EXPECT_EQ(data.size(Split::val), 1);
-  write(temp.at("metadata.csv"), "file_name,caption\ntrain/a/0.JPG,hm\ntrain/b/1.png,hm\nvalidation/a/0.JPG,hm\n");
+  write(temp.at("metadata.csv"),
+        "file_name,caption\ntrain/a/0.JPG,hm\ntrain/b/1.png,hm\nvalidation/a/0.JPG,hm\n");
   fs::remove(temp.at("train/metadata.jsonl"));
   fs::remove(temp.at("validation/metadata.jsonl"));
   const Dataset captions = Dataset::open(temp.path());
@@ -184,10 +192,12 @@ TEST(Cifar, PlanesBecomePixels) {
   std::vector<std::byte> buffer;
   const StoredImage picture = data.read(Split::train, 21, buffer);
   for (int c = 0; c < 3; ++c)
-    EXPECT_EQ(std::to_integer<int>(picture.bytes[static_cast<std::size_t>(3 * 40 + c)]), 50 * c + (c * 1024 + 40) % 7 + 1);
+    EXPECT_EQ(std::to_integer<int>(picture.bytes[static_cast<std::size_t>(3 * 40 + c)]),
+              50 * c + (c * 1024 + 40) % 7 + 1);
   expect_words(join(data.notes(), "\n"), {"train holds 30 pictures where CIFAR-10 has 50000"});
   write(temp.at("test_batch.bin"), cifar(1, 5, 10).substr(1));
-  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"test_batch.bin", "no whole number of records"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }),
+               {"test_batch.bin", "no whole number of records"});
   write(temp.at("test_batch.bin"), cifar(1, 12, 12));
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"test_batch.bin", "label 10 at record 10"});
   const TempFolder hundred;
@@ -233,7 +243,8 @@ TEST(Arrays, ShapesAndTypes) {
   expect_words(error_of([&] { open("(6, 5, 7, 2)", 420); }), {"(6, 5, 7, 2)", "none of pictures"});
   expect_words(error_of([&] { open("(3, 5, 7)", 105); }), {"(3, 5, 7)", "(6, 1)"});
   expect_words(error_of([&] { open("(6, 5, 8)", 210); }), {"images.npy", "(6, 5, 8)"});
-  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }), {"<f4", "uint8"});
+  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }),
+               {"<f4", "uint8"});
 }
 
 TEST(Arrays, DamageIsFound) {
@@ -249,9 +260,10 @@ TEST(Arrays, DamageIsFound) {
     return out;
   };
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(member.data()), member.size());
-  const std::string sizes = number(crc, 4) + number(member.size(), 4) + number(member.size(), 4) + number(5, 2) + number(0, 2);
+  const std::string sizes =
+      number(crc, 4) + number(member.size(), 4) + number(member.size(), 4) + number(5, 2) + number(0, 2);
   const std::string local = "PK\x03\x04" + number(20, 2) + number(0, 8) + sizes + "y.npy" + member;
-  const std::string directory = "PK\x01\x02" + number(20, 4) + number(0, 8) + sizes + number(0, 14) + "y.npy";
+  const std::string directory = "PK\x01\x02" + number(20, 4) + number(0, 8) + sizes + std::string(14, '\0') + "y.npy";
   const std::string zip = local + directory + "PK\x05\x06" + number(0, 4) + number(1, 2) + number(1, 2) +
                           number(directory.size(), 4) + number(local.size(), 4) + number(0, 2);
   const auto parse = [](const std::string& file) {

@@ -105,7 +105,8 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options) {
   const Kind* kind = kind_of(folder);
   if (!kind)
     fail(Fault::data, path,
-         ": holds CIFAR as Python pickles, which can run any code and are not read; download the binary version "
+         ": holds CIFAR as Python pickles, which can run any code and are not read; download the binary "
+         "version "
          "(cifar-10-binary.tar.gz or cifar-100-binary.tar.gz)");
   Listing listing;
   listing.class_names = class_names(folder, *kind);

@@ -73,7 +73,8 @@ std::vector<std::string> names_of(const Classes& classes) {
   return names;
 }
 
-/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and knows.
+/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and
+/// knows.
 void check_same(const Classes& classes, const Classes& train, const fs::path& folder) {
   std::set<std::string> there;
   for (const std::string& class_name : names_of(classes)) there.insert(class_name);
@@ -85,11 +86,11 @@ void check_same(const Classes& classes, const Classes& train, const fs::path& fo
   std::set_difference(has.begin(), has.end(), wanted.begin(), wanted.end(), std::back_inserter(unknown));
   std::set_difference(wanted.begin(), wanted.end(), has.begin(), has.end(), std::back_inserter(lacking));
   fail(Fault::data, folder.string(), ": has the classes [", join(has, ", "), "], but train has [",
-       join(wanted, ", "), "]; ",
-       unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
+       join(wanted, ", "), "]; ", unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
        unknown.empty() || lacking.empty() ? "" : ", and ",
-       lacking.empty() ? ""
-                       : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
+       lacking.empty()
+           ? ""
+           : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
 }
 
 /// Whether the folder of a class holds train/, val/ and test/ with pictures, and nothing else.
@@ -145,8 +146,8 @@ std::map<Split, Classes> transposed(const fs::path& root) {
 void check_known(const Classes& classes, const Classes& train, const std::string& root, Split split) {
   for (const auto& [class_name, files] : classes)
     if (!train.contains(class_name))
-      fail(Fault::data, root, ": ", split, " has the classes [", join(names_of(classes), ", "), "], but train has [",
-           join(names_of(train), ", "), "]; add ", class_name, "/train");
+      fail(Fault::data, root, ": ", split, " has the classes [", join(names_of(classes), ", "),
+           "], but train has [", join(names_of(train), ", "), "]; add ", class_name, "/train");
 }
 
 /// What to say where no class was found in `root`.

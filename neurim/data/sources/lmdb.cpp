@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kPageHeader = 16, kNodeHeader = 8;
 constexpr std::uint64_t kMagic = 0xBEEFC0DE, kNoPage = ~0ull;
-constexpr std::uint64_t kBranch = 1, kLeaf = 2, kOverflow = 4;       // flags of a page
+constexpr std::uint64_t kBranch = 1, kLeaf = 2, kOverflow = 4;     // flags of a page
 constexpr std::uint64_t kBigData = 1, kSubData = 2, kDupData = 4;  // flags of a node
-constexpr int kMostDepth = 32;                                      // MDB's CURSOR_STACK
+constexpr int kMostDepth = 32;                                     // MDB's CURSOR_STACK
 constexpr const char* kFix = "; it is damaged or of another system: copy or make it again";
 
 [[noreturn]] void damaged(std::string_view what, std::uint64_t page) {
@@ -51,7 +51,8 @@ class Tree {
     if (last >= file.size / page_size_)
       fail(Fault::data, "ends at ", file.size, " bytes, but its last page is ", last, " of ", page_size_,
            " bytes; it is cut off: copy it again");
-    if (flags_ & 4) fail(Fault::data, "has several values for a key (dupsort), which is not read; write one a key");
+    if (flags_ & 4)
+      fail(Fault::data, "has several values for a key (dupsort), which is not read; write one a key");
     visited_.resize(file.size / page_size_);
   }
 
@@ -65,7 +66,8 @@ class Tree {
 
  private:
   void walk(std::uint64_t number, int depth, std::vector<LmdbRecord>& found) {
-    if (number >= visited_.size() || visited_[number] || depth > kMostDepth) damaged("a damaged tree", number);
+    if (number >= visited_.size() || visited_[number] || depth > kMostDepth)
+      damaged("a damaged tree", number);
     visited_[number] = true;
     std::vector<std::byte> bytes(page_size_);
     file_.read(number * page_size_, bytes);
@@ -83,9 +85,11 @@ class Tree {
         walk(low | node_flags << 32, depth + 1, found);
       } else if (flags & kLeaf) {
         if (node_flags & (kSubData | kDupData))
-          fail(Fault::data, "has named databases or several values for a key, which are not read; write the "
+          fail(Fault::data,
+               "has named databases or several values for a key, which are not read; write the "
                "records into the unnamed one");
-        found.push_back({std::string(page.substr(node + kNodeHeader, key_size)), number * page_size_ + data, low});
+        found.push_back(
+            {std::string(page.substr(node + kNodeHeader, key_size)), number * page_size_ + data, low});
         if (node_flags & kBigData) {
           if (data + 8 > page_size_) damaged("a damaged node", number);
           found.back().offset = overflow(little(page, data, 8), low);
@@ -144,8 +148,8 @@ std::optional<Datum> read_datum(const Bytes& bytes, const LmdbRecord& record) {
   }
   if (datum.size == 0) return {};
   constexpr std::uint64_t most = Decoder::kMostPixels;
-  if (!datum.encoded && ((datum.channels != 1 && datum.channels != 3) || datum.height == 0 || datum.height > most ||
-                         datum.width == 0 || datum.width > most / datum.height ||
+  if (!datum.encoded && ((datum.channels != 1 && datum.channels != 3) || datum.height == 0 ||
+                         datum.height > most || datum.width == 0 || datum.width > most / datum.height ||
                          datum.size != datum.channels * datum.height * datum.width))
     return {};
   return datum;
@@ -189,7 +193,8 @@ std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
     const Table table = read_table((folder / name).string());
     const auto key = table.find({"key"}), label = table.find({"label", "class"});
     if (!key || !label)
-      fail(Fault::data, table.path, ":1: has no column key or none called label; name the columns key and label");
+      fail(Fault::data, table.path,
+           ":1: has no column key or none called label; name the columns key and label");
     for (const Table::Row& row : table.rows)
       if (!labels.emplace(Table::cell(row, *key), Table::cell(row, *label)).second)
         fail(Fault::data, table.at(row), ": names the key ", Table::cell(row, *key), " again; remove a line");
@@ -215,7 +220,8 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
   const fs::path folder(path);
   const std::string file = (folder / "data.mdb").string();
   if (!fs::is_regular_file(file, error))
-    fail(Fault::data, path, ": holds LMDB folders for several splits; give the one to train on, as its val split "
+    fail(Fault::data, path,
+         ": holds LMDB folders for several splits; give the one to train on, as its val split "
          "is cut from it");
   const Bytes bytes = bytes_of_file(file);
   const std::unordered_map<std::string, std::string> labels = sidecar(folder);
@@ -223,32 +229,35 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
   std::vector<LmdbSource::Item> found;
   std::int64_t raw = 0, others = 0;
   std::string other;
-  naming([&] { return file; }, [&] {
-    for (const LmdbRecord& record : index_lmdb(bytes)) {
-      const auto named = labels.find(record.key);
-      const std::optional<Datum> datum = read_datum(bytes, record);
-      if (named == labels.end() && (!labels.empty() || !datum || !datum->label)) {
-        if (others++ == 0) other = record.key;
-        continue;
-      }
-      items.add(Split::train, named == labels.end() ? text(*datum->label) : named->second);
-      LmdbSource::Item item{record.key, record.offset, record.size, {}};
-      if (datum) item.offset = datum->offset, item.size = datum->size;
-      if (datum && !datum->encoded) {
-        item.planes = {static_cast<int>(datum->height), static_cast<int>(datum->width),
-                       static_cast<int>(datum->channels)};
-        raw += datum->channels == 3;
-      }
-      found.push_back(std::move(item));
-    }
-  });
+  naming([&] { return file; },
+         [&] {
+           for (const LmdbRecord& record : index_lmdb(bytes)) {
+             const auto named = labels.find(record.key);
+             const std::optional<Datum> datum = read_datum(bytes, record);
+             if (named == labels.end() && (!labels.empty() || !datum || !datum->label)) {
+               if (others++ == 0) other = record.key;
+               continue;
+             }
+             items.add(Split::train, named == labels.end() ? text(*datum->label) : named->second);
+             LmdbSource::Item item{record.key, record.offset, record.size, {}};
+             if (datum) item.offset = datum->offset, item.size = datum->size;
+             if (datum && !datum->encoded) {
+               item.planes = {static_cast<int>(datum->height), static_cast<int>(datum->width),
+                              static_cast<int>(datum->channels)};
+               raw += datum->channels == 3;
+             }
+             found.push_back(std::move(item));
+           }
+         });
   if (found.empty())
-    fail(Fault::data, file, ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
+    fail(Fault::data, file,
+         ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
          "columns key and label) that names a key; add that file");
   Listing listing = items.finish(path, options);
   note_count(listing.notes, others, "records have no label and are left out", other);
   if (raw > 0)
-    listing.notes.push_back(text(raw, " pictures are raw colour levels, taken as blue, green, red, which is "
+    listing.notes.push_back(text(raw,
+                                 " pictures are raw colour levels, taken as blue, green, red, which is "
                                  "what Caffe's convert_imageset writes"));
   listing.source = std::make_shared<LmdbSource>(file, std::move(found));
   return listing;

@@ -25,7 +25,8 @@ struct Part {
 std::vector<fs::path> tables_of(const fs::path& folder, Split split) {
   std::vector<fs::path> found;
   for (const fs::path& file : files_in(folder))
-    if (is_table(file.filename().string()) && split_named(file.stem().string()) == split) found.push_back(file);
+    if (is_table(file.filename().string()) && split_named(file.stem().string()) == split)
+      found.push_back(file);
   return found;
 }
 
@@ -161,8 +162,10 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   const std::vector<Part> parts = folder ? parts_of(path) : std::vector<Part>{{path, {}, false}};
   if (has_parquet(path) && (parts.empty() || !folder))
     fail(Fault::data, path,
-         ": Parquet files are not read; write the pictures as files and a train.csv of path,label beside them: "
-         "with Python's datasets, for i, r in enumerate(load_dataset(\"parquet\", data_files=FILES)[\"train\"]): "
+         ": Parquet files are not read; write the pictures as files and a train.csv of path,label beside "
+         "them: "
+         "with Python's datasets, for i, r in enumerate(load_dataset(\"parquet\", "
+         "data_files=FILES)[\"train\"]): "
          "r[\"image\"].save(f\"{i}.png\")");
   Rows rows;
   for (const Part& part : parts) add_table(part, options, rows);

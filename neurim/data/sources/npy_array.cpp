@@ -27,7 +27,8 @@ std::string_view value_of(std::string_view header, std::string_view key) {
 }
 
 std::vector<std::byte> part_of(const Bytes& file, std::uint64_t offset, std::uint64_t size) {
-  if (offset > file.size || size > file.size - offset) fail(Fault::data, "ends before byte ", offset + size, kFix);
+  if (offset > file.size || size > file.size - offset)
+    fail(Fault::data, "ends before byte ", offset + size, kFix);
   std::vector<std::byte> bytes(size);
   file.read(offset, bytes);
   return bytes;
@@ -40,7 +41,8 @@ struct Member {
 };
 
 std::vector<Member> members_of(const Bytes& file) {
-  const std::uint64_t tail_size = std::min<std::uint64_t>(file.size, 65557);  // the end and its longest comment
+  const std::uint64_t tail_size =
+      std::min<std::uint64_t>(file.size, 65557);  // the end and its longest comment
   const std::vector<std::byte> tail_bytes = part_of(file, file.size - tail_size, tail_size);
   const std::string_view tail = as_text(tail_bytes);
   const std::size_t end = tail.rfind("PK\x05\x06");
@@ -51,7 +53,8 @@ std::vector<Member> members_of(const Bytes& file) {
   if (end >= 20 && tail.substr(end - 20, 4) == "PK\x06\x07") {
     const std::vector<std::byte> wide = part_of(file, little(tail, end - 12, 8), 56);
     if (as_text(wide).substr(0, 4) != "PK\x06\x06") fail(Fault::data, "its zip64 directory is damaged", kFix);
-    count = little(as_text(wide), 32, 8), size = little(as_text(wide), 40, 8), offset = little(as_text(wide), 48, 8);
+    count = little(as_text(wide), 32, 8), size = little(as_text(wide), 40, 8),
+    offset = little(as_text(wide), 48, 8);
   }
   if (count > kMostMembers) fail(Fault::data, "has ", count, " members, which no data set has", kFix);
   const std::vector<std::byte> directory_bytes = part_of(file, offset, size);
@@ -64,8 +67,12 @@ std::vector<Member> members_of(const Bytes& file) {
                       comment = little(directory, 32, 2);
     if (directory.size() < 46 + name + extra + comment)
       fail(Fault::data, "entry ", i, " of its zip directory is damaged", kFix);
-    Member member{std::string(directory.substr(46, name)), little(directory, 10, 2), little(directory, 16, 4),
-                  little(directory, 20, 4), little(directory, 24, 4), little(directory, 42, 4)};
+    Member member{std::string(directory.substr(46, name)),
+                  little(directory, 10, 2),
+                  little(directory, 16, 4),
+                  little(directory, 20, 4),
+                  little(directory, 24, 4),
+                  little(directory, 42, 4)};
     std::string_view fields = directory.substr(46 + name, extra);
     while (fields.size() >= 4) {
       const std::size_t length = little(fields, 2, 2);
@@ -107,7 +114,8 @@ std::vector<std::byte> inflated(std::vector<std::byte> packed, std::uint64_t siz
 std::vector<std::byte> unpacked(const Bytes& file, const Member& member) {
   const std::vector<std::byte> header = part_of(file, member.header, 30);
   if (as_text(header).substr(0, 4) != "PK\x03\x04") fail(Fault::data, "its header is damaged", kFix);
-  const std::uint64_t begin = member.header + 30 + little(as_text(header), 26, 2) + little(as_text(header), 28, 2);
+  const std::uint64_t begin =
+      member.header + 30 + little(as_text(header), 26, 2) + little(as_text(header), 28, 2);
   if (member.method != 0 && member.method != 8)
     fail(Fault::data, "is packed by method ", member.method, "; numpy.savez and savez_compressed are read");
   if (member.packed > file.size || member.size > member.packed * kMostExpansion ||
@@ -146,12 +154,14 @@ NpyArray parse_npy(const Bytes& file) {
   if (type.size() != 5 || (type[2] != 'u' && type[2] != 'i') || (type[3] != '1' && type[1] != '<') ||
       std::string_view("1248").find(type[3]) == std::string_view::npos)
     fail(Fault::data, "holds elements of type ", type,
-         "; little-endian integers are read: pictures as uint8, such as (x * 255).astype(\"uint8\"), labels as int64");
+         "; little-endian integers are read: pictures as uint8, such as (x * 255).astype(\"uint8\"), labels "
+         "as int64");
   array.is_signed = type[2] == 'i';
   array.item_size = static_cast<std::size_t>(type[3] - '0');
   std::string_view shape = value_of(header, "shape");
   const std::size_t close = shape.find(')');
-  if (!shape.starts_with('(') || close == std::string_view::npos) fail(Fault::data, "its shape is damaged", kFix);
+  if (!shape.starts_with('(') || close == std::string_view::npos)
+    fail(Fault::data, "its shape is damaged", kFix);
   shape = shape.substr(1, close - 1);
   const std::uint64_t have = file.size - begin - length;
   std::uint64_t need = array.item_size;
@@ -178,10 +188,11 @@ std::map<std::string, NpyArray> parse_npz(const Bytes& file,
   for (const Member& member : members_of(file)) {
     const std::string name = member.name.substr(0, member.name.rfind(".npy"));
     if (!wanted(name)) continue;
-    arrays[name] = naming([&] { return name; }, [&] {
-      const std::vector<std::byte> bytes = unpacked(file, member);
-      return parse_npy(bytes_in_memory(bytes));
-    });
+    arrays[name] = naming([&] { return name; },
+                          [&] {
+                            const std::vector<std::byte> bytes = unpacked(file, member);
+                            return parse_npy(bytes_in_memory(bytes));
+                          });
   }
   return arrays;
 }

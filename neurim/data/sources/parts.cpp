@@ -177,7 +177,8 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options)
   if (options.class_names.empty())
     for (const Split split : {Split::val, Split::test}) {
       std::set<std::int64_t> there;
-      for (const std::int64_t item : listing[split]) there.insert(listing.labels[static_cast<std::size_t>(item)]);
+      for (const std::int64_t item : listing[split])
+        there.insert(listing.labels[static_cast<std::size_t>(item)]);
       if (there.empty() || there.size() == known.size()) continue;
       std::size_t lacking = 0;
       while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;

@@ -9,10 +9,10 @@ namespace neurim {
 
 /// One field of a message: a number, or a part of the bytes.
 struct ProtoField {
-  std::uint32_t number = 0;              ///< 0: the message ended
-  bool is_part = false;                  ///< wire type 2; else a varint or a fixed number
-  std::uint64_t value = 0;               ///< where it is no part
-  std::uint64_t offset = 0, size = 0;    ///< where it is one; in bounds
+  std::uint32_t number = 0;            ///< 0: the message ended
+  bool is_part = false;                ///< wire type 2; else a varint or a fixed number
+  std::uint64_t value = 0;             ///< where it is no part
+  std::uint64_t offset = 0, size = 0;  ///< where it is one; in bounds
 };
 
 /// The fields of the message in [at, end) of `bytes`, one after the other; parts are passed over unread.

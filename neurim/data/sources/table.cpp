@@ -26,7 +26,8 @@ class Records {
 
   /// The next record that is not an empty line, or false at the end.
   bool next(Table::Row& row) {
-    while (!rest_.empty() && end_of_line()) {}
+    while (!rest_.empty() && end_of_line()) {
+    }
     if (rest_.empty()) return false;
     row = {line_, {}};
     do {

@@ -40,7 +40,8 @@ std::string_view text_field(std::string_view field) { return field.substr(0, fie
 bool checksum_holds(std::string_view header) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < kBlock; ++i)
-    sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);  // its own field counts as blanks
+    sum +=
+        i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);  // its own field counts as blanks
   return number(header.substr(148, 8)) == sum;
 }
 
@@ -210,14 +211,15 @@ std::vector<std::string> expand(const std::string& path) {
   const std::size_t open = path.find('{'), dots = path.find("..", open), close = path.find('}', open);
   if (open == std::string::npos || dots == std::string::npos || close == std::string::npos || dots > close)
     return {};
-  const std::string low = path.substr(open + 1, dots - open - 1), high = path.substr(dots + 2, close - dots - 2);
+  const std::string low = path.substr(open + 1, dots - open - 1),
+                    high = path.substr(dots + 2, close - dots - 2);
   std::uint64_t first = 0, last = 0;
   for (const auto& [word, value] : {std::pair{&low, &first}, std::pair{&high, &last}}) {
     const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), *value);
     if (error != std::errc() || end != word->data() + word->size()) return {};
   }
-  require(first <= last && last - first < kMostShards, path, ": the pattern counts from ", first, " to ", last,
-          "; give the smaller number first, and at most ", kMostShards, " shards");
+  require(first <= last && last - first < kMostShards, path, ": the pattern counts from ", first, " to ",
+          last, "; give the smaller number first, and at most ", kMostShards, " shards");
   std::vector<std::string> found;
   for (std::uint64_t i = first; i <= last; ++i) {
     std::string word = text(i);
@@ -261,7 +263,8 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
   std::vector<std::string> shards = shards_of(path);
   if (shards.empty() || is_packed_tar(shards[0]))
     fail(Fault::data, path,
-         ": packed archives have no random access; unpack them once to plain .tar (gunzip, unxz, bunzip2, unzstd)");
+         ": packed archives have no random access; unpack them once to plain .tar (gunzip, unxz, bunzip2, "
+         "unzstd)");
   Gathered items;
   std::vector<TarSource::Item> found;
   std::vector<std::string> notes;
@@ -281,10 +284,11 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
         continue;
       }
       std::string label;
-      naming([&] { return where; }, [&] {
-        if (sample.cls) label = label_in(*sample.cls, archive, false);
-        if (label.empty() && sample.json) label = label_in(*sample.json, archive, true);
-      });
+      naming([&] { return where; },
+             [&] {
+               if (sample.cls) label = label_in(*sample.cls, archive, false);
+               if (label.empty() && sample.json) label = label_in(*sample.json, archive, true);
+             });
       if (label.empty()) {
         if (without_label++ == 0) no_label = where;
         folders += sample.key.find('/') != std::string::npos;

@@ -1,5 +1,5 @@
-// The members of a tar archive (POSIX.1-2017, pax: "ustar Interchange Format" and "pax Header Block"; GNU tar's
-// long names and sizes: gnu.org/software/tar/manual, "Basic Tar Format").
+// The members of a tar archive (POSIX.1-2017, pax: "ustar Interchange Format" and "pax Header Block"; GNU
+// tar's long names and sizes: gnu.org/software/tar/manual, "Basic Tar Format").
 #pragma once
 #include <string>
 #include <vector>

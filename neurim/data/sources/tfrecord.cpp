@@ -19,7 +19,8 @@ constexpr auto kCrcTable = [] {
     table[0][i] = crc;
   }
   for (std::size_t k = 1; k < 8; ++k)
-    for (std::size_t i = 0; i < 256; ++i) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
+    for (std::size_t i = 0; i < 256; ++i)
+      table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
   return table;
 }();
 
@@ -161,7 +162,8 @@ std::uint32_t crc32c(std::span<const std::byte> bytes) {
           kCrcTable[4][crc >> 24] ^ kCrcTable[3][at(4)] ^ kCrcTable[2][at(5)] ^ kCrcTable[1][at(6)] ^
           kCrcTable[0][at(7)];
   }
-  for (const std::byte byte : bytes) crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
+  for (const std::byte byte : bytes)
+    crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
   return ~crc;
 }
 
@@ -232,7 +234,8 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   if (found.empty())
     fail(Fault::data, path, ": no record has image/encoded and image/class/label or image/class/text",
          notes.empty() ? "" : text(" (", notes[0], ")"), "; write tf.train.Example with these keys");
-  note_count(notes, others, "records are damaged or lack a picture or a label and are left out, in files", other);
+  note_count(notes, others, "records are damaged or lack a picture or a label and are left out, in files",
+             other);
   Listing listing = items.finish(path, options);
   listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
   listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(found));

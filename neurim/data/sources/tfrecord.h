@@ -18,9 +18,9 @@ struct TfRecord {
 };
 
 struct TfRecordIndex {
-  std::vector<TfRecord> records;   ///< those that hold a picture and a label
-  std::int64_t others = 0;         ///< whole records without one of the two
-  std::string damage;              ///< what is wrong and where; empty where all is right
+  std::vector<TfRecord> records;  ///< those that hold a picture and a label
+  std::int64_t others = 0;        ///< whole records without one of the two
+  std::string damage;             ///< what is wrong and where; empty where all is right
 };
 
 /// Reads what names and labels need of each record, and checks the checksums of the lengths. Damage ends the
