@@ -58,6 +58,17 @@ TEST(Folder, SplitsAreMappedByName) {
   }
 }
 
+TEST(Folder, SplitsWithinClasses) {
+  const TempFolder temp;
+  for (const std::string split : {"train", "valid", "test"})
+    for (const std::string class_name : {"a", "b"}) write_classes(temp, class_name + "/", {split}, 3);
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"a", "b"}));
+  for (const Split split : kSplits) EXPECT_EQ(data.class_counts(split), (std::vector<std::int64_t>{3, 3}));
+  write_classes(temp, "", {"c"}, 1);
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"a/ holds folders of splits and c/ does not"});
+}
+
 TEST(Folder, ClassNamesFromOutsideRule) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 2);

@@ -60,11 +60,74 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
   listing.class_names = names;
 }
 
-/// Moves the share `val_split` of each class, at least one sample where it has two, from train to val.
-void split_off_val(Listing& listing, double val_split, std::uint64_t seed) {
+std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
   std::vector<std::vector<std::int64_t>> by_class(listing.class_names.size());
   for (const std::int64_t item : listing[Split::train])
     by_class[static_cast<std::size_t>(listing.labels[static_cast<std::size_t>(item)])].push_back(item);
+  return by_class;
+}
+
+/// Cuts train into parts of these shares (their sum is 1) that never separate a group and have nearly the
+/// same shares of each class: the groups, from the largest on and equal ones in an order of the seed, go
+/// each where most is missing. No part is empty where there are groups enough.
+std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::vector<double>& shares,
+                                                  std::uint64_t seed) {
+  std::map<std::string, std::vector<std::int64_t>> by_name;
+  for (const std::int64_t item : listing[Split::train]) {
+    const std::string& group = listing.groups[static_cast<std::size_t>(item)];
+    // An item without a group is one of its own; no other name holds a zero byte and a number.
+    by_name[group.empty() ? text('\0', item) : group].push_back(item);
+  }
+  std::vector<const std::vector<std::int64_t>*> groups;
+  for (const auto& [group, items] : by_name) groups.push_back(&items);
+  if (groups.size() < shares.size())
+    fail(Fault::data, "training has ", groups.size(), " group", groups.size() == 1 ? "" : "s", ", too few for ",
+         shares.size(), " parts that separate none; name more groups, or give a val split (or val_split 0)");
+  Random random(seed, 0, kSplitStream);
+  shuffle(groups, random);
+  std::stable_sort(groups.begin(), groups.end(), [](auto* a, auto* b) { return a->size() > b->size(); });
+
+  const std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
+  std::vector<std::vector<double>> have(shares.size(), std::vector<double>(by_class.size(), 0));
+  std::vector<std::vector<std::int64_t>> parts(shares.size());
+  std::size_t empty = parts.size();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::map<std::size_t, double> counts;  // of each class in the group
+    for (const std::int64_t item : *groups[g])
+      ++counts[static_cast<std::size_t>(listing.labels[static_cast<std::size_t>(item)])];
+    std::size_t best = parts.size();
+    double least = 0;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      if (empty == groups.size() - g && !parts[p].empty()) continue;  // the last groups fill empty parts
+      double cost = 0;  // the change of the squared distances from the shares, each class counting the same
+      for (const auto& [c, count] : counts) {
+        const double total = static_cast<double>(by_class[c].size());
+        cost += count * (2 * (have[p][c] - shares[p] * total) + count) / (total * total);
+      }
+      if (best == parts.size() || cost < least || (cost == least && parts[p].size() < parts[best].size()))
+        best = p, least = cost;
+    }
+    for (const auto& [c, count] : counts) have[best][c] += count;
+    if (parts[best].empty()) --empty;
+    parts[best].insert(parts[best].end(), groups[g]->begin(), groups[g]->end());
+  }
+  return parts;
+}
+
+void sort_splits(Listing& listing) {
+  for (const Split part : {Split::train, Split::val}) std::sort(listing[part].begin(), listing[part].end());
+}
+
+/// Moves the share `val_split` of each class, at least one sample where it has two, from train to val; or,
+/// where there are groups, whole groups.
+void split_off_val(Listing& listing, double val_split, std::uint64_t seed) {
+  if (!listing.groups.empty()) {
+    std::vector<std::vector<std::int64_t>> parts = cut_groups(listing, {1 - val_split, val_split}, seed);
+    listing[Split::train] = std::move(parts[0]);
+    listing[Split::val] = std::move(parts[1]);
+    return sort_splits(listing);
+  }
+  std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
   listing[Split::train].clear();
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     std::vector<std::int64_t>& items = by_class[c];
@@ -77,8 +140,51 @@ void split_off_val(Listing& listing, double val_split, std::uint64_t seed) {
     listing[Split::val].insert(listing[Split::val].end(), items.begin(), items.begin() + taken);
     listing[Split::train].insert(listing[Split::train].end(), items.begin() + taken, items.end());
   }
-  for (const Split part : {Split::train, Split::val}) std::sort(listing[part].begin(), listing[part].end());
+  sort_splits(listing);
 }
+
+/// Makes part `fold` of `folds` the val split. Without groups the items of each class, shuffled, are dealt
+/// out one by one, and the next class goes on where the last one ended.
+void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
+  std::vector<std::vector<std::int64_t>> parts(static_cast<std::size_t>(folds));
+  if (listing[Split::train].size() < parts.size())
+    fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
+         " folds; use fewer");
+  if (!listing.groups.empty()) {
+    parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed);
+  } else {
+    std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
+    std::size_t dealt = 0;
+    for (std::size_t c = 0; c < by_class.size(); ++c) {
+      Random random(seed, c, kSplitStream);
+      shuffle(by_class[c], random);
+      for (const std::int64_t item : by_class[c]) parts[dealt++ % parts.size()].push_back(item);
+    }
+  }
+  listing[Split::train].clear();
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::vector<std::int64_t>& to = listing[p == static_cast<std::size_t>(fold) ? Split::val : Split::train];
+    to.insert(to.end(), parts[p].begin(), parts[p].end());
+  }
+  sort_splits(listing);
+}
+
+/// A kind of source: whether `path` is of it, and how it is opened.
+struct Kind {
+  bool (*is)(const std::string& path);
+  Listing (*open)(const std::string& path, const DatasetOptions& options);
+};
+constexpr Kind kKinds[] = {
+    {is_idx, open_idx},
+    {is_cifar, open_cifar},
+    {is_lmdb, open_lmdb},
+    {[](const std::string& path) { return std::filesystem::is_regular_file(path) && is_pack(path); },
+     [](const std::string& path, const DatasetOptions&) { return open_pack(path); }},
+    {is_tar, open_tar},
+    {is_tfrecord, open_tfrecord},
+    {is_arrays, open_arrays},
+    {is_manifest, open_manifest},
+};
 
 }  // namespace
 
@@ -90,13 +196,17 @@ std::string_view name(Split split) {
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
+  const bool folder = std::filesystem::is_directory(status);
+  for (const Kind& kind : kKinds)
+    if (kind.is(path)) return Dataset(kind.open(path, options), options, path);
   if (!std::filesystem::exists(status))
     fail(Fault::data, path,
-         ": there is no such folder; check the path (it is looked up from the current folder)");
-  if (std::filesystem::is_regular_file(status) && is_pack(path)) return Dataset(open_pack(path), options, path);
-  if (!std::filesystem::is_directory(status))
-    fail(Fault::data, path, ": not a folder; give the folder that holds train/ or one folder per class");
-  return Dataset(is_idx(path) ? open_idx(path, options) : open_folder(path, options), options, path);
+         ": there is no such folder or file; check the path (it is looked up from the current folder)");
+  if (!folder)
+    fail(Fault::data, path,
+         ": not a folder, nor a file of a known kind (.csv, .tsv, .jsonl, .tar, .tfrecord, .npz); give the "
+         "folder that holds train/ or one folder per class");
+  return Dataset(open_folder(path, options), options, path);
 }
 
 Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::string& path) {
@@ -113,7 +223,18 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
   if (listing[Split::train].empty() && options.class_names.empty())
     fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
-  if (listing[Split::val].empty() && val_split > 0) split_off_val(listing, val_split, options.seed);
+  if (!options.group_by.empty() && listing.groups.empty())
+    fail(Fault::data, path, ": has no groups; group_by names a column of a .csv, .tsv or .jsonl file");
+  if (options.folds != 0) {
+    require(options.folds >= 2 && options.fold >= 0 && options.fold < options.folds, "fold ", options.fold,
+            " of ", options.folds, " folds: give at least 2 folds, and a fold from 0 to folds - 1");
+    if (!listing[Split::val].empty())
+      fail(Fault::data, path, ": has a val split of its own, which folds would ignore; use it without folds, "
+           "or move its pictures to train");
+    naming([&] { return path; }, [&] { choose_fold(listing, options.folds, options.fold, options.seed); });
+  } else if (listing[Split::val].empty() && !listing[Split::train].empty() && val_split > 0) {
+    naming([&] { return path; }, [&] { split_off_val(listing, val_split, options.seed); });
+  }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }
 
@@ -132,6 +253,16 @@ std::vector<std::int64_t> Dataset::class_counts(Split split) const {
 
 std::int64_t Dataset::label(Split split, std::int64_t sample) const {
   return content_->labels[static_cast<std::size_t>(item(split, sample))];
+}
+
+double Dataset::weight(Split split, std::int64_t sample) const {
+  const auto at = static_cast<std::size_t>(item(split, sample));
+  return content_->weights.empty() ? 1 : content_->weights[at];
+}
+
+std::string Dataset::group(Split split, std::int64_t sample) const {
+  const auto at = static_cast<std::size_t>(item(split, sample));
+  return content_->groups.empty() ? "" : content_->groups[at];
 }
 
 std::string Dataset::name(Split split, std::int64_t sample) const {

@@ -15,6 +15,13 @@ struct DatasetOptions {
   /// in [0, 1). Unset means 0.1; with IDX files unset means that the test split is the val split too.
   std::optional<double> val_split;
   std::uint64_t seed = 42;  ///< of that choice, which copies nothing
+  /// k-fold cross-validation: where `folds` is k, at least 2, training is cut into k parts with like shares
+  /// of each class; val is part `fold`, in [0, k), and train is the rest. Data with a val split of its own
+  /// are an error.
+  int folds = 0, fold = 0;
+  /// A manifest's column; items with equal values in it are never separated by val_split or folds. Empty:
+  /// the column `group` where there is one.
+  std::string group_by;
   /// The classes of a checkpoint, in its order. Labels follow these names then; data with a class that is not
   /// among them is an error. Empty: the classes of the training split, in lexicographic order.
   std::vector<std::string> class_names;
@@ -23,7 +30,7 @@ struct DatasetOptions {
 /// An immutable view; copies are cheap and share the data. Samples of a split are numbered from 0.
 class Dataset {
  public:
-  /// Opens the folder `path`, whose content says what it is: IDX files or folders of pictures (source.h).
+  /// Opens the folder, file or pattern `path`, whose content says what it is: see the open_… of source.h.
   /// Throws Error(data) with cause and fix where there is nothing to train on or where names of classes do
   /// not match.
   static Dataset open(const std::string& path, const DatasetOptions& options = {});
@@ -35,6 +42,8 @@ class Dataset {
   std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
   std::int64_t label(Split split, std::int64_t sample) const;
+  double weight(Split split, std::int64_t sample) const;      ///< how much it counts; 1 where none is given
+  std::string group(Split split, std::int64_t sample) const;  ///< "" where it has none
   std::string name(Split split,
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
   /// A sample as it is stored; see Source::read.

@@ -36,6 +36,8 @@ struct Listing {
   std::shared_ptr<const Source> source;
   std::vector<std::string> class_names;
   std::vector<std::int64_t> labels;  ///< of each item, in [0, class_names.size())
+  std::vector<double> weights;            ///< of each item; empty: 1 each
+  std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
   std::vector<std::string> notes;  ///< what a user should know, one line each
   std::vector<std::int64_t>& operator[](Split split) { return splits[static_cast<std::size_t>(split)]; }
@@ -54,11 +56,56 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options);
 bool is_pack(const std::string& path);
 Listing open_pack(const std::string& path);
 
-/// The image files of root/class/…, or of root/{train, val, test}/class/… (`valid` and `validation` are val).
-/// The class is the first folder level, whatever lies below; classes and files are in the lexicographic order
-/// of their bytes. Hidden entries and
-/// __MACOSX are passed over, and so are files that have no extension of a picture and folders without
-/// pictures.
+/// The image files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
+/// (`valid` and `validation` are val). The class is the level that has no split's name, whatever lies below;
+/// classes and files are in the lexicographic order of their bytes. Hidden entries and __MACOSX are passed
+/// over, and so are files that have no extension of a picture and folders without pictures.
 Listing open_folder(const std::string& root, const DatasetOptions& options);
+
+/// A table of picture files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
+/// found by name: path, file, file_name, filename, image or image_path, relative to the table; label, class,
+/// category, target or label_name; where there are any split (train, val, valid, validation, test), weight
+/// (at least 0) and options.group_by, else group. Rows without a split are training. Labels that are all
+/// integers are in numeric order, others in lexicographic order.
+///
+/// A folder of tables is one set: train.* with val.*, valid.*, validation.* and test.*; or metadata.csv or
+/// .jsonl in the folder or in its train/, validation/ and test/, as Hugging Face's imagefolder has it
+/// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the picture's folder.
+bool is_manifest(const std::string& path);
+Listing open_manifest(const std::string& path, const DatasetOptions& options);
+
+/// The binary version of CIFAR-10 or CIFAR-100 (cs.toronto.edu/~kriz/cifar.html), held in memory: records of
+/// a label (CIFAR-100: coarse, then fine, which counts) and 3 x 32 x 32 levels. Classes are called as
+/// batches.meta.txt or fine_label_names.txt say. The test split is val too unless options.val_split is given.
+bool is_cifar(const std::string& path);
+Listing open_cifar(const std::string& path, const DatasetOptions& options);
+
+/// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
+/// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
+/// Pictures are u8 of (n, h, w) or (n, h, w, c) with c 1, 3 or 4, or (n, c, h, w) where no other reading is
+/// possible; labels are integers of (n) or (n, 1). Levels of 4 channels are shown over white.
+/// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
+bool is_arrays(const std::string& path);
+Listing open_arrays(const std::string& path, const DatasetOptions& options);
+
+/// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
+/// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot are a
+/// sample: a picture and its label, which is the text of .cls or label, class or cls in .json. A shard called
+/// or in a folder called train, val, valid, validation or test is of that split, others are training. Of a
+/// damaged shard the samples before the damage are used, and a note says so.
+bool is_tar(const std::string& path);
+Listing open_tar(const std::string& path, const DatasetOptions& options);
+
+/// TFRecord files of tf.train.Example: image/encoded with image/class/label or label (integer) or
+/// image/class/text. Splits are told as those of WebDataset's shards are.
+/// tensorflow.org/tutorials/load_data/tfrecord
+bool is_tfrecord(const std::string& path);
+Listing open_tfrecord(const std::string& path, const DatasetOptions& options);
+
+/// An LMDB environment (a folder with data.mdb), read without the library: nothing is written or locked.
+/// Values are Caffe's Datum (caffe.proto) or picture files whose labels stand in labels.csv, .tsv or .jsonl
+/// beside data.mdb, with the columns key and label.
+bool is_lmdb(const std::string& path);
+Listing open_lmdb(const std::string& path, const DatasetOptions& options);
 
 }  // namespace neurim

@@ -8,22 +8,10 @@
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/picture_files.h"
+#include "neurim/data/sources/parts.h"
 
 namespace neurim {
 namespace {
-
-/// The entries of a folder that are not hidden, in lexicographic order.
-std::vector<fs::directory_entry> entries(const fs::path& folder) {
-  std::vector<fs::directory_entry> found;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (!is_hidden(at->path())) found.push_back(*at);
-  if (error)
-    fail(Fault::data, folder.string(), ": cannot list: ", error.message(),
-         "; check that the folder is readable");
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
@@ -40,7 +28,7 @@ void collect(const fs::path& folder, std::set<fs::path>& seen, std::vector<std::
   for (const fs::directory_entry& entry : entries(folder)) {
     if (entry.is_directory(error)) {
       collect(entry.path(), seen, files);
-    } else if (is_picture(entry.path())) {
+    } else if (is_picture(entry.path().string())) {
       files.push_back(entry.path().string());
     }
   }
@@ -56,13 +44,6 @@ void add_classes(const fs::path& folder, Classes& classes) {
     collect(path, seen, files);
     if (!files.empty()) classes[path.filename().string()] = std::move(files);
   }
-}
-
-std::optional<Split> split_named(const std::string& folder) {
-  if (folder == "train") return Split::train;
-  if (folder == "val" || folder == "valid" || folder == "validation") return Split::val;
-  if (folder == "test") return Split::test;
-  return {};
 }
 
 /// Where the folder of each split lies; none where `root` holds classes.
@@ -86,25 +67,14 @@ std::map<Split, fs::path> split_folders(const fs::path& root, std::vector<std::s
   return found;
 }
 
-class FolderSource : public Source {
- public:
-  explicit FolderSource(std::vector<std::string> files) : files_(std::move(files)) {}
-  std::string name(std::int64_t item) const override { return files_[static_cast<std::size_t>(item)]; }
-  StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    return {read_into(files_[static_cast<std::size_t>(item)], buffer), {}};
-  }
-
- private:
-  std::vector<std::string> files_;
-};
-
 std::vector<std::string> names_of(const Classes& classes) {
   std::vector<std::string> names;
   for (const auto& [class_name, files] : classes) names.push_back(class_name);
   return names;
 }
 
-/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and knows.
+/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and
+/// knows.
 void check_same(const Classes& classes, const Classes& train, const fs::path& folder) {
   std::set<std::string> there;
   for (const std::string& class_name : names_of(classes)) there.insert(class_name);
@@ -116,11 +86,68 @@ void check_same(const Classes& classes, const Classes& train, const fs::path& fo
   std::set_difference(has.begin(), has.end(), wanted.begin(), wanted.end(), std::back_inserter(unknown));
   std::set_difference(wanted.begin(), wanted.end(), has.begin(), has.end(), std::back_inserter(lacking));
   fail(Fault::data, folder.string(), ": has the classes [", join(has, ", "), "], but train has [",
-       join(wanted, ", "), "]; ",
-       unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
+       join(wanted, ", "), "]; ", unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
        unknown.empty() || lacking.empty() ? "" : ", and ",
-       lacking.empty() ? ""
-                       : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
+       lacking.empty()
+           ? ""
+           : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
+}
+
+/// Whether the folder of a class holds train/, val/ and test/ with pictures, and nothing else.
+bool holds_splits(const fs::path& folder) {
+  std::error_code error;
+  bool found = false;
+  for (const fs::directory_entry& entry : entries(folder)) {
+    if (entry.is_directory(error)) {
+      if (!split_named(entry.path().filename().string()) || !folders_in(entry.path()).empty()) return false;
+      found = true;
+    } else if (is_picture(entry.path().string())) {
+      return false;
+    }
+  }
+  return found;
+}
+
+/// root/class/{train, val, test}/…, or nothing where `root` is not of that layout. Some classes with splits
+/// beside some without are an error: what is meant for testing would be trained on.
+std::map<Split, Classes> transposed(const fs::path& root) {
+  std::vector<fs::path> with;
+  std::string without;
+  for (const fs::path& folder : folders_in(root)) {
+    if (holds_splits(folder)) {
+      with.push_back(folder);
+      continue;
+    }
+    std::set<fs::path> seen;
+    std::vector<std::string> files;
+    if (without.empty()) collect(folder, seen, files);
+    if (!files.empty()) without = folder.filename().string();
+  }
+  if (with.size() < 2) return {};
+  if (!without.empty())
+    fail(Fault::data, root.string(), ": ", with[0].filename().string(), "/ holds folders of splits and ",
+         without, "/ does not; give every class its train/, val/ and test/, or none");
+  std::map<Split, Classes> found;
+  for (const fs::path& folder : with) {
+    Classes parts;
+    add_classes(folder, parts);
+    const std::string class_name = folder.filename().string();
+    for (auto& [part, files] : parts) {
+      std::vector<std::string>& to = found[*split_named(part)][class_name];
+      if (!to.empty())
+        fail(Fault::data, folder.string(), ": two of its folders are the val split; leave one of them");
+      to = std::move(files);
+    }
+  }
+  return found;
+}
+
+/// The same of root/class/{train, val, test}, where a class has the splits that it has pictures for.
+void check_known(const Classes& classes, const Classes& train, const std::string& root, Split split) {
+  for (const auto& [class_name, files] : classes)
+    if (!train.contains(class_name))
+      fail(Fault::data, root, ": ", split, " has the classes [", join(names_of(classes), ", "),
+           "], but train has [", join(names_of(train), ", "), "]; add ", class_name, "/train");
 }
 
 /// What to say where no class was found in `root`.
@@ -141,7 +168,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   std::map<Split, Classes> found;
   const std::map<Split, fs::path> folders = split_folders(root, listing.notes);
   for (const auto& [split, folder] : folders) add_classes(folder, found[split]);
-  if (folders.empty()) add_classes(root, found[Split::train]);
+  if (folders.empty()) found = transposed(root);
+  if (found.empty()) add_classes(root, found[Split::train]);
   if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
     // One "class" that holds folders itself is a data set that was unpacked one level deeper.
     const std::vector<fs::path> inner = folders_in(root);
@@ -154,8 +182,13 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
 
   Classes all;
   for (const auto& [split, classes] : found) {
-    if (options.class_names.empty() && split != Split::train)
-      check_same(classes, found[Split::train], folders.at(split));
+    if (options.class_names.empty() && split != Split::train) {
+      if (folders.empty()) {
+        check_known(classes, found[Split::train], root, split);
+      } else {
+        check_same(classes, found[Split::train], folders.at(split));
+      }
+    }
     for (const auto& [class_name, files] : classes) all[class_name];
   }
   listing.class_names = names_of(all);
@@ -169,7 +202,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
             listing.class_names.begin());
         files.push_back(std::move(path));
       }
-  listing.source = std::make_shared<FolderSource>(std::move(files));
+  listing.source = file_source(std::move(files));
   return listing;
 }
 

@@ -10,6 +10,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
+#include "neurim/data/sources/memory.h"
 
 namespace neurim {
 namespace {
@@ -98,37 +99,6 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   return array;
 }
 
-/// The pictures of all parts, one after the other.
-class IdxSource : public Source {
- public:
-  struct Part {
-    std::string path;
-    std::int64_t first = 0;
-    std::vector<std::uint8_t> pixels;
-  };
-
-  IdxSource(ImageSize size, std::vector<Part> parts) : size_(size), parts_(std::move(parts)) {}
-
-  std::string name(std::int64_t item) const override {
-    const Part& part = of(item);
-    return text(part.path, "[", item - part.first, "]");
-  }
-  StoredImage read(std::int64_t item, std::vector<std::byte>&) const override {
-    const Part& part = of(item);
-    const std::size_t at = static_cast<std::size_t>(item - part.first) * size_.bytes();
-    return {std::as_bytes(std::span(part.pixels).subspan(at, size_.bytes())), size_};
-  }
-  std::optional<ImageSize> in_memory() const override { return size_; }
-
- private:
-  const Part& of(std::int64_t item) const {
-    return parts_.size() > 1 && item >= parts_[1].first ? parts_[1] : parts_[0];
-  }
-
-  ImageSize size_;
-  std::vector<Part> parts_;
-};
-
 /// The names of the classes: the lines of labels.txt, or as many numbers as the training labels reach.
 std::vector<std::string> idx_class_names(const std::string& folder, const std::vector<std::uint8_t>& labels) {
   std::vector<std::string> names;
@@ -153,7 +123,7 @@ bool is_idx(const std::string& folder) {
 
 Listing open_idx(const std::string& folder, const DatasetOptions& options) {
   Listing listing;
-  std::vector<IdxSource::Part> parts;
+  std::vector<MemorySource::Part> parts;
   ImageSize size;
   for (const auto& [prefix, split] : {std::pair{"train", Split::train}, std::pair{"t10k", Split::test}}) {
     const std::string images_path = find_idx(folder, prefix, "images", 3);
@@ -192,8 +162,8 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
     }
     parts.push_back({images_path, first, std::move(images.bytes)});
   }
-  if (!options.val_split) listing[Split::val] = listing[Split::test];
-  listing.source = std::make_shared<IdxSource>(size, std::move(parts));
+  if (!options.val_split && !options.folds) listing[Split::val] = listing[Split::test];
+  listing.source = std::make_shared<MemorySource>(size, std::move(parts));
   return listing;
 }
 

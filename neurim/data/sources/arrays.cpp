@@ -1,0 +1,194 @@
+// Pictures and labels as NumPy arrays.
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/data/sources/memory.h"
+#include "neurim/data/sources/npy_array.h"
+#include "neurim/data/sources/parts.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::int64_t kMostClasses = 1 << 20;
+
+/// What an array is by its name: "x_train", "train_images", "labels".
+struct Role {
+  bool labels = false;
+  Split split = Split::train;
+};
+
+std::optional<Role> role_of(const std::string& name) {
+  Role role;
+  bool known = false;
+  for (const std::string& word : neurim::split(lower(name), '_')) {
+    const bool images = word == "x" || word == "images" || word == "data";
+    const bool labels = word == "y" || word == "labels" || word == "targets";
+    if (const auto split = split_named(word)) {
+      role.split = *split;
+    } else if ((images || labels) && !known) {
+      known = true, role.labels = labels;
+    } else {
+      return {};
+    }
+  }
+  return known ? std::optional(role) : std::nullopt;
+}
+
+/// The .npz that `path` is, or the only one of a folder without anything else that is a set.
+std::string npz_of(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error))
+    return fs::is_regular_file(path, error) && path.extension() == ".npz" ? path.string() : "";
+  std::vector<fs::path> found;
+  for (const fs::path& file : files_in(path))
+    if (file.extension() == ".npz") found.push_back(file);
+  return found.size() == 1 ? found[0].string() : "";
+}
+
+std::vector<fs::path> npy_files(const fs::path& path) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  if (!fs::is_directory(path, error)) return found;
+  for (const fs::path& file : files_in(path))
+    if (file.extension() == ".npy" && role_of(file.stem().string())) found.push_back(file);
+  return found;
+}
+
+std::string shape_text(const NpyArray& array) {
+  std::string found = "(";
+  for (const std::int64_t size : array.shape) found += text(found.size() > 1 ? ", " : "", size);
+  return found + ")";
+}
+
+/// The pictures of an array as u8 (n, h, w, c) with c 1 or 3.
+std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& where, ImageSize& size,
+                                   std::vector<std::string>& notes) {
+  if (array.item_size != 1 || array.is_signed)
+    fail(Fault::data, where, ": pictures are uint8, but these elements are ",
+         array.is_signed ? "int" : "uint", 8 * array.item_size,
+         "; save x.astype(\"uint8\") of levels from 0 to 255");
+  const std::vector<std::int64_t>& s = array.shape;
+  const auto is_count = [](std::int64_t channels) { return channels == 1 || channels == 3 || channels == 4; };
+  const bool last = s.size() == 4 && is_count(s[3]), first = s.size() == 4 && is_count(s[1]);
+  constexpr std::int64_t most = 1 << 14;
+  if ((s.size() != 3 && !last && !first) || (last && first))
+    fail(Fault::data, where, ": the shape ", shape_text(array), " is ",
+         last && first ? "ambiguous" : "none of pictures",
+         "; save (n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels");
+  const bool planar = first && !last;
+  const std::int64_t height = s[planar ? 2 : 1], width = s[planar ? 3 : 2],
+                     channels = s.size() == 3 ? 1 : s[planar ? 1 : 3];
+  if (height < 1 || width < 1 || height > most || width > most)
+    fail(Fault::data, where, ": pictures of ", height, " x ", width, " are none or too large");
+  const std::size_t plane = static_cast<std::size_t>(height * width),
+                    from = static_cast<std::size_t>(channels), to = from == 4 ? 3 : from,
+                    count = static_cast<std::size_t>(s[0]);
+  size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(to)};
+  std::vector<std::uint8_t> pixels(count * plane * to);
+  const auto* levels = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t p = 0; p < plane; ++p) {
+      const auto level = [&](std::size_t c) {
+        return levels[i * plane * from + (planar ? c * plane + p : p * from + c)];
+      };
+      std::uint8_t* pixel = pixels.data() + (i * plane + p) * to;
+      for (std::size_t c = 0; c < to; ++c)
+        pixel[c] = from == 4
+                       ? static_cast<std::uint8_t>((level(c) * level(3) + 255 * (255 - level(3)) + 127) / 255)
+                       : level(c);
+    }
+  if (planar)
+    notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
+  if (from == 4) notes.push_back(text(where, ": the fourth channel is taken as opacity, shown over white"));
+  return pixels;
+}
+
+std::vector<std::string> names_beside(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
+  for (std::string line : split(read_file(folder / "labels.txt"), '\n')) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  return names;
+}
+
+}  // namespace
+
+bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
+
+Listing open_arrays(const std::string& path, const DatasetOptions&) {
+  std::map<std::string, NpyArray> arrays;
+  const std::string npz = npz_of(path);
+  if (!npz.empty()) {
+    arrays = naming([&] { return npz; },
+                    [&] {
+                      return parse_npz(bytes_of_file(npz),
+                                       [](const std::string& name) { return role_of(name).has_value(); });
+                    });
+  } else {
+    for (const fs::path& file : npy_files(path))
+      arrays[file.filename().string()] =
+          naming([&] { return file.string(); }, [&] { return parse_npy(bytes_of_file(file.string())); });
+  }
+  std::map<Split, std::string> images, labels;
+  for (const auto& [name, array] : arrays) {
+    const Role role = *role_of(npz.empty() ? fs::path(name).stem().string() : name);
+    const auto [other, is_new] = (role.labels ? labels : images).emplace(role.split, name);
+    if (!is_new)
+      fail(Fault::data, path, ": ", other->second, " and ", name, " are both the ",
+           role.labels ? "labels" : "pictures", " of ", role.split, "; leave one of them");
+  }
+  if (images.empty())
+    fail(Fault::data, path,
+         ": no array is called x_train, train_images or images; name them so in numpy.savez");
+
+  Listing listing;
+  std::vector<MemorySource::Part> parts;
+  ImageSize size;
+  std::int64_t classes = 0;
+  for (const auto& [split, name] : images) {
+    const std::string where = npz.empty() ? (fs::path(path) / name).string() : text(npz, "[", name, "]");
+    if (!labels.contains(split))
+      fail(Fault::data, where, ": there are no labels for these pictures; add y_", split, " or ", split,
+           "_labels");
+    const NpyArray& of = arrays.at(labels.at(split));
+    ImageSize found;
+    std::vector<std::uint8_t> pixels = pictures(arrays.at(name), where, found, listing.notes);
+    if (!parts.empty() && found != size)
+      fail(Fault::data, where, ": pictures of ", found.height, " x ", found.width, " x ", found.channels,
+           " beside ", size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path,
+           "; they are of different sets");
+    size = found;
+    if (of.shape.empty() || of.shape[0] != arrays.at(name).shape[0] ||
+        of.count() != static_cast<std::size_t>(of.shape[0]))
+      fail(Fault::data, where, ": has the shape ", shape_text(arrays.at(name)), ", but ", labels.at(split),
+           " has ", shape_text(of), "; labels are one integer a picture: of one-hot rows save y.argmax(1)");
+    arrays.at(name).bytes = {};  // given back before the next array is unpacked beside it
+    parts.push_back({where, static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
+    for (std::size_t i = 0; i < of.count(); ++i) {
+      const std::int64_t label = of.at(i);
+      if (label < 0 || label >= kMostClasses)
+        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels count from 0");
+      listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
+      listing.labels.push_back(label);
+      if (split == Split::train || !images.contains(Split::train)) classes = std::max(classes, label + 1);
+      if (label >= classes)
+        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label,
+             ", but the training labels are 0 to ", classes - 1, "; correct the labels");
+    }
+  }
+  std::error_code error;
+  listing.class_names =
+      names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
+  if (listing.class_names.empty())
+    for (std::int64_t c = 0; c < classes; ++c) listing.class_names.push_back(text(c));
+  if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
+    fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(),
+         " classes, but the labels are 0 to ", classes - 1, "; one name a line");
+  listing.source = std::make_shared<MemorySource>(size, std::move(parts));
+  return listing;
+}
+
+}  // namespace neurim

@@ -1,0 +1,184 @@
+// Tables of picture files.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_set>
+
+#include "neurim/base/error.h"
+#include "neurim/data/sources/parts.h"
+#include "neurim/data/sources/table.h"
+
+namespace neurim {
+namespace {
+
+const std::vector<std::string> kPaths{"path", "file", "file_name", "filename", "image", "image_path"};
+const std::vector<std::string> kLabels{"label", "class", "category", "target", "label_name"};
+constexpr std::size_t kLooked = 16;  // files that are looked for at opening
+
+/// A table and what it says of all its rows.
+struct Part {
+  fs::path file;
+  std::optional<Split> split;  // of rows that name none
+  bool split_in_path = false;  // train/… in the path of a row is its split
+};
+
+std::vector<fs::path> tables_of(const fs::path& folder, Split split) {
+  std::vector<fs::path> found;
+  for (const fs::path& file : files_in(folder))
+    if (is_table(file.filename().string()) && split_named(file.stem().string()) == split)
+      found.push_back(file);
+  return found;
+}
+
+std::vector<fs::path> metadata_of(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const fs::path& file : files_in(folder))
+    if (const std::string name = file.filename().string(); name == "metadata.csv" || name == "metadata.jsonl")
+      found.push_back(file);
+  return found;
+}
+
+/// The tables of a folder that is a set by tables; none where it is another kind of set.
+std::vector<Part> parts_of(const fs::path& folder) {
+  std::vector<Part> parts;
+  const auto add = [&](const std::vector<fs::path>& files, std::optional<Split> split, bool split_in_path) {
+    if (files.size() > 1)
+      fail(Fault::data, files[0].string(), ": ", files[1].filename().string(),
+           " beside it says the same of other pictures; leave one of them");
+    if (!files.empty()) parts.push_back({files[0], split, split_in_path});
+  };
+  for (const Split split : kSplits) add(tables_of(folder, split), split, false);
+  if (!parts.empty()) return parts;
+  add(metadata_of(folder), {}, true);
+  std::error_code error;
+  for (const fs::directory_entry& entry : entries(folder))
+    if (entry.is_directory(error))
+      if (const auto split = split_named(entry.path().filename().string()))
+        for (const fs::path& file : metadata_of(entry.path())) parts.push_back({file, split, false});
+  return parts;
+}
+
+bool has_parquet(const fs::path& path) {
+  std::error_code error;
+  if (path.extension() == ".parquet") return true;
+  if (!fs::is_directory(path, error)) return false;
+  for (const char* inner : {"", "data"})
+    if (fs::is_directory(path / inner, error))
+      for (const fs::path& file : files_in(path / inner))
+        if (file.extension() == ".parquet") return true;
+  return false;
+}
+
+bool has_folders(const fs::path& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : entries(folder))
+    if (entry.is_directory(error)) return true;
+  return false;
+}
+
+double weight_of(const Table& table, const Table::Row& row, const std::string& cell) {
+  double weight = 1;
+  if (cell.empty()) return weight;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), weight);
+  if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(weight) || weight < 0)
+    fail(Fault::data, table.at(row), ": weight \"", cell, "\" is no number of at least 0; correct it");
+  return weight;
+}
+
+/// What all tables of a set give.
+struct Rows {
+  Gathered items;
+  std::vector<std::string> files;
+  std::unordered_set<std::string> seen;  // split and file
+  std::int64_t duplicates = 0, missing = 0, looked = 0;
+  std::string a_duplicate, a_missing;
+};
+
+void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
+  const Table table = read_table(part.file.string());
+  const bool metadata = part.file.stem() == "metadata";
+  const auto path = table.find(kPaths), label = table.find(kLabels), split = table.find({"split"}),
+             weight = table.find({"weight"}),
+             group = table.find({options.group_by.empty() ? "group" : lower(options.group_by)});
+  const auto need = [&](bool found, const std::vector<std::string>& names) {
+    if (!found)
+      fail(Fault::data, table.path, ":1: no column is called ", join(names, ", "), "; it has [",
+           listed(table.columns), "]; name the column so");
+  };
+  need(path.has_value(), kPaths);
+  need(label.has_value() || metadata, kLabels);
+  if (!options.group_by.empty()) need(group.has_value(), {options.group_by});
+  const fs::path folder = part.file.parent_path();
+  for (const Table::Row& row : table.rows) {
+    const std::string& file = Table::cell(row, *path);
+    if (file.empty()) fail(Fault::data, table.at(row), ": names no file; fill in ", table.columns[*path]);
+    const fs::path relative(file);
+    std::optional<Split> of = part.split;
+    if (part.split_in_path && relative.begin() != relative.end())
+      if (const auto named = split_named(relative.begin()->string())) of = named;
+    if (const std::string& cell = split ? Table::cell(row, *split) : file; split && !cell.empty()) {
+      of = split_named(lower(cell));
+      if (!of)
+        fail(Fault::data, table.at(row), ": split \"", cell,
+             "\" is none of train, val, valid, validation and test");
+    }
+    std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
+    if (class_name.empty())
+      fail(Fault::data, table.at(row), ": ", file, " has no label; ",
+           label ? "fill it in or remove the line" : "add a column label");
+    std::string full = (folder / relative).lexically_normal().string();
+    const Split where = of.value_or(Split::train);
+    if (rows.looked < static_cast<std::int64_t>(kLooked)) {
+      std::error_code error;
+      ++rows.looked;
+      if (!fs::exists(full, error)) ++rows.missing, rows.a_missing = text(table.at(row), ": ", full);
+    }
+    if (!rows.seen.insert(text(where, '\0', full)).second && rows.duplicates++ == 0)
+      rows.a_duplicate = text(table.at(row), " (", file, ")");
+    rows.items.add(where, class_name, weight ? weight_of(table, row, Table::cell(row, *weight)) : 1,
+                   group ? Table::cell(row, *group) : "");
+    rows.files.push_back(std::move(full));
+  }
+}
+
+}  // namespace
+
+bool is_manifest(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    const std::vector<Part> parts = parts_of(path);
+    if (parts.empty()) return has_parquet(path) && !has_folders(path);
+    // A log called train.csv may lie beside folders of pictures.
+    if (!has_folders(path)) return true;
+    const Table table = read_table(parts[0].file.string());
+    return table.find(kPaths) && (table.find(kLabels) || parts[0].file.stem() == "metadata");
+  }
+  return fs::is_regular_file(path, error) && (is_table(path) || has_parquet(path));
+}
+
+Listing open_manifest(const std::string& path, const DatasetOptions& options) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  const std::vector<Part> parts = folder ? parts_of(path) : std::vector<Part>{{path, {}, false}};
+  if (has_parquet(path) && (parts.empty() || !folder))
+    fail(Fault::data, path,
+         ": Parquet files are not read; write the pictures as files and a train.csv of path,label beside "
+         "them: "
+         "with Python's datasets, for i, r in enumerate(load_dataset(\"parquet\", "
+         "data_files=FILES)[\"train\"]): "
+         "r[\"image\"].save(f\"{i}.png\")");
+  Rows rows;
+  for (const Part& part : parts) add_table(part, options, rows);
+  if (rows.looked > 0 && rows.missing == rows.looked)
+    fail(Fault::data, rows.a_missing, ": there is no such file, and neither of the first ", rows.looked,
+         " is there; paths are relative to the folder of the table");
+  Listing listing = rows.items.finish(path, options);
+  if (folder && has_folders(path))
+    listing.notes.push_back(text(parts[0].file.filename().string(),
+                                 " says which pictures are used; what else lies in folders is not"));
+  note_count(listing.notes, rows.duplicates, "rows name a file of the same split again", rows.a_duplicate);
+  listing.source = file_source(std::move(rows.files));
+  return listing;
+}
+
+}  // namespace neurim

@@ -1,0 +1,30 @@
+// NumPy arrays as data sets hold them: of bytes and integers.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "neurim/data/sources/parts.h"
+
+namespace neurim {
+
+/// A row-major array of integers of 1 to 8 bytes, little-endian.
+struct NpyArray {
+  bool is_signed = false;
+  std::size_t item_size = 1;  ///< bytes
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  std::size_t count() const { return bytes.size() / item_size; }
+  std::int64_t at(std::size_t index) const;
+};
+
+/// Parses an .npy file. numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Throws Error(data).
+NpyArray parse_npy(const Bytes& file);
+
+/// The members of an .npz file (PKWARE's APPNOTE 6.3.10), stored or deflated, zip64 too, by name without
+/// .npy. Only those that `wanted` accepts are read; their checksums are. Throws Error(data).
+std::map<std::string, NpyArray> parse_npz(const Bytes& file,
+                                          const std::function<bool(const std::string&)>& wanted);
+
+}  // namespace neurim

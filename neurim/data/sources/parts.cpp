@@ -1,0 +1,207 @@
+#include "neurim/data/sources/parts.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::size_t kMostListed = 20;
+
+class FileSource : public Source {
+ public:
+  explicit FileSource(std::vector<std::string> files) : files_(std::move(files)) {}
+  std::string name(std::int64_t item) const override { return files_[static_cast<std::size_t>(item)]; }
+  StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
+    return {read_into(files_[static_cast<std::size_t>(item)], buffer), {}};
+  }
+
+ private:
+  std::vector<std::string> files_;
+};
+
+/// A regular file, open for reading by position.
+class OpenFile {
+ public:
+  /// Without waiting for the other end of a pipe.
+  explicit OpenFile(const std::string& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat status{};
+    if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      const int reason = errno;
+      if (descriptor_ >= 0) ::close(descriptor_);
+      fail(Fault::data, "cannot read: ", descriptor_ < 0 ? std::strerror(reason) : "not a regular file",
+           "; check that the file is there and readable");
+    }
+    size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+  ~OpenFile() { ::close(descriptor_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  std::uint64_t size() const { return size_; }
+  void read(std::uint64_t offset, std::span<std::byte> to) const {
+    while (!to.empty()) {
+      const ssize_t count = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail(Fault::data, "cannot read: ", std::strerror(errno), "; check the disk");
+      if (count == 0)
+        fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
+      to = to.subspan(static_cast<std::size_t>(count));
+      offset += static_cast<std::uint64_t>(count);
+    }
+  }
+
+ private:
+  int descriptor_;
+  std::uint64_t size_ = 0;
+};
+
+/// Whether the text is an integer as a program writes it, so that numbers and texts correspond one to one.
+std::optional<std::int64_t> integer(const std::string& word) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size() || text(value) != word) return {};
+  return value;
+}
+
+}  // namespace
+
+std::vector<fs::directory_entry> entries(const fs::path& folder) {
+  std::vector<fs::directory_entry> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (!is_hidden(at->path())) found.push_back(*at);
+  if (error)
+    fail(Fault::data, folder.string(), ": cannot list: ", error.message(),
+         "; check that the folder is readable");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : entries(folder))
+    if (entry.is_regular_file(error)) found.push_back(entry.path());
+  return found;
+}
+
+std::optional<Split> split_named(std::string_view name) {
+  if (name == "train") return Split::train;
+  if (name == "val" || name == "valid" || name == "validation") return Split::val;
+  if (name == "test") return Split::test;
+  return {};
+}
+
+std::optional<Split> split_of_file(const fs::path& file) {
+  const std::string stem = file.filename().string();
+  const auto letters = std::find_if(stem.begin(), stem.end(), [](char c) { return c < 'a' || c > 'z'; });
+  if (const auto split = split_named(std::string(stem.begin(), letters))) return split;
+  return split_named(file.parent_path().filename().string());
+}
+
+std::shared_ptr<const Source> file_source(std::vector<std::string> files) {
+  return std::make_shared<FileSource>(std::move(files));
+}
+
+Bytes bytes_of_file(const std::string& path) {
+  const auto file = naming([&] { return path; }, [&] { return std::make_shared<const OpenFile>(path); });
+  return {file->size(), [file](std::uint64_t offset, std::span<std::byte> to) { file->read(offset, to); }};
+}
+
+Bytes bytes_in_memory(std::span<const std::byte> memory) {
+  return {memory.size(), [memory](std::uint64_t offset, std::span<std::byte> to) {
+            if (offset > memory.size() || to.size() > memory.size() - offset)
+              fail(Fault::data, "ends before byte ", offset + to.size());
+            std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+          }};
+}
+
+std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
+                                     std::vector<std::byte>& buffer) {
+  const OpenFile file(path);
+  if (offset > file.size() || size > file.size() - offset)
+    fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
+  if (buffer.size() < size) buffer.resize(size);
+  const std::span<std::byte> to = std::span(buffer).first(size);
+  file.read(offset, to);
+  return to;
+}
+
+void Gathered::add(Split split, const std::string& label) {
+  labels_.push_back(index_.emplace(label, static_cast<std::int64_t>(index_.size())).first->second);
+  splits_.push_back(split);
+}
+
+void Gathered::add(Split split, const std::string& label, double weight, const std::string& group) {
+  add(split, label);
+  weights_.push_back(weight);
+  groups_.push_back(group);
+}
+
+Listing Gathered::finish(const std::string& path, const DatasetOptions& options) const {
+  Listing listing;
+  std::vector<char> in_train(index_.size(), 0);
+  for (std::size_t i = 0; i < labels_.size(); ++i) {
+    listing[splits_[i]].push_back(static_cast<std::int64_t>(i));
+    if (splits_[i] == Split::train) in_train[static_cast<std::size_t>(labels_[i])] = 1;
+  }
+  std::vector<std::string> known, unknown;
+  for (const auto& [label, number] : index_)
+    (in_train[static_cast<std::size_t>(number)] || !options.class_names.empty() ? known : unknown)
+        .push_back(label);
+  if (!unknown.empty() && !known.empty())
+    fail(Fault::data, path, ": val or test has the classes [", listed(unknown),
+         "] that train has not; train has [", listed(known), "]; correct the labels or the splits");
+  if (!known.empty() && std::all_of(known.begin(), known.end(), integer)) {
+    std::sort(known.begin(), known.end(),
+              [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+    if (options.class_names.empty())
+      listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ",
+                                   known.front(), " to ", known.back()));
+  }
+  std::vector<std::int64_t> number_of(index_.size(), 0);
+  for (std::size_t c = 0; c < known.size(); ++c)
+    number_of[static_cast<std::size_t>(index_.find(known[c])->second)] = static_cast<std::int64_t>(c);
+  for (const std::int64_t label : labels_)
+    listing.labels.push_back(number_of[static_cast<std::size_t>(label)]);
+  if (options.class_names.empty())
+    for (const Split split : {Split::val, Split::test}) {
+      std::set<std::int64_t> there;
+      for (const std::int64_t item : listing[split])
+        there.insert(listing.labels[static_cast<std::size_t>(item)]);
+      if (there.empty() || there.size() == known.size()) continue;
+      std::size_t lacking = 0;
+      while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
+      listing.notes.push_back(text(split, " has no pictures of ", known.size() - there.size(), " of the ",
+                                   known.size(), " classes, such as ", known[lacking]));
+    }
+  // Without train, which Dataset reports, there is no class either.
+  listing.class_names = std::move(known);
+  if (std::any_of(weights_.begin(), weights_.end(), [](double weight) { return weight != 1; }))
+    listing.weights = weights_;
+  if (std::any_of(groups_.begin(), groups_.end(), [](const std::string& group) { return !group.empty(); }))
+    listing.groups = groups_;
+  return listing;
+}
+
+void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,
+                const std::string& example) {
+  if (count > 0) notes.push_back(text(count, " ", what, ", such as ", example));
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  if (names.size() <= kMostListed) return join(names, ", ");
+  return text(join({names.begin(), names.begin() + kMostListed}, ", "), ", … ", names.size(), " in all");
+}
+
+}  // namespace neurim

@@ -1,0 +1,90 @@
+// What several kinds of sources are made of.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neurim/base/file.h"
+#include "neurim/data/dataset.h"
+#include "neurim/data/picture_files.h"
+
+namespace neurim {
+
+/// The entries of a folder that are not hidden, in lexicographic order. Throws Error(data).
+std::vector<fs::directory_entry> entries(const fs::path& folder);
+
+/// The regular files among them.
+std::vector<fs::path> files_in(const fs::path& folder);
+
+/// The split of that name: train, val, valid, validation or test.
+std::optional<Split> split_named(std::string_view name);
+
+/// The split that a file is of by its name ("train-000.tar", "test.csv") or else that of its folder.
+std::optional<Split> split_of_file(const fs::path& file);
+
+/// Picture files, one an item.
+std::shared_ptr<const Source> file_source(std::vector<std::string> files);
+
+/// Bytes that are read by position: of a file or of memory. `read` fills the whole span or throws
+/// Error(data).
+struct Bytes {
+  std::uint64_t size = 0;
+  std::function<void(std::uint64_t offset, std::span<std::byte> to)> read;
+};
+Bytes bytes_of_file(const std::string& path);
+Bytes bytes_in_memory(std::span<const std::byte> memory);
+
+/// `size` bytes of a file from `offset` on, in `buffer`. The file is opened each time, as a set may have more
+/// shards than a process may hold open. Throws Error(data) without the path.
+std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
+                                     std::vector<std::byte>& buffer);
+
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The little-endian number of `count` bytes at `at`, which the caller has checked.
+inline std::uint64_t little(std::string_view bytes, std::size_t at, std::size_t count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+/// Items whose class is given by a text, gathered one by one into a Listing.
+class Gathered {
+ public:
+  /// The item after the last one.
+  void add(Split split, const std::string& label);
+  void add(Split split, const std::string& label, double weight, const std::string& group);
+  std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
+  /// The classes are those of train: in numeric order where all are integers, which is noted, else in
+  /// lexicographic order. Throws Error(data) where another split has more; with options.class_names, which
+  /// decide then, they are those of all splits. The source is left to the caller.
+  Listing finish(const std::string& path, const DatasetOptions& options) const;
+
+ private:
+  std::map<std::string, std::int64_t, std::less<>> index_;  // of each text
+  std::vector<std::int64_t> labels_;
+  std::vector<Split> splits_;
+  std::vector<double> weights_;
+  std::vector<std::string> groups_;
+};
+
+/// Items that stand in files of several, as the index of such a file knows them.
+struct FilePart {
+  std::size_t file = 0;
+  std::uint64_t offset = 0, size = 0;
+};
+
+/// "5 samples have no label, such as X"; nothing where there are none.
+void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,
+                const std::string& example);
+
+/// A list for a message: all of few names, or the first ones and how many there are.
+std::string listed(const std::vector<std::string>& names);
+
+}  // namespace neurim

@@ -1,0 +1,163 @@
+#include "neurim/data/sources/table.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/base/file.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::size_t kMostColumns = 10'000;
+
+std::string trimmed(std::string_view word) {
+  const std::size_t begin = word.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return "";
+  return std::string(word.substr(begin, word.find_last_not_of(" \t") + 1 - begin));
+}
+
+/// Reads records of cells one after the other.
+class Records {
+ public:
+  Records(const std::string& path, std::string_view content, char separator)
+      : path_(path), rest_(content), separator_(separator) {}
+
+  /// The next record that is not an empty line, or false at the end.
+  bool next(Table::Row& row) {
+    while (!rest_.empty() && end_of_line()) {
+    }
+    if (rest_.empty()) return false;
+    row = {line_, {}};
+    do {
+      row.cells.push_back(cell());
+      if (row.cells.size() > kMostColumns)
+        fail(Fault::data, path_, ":", row.line, ": has more than ", kMostColumns, " cells; is it a table?");
+    } while (take(separator_));
+    if (!rest_.empty() && !end_of_line())
+      fail(Fault::data, path_, ":", line_, ": text follows a closing quote; double the quotes within a cell");
+    return true;
+  }
+
+ private:
+  bool take(char c) {
+    if (rest_.empty() || rest_[0] != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  bool end_of_line() {
+    const std::size_t size = rest_.starts_with("\r\n") ? 2 : rest_.starts_with('\n') ? 1 : 0;
+    rest_.remove_prefix(size);
+    line_ += size > 0;
+    return size > 0;
+  }
+  std::string cell() {
+    std::string found;
+    if (!take('"')) {
+      std::size_t size = std::min(rest_.find_first_of(text(separator_, '\n')), rest_.size());
+      found = rest_.substr(0, size);
+      if (size < rest_.size() && rest_[size] == '\n' && found.ends_with('\r')) found.pop_back(), --size;
+      rest_.remove_prefix(size);
+      return found;
+    }
+    const std::int64_t begin = line_;
+    while (true) {
+      const std::size_t size = rest_.find('"');
+      if (size == std::string_view::npos)
+        fail(Fault::data, path_, ":", begin, ": a quote is opened and never closed; add it, or double it");
+      found += rest_.substr(0, size);
+      line_ += std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(size), '\n');
+      rest_.remove_prefix(size + 1);
+      if (!take('"')) return found;
+      found += '"';
+    }
+  }
+
+  const std::string& path_;
+  std::string_view rest_;
+  char separator_;
+  std::int64_t line_ = 1;
+};
+
+void parse_separated(std::string_view content, char separator, Table& table) {
+  Records records(table.path, content, separator);
+  Table::Row row;
+  if (!records.next(row)) fail(Fault::data, table.path, ": is empty; its first line names the columns");
+  for (const std::string& column : row.cells) table.columns.push_back(lower(trimmed(column)));
+  while (records.next(row)) {
+    if (row.cells.size() != table.columns.size())
+      fail(Fault::data, table.at(row), ": has ", row.cells.size(), " cells where the header names ",
+           table.columns.size(), " columns; quote cells that hold a separator");
+    table.rows.push_back(std::move(row));
+  }
+}
+
+void parse_json_lines(std::string_view content, Table& table) {
+  std::map<std::string, std::size_t> index;
+  std::int64_t number = 0;
+  // Lines that name other columns each would take memory by the square of their count.
+  std::size_t cells_left = content.size();
+  while (!content.empty()) {
+    const std::size_t size = std::min(content.find('\n'), content.size());
+    const std::string_view line = content.substr(0, size);
+    content.remove_prefix(std::min(size + 1, content.size()));
+    Table::Row row{++number, {}};
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object())
+      fail(Fault::data, table.at(row), ": is no JSON object; a .jsonl file has one object a line");
+    for (const auto& [key, value] : object.items()) {
+      if (value.is_structured() || value.is_null()) continue;
+      const std::size_t at = index.emplace(lower(trimmed(key)), index.size()).first->second;
+      if (row.cells.size() <= at) row.cells.resize(at + 1);
+      if (row.cells.size() > cells_left)
+        fail(Fault::data, table.at(row), ": the lines have too few keys in common to be a table");
+      row.cells[at] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    cells_left -= row.cells.size();
+    table.rows.push_back(std::move(row));
+  }
+  table.columns.resize(index.size());
+  for (const auto& [column, at] : index) table.columns[at] = column;
+}
+
+}  // namespace
+
+std::optional<std::size_t> Table::find(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    const auto found = std::find(columns.begin(), columns.end(), name);
+    if (found == columns.end()) continue;
+    if (std::find(found + 1, columns.end(), name) != columns.end())
+      fail(Fault::data, path, ": two columns are called ", name, "; rename one of them");
+    return static_cast<std::size_t>(found - columns.begin());
+  }
+  return {};
+}
+
+const std::string& Table::cell(const Row& row, std::size_t column) {
+  static const std::string none;
+  return column < row.cells.size() ? row.cells[column] : none;
+}
+
+std::string Table::at(const Row& row) const { return text(path, ":", row.line); }
+
+bool is_table(std::string_view file) {
+  return ends_with(file, ".csv") || ends_with(file, ".tsv") || ends_with(file, ".jsonl");
+}
+
+Table parse_table(const std::string& path, std::string_view content) {
+  Table table;
+  table.path = path;
+  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
+  if (ends_with(path, ".jsonl")) {
+    parse_json_lines(content, table);
+  } else {
+    parse_separated(content, ends_with(path, ".tsv") ? '\t' : ',', table);
+  }
+  return table;
+}
+
+Table read_table(const std::string& path) { return parse_table(path, read_file(path)); }
+
+}  // namespace neurim

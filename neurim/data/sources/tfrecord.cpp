@@ -1,0 +1,245 @@
+#include "neurim/data/sources/tfrecord.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/data/sources/proto.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::uint64_t kHeader = 12, kFooter = 4;  // length and its checksum; the checksum of the data
+constexpr std::uint64_t kMostKey = 256, kMostText = 4096;
+
+constexpr auto kCrcTable = [] {
+  std::array<std::array<std::uint32_t, 256>, 8> table{};  // table[k]: of a byte that k bytes follow
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
+    table[0][i] = crc;
+  }
+  for (std::size_t k = 1; k < 8; ++k)
+    for (std::size_t i = 0; i < 256; ++i)
+      table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
+  return table;
+}();
+
+/// TFRecord's masked form of a checksum.
+std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8u; }
+
+/// The first text or integer of a Feature: bytes_list = 1 or int64_list = 3, whose value = 1.
+struct Feature {
+  ProtoField bytes;
+  std::optional<std::int64_t> integer;
+};
+
+Feature read_feature(const Bytes& file, const ProtoField& part) {
+  Feature feature;
+  ProtoReader kinds(file, part);
+  for (ProtoField kind = kinds.next(); kind.number != 0; kind = kinds.next()) {
+    if (!kind.is_part || (kind.number != 1 && kind.number != 3)) continue;
+    ProtoReader values(file, kind);
+    ProtoField value = values.next();
+    while (value.number > 1) value = values.next();
+    if (value.number == 0) continue;
+    if (kind.number == 1) {
+      if (value.is_part) feature.bytes = value;
+    } else if (!value.is_part) {
+      feature.integer = static_cast<std::int64_t>(value.value);
+    } else if (const auto packed = ProtoReader(file, value).next_varint()) {
+      feature.integer = static_cast<std::int64_t>(*packed);
+    }
+  }
+  return feature;
+}
+
+/// Reads Example: features = 1, whose map feature = 1 has key = 1 and value = 2.
+void read_example(const Bytes& file, TfRecord& record) {
+  std::optional<std::int64_t> number, plain_number;
+  std::string word;
+  ProtoReader example(file, record.offset, record.offset + record.size);
+  for (ProtoField features = example.next(); features.number != 0; features = example.next()) {
+    if (features.number != 1 || !features.is_part) continue;
+    ProtoReader map(file, features);
+    for (ProtoField entry = map.next(); entry.number != 0; entry = map.next()) {
+      if (entry.number != 1 || !entry.is_part) continue;
+      std::string key;
+      Feature feature;
+      ProtoReader pair(file, entry);
+      for (ProtoField part = pair.next(); part.number != 0; part = pair.next()) {
+        if (part.number == 1 && part.is_part) key = text_of(file, part, kMostKey);
+        if (part.number == 2 && part.is_part) feature = read_feature(file, part);
+      }
+      if (key == "image/encoded" || (key == "image" && record.image_size == 0))
+        record.image_offset = feature.bytes.offset, record.image_size = feature.bytes.size;
+      if (key == "image/class/text" || key == "image/class/label" || key == "image/label" || key == "label") {
+        if (feature.bytes.size > 0 && word.empty()) word = text_of(file, feature.bytes, kMostText);
+        if (feature.integer) (key == "image/class/label" ? number : plain_number) = feature.integer;
+      }
+    }
+  }
+  if (!number) number = plain_number;
+  // The text is what a person calls the class; where there is none the number is.
+  record.label = !word.empty() ? word : number ? text(*number) : "";
+}
+
+/// Whether the data are what their checksum says; `whole` is data and checksum.
+bool data_holds(std::span<const std::byte> whole) {
+  const std::size_t size = whole.size() - kFooter;
+  return masked(crc32c(whole.first(size))) == little(as_text(whole), size, 4);
+}
+
+class TfRecordSource : public Source {
+ public:
+  struct Item {
+    FilePart record;
+    std::uint64_t image_offset = 0, image_size = 0;
+  };
+  TfRecordSource(std::vector<std::string> files, std::vector<Item> items)
+      : files_(std::move(files)), items_(std::move(items)) {}
+
+  std::string name(std::int64_t item) const override {
+    const Item& of = items_[static_cast<std::size_t>(item)];
+    return text(files_[of.record.file], "[byte ", of.record.offset, "]");
+  }
+  StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
+    const auto& [record, image_offset, image_size] = items_[static_cast<std::size_t>(item)];
+    const auto whole = read_part(files_[record.file], record.offset, record.size + kFooter, buffer);
+    if (!data_holds(whole))
+      fail(Fault::data, "the record's checksum does not hold; the file is damaged: download it again");
+    return {whole.subspan(image_offset - record.offset, image_size), {}};
+  }
+
+ private:
+  std::vector<std::string> files_;
+  std::vector<Item> items_;
+};
+
+/// x.tfrecord, x.tfrecords, x.tfrecord-00000-of-00010, and of other names those that end in -00000-of-00010.
+bool is_record_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (name.find(".tfrecord") != std::string::npos) return true;
+  const std::string digits = "0123456789";
+  const std::size_t of = name.rfind("-of-");
+  if (of == std::string::npos || of == 0 || of + 4 == name.size()) return false;
+  const std::size_t dash = name.rfind('-', of - 1);
+  return name.find_first_not_of(digits, of + 4) == std::string::npos && dash != std::string::npos &&
+         dash + 1 < of && name.find_first_not_of(digits, dash + 1) == of;
+}
+
+std::vector<std::string> record_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error))
+    return fs::is_regular_file(path, error) && is_record_file(path) ? std::vector<std::string>{path}
+                                                                    : std::vector<std::string>{};
+  std::vector<std::string> found;
+  const auto add = [&](const fs::path& folder) {
+    for (const fs::path& file : files_in(folder))
+      if (is_record_file(file)) found.push_back(file.string());
+  };
+  add(path);
+  for (const fs::directory_entry& entry : entries(path))
+    if (entry.is_directory(error) && split_named(entry.path().filename().string())) add(entry.path());
+  return found;
+}
+
+/// name-train.tfrecord-00000-of-00010, as TensorFlow Datasets calls its files, is of train too.
+Split split_of_records(const fs::path& file) {
+  if (const auto split = split_of_file(file)) return *split;
+  const std::string name = file.filename().string();
+  const std::string stem = name.substr(0, name.find(".tfrecord"));
+  return split_named(stem.substr(stem.find_last_of("-_") + 1)).value_or(Split::train);
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  std::uint32_t crc = ~0u;
+  const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    crc ^= at(0) | at(1) << 8 | at(2) << 16 | at(3) << 24;
+    crc = kCrcTable[7][crc & 0xFF] ^ kCrcTable[6][crc >> 8 & 0xFF] ^ kCrcTable[5][crc >> 16 & 0xFF] ^
+          kCrcTable[4][crc >> 24] ^ kCrcTable[3][at(4)] ^ kCrcTable[2][at(5)] ^ kCrcTable[1][at(6)] ^
+          kCrcTable[0][at(7)];
+  }
+  for (const std::byte byte : bytes)
+    crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
+  return ~crc;
+}
+
+TfRecordIndex index_tfrecord(const Bytes& file) {
+  TfRecordIndex index;
+  std::vector<std::byte> header(kHeader);
+  std::uint64_t at = 0;
+  try {
+    while (at < file.size) {
+      if (file.size - at < kHeader + kFooter) fail(Fault::data, "a record is cut off");
+      file.read(at, header);
+      TfRecord record{at + kHeader, little(as_text(header), 0, 8)};
+      if (masked(crc32c(std::span(header).first(8))) != little(as_text(header), 8, 4))
+        fail(Fault::data, "the checksum of a length does not hold");
+      if (record.size > file.size - at - kHeader - kFooter) fail(Fault::data, "a record is cut off");
+      try {
+        read_example(file, record);
+      } catch (const Error&) {
+        record.image_size = 0;  // only this one is damaged, as the next one's place is known
+      }
+      const bool whole = record.image_size > 0 && !record.label.empty();
+      index.others += !whole;
+      at += kHeader + record.size + kFooter;
+      if (whole) index.records.push_back(std::move(record));
+    }
+  } catch (const Error& error) {
+    index.damage = text(error.what(), ", in the record at byte ", at);
+  }
+  return index;
+}
+
+bool is_tfrecord(const std::string& path) { return !record_files(path).empty(); }
+
+Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
+  std::vector<std::string> files = record_files(path);
+  Gathered items;
+  std::vector<TfRecordSource::Item> found;
+  std::vector<std::string> notes;
+  std::int64_t others = 0;
+  std::string other;
+  std::set<std::string> labels;
+  std::vector<std::byte> buffer;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const Bytes bytes = bytes_of_file(files[f]);
+    std::vector<std::byte> magic(std::min<std::uint64_t>(bytes.size, 2));
+    bytes.read(0, magic);
+    if (as_text(magic) == "\x1F\x8B")
+      fail(Fault::data, files[f], ": is packed, which has no random access; unpack it once with gunzip");
+    const TfRecordIndex index = index_tfrecord(bytes);
+    if (!index.damage.empty())
+      notes.push_back(text("error: ", files[f], ": ", index.damage, "; the ", index.records.size(),
+                           " samples before it are used: download it again"));
+    if (index.others > 0 && others == 0) other = files[f];
+    others += index.others;
+    for (const TfRecord& record : index.records) {
+      // No damaged record may bring in a class; where its label is a known one, reading it finds the damage.
+      if (!labels.contains(record.label)) {
+        if (!data_holds(read_part(files[f], record.offset, record.size + kFooter, buffer))) {
+          if (others++ == 0) other = files[f];
+          continue;
+        }
+        labels.insert(record.label);
+      }
+      items.add(split_of_records(files[f]), record.label);
+      found.push_back({{f, record.offset, record.size}, record.image_offset, record.image_size});
+    }
+  }
+  if (found.empty())
+    fail(Fault::data, path, ": no record has image/encoded and image/class/label or image/class/text",
+         notes.empty() ? "" : text(" (", notes[0], ")"), "; write tf.train.Example with these keys");
+  note_count(notes, others, "records are damaged or lack a picture or a label and are left out, in files",
+             other);
+  Listing listing = items.finish(path, options);
+  listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
+  listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(found));
+  return listing;
+}
+
+}  // namespace neurim

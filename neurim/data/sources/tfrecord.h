@@ -1,0 +1,30 @@
+// The records of a TFRecord file (tensorflow.org/tutorials/load_data/tfrecord, "TFRecords format details").
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neurim/data/sources/parts.h"
+
+namespace neurim {
+
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
+std::uint32_t crc32c(std::span<const std::byte> bytes);
+
+struct TfRecord {
+  std::uint64_t offset = 0, size = 0;              ///< of its data
+  std::uint64_t image_offset = 0, image_size = 0;  ///< of the picture in the file
+  std::string label;                               ///< "" where it has none
+};
+
+struct TfRecordIndex {
+  std::vector<TfRecord> records;  ///< those that hold a picture and a label
+  std::int64_t others = 0;        ///< whole records without one of the two
+  std::string damage;             ///< what is wrong and where; empty where all is right
+};
+
+/// Reads what names and labels need of each record, and checks the checksums of the lengths. Damage ends the
+/// index and is not thrown.
+TfRecordIndex index_tfrecord(const Bytes& file);
+
+}  // namespace neurim

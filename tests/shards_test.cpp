@@ -1,0 +1,263 @@
+// Sets in few large files: WebDataset's tar archives, TFRecord and LMDB.
+#include <gtest/gtest.h>
+#include <lmdb.h>
+
+#include "neurim/data/sources/lmdb.h"
+#include "neurim/data/sources/tar.h"
+#include "neurim/data/sources/tfrecord.h"
+#include "tests/damage.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+std::string little_endian(std::uint64_t value, int size) {
+  std::string out;
+  for (int i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+enum class Tar { gnu, ustar };
+
+/// A member: its header and its body, padded.
+std::string member(const std::string& name, const std::string& body, char kind = '0', Tar tar = Tar::ustar) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  char octal[13];
+  std::snprintf(octal, sizeof octal, "%011o", static_cast<unsigned>(body.size()));
+  header.replace(124, 11, octal, 11);
+  header[156] = kind;
+  header.replace(257, 8,
+                 tar == Tar::gnu ? std::string("ustar  \0", 8)
+                                 : std::string("ustar\0"
+                                               "00",
+                                               8));
+  header.replace(148, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  std::snprintf(octal, sizeof octal, "%06o", sum);
+  header.replace(148, 7, octal, 7);
+  return header + body + std::string((512 - body.size() % 512) % 512, '\0');
+}
+
+const std::string kEnd(1024, '\0');
+
+std::string picture(int level) { return png_of(plain(4, 4, {static_cast<std::uint8_t>(level), 0, 0})); }
+
+TEST(TarIndex, LongNamesAndDamage) {
+  const std::string path(150, 'd'), record = text(" path=", path, "/x.png\n");
+  const std::string pax = text(record.size() + 3, record);
+  const std::string archive = member("a.png", "12345") +
+                              member("././@LongLink", path + ".cls", 'L', Tar::gnu) +
+                              member("short", "7", '0', Tar::gnu) + member("folder/", "", '5') +
+                              member("pax", pax, 'x') + member("short", "xyz") + kEnd;
+  const auto index = [](const std::string& bytes) { return index_tar(bytes_in_memory(bytes_of(bytes))); };
+  const TarIndex found = index(archive);
+  EXPECT_EQ(found.damage, "");
+  ASSERT_EQ(found.members.size(), 3u);
+  EXPECT_EQ(found.members[0].name, "a.png");
+  EXPECT_EQ(found.members[1].name, path + ".cls");
+  EXPECT_EQ(found.members[2].name, path + "/x.png");
+  EXPECT_EQ(archive.substr(found.members[2].offset, found.members[2].size), "xyz");
+  expect_words(index(archive.substr(0, 514)).damage, {"cut off"});
+  expect_words(index(archive.substr(0, 1024)).damage, {"cut off"});
+  EXPECT_EQ(index(archive.substr(0, 1024)).members.size(), 1u);
+  damage_everywhere(archive, [&](const std::string& bytes) {
+    for (const TarMember& each : index(bytes).members)
+      ASSERT_TRUE(each.offset <= bytes.size() && each.size <= bytes.size() - each.offset);
+  });
+}
+
+TEST(WebDataset, SamplesShardsAndSplits) {
+  const TempFolder temp;
+  const auto shard = [](int from, int to) {
+    std::string archive;
+    for (int i = from; i < to; ++i) {
+      archive += member(text("x/", i, ".png"), picture(i));
+      archive += i % 2 ? member(text("x/", i, ".cls"), text(i % 3, "\n"))
+                       : member(text("x/", i, ".json"), text("{\"label\": ", i % 3, "}"));
+    }
+    return archive;
+  };
+  write(temp.at("train-000.tar"), shard(0, 6) + member("x/6.png", "p") + member("x/7.cls", "1") + kEnd);
+  write(temp.at("train-001.tar"), shard(8, 14) + kEnd);
+  write(temp.at("val/000.tar"), shard(0, 3) + kEnd);
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(data.size(Split::train), 12);
+  EXPECT_EQ(data.size(Split::val), 3);
+  EXPECT_EQ(data.label(Split::train, 7), 9 % 3);
+  expect_words(data.name(Split::train, 7), {"train-001.tar[x/9.png]"});
+  expect_words(join(data.notes(), "\n"),
+               {"1 samples have no label", "x/6", "1 samples have no picture", "x/7"});
+  std::vector<std::byte> buffer;
+  Decoder decoder;
+  Image image;
+  decoder.open(data.read(Split::train, 7, buffer));
+  decoder.read(image);
+  EXPECT_EQ(image.row(0)[0], 9);
+  EXPECT_EQ(Dataset::open(temp.at("train-{000..001}.tar"), {.val_split = 0.0}).size(Split::train), 12);
+  expect_words(error_of([&] { Dataset::open(temp.at("train-{000..002}.tar")); }),
+               {"train-002.tar", "cannot read"});
+  write(temp.at("train-001.tar"), shard(8, 14).substr(0, 5000));
+  const Dataset cut = Dataset::open(temp.path());
+  EXPECT_LT(cut.size(Split::train), 12);
+  expect_words(join(cut.notes(), "\n"), {"error: ", "train-001.tar", "cut off"});
+  write(temp.at("z/x.tar.gz"), "\x1F\x8B");
+  expect_words(error_of([&] { Dataset::open(temp.at("z")); }), {"unpack them once"});
+  write(temp.at("y.tar"), member("cat/1.png", "x") + kEnd);
+  expect_words(error_of([&] { Dataset::open(temp.at("y.tar")); }), {"tar -xf"});
+}
+
+/// A field of wire type 2.
+std::string field(int number, const std::string& value) {
+  std::string size;
+  for (std::size_t rest = value.size();; rest >>= 7) {
+    size += static_cast<char>((rest & 0x7F) | (rest > 0x7F ? 0x80 : 0));
+    if (rest <= 0x7F) break;
+  }
+  return static_cast<char>(number << 3 | 2) + size + value;
+}
+
+std::string example(const std::vector<std::pair<std::string, std::string>>& features) {
+  std::string map;
+  for (const auto& [key, feature] : features) map += field(1, field(1, key) + field(2, feature));
+  return field(1, map);
+}
+
+std::string record(const std::string& data) {
+  const auto checksum = [](const std::string& bytes) {
+    const std::uint32_t crc = crc32c(bytes_of(bytes));
+    return little_endian((crc >> 15 | crc << 17) + 0xA282EAD8u, 4);
+  };
+  const std::string length = little_endian(data.size(), 8);
+  return length + checksum(length) + data + checksum(data);
+}
+
+std::string labelled(int level, int label) {
+  return record(
+      example({{"image/encoded", field(1, field(1, picture(level)))},
+               {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
+}
+
+TEST(TfRecord, ChecksumsAreRfc3720s) {
+  EXPECT_EQ(crc32c(bytes_of("123456789")), 0xE3069283u);
+  EXPECT_EQ(crc32c(bytes_of(std::string(32, '\0'))), 0x8A9136AAu);
+}
+
+TEST(TfRecord, LabelsSplitsAndDamage) {
+  const TempFolder temp;
+  write(temp.at("train-00000-of-00002"), labelled(10, 1) + labelled(20, 2) + record(example({})));
+  write(temp.at("train-00001-of-00002"), labelled(30, 2) + labelled(40, 1));
+  write(temp.at("validation-00000-of-00001"), labelled(50, 2));
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(data.size(Split::val), 1);
+  expect_words(join(data.notes(), "\n"), {"1 records are damaged or lack"});
+  std::vector<std::byte> buffer;
+  Decoder decoder;
+  Image image;
+  decoder.open(data.read(Split::train, 2, buffer));
+  decoder.read(image);
+  EXPECT_EQ(image.row(0)[0], 30);
+
+  std::string file = labelled(10, 1) + labelled(20, 2) + labelled(30, 2);
+  const std::size_t size = labelled(10, 1).size();
+  file[3 * size - 50] ^= 1;
+  write(temp.at("one.tfrecord"), file);
+  const Dataset flipped = Dataset::open(temp.at("one.tfrecord"), {.val_split = 0.0});
+  EXPECT_EQ(flipped.size(Split::train), 3);
+  expect_words(error_of([&] { flipped.read(Split::train, 2, buffer); }), {"checksum"});
+  write(temp.at("one.tfrecord"), file.substr(0, 3 * size - 1));
+  const Dataset cut = Dataset::open(temp.at("one.tfrecord"));
+  EXPECT_EQ(cut.size(Split::train) + cut.size(Split::val), 2);
+  expect_words(join(cut.notes(), "\n"), {"error: ", "cut off"});
+  write_gz(temp.at("two.tfrecord"), file);
+  expect_words(error_of([&] { Dataset::open(temp.at("two.tfrecord")); }), {"gunzip"});
+  damage_everywhere(labelled(1, 1) + record(example({{"image/encoded", field(1, field(1, "abc"))},
+                                                     {"image/class/text", field(1, field(1, "cat"))}})),
+                    [](const std::string& bytes) { index_tfrecord(bytes_in_memory(bytes_of(bytes))); });
+}
+
+/// A folder written by the real library.
+void write_lmdb(const std::string& folder, const std::map<std::string, std::string>& records) {
+  fs::create_directories(folder);
+  MDB_env* environment = nullptr;
+  MDB_txn* transaction = nullptr;
+  MDB_dbi database = 0;
+  ASSERT_EQ(mdb_env_create(&environment), 0);
+  mdb_env_set_mapsize(environment, 1 << 24);
+  ASSERT_EQ(mdb_env_open(environment, folder.c_str(), MDB_NOLOCK, 0644), 0);
+  ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
+  ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &database), 0);
+  for (const auto& [key, value] : records) {
+    MDB_val k{key.size(), const_cast<char*>(key.data())}, v{value.size(), const_cast<char*>(value.data())};
+    ASSERT_EQ(mdb_put(transaction, database, &k, &v, 0), 0);
+  }
+  ASSERT_EQ(mdb_txn_commit(transaction), 0);
+  mdb_env_close(environment);
+}
+
+std::string datum(int height, int width, const std::string& data, int label, bool encoded) {
+  std::string out;
+  if (!encoded) out = text("\x08\x03\x10", static_cast<char>(height), '\x18', static_cast<char>(width));
+  out += field(4, data) + text('\x28', static_cast<char>(label));
+  return encoded ? out + "\x38\x01" : out;
+}
+
+TEST(Lmdb, DatumsAndFilesWithLabels) {
+  const TempFolder temp;
+  std::map<std::string, std::string> records;
+  for (int i = 0; i < 500; ++i) {
+    std::string levels;
+    for (int c = 0; c < 3; ++c) levels += std::string(6, static_cast<char>(i % 50 + c));
+    records[text("key", 1000 + i)] =
+        i % 2 ? datum(2, 3, levels, i % 3, false) : datum(0, 0, picture(i % 256), i % 3, true);
+  }
+  records["key2000"] = datum(0, 0, std::string(20000, 'x'), 1, true);  // in pages of its own
+  write_lmdb(temp.path(), records);
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  EXPECT_EQ(data.size(Split::train), 501);
+  EXPECT_EQ(data.class_names().size(), 3u);
+  std::vector<std::byte> buffer;
+  const StoredImage raw = data.read(Split::train, 7, buffer);
+  EXPECT_EQ(raw.pixels, (ImageSize{2, 3, 3}));
+  EXPECT_EQ(as_text(raw.bytes).substr(0, 4), (std::string{9, 8, 7, 9}));
+  EXPECT_EQ(as_text(data.read(Split::train, 8, buffer).bytes), picture(8));
+  EXPECT_EQ(as_text(data.read(Split::train, 500, buffer).bytes), std::string(20000, 'x'));
+  EXPECT_EQ(data.label(Split::train, 8), 2);
+  expect_words(join(data.notes(), "\n"), {"blue, green, red"});
+  for (const fs::directory_entry& entry : fs::directory_iterator(temp.path()))
+    EXPECT_EQ(entry.path().filename(), "data.mdb");
+
+  const TempFolder plain_files;
+  write_lmdb(plain_files.path(), {{"a", picture(1)}, {"b", picture(2)}, {"c", picture(3)}});
+  expect_words(error_of([&] { Dataset::open(plain_files.path()); }), {"labels.csv"});
+  write(plain_files.at("labels.csv"), "key,label\na,cat\nb,dog\n");
+  const Dataset named = Dataset::open(plain_files.path(), {.val_split = 0.0});
+  EXPECT_EQ(named.class_names(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(as_text(named.read(Split::train, 1, buffer).bytes), picture(2));
+  expect_words(join(named.notes(), "\n"), {"1 records have no label"});
+
+  const std::string file = read_file(temp.at("data.mdb"));
+  write(temp.at("data.mdb"), file.substr(0, file.size() / 2));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"data.mdb", "cut off"});
+  const auto parse = [](const std::string& bytes) {
+    try {
+      for (const LmdbRecord& each : index_lmdb(bytes_in_memory(bytes_of(bytes))))
+        ASSERT_TRUE(each.offset <= bytes.size() && each.size <= bytes.size() - each.offset);
+    } catch (const Error&) {
+    }
+  };
+  std::string changed = file;
+  for (std::size_t at = 0; at < file.size(); at += at < 8192 ? 3 : 61) {
+    changed[at] ^= static_cast<char>(0x81);
+    parse(changed);
+    changed[at] = file[at];
+  }
+  for (std::size_t size = 0; size < file.size(); size += 509) parse(file.substr(0, size));
+}
+
+}  // namespace
+}  // namespace neurim

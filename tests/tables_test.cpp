@@ -1,0 +1,277 @@
+// Sets that are told by tables or arrays: manifests, CIFAR's binaries, NumPy files; and how sets are cut.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "neurim/data/sources/npy_array.h"
+#include "neurim/data/sources/parts.h"
+#include "neurim/data/sources/table.h"
+#include "tests/damage.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+std::set<std::string> names(const Dataset& data, Split split) {
+  std::set<std::string> all;
+  for (std::int64_t i = 0; i < data.size(split); ++i) all.insert(data.name(split, i));
+  return all;
+}
+
+TEST(Table, QuotesLineBreaksAndMarks) {
+  const Table table =
+      parse_table("t.csv", "\xEF\xBB\xBF Path ,label\r\n\"a, \"\"b\"\".png\",\"x\ny\"\r\n\r\nc.png,\n");
+  EXPECT_EQ(table.columns, (std::vector<std::string>{"path", "label"}));
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0].cells, (std::vector<std::string>{"a, \"b\".png", "x\ny"}));
+  EXPECT_EQ(table.rows[1].cells, (std::vector<std::string>{"c.png", ""}));
+  EXPECT_EQ(table.rows[1].line, 5);
+  const auto message = [](const std::string& path, const std::string& content) {
+    return error_of([&] { parse_table(path, content); });
+  };
+  expect_words(message("t.csv", "a,b\n1,2\n1,2,3\n"), {"t.csv:3", "3 cells", "2 columns"});
+  expect_words(message("t.csv", "a,b\n1,\"2\n"), {"t.csv:2", "never closed"});
+  expect_words(message("t.tsv", "a\tb\n1\t\"2\"x\n"), {"t.tsv:2", "closing quote"});
+  expect_words(message("t.csv", ""), {"is empty"});
+  const Table lines = parse_table("t.jsonl", "{\"a\": 1, \"b\": null}\n\n{\"c\": \"x\", \"a\": true}");
+  EXPECT_EQ(lines.columns, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(Table::cell(lines.rows[0], 1), "");
+  EXPECT_EQ(Table::cell(lines.rows[1], 0), "true");
+  expect_words(message("t.jsonl", "{\"a\": 1}\n{\"a\": \n"), {"t.jsonl:2", "JSON object"});
+  for (const char* name : {"t.csv", "t.jsonl"})
+    damage_everywhere(name[2] == 'c' ? "a,b\n\"1\",2\r\n" : "{\"a\": [1], \"b\": \"\\u1234\"}\n",
+                      [&](const std::string& bytes) { parse_table(name, bytes); });
+}
+
+TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
+  const TempFolder temp;
+  write_classes(temp, "pictures/", {"a", "b"}, 6);
+  std::string table = "image,Label,split,weight,group\n";
+  for (const std::string class_name : {"b", "a"})
+    for (int i = 0; i < 6; ++i)
+      table += text("pictures/", class_name, "/", i, i % 2 ? ".png" : ".JPG", ",", class_name, ",",
+                    i < 4    ? "train"
+                    : i == 4 ? "Val"
+                             : "test",
+                    ",", i == 1 ? "2.5" : "", ",g", i, "\n");
+  write(temp.at("all.csv"), table);
+  const Dataset data = Dataset::open(temp.at("all.csv"));
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(data.size(Split::val), 2);
+  EXPECT_EQ(data.size(Split::test), 2);
+  EXPECT_EQ(data.label(Split::train, 0), 1);
+  EXPECT_EQ(data.weight(Split::train, 1), 2.5);
+  EXPECT_EQ(data.weight(Split::train, 0), 1);
+  EXPECT_EQ(data.group(Split::val, 0), "g4");
+  std::vector<std::byte> buffer;
+  EXPECT_FALSE(data.read(Split::train, 0, buffer).bytes.empty());
+
+  write(temp.at("train.tsv"),
+        "file\tclass\npictures/a/0.JPG\t10\npictures/b/0.JPG\t9\npictures/b/0.JPG\t9\n");
+  write(temp.at("valid.jsonl"), "{\"path\": \"pictures/a/1.png\", \"target\": 10}\n");
+  const Dataset folder = Dataset::open(temp.path());
+  EXPECT_EQ(folder.class_names(), (std::vector<std::string>{"9", "10"}));
+  EXPECT_EQ(folder.size(Split::val), 1);
+  const std::string notes = join(folder.notes(), "\n");
+  expect_words(notes,
+               {"numeric order", "1 rows name a file", "train.tsv:4", "what else lies in folders is not"});
+}
+
+TEST(Manifest, ErrorsNameFileAndLine) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 2);
+  const auto message = [&](const std::string& content) {
+    write(temp.at("m.csv"), content);
+    return error_of([&] { Dataset::open(temp.at("m.csv")); });
+  };
+  expect_words(message("id,label\n1,a\n"), {"m.csv:1", "path", "[id, label]"});
+  expect_words(message("path,name\n1,a\n"), {"m.csv:1", "label"});
+  expect_words(message("path,label\nx.png,a\ny.png,b\n"), {"m.csv:3", "no such file", "relative"});
+  expect_words(message("path,label\na/0.JPG,a\n,b\n"), {"m.csv:3", "names no file"});
+  expect_words(message("path,label\na/0.JPG,\n"), {"m.csv:2", "no label"});
+  expect_words(message("path,label,split\na/0.JPG,a,dev\n"), {"m.csv:2", "\"dev\""});
+  expect_words(message("path,label,weight\na/0.JPG,a,-1\n"), {"m.csv:2", "weight"});
+  expect_words(message("path,label,split\na/0.JPG,a,\na/0.JPG,b,\nb/0.JPG,z,val\n"), {"[z]", "[a, b]"});
+  write(temp.at("m.csv"), "path,label\na/0.JPG,a\nb/0.JPG,b\n");
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.group_by = "patient"}); }),
+               {"m.csv:1", "patient"});
+  write(temp.at("p/train-0.parquet"), "PAR1");
+  expect_words(error_of([&] { Dataset::open(temp.at("p")); }), {"Parquet", "train.csv"});
+}
+
+TEST(Manifest, MetadataOfImageFolders) {
+  const TempFolder temp;
+  write_classes(temp, "train/", {"a", "b"}, 2);
+  write_classes(temp, "validation/", {"a"}, 1);
+  write(temp.at("train/metadata.jsonl"),
+        "{\"file_name\": \"a/0.JPG\", \"label\": \"x\"}\n{\"file_name\": \"b/1.png\", \"label\": \"y\"}\n");
+  write(temp.at("validation/metadata.jsonl"), "{\"file_name\": \"a/0.JPG\", \"label\": \"x\"}\n");
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(data.size(Split::train), 2);
+  EXPECT_EQ(data.size(Split::val), 1);
+  write(temp.at("metadata.csv"),
+        "file_name,caption\ntrain/a/0.JPG,hm\ntrain/b/1.png,hm\nvalidation/a/0.JPG,hm\n");
+  fs::remove(temp.at("train/metadata.jsonl"));
+  fs::remove(temp.at("validation/metadata.jsonl"));
+  const Dataset captions = Dataset::open(temp.path());
+  EXPECT_EQ(captions.class_names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(captions.size(Split::val), 1);
+}
+
+TEST(Folds, DisjointStratifiedAndComplete) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 10);
+  std::set<std::string> all;
+  for (int fold = 0; fold < 3; ++fold) {
+    const Dataset data = Dataset::open(temp.path(), {.folds = 3, .fold = fold});
+    EXPECT_EQ(data.size(Split::train) + data.size(Split::val), 20);
+    for (const std::int64_t count : data.class_counts(Split::val)) EXPECT_TRUE(count == 3 || count == 4);
+    for (const std::string& name : names(data, Split::val)) {
+      EXPECT_TRUE(all.insert(name).second);
+      EXPECT_FALSE(names(data, Split::train).contains(name));
+    }
+  }
+  EXPECT_EQ(all.size(), 20u);
+  error_of([&] { Dataset::open(temp.path(), {.folds = 3, .fold = 3}); }, Fault::usage);
+  expect_words(error_of([&] { Dataset::open(temp.path(), {.folds = 21}); }), {"too few for 21 folds"});
+  write_classes(temp, "s/train/", {"a", "b"}, 2);
+  write_classes(temp, "s/val/", {"a", "b"}, 2);
+  expect_words(error_of([&] { Dataset::open(temp.at("s"), {.folds = 2}); }), {"val split of its own"});
+}
+
+TEST(Folds, GroupsAreNeverSeparated) {
+  const TempFolder temp;
+  std::string table = "path,label,patient\n";
+  for (int i = 0; i < 120; ++i)
+    table += text(i, ".png,", i % 3 ? "a" : "b", ",", i < 110 ? text("p", i / 7) : "", "\n");
+  write(temp.at("0.png"), "");
+  write(temp.at("m.csv"), table);
+  std::int64_t seen = 0;
+  for (int fold = -1; fold < 4; ++fold) {
+    DatasetOptions options{.val_split = 0.2, .group_by = "patient"};
+    if (fold >= 0) options.folds = 4, options.fold = fold;
+    const Dataset data = Dataset::open(temp.at("m.csv"), options);
+    std::set<std::string> groups;
+    for (std::int64_t i = 0; i < data.size(Split::train); ++i) groups.insert(data.group(Split::train, i));
+    for (std::int64_t i = 0; i < data.size(Split::val); ++i)
+      EXPECT_TRUE(data.group(Split::val, i).empty() || !groups.contains(data.group(Split::val, i)));
+    const double share = fold < 0 ? 0.2 : 0.25;
+    EXPECT_NEAR(static_cast<double>(data.class_counts(Split::val)[0]), 80 * share, 5) << fold;
+    EXPECT_NEAR(static_cast<double>(data.class_counts(Split::val)[1]), 40 * share, 4) << fold;
+    if (fold >= 0) seen += data.size(Split::val);
+  }
+  EXPECT_EQ(seen, 120);
+  write(temp.at("m.csv"), "path,label,group\n0.png,a,x\n1.png,b,x\n");
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv")); }), {"1 group", "too few"});
+  write(temp.at("m.csv"), "path,label,group\n0.png,a,x\n1.png,b,y\n");
+  EXPECT_EQ(Dataset::open(temp.at("m.csv")).size(Split::val), 1);
+}
+
+std::string cifar(int labels, int count, int classes) {
+  std::string file;
+  for (int i = 0; i < count; ++i) {
+    if (labels == 2) file += '\x03';
+    file += static_cast<char>(i % classes);
+    for (int p = 0; p < 3 * 1024; ++p) file += static_cast<char>(p / 1024 * 50 + p % 7 + i);
+  }
+  return file;
+}
+
+TEST(Cifar, PlanesBecomePixels) {
+  const TempFolder temp;
+  write(temp.at("data_batch_1.bin"), cifar(1, 20, 10));
+  write(temp.at("data_batch_3.bin"), cifar(1, 10, 10));
+  write(temp.at("test_batch.bin"), cifar(1, 5, 10));
+  const Dataset data = Dataset::open(temp.path());
+  EXPECT_EQ(data.size(Split::train), 30);
+  EXPECT_EQ(data.size(Split::val), 5);
+  EXPECT_EQ(data.in_memory(), (ImageSize{32, 32, 3}));
+  expect_words(data.name(Split::train, 21), {"data_batch_3.bin[1]"});
+  std::vector<std::byte> buffer;
+  const StoredImage picture = data.read(Split::train, 21, buffer);
+  for (int c = 0; c < 3; ++c)
+    EXPECT_EQ(std::to_integer<int>(picture.bytes[static_cast<std::size_t>(3 * 40 + c)]),
+              50 * c + (c * 1024 + 40) % 7 + 1);
+  expect_words(join(data.notes(), "\n"), {"train holds 30 pictures where CIFAR-10 has 50000"});
+  write(temp.at("test_batch.bin"), cifar(1, 5, 10).substr(1));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }),
+               {"test_batch.bin", "no whole number of records"});
+  write(temp.at("test_batch.bin"), cifar(1, 12, 12));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"test_batch.bin", "label 10 at record 10"});
+  const TempFolder hundred;
+  write(hundred.at("train.bin"), cifar(2, 100, 100));
+  std::string fine;
+  for (int c = 0; c < 100; ++c) fine += text("c", c, "\n");
+  write(hundred.at("fine_label_names.txt"), fine);
+  EXPECT_EQ(Dataset::open(hundred.path()).class_names()[99], "c99");
+  const TempFolder pickles;
+  write(pickles.at("data_batch_1"), "\x80\x02");
+  expect_words(error_of([&] { Dataset::open(pickles.path()); }), {"pickles", "binary version"});
+}
+
+std::string npy(const std::string& type, const std::string& shape, const std::string& data) {
+  std::string header = text("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, ", }\n");
+  return text("\x93NUMPY\x01", '\0', static_cast<char>(header.size()), '\0', header, data);
+}
+
+std::string levels_of(int count) {
+  std::string levels;
+  for (int i = 0; i < count; ++i) levels += static_cast<char>(i * 5);
+  return levels;
+}
+
+TEST(Arrays, ShapesAndTypes) {
+  const auto open = [](const std::string& shape, int size) {
+    const TempFolder temp;
+    write(temp.at("images.npy"), npy("|u1", shape, levels_of(size)));
+    write(temp.at("labels.npy"), npy("<i2", "(6, 1)", std::string("\0\0\1\0\2\0\0\0\1\0\2\0", 12)));
+    return Dataset::open(temp.path(), {.val_split = 0.0});
+  };
+  const Dataset gray = open("(6, 5, 7)", 210);
+  EXPECT_EQ(gray.in_memory(), (ImageSize{5, 7, 1}));
+  EXPECT_EQ(gray.class_names(), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(open("(6, 5, 7, 3)", 630).in_memory(), (ImageSize{5, 7, 3}));
+  std::vector<std::byte> buffer;
+  const Dataset planar = open("(6, 3, 5, 7)", 630);
+  EXPECT_EQ(planar.in_memory(), (ImageSize{5, 7, 3}));
+  EXPECT_EQ(std::to_integer<int>(planar.read(Split::train, 0, buffer).bytes[1]), 35 * 5);
+  expect_words(join(planar.notes(), "\n"), {"(n, channels, height, width)"});
+  EXPECT_EQ(open("(6, 5, 7, 4)", 840).in_memory(), (ImageSize{5, 7, 3}));
+  expect_words(error_of([&] { open("(6, 3, 7, 3)", 378); }), {"(6, 3, 7, 3)", "ambiguous"});
+  expect_words(error_of([&] { open("(6, 5, 7, 2)", 420); }), {"(6, 5, 7, 2)", "none of pictures"});
+  expect_words(error_of([&] { open("(3, 5, 7)", 105); }), {"(3, 5, 7)", "(6, 1)"});
+  expect_words(error_of([&] { open("(6, 5, 8)", 210); }), {"images.npy", "(6, 5, 8)"});
+  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }),
+               {"<f4", "uint8"});
+}
+
+TEST(Arrays, DamageIsFound) {
+  damage_everywhere(npy("|u1", "(2, 3)", "abcdef"), [](const std::string& file) {
+    const NpyArray array = parse_npy(bytes_in_memory(bytes_of(file)));
+    EXPECT_LE(array.bytes.size(), file.size());
+  });
+  // An archive of one stored member: local header, data, directory, end.
+  const std::string member = npy("|u1", "(4,)", "abcd");
+  const auto number = [](std::uint64_t value, int size) {
+    std::string out;
+    for (int i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
+    return out;
+  };
+  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(member.data()), member.size());
+  const std::string sizes =
+      number(crc, 4) + number(member.size(), 4) + number(member.size(), 4) + number(5, 2) + number(0, 2);
+  const std::string local = "PK\x03\x04" + number(20, 2) + number(0, 8) + sizes + "y.npy" + member;
+  const std::string directory = "PK\x01\x02" + number(20, 4) + number(0, 8) + sizes + std::string(14, '\0') + "y.npy";
+  const std::string zip = local + directory + "PK\x05\x06" + number(0, 4) + number(1, 2) + number(1, 2) +
+                          number(directory.size(), 4) + number(local.size(), 4) + number(0, 2);
+  const auto parse = [](const std::string& file) {
+    return parse_npz(bytes_in_memory(bytes_of(file)), [](const std::string&) { return true; });
+  };
+  EXPECT_EQ(parse(zip).at("y").at(3), 'd');
+  damage_everywhere(zip, [&](const std::string& file) { parse(file); });
+}
+
+}  // namespace
+}  // namespace neurim
