@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "neurim/base/error.h"
 #include "neurim/data/changes/draws.h"
