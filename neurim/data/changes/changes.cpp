@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "neurim/base/error.h"
 #include "neurim/data/changes/draws.h"

@@ -29,7 +29,8 @@ class Change {
   virtual ~Change() = default;
 
   /// Changes a picture of 1, 3 or 4 channels, whose size stays. Every choice comes from `random`: first
-  /// whether the change happens, where it has a p, then its magnitudes in the order of its arguments.
+  /// whether the change happens, where it has a p, then its magnitudes in the order of its arguments (jitter:
+  /// first its order).
   virtual void apply(Image& image, Scratch& scratch, Random& random) const = 0;
 
   /// The entry with all its arguments; parse_changes reads an equal change from it.

@@ -36,7 +36,7 @@ Warp rotation(double degrees, int height, int width);
 Warp affine(double degrees, Point translate, double scale, double shear_x, double shear_y, Point center);
 
 /// As torchvision's functional.perspective: the points `from` of the input appear at `to`, both four corners,
-/// no three in a line (else Error(usage)). torchvision fits in f32 since 0.9, this solves in f64.
+/// no three in a line (else Error(usage)). torchvision 0.14 solves in f32, this in f64.
 Warp perspective(const std::array<Point, 4>& from, const std::array<Point, 4>& to);
 
 /// Top left, top right, bottom left, bottom right and central part, as torchvision's five_crop. Throws

@@ -14,7 +14,7 @@ void adjust_contrast(Image& image, double factor);
 void invert(Image& image);
 /// Inverts the levels from `threshold` on, in [0, 256]. ImageOps.solarize.
 void solarize(Image& image, int threshold);
-/// Adds `add` to the levels below `threshold`, cut at 255 (timm's solarize_add; RandAugment's reference).
+/// Adds `add` to the levels below `threshold`, cut at 255 (timm's solarize_add).
 void solarize_add(Image& image, int add, int threshold = 128);
 /// Keeps the `bits` highest bits of a level, in [0, 8]. ImageOps.posterize, which begins at 1.
 void posterize(Image& image, int bits);

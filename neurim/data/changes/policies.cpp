@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "neurim/base/error.h"
 #include "neurim/data/changes/draws.h"
@@ -82,8 +83,8 @@ constexpr Pairs kSvhn{{
 }};
 // clang-format on
 
-/// The value of an operation at a part of its range in [0, 1], as AutoAugment's and TrivialAugment's papers
-/// and torchvision count: `most` is the full range of what takes either sign.
+/// The value of an operation at a part of its range in [0, 1], as torchvision counts: `most` is the full
+/// range of what takes either sign.
 double signed_value(Operation operation, double most, double part, Random& random) {
   const double value = either_sign(most * part, random);
   const bool factor = operation >= Operation::color && operation <= Operation::sharpness;

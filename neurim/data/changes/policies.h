@@ -50,10 +50,11 @@ struct Steps {
   void add(const Step& step) { list[static_cast<std::size_t>(count++)] = step; }
 };
 
-/// The policies of Cubuk et al. 2018, "AutoAugment: Learning Augmentation Policies from Data" (tables 7 to
-/// 9): 25 pairs of operations each, with the magnitudes that torchvision gives the levels 0 to 9 (shear 0.3,
-/// translation 150/331 of the side, 30 degrees, factor 1 +- 0.9 at level 9; enhancements, shear, translation
-/// and rotation take either sign). Draws: the pair, then for each operation probability and, if signed, sign.
+/// The policies of Cubuk et al. 2018, "AutoAugment: Learning Augmentation Policies from Data" (appendix): 25
+/// pairs of operations each, compared with torchvision's tables, with the magnitudes that torchvision gives
+/// the levels 0 to 9 (shear 0.3, translation 150/331 of the side, 30 degrees, factor 1 +- 0.9 at level 9;
+/// enhancements, shear, translation and rotation take either sign). Draws: the pair, then for each operation
+/// probability and, if signed, sign.
 enum class AutoPolicy { imagenet, cifar10, svhn };
 Steps draw_auto_augment(AutoPolicy policy, int height, int width, Random& random);
 
