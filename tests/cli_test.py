@@ -330,6 +330,30 @@ class Trained(unittest.TestCase):
             found.add(tensors(root / "runs" / option.replace("=", "-") / "weights" / "best.safetensors"))
         self.assertEqual(len(found), 4)
 
+    def test_mixing_and_further_changes(self):
+        found = set()
+        for name, options in (("plain", []), ("mixed", ["mixup=0.2", "cutmix=1"]), ("again", ["mixup=0.2", "cutmix=1"]),
+                              ("changed", ["aa=rand-m9-n2,erase(0.25)"])):
+            run = neurim(*self.words, *options, f"name=mix-{name}", "augment=false", "plots=false")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            found.add(tensors(self.root / "runs" / f"mix-{name}" / "weights" / "last.safetensors"))
+        self.assertEqual(len(found), 3)
+        self.assertIn("did you mean", neurim(*self.words, "changes=triviall").stderr)
+
+    def test_folds_and_tables(self):
+        rows = ["path,label,group"]
+        for split in ("train", "val"):
+            rows += [f"{path},{path.parent.name},{i % 7}" for i, path in enumerate(sorted((self.root / "data" / split).rglob("*.png")))]
+        table = self.root / "all.csv"
+        table.write_text("\n".join(rows) + "\n")
+        words = [f"data={table}" if word.startswith("data=") else word for word in self.words]
+        samples = 0
+        for fold in range(3):
+            run = neurim(*words, "folds=3", f"fold={fold}", f"name=fold{fold}", "epochs=1", "plots=false", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            samples += json.loads(run.stdout.splitlines()[-1])["samples"]
+        self.assertEqual(samples, 57)
+
     def test_data_dedupe(self):
         twins = self.root / "twins"
         shutil.copytree(self.root / "data", twins)

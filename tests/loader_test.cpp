@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -238,6 +239,30 @@ TEST(Loader, BalancedEpochsHaveAllClassesEquallyOften) {
   EXPECT_EQ(static_cast<std::int64_t>(seen.size()), data.size(Split::train));  // none is left out for good
   Loader fresh(data, Split::train, preprocess, {}, options);
   EXPECT_EQ(epoch_of(fresh, 19).indices, before);
+}
+
+TEST(Loader, WeightedEpochsDrawInProportion) {
+  const TempFolder temp;
+  std::string table = "path,label,weight\n";
+  for (int i = 0; i < 8; ++i) {
+    write(temp.at(text(i, ".png")), png_of(plain(4, 4, {1, 2, 3})));
+    table += text(i, ".png,", i % 2 ? "a" : "b", ',', i, '\n');
+  }
+  write(temp.at("set.csv"), table);
+  const Dataset data = Dataset::open(temp.at("set.csv"), {.val_split = 0.0});
+  const LoaderOptions options{.batch = 8, .shuffle = true, .sampler = Sampler::weighted};
+  Loader loader(data, Split::train, kSmall, {}, options);
+  std::vector<int> counts(8, 0);
+  constexpr int kEpochs = 700;
+  for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch)
+    for (const std::int64_t i : epoch_of(loader, epoch).indices) ++counts[static_cast<std::size_t>(i)];
+  EXPECT_EQ(counts[0], 0);
+  for (int i = 1; i < 8; ++i) {
+    const double expected = 8.0 * kEpochs * i / 28, deviation = std::sqrt(expected * (1 - i / 28.0));
+    EXPECT_NEAR(counts[static_cast<std::size_t>(i)], expected, 5 * deviation) << i;
+  }
+  Loader fresh(data, Split::train, kSmall, {}, options);
+  EXPECT_EQ(epoch_of(fresh, 3).indices, epoch_of(loader, 3).indices);
 }
 
 TEST(Loader, AllBadEnds) {

@@ -10,7 +10,7 @@ namespace neurim {
 namespace {
 
 // Streams of random numbers that no sample has: its index is not negative.
-constexpr std::uint64_t kOrderStream = ~0ull, kClassesStream = ~1ull;
+constexpr std::uint64_t kOrderStream = ~0ull, kClassesStream = ~1ull, kDrawStream = ~2ull;
 constexpr std::uint64_t kClassStream = 1ull << 63;  // plus the number of the class
 
 }  // namespace
@@ -19,6 +19,11 @@ Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
     : options_(options), samples_(dataset.size(split)) {
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, "loader: rank is ",
           options.rank, " of ", options.ranks, "; it lies in [0, ranks)");
+  if (options.sampler == Sampler::weighted) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < samples_; ++i) weight_sums_.push_back(sum += dataset.weight(split, i));
+    if (!(sum > 0)) fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
+  }
   if (options.sampler != Sampler::balanced) return;
   by_class_.resize(dataset.class_names().size());
   for (std::int64_t i = 0; i < samples_; ++i)
@@ -48,10 +53,21 @@ void Order::draw_balanced(std::uint32_t epoch) {
   }
 }
 
+void Order::draw_weighted(std::uint32_t epoch) {
+  Random random(options_.seed, kDrawStream, epoch);
+  for (std::int64_t& sample : all_) {
+    const double share = (random.bits() + random.bits() * 0x1p-32) * 0x1p-32;
+    const auto at = std::upper_bound(weight_sums_.begin(), weight_sums_.end(), share * weight_sums_.back());
+    sample = std::min<std::int64_t>(at - weight_sums_.begin(), samples_ - 1);
+  }
+}
+
 void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
   all_.resize(static_cast<std::size_t>(samples_));
   if (options_.sampler == Sampler::balanced)
     draw_balanced(epoch);
+  else if (options_.sampler == Sampler::weighted)
+    draw_weighted(epoch);
   else
     std::iota(all_.begin(), all_.end(), 0);
   if (options_.shuffle) {

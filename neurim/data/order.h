@@ -10,6 +10,7 @@ namespace neurim {
 enum class Sampler : std::uint8_t {
   each,      ///< every sample once
   balanced,  ///< as many samples in all, of each class equally many: rare ones come again, common ones not all
+  weighted,  ///< as many samples in all, each drawn in proportion to its weight, again and again
 };
 
 struct OrderOptions {
@@ -24,7 +25,7 @@ struct OrderOptions {
 /// most.
 class Order {
  public:
-  /// Throws Error(usage) on a rank outside of [0, ranks).
+  /// Throws Error(usage) on a rank outside of [0, ranks), Error(data) where all weights are 0.
   Order(const Dataset& dataset, Split split, const OrderOptions& options);
 
   std::int64_t size() const;  ///< samples of this rank
@@ -33,10 +34,12 @@ class Order {
 
  private:
   void draw_balanced(std::uint32_t epoch);
+  void draw_weighted(std::uint32_t epoch);
 
   OrderOptions options_;
   std::int64_t samples_;
   std::vector<std::vector<std::int64_t>> by_class_;  // for Sampler::balanced
+  std::vector<double> weight_sums_;                  // for Sampler::weighted: of the samples up to each
   std::vector<std::int64_t> all_, classes_;          // of the epoch
 };
 

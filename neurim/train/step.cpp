@@ -1,9 +1,12 @@
 #include "neurim/train/step.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/compare.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 
 namespace neurim {
@@ -26,7 +29,11 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
                                               const Tensor& class_weights) {
   return [model, &optimizer, loss_options, class_weights](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
-    const Tensor loss = cross_entropy(logits, in[1], loss_options, class_weights);
+    Tensor loss = cross_entropy(logits, in[1], loss_options, class_weights);
+    if (in.size() == 4) {
+      const Tensor of_partner = cross_entropy(logits, in[2], loss_options, class_weights);
+      loss = add(of_partner, mul(in[3], sub(loss, of_partner)));
+    }
     optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
     return {loss, sum(cast(equal(argmax(logits, 1), in[1]), DType::f32))};
   };
@@ -39,8 +46,10 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
   };
 }
 
-Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width) {
-  return {{DType::f32, {batch, channels, height, width}}, {DType::i64, {batch}}};
+Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width, bool mixed) {
+  Types types{{DType::f32, {batch, channels, height, width}}, {DType::i64, {batch}}};
+  if (mixed) types.insert(types.end(), {{DType::i64, {batch}}, {DType::f32, {}}});
+  return types;
 }
 
 }  // namespace neurim

@@ -10,7 +10,9 @@
 namespace neurim {
 
 /// images f32(N,C,H,W), labels i64(N) -> the mean loss and the number of correct predictions, both f32
-/// scalars. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
+/// scalars. Where pictures are mixed (MixUp, CutMix) two inputs more: the labels of the partners i64(N) and the
+/// share of the own picture, lambda, a f32 scalar; the loss is lambda of the own label's and the rest of the
+/// partner's. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
 /// optimizer outlives the result. class_weights f32(classes) where given.
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
                                               const CrossEntropyOptions& loss, const Tensor& class_weights = {});
@@ -18,7 +20,8 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 /// images f32(N,C,H,W), labels i64(N) -> logits (N,classes) and the loss of each sample (N).
 std::function<Tensors(Tensors)> validation_step(const Model& model);
 
-/// The input types of both.
-Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width);
+/// The input types of both; `mixed`: those of training on mixed pictures.
+Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
+                  bool mixed = false);
 
 }  // namespace neurim

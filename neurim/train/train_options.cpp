@@ -17,7 +17,7 @@ namespace {
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
-const std::vector<std::string> kSamplers{"each", "balanced"};               // in the order of Sampler
+const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
 const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss"};
 
@@ -88,7 +88,9 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
 }  // namespace
 
 void TrainOptions::visit(Options& o) {
-  o("data", data, "folder of pictures (one folder per class, or train/val/test of such) or of IDX files",
+  o("data", data,
+    "folder of pictures (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or IDX, "
+    "CIFAR, NumPy, WebDataset, TFRecord or LMDB files",
     {"data_dir"});
   o("model", model, "name of the model: see 'neurim models'", {"arch", "m", "a"});
   o("pretrained", pretrained, "safetensors file to take the first weights from", {"weights"});
@@ -116,9 +118,13 @@ void TrainOptions::visit(Options& o) {
   o("label_smoothing", label_smoothing, "share of the target that is spread over all classes", {"smoothing"});
   o("class_weights", class_weights,
     text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
-  o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "), " over the classes"));
+  o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "),
+                                " (as the column weight of a table says)"));
   o("val_split", val_split, "share taken from training for validation where the data have no val split");
   o("split_seed", split_seed, "seed of that choice");
+  o("folds", folds, "cross-validation: training is cut into so many parts");
+  o("fold", fold, "folds: the part that is validated on, from 0 on");
+  o("group_by", group_by, "column of the table whose equal values are never separated");
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
@@ -134,6 +140,8 @@ void TrainOptions::visit(Options& o) {
   o("brightness", brightness, "share that brightness changes by at most", {"hsv_v"});
   o("changes", changes, "further random changes: trivial, rand-m9-mstd0.5-inc1, jitter(0.4,0.4,0.4,0.1),erase(0.25), …",
     {"aa", "auto_augment"});
+  o("mixup", mixup, "blend pairs of pictures: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
+  o("cutmix", cutmix, "put a part of one picture into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
   o("max_bad", max_bad, "unreadable pictures to bear: a share below 1, else a count");
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
@@ -158,6 +166,7 @@ void TrainOptions::check() const {
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
   parse_changes(changes);
+  mix_of(*this).check();
   require(!rotation || *rotation >= 0, "rotation is ", rotation.value_or(0), "; it is not negative");
   require(!brightness || (*brightness >= 0 && *brightness <= 1), "brightness is ", brightness.value_or(0),
           "; it lies in [0, 1]");
@@ -178,6 +187,8 @@ void TrainOptions::check() const {
           label_smoothing.value_or(0), "; it lies in [0, 1]");
   require(!val_split || (*val_split >= 0 && *val_split < 1), "val_split is ", val_split.value_or(0),
           "; it is a share in [0, 1)");
+  check_range("folds", folds, 0, 1000);
+  check_range("fold", fold, 0, std::max<std::int64_t>(folds - 1, 0));
   check_range("crop_padding", crop_padding, 0, 1 << 14);
   check_range("threads", threads, 1, ThreadPool::kMost);
   check_range("workers", workers, 0, ThreadPool::kMost);
@@ -271,6 +282,8 @@ Augment augment_of(const TrainOptions& o) {
   return augment;
 }
 
+MixOptions mix_of(const TrainOptions& o) { return {.mixup_alpha = o.mixup, .cutmix_alpha = o.cutmix}; }
+
 Preprocess training_preprocess_of(const TrainOptions& o) {
   Preprocess preprocess = preprocess_of(o);
   preprocess.height = preprocess.width = static_cast<int>(*o.train_imgsz);
@@ -337,7 +350,11 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
 }
 
 DatasetOptions dataset_of(const TrainOptions& o) {
-  return {.val_split = o.val_split, .seed = static_cast<std::uint64_t>(o.split_seed)};
+  return {.val_split = o.val_split,
+          .seed = static_cast<std::uint64_t>(o.split_seed),
+          .folds = static_cast<int>(o.folds),
+          .fold = static_cast<int>(o.fold),
+          .group_by = o.group_by};
 }
 
 }  // namespace neurim

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "neurim/data/changes/mix.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/loader.h"
 #include "neurim/model/model.h"
@@ -28,10 +29,12 @@ struct TrainOptions {
   std::vector<double> milestones;  ///< epochs
   std::optional<double> label_smoothing;
   std::string class_weights = "none";  ///< balanced, sqrt: how much a sample of a rare class counts in the loss
-  std::string sampler = "each";        ///< balanced: epochs of as many samples of each class
+  std::string sampler = "each";        ///< balanced: epochs of as many samples of each class; weighted
 
   std::optional<double> val_split;
   std::int64_t split_seed = 42;
+  std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
+  std::string group_by;              ///< a column of the table: equal values stay in one split
   std::string resize = "auto";  ///< crop, squash, letterbox
   std::optional<double> crop_pct;
   std::vector<double> mean, std;  ///< empty: the model's own
@@ -39,6 +42,7 @@ struct TrainOptions {
   std::vector<double> scale, ratio;
   std::optional<std::int64_t> crop_padding;
   std::optional<double> hflip, rotation, brightness;
+  double mixup = 0, cutmix = 0;  ///< alpha of Beta(alpha, alpha), which the share of the partner comes from; 0: off
   std::string changes;  ///< further random changes, a list as in data/changes/changes.h
   bool augment = true;  ///< false: only what is given by name
   double max_bad = 0.01;
@@ -69,6 +73,7 @@ struct TrainOptions {
 Preprocess preprocess_of(const TrainOptions& options);
 Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
 Augment augment_of(const TrainOptions& options);
+MixOptions mix_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);
 Sampler sampler_of(const TrainOptions& options);  ///< for training
 /// The weights of the classes in the training loss, with a mean of 1 over the training samples; empty for none.

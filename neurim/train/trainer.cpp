@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kDrawnBatches = 3;
+constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
 constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
 
@@ -84,6 +86,7 @@ class Run {
   void describe();
   bool train_epoch();
   void draw(const Batch& batch);
+  void mix(const Batch& batch, const Plan& plan);
   void train_batch(const Batch& batch);
   bool validate();
   void finish_epoch();
@@ -110,6 +113,10 @@ class Run {
   Tensor random_;
   Progress progress_;
   ModelCard card_;
+
+  std::vector<int> partners_;  // what mixing needs
+  std::vector<std::int64_t> partner_labels_;
+  MixBuffers mix_buffers_;
 
   Loader loader_;
   std::optional<Validation> validation_;
@@ -221,12 +228,29 @@ void Run::draw(const Batch& batch) {
   write_file(folder_ / "labels.png", class_counts_picture(dataset_.class_names(), splits));
 }
 
+/// Mixes each picture with its counterpart from the end of the batch.
+void Run::mix(const Batch& batch, const Plan& plan) {
+  const int size = static_cast<int>(train_size_);
+  Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(progress_.step), kMixStream);
+  const Mix drawn = draw_mix(mix_of(options_), size, size, random);
+  partners_.resize(static_cast<std::size_t>(batch.size));
+  std::iota(partners_.rbegin(), partners_.rend(), 0);
+  mix_images(drawn, partners_, preprocess_.channels, size, size, batch.images, mix_buffers_);
+  partner_labels_.assign(batch.labels.rbegin(), batch.labels.rend());
+  const float lambda = static_cast<float>(drawn.lambda);
+  plan.inputs()[2].write(partner_labels_.data());
+  plan.inputs()[3].write(&lambda);
+}
+
 void Run::train_batch(const Batch& batch) {
   if (options_.plots && progress_.step < kDrawnBatches) draw(batch);
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) +
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
-  const Plan& plan = plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_));
+  const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
+  const Plan& plan =
+      plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
+  if (mixed) mix(batch, plan);
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
