@@ -58,6 +58,13 @@ TEST(Folder, SplitsAreMappedByName) {
   }
 }
 
+TEST(Folder, ArchivesBesideItAreNotTheSet) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 3);
+  for (const char* file : {"all.tar", "all.tar.gz", "x.npz", "old.tfrecord", "x.npy", "y.npy"}) write(temp.at(file), "");
+  EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).size(Split::train), 6);
+}
+
 TEST(Folder, SplitsWithinClasses) {
   const TempFolder temp;
   for (const std::string split : {"train", "valid", "test"})

@@ -39,19 +39,17 @@ std::string npz_of(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     return fs::is_regular_file(path, error) && path.extension() == ".npz" ? path.string() : "";
-  std::vector<fs::path> found;
-  for (const fs::path& file : files_in(path))
-    if (file.extension() == ".npz") found.push_back(file);
-  return found.size() == 1 ? found[0].string() : "";
+  const std::vector<std::string> found =
+      shards_in(path, [](const fs::path& file) { return file.extension() == ".npz"; });
+  return found.size() == 1 ? found[0] : "";
 }
 
 std::vector<fs::path> npy_files(const fs::path& path) {
   std::error_code error;
-  std::vector<fs::path> found;
-  if (!fs::is_directory(path, error)) return found;
-  for (const fs::path& file : files_in(path))
-    if (file.extension() == ".npy" && role_of(file.stem().string())) found.push_back(file);
-  return found;
+  if (!fs::is_directory(path, error)) return {};
+  const std::vector<std::string> found = shards_in(
+      path, [](const fs::path& file) { return file.extension() == ".npy" && role_of(file.stem().string()); });
+  return {found.begin(), found.end()};
 }
 
 std::string shape_text(const NpyArray& array) {

@@ -95,6 +95,21 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return found;
 }
 
+std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&)) {
+  std::vector<std::string> found;
+  const auto add = [&](const fs::path& at) {
+    const std::size_t before = found.size();
+    for (const fs::path& file : files_in(at))
+      if (is(file)) found.push_back(file.string());
+    return found.size() > before;
+  };
+  add(folder);
+  std::error_code error;
+  for (const fs::directory_entry& entry : entries(folder))
+    if (entry.is_directory(error) && !add(entry.path())) return {};
+  return found;
+}
+
 std::optional<Split> split_named(std::string_view name) {
   if (name == "train") return Split::train;
   if (name == "val" || name == "valid" || name == "validation") return Split::val;

@@ -20,6 +20,10 @@ std::vector<fs::directory_entry> entries(const fs::path& folder);
 /// The regular files among them.
 std::vector<fs::path> files_in(const fs::path& folder);
 
+/// The files of a folder, or of folders in it, that `is` accepts; none where a folder in it holds none of
+/// them: an archive that lies beside folders of pictures is what they were unpacked from.
+std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&));
+
 /// The split of that name: train, val, valid, validation or test.
 std::optional<Split> split_named(std::string_view name);
 

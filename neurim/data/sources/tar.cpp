@@ -229,20 +229,6 @@ std::vector<std::string> expand(const std::string& path) {
   return found;
 }
 
-/// The .tar files of a folder, or of its train/, val/ and test/.
-std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&)) {
-  std::vector<std::string> found;
-  const auto add = [&](const fs::path& at) {
-    for (const fs::path& file : files_in(at))
-      if (is(file)) found.push_back(file.string());
-  };
-  add(folder);
-  std::error_code error;
-  for (const fs::directory_entry& entry : entries(folder))
-    if (entry.is_directory(error) && split_named(entry.path().filename().string())) add(entry.path());
-  return found;
-}
-
 std::vector<std::string> shards_of(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return shards_in(path, is_shard);

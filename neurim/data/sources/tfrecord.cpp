@@ -132,15 +132,7 @@ std::vector<std::string> record_files(const std::string& path) {
   if (!fs::is_directory(path, error))
     return fs::is_regular_file(path, error) && is_record_file(path) ? std::vector<std::string>{path}
                                                                     : std::vector<std::string>{};
-  std::vector<std::string> found;
-  const auto add = [&](const fs::path& folder) {
-    for (const fs::path& file : files_in(folder))
-      if (is_record_file(file)) found.push_back(file.string());
-  };
-  add(path);
-  for (const fs::directory_entry& entry : entries(path))
-    if (entry.is_directory(error) && split_named(entry.path().filename().string())) add(entry.path());
-  return found;
+  return shards_in(path, is_record_file);
 }
 
 /// name-train.tfrecord-00000-of-00010, as TensorFlow Datasets calls its files, is of train too.
