@@ -320,9 +320,9 @@ TEST(Changes, TextRoundTrips) {
 
 TEST(Changes, ErrorsNameTheArgumentItsValueAndItsRange) {
   const std::pair<const char*, const char*> cases[] = {
-      {"hflp", "no change \"hflp\"; did you mean hflip?"},
-      {"auto-imagnet", "did you mean auto-imagenet?"},
-      {"xyzzyxyzzy", "the changes are"},
+      {"hflp", "no 'hflp'; did you mean 'hflip'?"},
+      {"auto-imagnet", "did you mean 'auto-imagenet'?"},
+      {"xyzzyxyzzy", "known are trivial"},
       {"hflip(1.5)", "hflip: p is \"1.5\"; it is a number in [0, 1]"},
       {"hflip(nan)", "p is \"nan\""},
       {"rotate", "rotate: degrees is missing; it is rotate(degrees, [fill])"},

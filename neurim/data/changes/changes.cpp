@@ -329,8 +329,8 @@ std::shared_ptr<const Change> parse_policy(const std::string& item) {
   std::vector<std::string> names{"trivial", "rand", "augmix", "auto-imagenet", "auto-cifar10", "auto-svhn"};
   for (const Entry& entry : entries()) names.push_back(entry.name);
   const std::string meant = nearest(name, names);
-  fail(Fault::usage, "changes: there is no change \"", name, "\"; ",
-       meant.empty() ? "the changes are " + join(names, ", ") : "did you mean " + meant + "?");
+  fail(Fault::usage, "changes: there is no '", name, "'; ", meant.empty() ? "" : text("did you mean '", meant, "'? "),
+       "known are ", join(names, ", "));
 }
 
 std::shared_ptr<const Change> parse_change(const std::string& item) {
