@@ -22,7 +22,7 @@ if "NEURIM_BUILD" not in os.environ:
     sys.exit(77)
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
 VERBS = "train val predict run resume export data info models demo benchmark version".split()
-DATA_TASKS = "dedupe pack preview scan stats".split()
+DATA_TASKS = "convert dedupe download pack preview scan split stats".split()
 
 
 def neurim(*words, **more):
@@ -353,6 +353,59 @@ class Trained(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             samples += json.loads(run.stdout.splitlines()[-1])["samples"]
         self.assertEqual(samples, 57)
+
+    def test_data_download_from_a_mirror(self):
+        mirror = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
+        if not mirror.is_dir():
+            self.skipTest("NEURIM_DATA does not lead to fashion-mnist")
+        out = self.root / "fashion"
+        run = neurim("data", "download", "fashion-mnist", f"mirror={mirror}", f"out={out}")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(len(list(out.iterdir())), 4)
+        again = neurim("data", "download", "fashion-mnist", f"mirror={self.root}/nowhere", f"out={out}")
+        self.assertEqual((again.returncode, again.stdout.count("is there already")), (0, 4), again)
+        wrong = neurim("data", "download", "mnist", f"mirror={mirror}", f"out={self.root}/mnist")
+        self.assertEqual(wrong.returncode, 3, wrong)
+        self.assertIn("not the published file", wrong.stderr)
+        self.assertEqual(list((self.root / "mnist").iterdir()), [])
+        self.assertIn("did you mean 'cifar10'", neurim("data", "download", "cifar-10").stderr)
+
+    def test_data_split(self):
+        flat = self.root / "flat"
+        for i in range(60):
+            png(flat / "abc"[i % 3] / f"{i}.png", 28, 28, i)
+        table = self.root / "flat.csv"
+        run = neurim("data", "split", flat, f"out={table}", "val_split=0.2", "test_split=0.1", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["splits"], {"train": 42, "val": 12, "test": 6})
+        with open(table, newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len({row["path"] for row in rows}), 60)
+        self.assertTrue(all((self.root / row["path"]).is_file() for row in rows))
+        stats = json.loads(neurim("data", "stats", table, "imgsz=28", "--json").stdout.splitlines()[-1])
+        self.assertEqual([stats["splits"][name]["classes"] for name in ("train", "val", "test")], [[14] * 3, [4] * 3, [2] * 3])
+        packed = self.root / "flat.pack"
+        neurim("data", "pack", flat, f"out={packed}")
+        self.assertIn("are no files", neurim("data", "split", packed, f"out={self.root}/none.csv").stderr)
+
+    def test_data_convert_there_and_back(self):
+        pictures = {}
+        for path in (self.root / "data").rglob("*.png"):
+            pictures.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
+        for form, shards in (("wds", 7), ("tfrecord", 7), ("folders", 0)):
+            out, back = self.root / f"as-{form}", self.root / f"back-{form}"
+            run = neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}", "shard=10", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            summary = json.loads(run.stdout.splitlines()[-1])
+            self.assertEqual((summary["samples"], len(summary["files"])), (57, shards))
+            again = neurim("data", "convert", out, "to=folders", f"out={back}")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            found = {}
+            for path in back.rglob("*.png"):
+                found.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
+            self.assertEqual({key: sorted(places) for key, places in found.items()},
+                             {key: sorted(places) for key, places in pictures.items()})
+            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
 
     def test_data_dedupe(self):
         twins = self.root / "twins"

@@ -4,6 +4,7 @@
 
 #include "neurim/data/sources/lmdb.h"
 #include "neurim/data/sources/tar.h"
+#include "neurim/base/tfrecord.h"
 #include "neurim/data/sources/tfrecord.h"
 #include "tests/damage.h"
 #include "tests/pictures.h"

@@ -16,10 +16,13 @@ struct Task {
 };
 
 constexpr Task kTasks[] = {
+    {"convert", "write a data set as folders, WebDataset or TFRecord", data_convert},
     {"dedupe", "find pictures that are there twice, above all in two splits", data_dedupe},
+    {"download", "fetch a public data set by its name", data_download},
     {"pack", "write a data set to one file that loads faster", data_pack},
     {"preview", "draw training pictures as a model would get them", data_preview},
     {"scan", "find unreadable, truncated and odd picture files", data_scan},
+    {"split", "write a table of which file is of which split", data_split},
     {"stats", "count classes, measure mean and deviation of the pixels", data_stats},
 };
 

@@ -14,8 +14,8 @@ namespace neurim {
 namespace {
 
 constexpr double kValSplit = 0.1;
-constexpr std::uint32_t kSplitStream =
-    0x73706c74;  // keeps this choice apart from other uses of the same seed
+// Keep these choices apart from other uses of the same seed.
+constexpr std::uint32_t kSplitStream = 0x73706c74, kTestStream = 0x74657374;
 
 /// "2" before "10": runs of digits compare as numbers.
 bool natural_less(const std::string& a, const std::string& b) {
@@ -71,7 +71,7 @@ std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
 /// same shares of each class: the groups, from the largest on and equal ones in an order of the seed, go
 /// each where most is missing. No part is empty where there are groups enough.
 std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::vector<double>& shares,
-                                                  std::uint64_t seed) {
+                                                  std::uint64_t seed, std::uint32_t stream) {
   std::map<std::string, std::vector<std::int64_t>> by_name;
   for (const std::int64_t item : listing[Split::train]) {
     const std::string& group = listing.groups[static_cast<std::size_t>(item)];
@@ -83,7 +83,7 @@ std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::v
   if (groups.size() < shares.size())
     fail(Fault::data, "training has ", groups.size(), " group", groups.size() == 1 ? "" : "s", ", too few for ",
          shares.size(), " parts that separate none; name more groups, or give a val split (or val_split 0)");
-  Random random(seed, 0, kSplitStream);
+  Random random(seed, 0, stream);
   shuffle(groups, random);
   std::stable_sort(groups.begin(), groups.end(), [](auto* a, auto* b) { return a->size() > b->size(); });
 
@@ -115,29 +115,28 @@ std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::v
 }
 
 void sort_splits(Listing& listing) {
-  for (const Split part : {Split::train, Split::val}) std::sort(listing[part].begin(), listing[part].end());
+  for (const Split part : kSplits) std::sort(listing[part].begin(), listing[part].end());
 }
 
-/// Moves the share `val_split` of each class, at least one sample where it has two, from train to val; or,
-/// where there are groups, whole groups.
-void split_off_val(Listing& listing, double val_split, std::uint64_t seed) {
+/// Moves this share of each class, at least one sample where it has two, from train to `to`; or, where there are
+/// groups, whole groups.
+void split_off(Listing& listing, Split to, double share, std::uint64_t seed, std::uint32_t stream) {
   if (!listing.groups.empty()) {
-    std::vector<std::vector<std::int64_t>> parts = cut_groups(listing, {1 - val_split, val_split}, seed);
+    std::vector<std::vector<std::int64_t>> parts = cut_groups(listing, {1 - share, share}, seed, stream);
     listing[Split::train] = std::move(parts[0]);
-    listing[Split::val] = std::move(parts[1]);
+    listing[to] = std::move(parts[1]);
     return sort_splits(listing);
   }
   std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
   listing[Split::train].clear();
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     std::vector<std::int64_t>& items = by_class[c];
-    Random random(seed, c, kSplitStream);
+    Random random(seed, c, stream);
     shuffle(items, random);
     const auto size = static_cast<std::int64_t>(items.size());
     const std::int64_t taken =
-        size < 2 ? 0
-                 : std::clamp<std::int64_t>(std::llround(static_cast<double>(size) * val_split), 1, size - 1);
-    listing[Split::val].insert(listing[Split::val].end(), items.begin(), items.begin() + taken);
+        size < 2 ? 0 : std::clamp<std::int64_t>(std::llround(static_cast<double>(size) * share), 1, size - 1);
+    listing[to].insert(listing[to].end(), items.begin(), items.begin() + taken);
     listing[Split::train].insert(listing[Split::train].end(), items.begin() + taken, items.end());
   }
   sort_splits(listing);
@@ -151,7 +150,7 @@ void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
     fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
          " folds; use fewer");
   if (!listing.groups.empty()) {
-    parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed);
+    parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed, kSplitStream);
   } else {
     std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
     std::size_t dealt = 0;
@@ -212,6 +211,9 @@ Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
 Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::string& path) {
   const double val_split = options.val_split.value_or(kValSplit);
   require(val_split >= 0 && val_split < 1, "val_split is ", val_split, "; it is a share in [0, 1)");
+  const double test_split = options.test_split;
+  require(test_split >= 0 && val_split + test_split < 1, "test_split is ", test_split,
+          "; it is a share in [0, 1), and with val_split less than all");
   if (listing.class_names.size() < 2 && options.class_names.empty())
     fail(Fault::data, path, ": ", listing.class_names.empty() ? "no class" : "only the class \"",
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
@@ -225,6 +227,8 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
     fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
   if (!options.group_by.empty() && listing.groups.empty())
     fail(Fault::data, path, ": has no groups; group_by names a column of a .csv, .tsv or .jsonl file");
+  if (listing[Split::test].empty() && !listing[Split::train].empty() && test_split > 0)
+    naming([&] { return path; }, [&] { split_off(listing, Split::test, test_split, options.seed, kTestStream); });
   if (options.folds != 0) {
     require(options.folds >= 2 && options.fold >= 0 && options.fold < options.folds, "fold ", options.fold,
             " of ", options.folds, " folds: give at least 2 folds, and a fold from 0 to folds - 1");
@@ -233,7 +237,8 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
            "or move its pictures to train");
     naming([&] { return path; }, [&] { choose_fold(listing, options.folds, options.fold, options.seed); });
   } else if (listing[Split::val].empty() && !listing[Split::train].empty() && val_split > 0) {
-    naming([&] { return path; }, [&] { split_off_val(listing, val_split, options.seed); });
+    const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
+    naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed, kSplitStream); });
   }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }

@@ -14,7 +14,9 @@ struct DatasetOptions {
   /// The share of each class that validation takes from training where the data has no val split of its own:
   /// in [0, 1). Unset means 0.1; with IDX files unset means that the test split is the val split too.
   std::optional<double> val_split;
-  std::uint64_t seed = 42;  ///< of that choice, which copies nothing
+  /// The share that the test split takes in the same way where the data has none: in [0, 1).
+  double test_split = 0;
+  std::uint64_t seed = 42;  ///< of these choices, which copy nothing
   /// k-fold cross-validation: where `folds` is k, at least 2, training is cut into k parts with like shares
   /// of each class; val is part `fold`, in [0, k), and train is the rest. Data with a val split of its own
   /// are an error.

@@ -1,6 +1,5 @@
 #include "neurim/data/digits.h"
 
-#include <spng.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/random.h"
+#include "neurim/data/encode.h"
 
 namespace neurim {
 
@@ -290,41 +290,22 @@ void draw_clutter(Sheet& sheet, Random& random) {
   }
 }
 
-using Pixels = std::array<std::uint8_t, kSide * kSide>;
 
 // The sheet as a camera sees it: uneven light, grain.
-Pixels photograph(Sheet& sheet, Random& random) {
+Image photograph(Sheet& sheet, Random& random) {
   const double dark = random.uniform(0, 0.12), light_x = random.uniform(-0.1, 0.1),
                light_y = random.uniform(-0.1, 0.1);
   const double grain = random.uniform(0.01, 0.05);
-  Pixels pixels;
+  Image image;
+  image.reshape({kSide, kSide, 1});
   for (int y = 0; y < kSide; ++y)
     for (int x = 0; x < kSide; ++x) {
       const double ground =
           std::max(0.0, dark + light_x * (x / (kSide - 1.0) - 0.5) + light_y * (y / (kSide - 1.0) - 0.5));
       const double value = ground + (1 - ground) * sheet.at(x, y) + grain * random.normal();
-      pixels[static_cast<std::size_t>(y * kSide + x)] =
-          static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
+      image.row(y)[x] = static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
     }
-  return pixels;
-}
-
-std::string png_of(const Pixels& pixels) {
-  const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER),
-                                                                    spng_ctx_free);
-  spng_ihdr header{.width = kSide, .height = kSide, .bit_depth = 8, .color_type = SPNG_COLOR_TYPE_GRAYSCALE};
-  int error = context ? 0 : static_cast<int>(SPNG_EMEM);
-  std::size_t size = 0;
-  void* bytes = nullptr;
-  if (!error) error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
-  if (!error) error = spng_set_ihdr(context.get(), &header);
-  if (!error)
-    error =
-        spng_encode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
-  if (!error) bytes = spng_get_png_buffer(context.get(), &size, &error);
-  if (error) fail(Fault::resource, "digits: cannot encode a PNG: ", spng_strerror(error));
-  const std::unique_ptr<void, decltype(&std::free)> owner(bytes, std::free);
-  return {static_cast<const char*>(bytes), size};
+  return image;
 }
 
 // `split` is 0 for train and 1 for val.
@@ -341,7 +322,7 @@ void write_split(const fs::path& folder, std::uint64_t seed, std::uint32_t split
       const std::string path = (class_folder / text(zeros, number, ".png")).string();
       // The folder is renamed when all is there, so that single files need no care.
       std::ofstream file(path, std::ios::binary);
-      file << png_of(photograph(sheet, random));
+      file << encode_png(photograph(sheet, random));
       file.close();
       if (!file) fail(Fault::resource, path, ": cannot write");
     }

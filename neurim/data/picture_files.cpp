@@ -29,6 +29,12 @@ std::string_view format_of_extension(const fs::path& file) {
   return found == std::end(kExtensions) ? "" : found->format;
 }
 
+std::string_view extension_of(std::string_view format) {
+  const auto* found = std::find_if(std::begin(kExtensions), std::end(kExtensions),
+                                   [&](const Extension& known) { return known.format == format; });
+  return found == std::end(kExtensions) ? "" : found->extension;
+}
+
 bool has_picture_content(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return false;  // a pipe would make us wait

@@ -9,6 +9,9 @@ namespace neurim {
 /// The format that the extension stands for, "JPEG" for a.JPG; "" where it stands for none.
 std::string_view format_of_extension(const fs::path& file);
 
+/// The usual extension of a format, ".jpg" for "JPEG".
+std::string_view extension_of(std::string_view format);
+
 /// Whether the extension is a picture's, also of a format that is not read: a file that is left out in silence
 /// is data lost in silence, one that cannot be decoded is reported.
 inline bool is_picture(const fs::path& file) { return !format_of_extension(file).empty(); }

@@ -90,7 +90,7 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options);
 
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
 /// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot are a
-/// sample: a picture and its label, which is the text of .cls or label, class or cls in .json. A shard called
+/// sample: a picture and its label, which is label, class or cls in .json or else the text of .cls. A shard called
 /// or in a folder called train, val, valid, validation or test is of that split, others are training. Of a
 /// damaged shard the samples before the damage are used, and a note says so.
 bool is_tar(const std::string& path);

@@ -3,63 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <system_error>
 
 #include "neurim/base/error.h"
+#include "neurim/base/tfrecord.h"
 
 namespace neurim {
 
 namespace {
-
-// CRC-32C (Castagnoli), as RFC 3720 appendix B.4 has it.
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    table[i] = i;
-    for (int bit = 0; bit < 8; ++bit) table[i] = (table[i] >> 1) ^ (table[i] & 1 ? 0x82F63B78u : 0);
-  }
-  return table;
-}();
-
-// TFRecord masks checksums, since a checksum over data that contains its own checksum is weak.
-std::uint32_t masked_crc32c(std::string_view bytes) {
-  std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = kCrcTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFF] ^ (crc >> 8);
-  return std::rotr(~crc, 15) + 0xA282EAD8u;
-}
-
-void put_little_endian(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
-}
-
-// Protocol-buffer fields: a tag (number and wire type), then the value.
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-void put_int(std::string& out, unsigned field, std::int64_t value) {
-  put_varint(out, field << 3);
-  put_varint(out, static_cast<std::uint64_t>(value));
-}
-void put_double(std::string& out, unsigned field, double value) {
-  put_varint(out, field << 3 | 1);
-  put_little_endian(out, std::bit_cast<std::uint64_t>(value), 8);
-}
-void put_bytes(std::string& out, unsigned field, std::string_view value) {
-  put_varint(out, field << 3 | 2);
-  put_varint(out, value.size());
-  out += value;
-}
-void put_float(std::string& out, unsigned field, float value) {
-  put_varint(out, field << 3 | 5);
-  put_little_endian(out, std::bit_cast<std::uint32_t>(value), 4);
-}
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -114,13 +69,9 @@ void TensorBoardWriter::write(std::int64_t step, std::span<const Scalar> scalars
   append_record(event);
 }
 
-// A record is its length, the length's checksum, the message and its checksum, written at once.
+// Written at once.
 void TensorBoardWriter::append_record(std::string_view event) {
-  std::string record;
-  put_little_endian(record, event.size(), 8);
-  put_little_endian(record, masked_crc32c(record), 4);
-  record += event;
-  put_little_endian(record, masked_crc32c(event), 4);
+  const std::string record = framed(event);
   for (std::string_view left = record; !left.empty();) {
     const ssize_t written = ::write(file_, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;

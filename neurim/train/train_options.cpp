@@ -121,6 +121,7 @@ void TrainOptions::visit(Options& o) {
   o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "),
                                 " (as the column weight of a table says)"));
   o("val_split", val_split, "share taken from training for validation where the data have no val split");
+  o("test_split", test_split, "share taken from training for a test split where the data have none");
   o("split_seed", split_seed, "seed of that choice");
   o("folds", folds, "cross-validation: training is cut into so many parts");
   o("fold", fold, "folds: the part that is validated on, from 0 on");
@@ -351,6 +352,7 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
 
 DatasetOptions dataset_of(const TrainOptions& o) {
   return {.val_split = o.val_split,
+          .test_split = o.test_split,
           .seed = static_cast<std::uint64_t>(o.split_seed),
           .folds = static_cast<int>(o.folds),
           .fold = static_cast<int>(o.fold),

@@ -32,6 +32,7 @@ struct TrainOptions {
   std::string sampler = "each";        ///< balanced: epochs of as many samples of each class; weighted
 
   std::optional<double> val_split;
+  double test_split = 0;
   std::int64_t split_seed = 42;
   std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
   std::string group_by;              ///< a column of the table: equal values stay in one split

@@ -1,5 +1,8 @@
 #include <spng.h>
 
+#include <cstdlib>
+
+#include "neurim/data/encode.h"
 #include "neurim/data/formats/exif.h"
 #include "neurim/data/formats/format.h"
 
@@ -74,6 +77,27 @@ class PngReader : public ImageReader {
 };
 
 }  // namespace
+
+std::string encode_png(const Image& image) {
+  NEURIM_ASSERT(image.channels() == 1 || image.channels() == 3);
+  const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
+  spng_ihdr header{.width = static_cast<std::uint32_t>(image.width()),
+                   .height = static_cast<std::uint32_t>(image.height()),
+                   .bit_depth = 8,
+                   .color_type = static_cast<std::uint8_t>(image.channels() == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
+                                                                                 : SPNG_COLOR_TYPE_TRUECOLOR)};
+  int error = context ? 0 : static_cast<int>(SPNG_EMEM);
+  std::size_t size = 0;
+  void* bytes = nullptr;
+  if (!error) error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
+  if (!error) error = spng_set_ihdr(context.get(), &header);
+  if (!error)
+    error = spng_encode_image(context.get(), image.data(), image.size().bytes(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+  if (!error) bytes = spng_get_png_buffer(context.get(), &size, &error);
+  if (error) fail(Fault::resource, "cannot encode a PNG: ", spng_strerror(error));
+  const std::unique_ptr<void, decltype(&std::free)> owner(bytes, std::free);
+  return {static_cast<const char*>(bytes), size};
+}
 
 std::unique_ptr<ImageReader> png_reader() { return std::make_unique<PngReader>(); }
 

@@ -272,8 +272,9 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
       std::string label;
       naming([&] { return where; },
              [&] {
-               if (sample.cls) label = label_in(*sample.cls, archive, false);
-               if (label.empty() && sample.json) label = label_in(*sample.json, archive, true);
+               // A name says more than a number.
+               if (sample.json) label = label_in(*sample.json, archive, true);
+               if (label.empty() && sample.cls) label = label_in(*sample.cls, archive, false);
              });
       if (label.empty()) {
         if (without_label++ == 0) no_label = where;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "neurim/base/error.h"
+#include "neurim/base/tfrecord.h"
 #include "neurim/data/sources/proto.h"
 
 namespace neurim {
@@ -10,22 +11,6 @@ namespace {
 
 constexpr std::uint64_t kHeader = 12, kFooter = 4;  // length and its checksum; the checksum of the data
 constexpr std::uint64_t kMostKey = 256, kMostText = 4096;
-
-constexpr auto kCrcTable = [] {
-  std::array<std::array<std::uint32_t, 256>, 8> table{};  // table[k]: of a byte that k bytes follow
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
-    table[0][i] = crc;
-  }
-  for (std::size_t k = 1; k < 8; ++k)
-    for (std::size_t i = 0; i < 256; ++i)
-      table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
-  return table;
-}();
-
-/// TFRecord's masked form of a checksum.
-std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8u; }
 
 /// The first text or integer of a Feature: bytes_list = 1 or int64_list = 3, whose value = 1.
 struct Feature {
@@ -86,7 +71,7 @@ void read_example(const Bytes& file, TfRecord& record) {
 /// Whether the data are what their checksum says; `whole` is data and checksum.
 bool data_holds(std::span<const std::byte> whole) {
   const std::size_t size = whole.size() - kFooter;
-  return masked(crc32c(whole.first(size))) == little(as_text(whole), size, 4);
+  return masked_crc32c(whole.first(size)) == little(as_text(whole), size, 4);
 }
 
 class TfRecordSource : public Source {
@@ -145,20 +130,6 @@ Split split_of_records(const fs::path& file) {
 
 }  // namespace
 
-std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  std::uint32_t crc = ~0u;
-  const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
-  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    crc ^= at(0) | at(1) << 8 | at(2) << 16 | at(3) << 24;
-    crc = kCrcTable[7][crc & 0xFF] ^ kCrcTable[6][crc >> 8 & 0xFF] ^ kCrcTable[5][crc >> 16 & 0xFF] ^
-          kCrcTable[4][crc >> 24] ^ kCrcTable[3][at(4)] ^ kCrcTable[2][at(5)] ^ kCrcTable[1][at(6)] ^
-          kCrcTable[0][at(7)];
-  }
-  for (const std::byte byte : bytes)
-    crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
-  return ~crc;
-}
-
 TfRecordIndex index_tfrecord(const Bytes& file) {
   TfRecordIndex index;
   std::vector<std::byte> header(kHeader);
@@ -168,7 +139,7 @@ TfRecordIndex index_tfrecord(const Bytes& file) {
       if (file.size - at < kHeader + kFooter) fail(Fault::data, "a record is cut off");
       file.read(at, header);
       TfRecord record{at + kHeader, little(as_text(header), 0, 8)};
-      if (masked(crc32c(std::span(header).first(8))) != little(as_text(header), 8, 4))
+      if (masked_crc32c(std::span(header).first(8)) != little(as_text(header), 8, 4))
         fail(Fault::data, "the checksum of a length does not hold");
       if (record.size > file.size - at - kHeader - kFooter) fail(Fault::data, "a record is cut off");
       try {

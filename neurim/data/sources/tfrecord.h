@@ -8,9 +8,6 @@
 
 namespace neurim {
 
-/// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
-std::uint32_t crc32c(std::span<const std::byte> bytes);
-
 struct TfRecord {
   std::uint64_t offset = 0, size = 0;              ///< of its data
   std::uint64_t image_offset = 0, image_size = 0;  ///< of the picture in the file

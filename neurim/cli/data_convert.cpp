@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/data/convert.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int data_convert(const Words& words) {
+  CommandLine line({"data convert",
+                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes",
+                    "data",
+                    {"neurim data convert photos to=wds out=shards", "neurim data convert data=shards to=folders out=again",
+                     "neurim data convert photos to=tfrecord out=records shard=500"}});
+  const std::vector<std::string> forms{"folders", "wds", "tfrecord"};  // in the order of SetForm
+  std::string data, out, to;
+  std::int64_t shard = 1000;
+  line.options("data", data, "what train takes as data", {"data_dir"});
+  line.options("to", to, text("the form to write: ", join(forms, ", ")), {"format"});
+  line.options("out", out, "folder to write, new or empty");
+  line.options("shard", shard, "samples of a shard");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  require(!out.empty(), "the folder is missing; give the folder to write: out=shards");
+  const auto form = std::find(forms.begin(), forms.end(), to);
+  require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
+  Console console(line.console());
+  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const ConvertResult result =
+      convert(dataset, out, {.form = static_cast<SetForm>(form - forms.begin()), .shard = shard},
+              [&](std::int64_t done, std::int64_t all) {
+                if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+              });
+  for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
+  console.say(text(out, ": ", plural(result.samples, "picture"),
+                   result.files.empty() ? "" : text(" in ", plural(static_cast<std::int64_t>(result.files.size()), "file"))));
+  console.event(nlohmann::ordered_json{{"event", "summary"},
+                                       {"path", out},
+                                       {"samples", result.samples},
+                                       {"files", result.files},
+                                       {"skipped", result.skipped}}
+                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,57 @@
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/data_tasks.h"
+#include "neurim/evaluate/csv.h"
+#include "neurim/neurim.h"
+
+namespace neurim::cli {
+
+int data_split(const Words& words) {
+  CommandLine line({"data split",
+                    "writes a table that says which picture file is of which split; copies and moves nothing",
+                    "data",
+                    {"neurim data split photos out=photos.csv val_split=0.1 test_split=0.1",
+                     "neurim train data=photos.csv model=resnet18",
+                     "neurim data split data=all.csv out=by-person.csv group_by=person"}});
+  std::string data, out;
+  DatasetOptions options{.val_split = 0.1};
+  std::int64_t seed = 42;
+  double val_split = 0.1;
+  line.options("data", data, "what train takes as data; its samples have to be files", {"data_dir"});
+  line.options("out", out, "table to write: .csv");
+  line.options("val_split", val_split, "share of validation, where the data have no val split");
+  line.options("test_split", options.test_split, "share of testing, where the data have no test split");
+  line.options("group_by", options.group_by, "column of a table whose equal values are never separated");
+  line.options("seed", seed, "of the choice");
+  if (!line.parse(words)) return 0;
+  require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  require(out.size() > 4 && ends_with(out, ".csv"), "out is '", out, "'; give the table to write: out=photos.csv");
+  require(!fs::exists(out), out, ": exists already; remove it, or give another name");
+  options.val_split = val_split;
+  options.seed = static_cast<std::uint64_t>(seed);
+  const Dataset dataset = Dataset::open(data, options);
+
+  const fs::path folder = fs::absolute(out).parent_path();
+  std::string table = "path,label,split,group\n";
+  nlohmann::ordered_json sizes;
+  std::vector<std::string> counts;
+  for (const Split split : kSplits) {
+    sizes[std::string(name(split))] = dataset.size(split);
+    counts.push_back(text(thousands(dataset.size(split)), ' ', name(split)));
+    for (std::int64_t i = 0; i < dataset.size(split); ++i) {
+      const std::string file = dataset.name(split, i);
+      if (!fs::exists(fs::symlink_status(file)))
+        fail(Fault::data, data, ": its samples, such as ", file, ", are no files; a table lists files: convert it first");
+      const std::string& label = dataset.class_names()[static_cast<std::size_t>(dataset.label(split, i))];
+      table += text(csv_field(fs::absolute(file).lexically_relative(folder).string()), ',', csv_field(label), ',',
+                    name(split), ',', csv_field(dataset.group(split, i)), '\n');
+    }
+  }
+  write_file(out, table);
+  Console console(line.console());
+  console.say(text(out, ": ", join(counts, ", ")));
+  console.event(nlohmann::ordered_json{{"event", "summary"}, {"path", out}, {"splits", sizes}}.dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,191 @@
+#include "neurim/data/convert.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/file.h"
+#include "neurim/base/tfrecord.h"
+#include "neurim/data/encode.h"
+#include "neurim/data/picture_files.h"
+
+namespace neurim {
+namespace {
+
+/// A member of a tar archive: a ustar header (POSIX.1-2017, pax, "ustar Interchange Format"), the bytes, zeros
+/// up to a multiple of 512.
+std::string tar_member(const std::string& name, std::string_view bytes) {
+  char header[512] = {};
+  NEURIM_ASSERT(name.size() < 100);
+  std::memcpy(header, name.data(), name.size());
+  std::memcpy(header + 100, "0000644", 7);
+  std::memcpy(header + 108, "0000000", 7);
+  std::memcpy(header + 116, "0000000", 7);
+  std::snprintf(header + 124, 12, "%011llo", static_cast<unsigned long long>(bytes.size()));
+  std::memcpy(header + 136, "00000000000", 11);
+  header[156] = '0';
+  std::memcpy(header + 257, "ustar\00000", 8);
+  std::memset(header + 148, ' ', 8);  // the checksum counts itself as blanks
+  unsigned sum = 0;
+  for (const char byte : header) sum += static_cast<unsigned char>(byte);
+  std::snprintf(header + 148, 8, "%06o", sum);
+  std::string member(header, sizeof header);
+  member += bytes;
+  member.resize((member.size() + 511) / 512 * 512);
+  return member;
+}
+
+std::string numbered(const char* form, std::int64_t number) {
+  char text[32];
+  std::snprintf(text, sizeof text, form, static_cast<int>(number));
+  return text;
+}
+
+/// A sample as it is written.
+struct Written {
+  std::string key;  // "000000123"
+  std::string_view bytes;
+  std::string extension;  // with its dot
+  std::int64_t label;
+  std::string class_name, name;
+};
+
+std::string as_tar(const Written& sample) {
+  const nlohmann::ordered_json json{
+      {"label", sample.class_name}, {"class_index", sample.label}, {"file", sample.name}};
+  return tar_member(sample.key + ".cls", text(sample.label)) +
+         tar_member(sample.key + sample.extension, sample.bytes) +
+         tar_member(sample.key + ".json", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+/// tf.train.Example (tensorflow/core/example/example.proto, feature.proto): a map from names to lists.
+std::string as_example(const Written& sample) {
+  std::string features;
+  const auto put_feature = [&](const char* name, unsigned kind, const std::string& list) {
+    std::string feature, entry;
+    put_bytes(feature, kind, list);  // 1: bytes_list, 3: int64_list
+    put_bytes(entry, 1, name);
+    put_bytes(entry, 2, feature);
+    put_bytes(features, 1, entry);
+  };
+  const auto put_text = [&](const char* name, std::string_view value) {
+    std::string list;
+    put_bytes(list, 1, value);
+    put_feature(name, 1, list);
+  };
+  put_text("image/encoded", sample.bytes);
+  put_text("image/filename", sample.name);
+  put_text("image/class/text", sample.class_name);
+  std::string number;
+  put_int(number, 1, sample.label);
+  put_feature("image/class/label", 3, number);
+  std::string example;
+  put_bytes(example, 1, features);
+  return framed(example);
+}
+
+/// What one split becomes.
+class Writer {
+ public:
+  Writer(const fs::path& out, Split split, const ConvertOptions& options)
+      : out_(out), split_(name(split)), options_(options) {}
+
+  void add(const Written& sample) {
+    if (options_.form == SetForm::folders) {
+      const std::string& folder_name = sample.class_name;  // comes from a file, which anybody may have written
+      if (folder_name.empty() || folder_name[0] == '.' || folder_name.find('/') != std::string::npos ||
+          folder_name.find('\0') != std::string::npos)
+        fail(Fault::data, "its class is called '", folder_name, "', which cannot be a folder; rename the class");
+      const fs::path folder = out_ / split_ / sample.class_name;
+      fs::create_directories(folder);
+      return write_file(folder / (sample.key + sample.extension), sample.bytes);
+    }
+    shard_ += options_.form == SetForm::tar ? as_tar(sample) : as_example(sample);
+    if (++in_shard_ == options_.shard) close();
+  }
+
+  /// Ends the last shard; returns all of them. TFRecord's names say how many there are, so they come last.
+  std::vector<std::string> finish() {
+    if (in_shard_ > 0) close();
+    if (options_.form == SetForm::tfrecord)
+      for (std::size_t i = 0; i < files_.size(); ++i) {
+        const std::string name =
+            (out_ / text(split_, numbered("-%05d", static_cast<std::int64_t>(i)),
+                         numbered("-of-%05d.tfrecord", static_cast<std::int64_t>(files_.size()))))
+                .string();
+        fs::rename(files_[i], name);
+        files_[i] = name;
+      }
+    return files_;
+  }
+
+ private:
+  void close() {
+    const bool tar = options_.form == SetForm::tar;
+    if (tar) shard_.append(1024, '\0');  // two empty blocks end an archive
+    const std::string number = numbered("-%06d", static_cast<std::int64_t>(files_.size()));
+    files_.push_back((out_ / text(split_, number, tar ? ".tar" : ".part")).string());
+    write_file(files_.back(), shard_);
+    shard_.clear();
+    in_shard_ = 0;
+  }
+
+  fs::path out_;
+  std::string split_;
+  ConvertOptions options_;
+  std::string shard_;
+  std::int64_t in_shard_ = 0;
+  std::vector<std::string> files_;
+};
+
+}  // namespace
+
+ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
+                      const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  require(options.shard >= 1, "shard is ", options.shard, "; a shard has at least one sample");
+  std::error_code error;
+  require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
+          ": is there and not empty; give another folder, or remove it");
+  fs::create_directories(out, error);
+  if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
+  std::int64_t all = 0, done = 0;
+  for (const Split split : kSplits) all += dataset.size(split);
+  ConvertResult result;
+  std::vector<std::byte> buffer;
+  for (const Split split : kSplits) {
+    Writer writer(out, split, options);
+    for (std::int64_t i = 0; i < dataset.size(split); ++i) {
+      if (progress) progress(++done, all);
+      const std::string sample_name = dataset.name(split, i);
+      try {
+        const StoredImage stored = dataset.read(split, i, buffer);
+        std::string png;
+        std::string_view bytes(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
+        if (stored.pixels != ImageSize{}) {
+          Image image;
+          image.reshape(stored.pixels);
+          std::memcpy(image.data(), stored.bytes.data(), stored.bytes.size());
+          bytes = png = encode_png(image);
+        }
+        const std::string_view format = format_of_content(std::as_bytes(std::span(bytes)));
+        if (format.empty()) fail(Fault::data, "its bytes are of no picture format");
+        const std::int64_t label = dataset.label(split, i);
+        writer.add({.key = numbered("%09d", i),
+                    .bytes = bytes,
+                    .extension = std::string(extension_of(format)),
+                    .label = label,
+                    .class_name = dataset.class_names()[static_cast<std::size_t>(label)],
+                    .name = sample_name});
+        ++result.samples;
+      } catch (const Error& problem) {
+        if (problem.fault() != Fault::data) throw;
+        result.skipped.push_back(text(sample_name, ": ", problem.what()));
+      }
+    }
+    for (std::string& file : writer.finish()) result.files.push_back(std::move(file));
+  }
+  return result;
+}
+
+}  // namespace neurim

@@ -1,0 +1,22 @@
+// Public data sets by name. Nothing here runs unless it is asked for.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neurim {
+
+/// The names that download knows.
+std::vector<std::string> public_sets();
+
+/// Puts the files of a public set into the folder `out`, in a form that Dataset::open reads: the gzipped IDX files of
+/// mnist and fashion-mnist, the binary batches of cifar10 and cifar100. They come from the set's publishers by way of
+/// the program curl, or from `mirror`: a folder that has the published files (or another folder's name or URL before
+/// each). Contents are compared with SHA-256 digests that are part of this program; files that are there already and
+/// right are kept. `tell` hears of each file. Throws Error(usage) for an unknown name, Error(data) where a file is
+/// missing or is not the published one, Error(resource) where it cannot be fetched or written.
+void download(const std::string& name, const std::string& out, const std::string& mirror,
+              const std::function<void(std::string_view)>& tell = {});
+
+}  // namespace neurim
