@@ -330,6 +330,16 @@ class Trained(unittest.TestCase):
             found.add(tensors(root / "runs" / option.replace("=", "-") / "weights" / "best.safetensors"))
         self.assertEqual(len(found), 4)
 
+    def test_mean_and_deviation_of_the_data(self):
+        measured = json.loads(neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json").stdout.splitlines()[-1])
+        run = neurim(*self.words, "mean=auto", "std=auto", "epochs=1", "plots=false", "name=measured")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        card = json.loads((self.root / "runs" / "measured" / "weights" / "model.json").read_text())
+        text = json.dumps(card)
+        for figure in (measured["mean"][0], measured["std"][0]):
+            self.assertIn(str(figure)[:10], text)
+        self.assertEqual(neurim(*self.words, "mean=half").returncode, 2)
+
     def test_mixing_and_further_changes(self):
         found = set()
         for name, options in (("plain", []), ("mixed", ["mixup=0.2", "cutmix=1"]), ("again", ["mixup=0.2", "cutmix=1"]),

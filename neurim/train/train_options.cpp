@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/core/device.h"
+#include "neurim/data/statistics.h"
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
@@ -85,6 +86,29 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
   if (option.empty()) option = value;
 }
 
+/// A list of numbers, as an option of that name is written.
+std::vector<double> numbers_in(std::string_view option, const std::string& list) {
+  std::vector<double> numbers;
+  Options reader;
+  reader(std::string(option), numbers, "");
+  reader.set(option, list);
+  return numbers;
+}
+
+/// Of training pictures in the size and channels of these options, whose preprocessing is resolved else.
+ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dataset) {
+  options.mean = "0";
+  options.std = "1";
+  return channel_statistics(dataset, preprocess_of(options), static_cast<int>(options.threads.value_or(neurim::threads())));
+}
+
+void resolve(std::string& list, const std::vector<double>& of_model, const std::vector<double>& of_data) {
+  if (!list.empty() && list != "auto") return;
+  std::vector<std::string> numbers;
+  for (const double number : list.empty() ? of_model : of_data) numbers.push_back(text(number));
+  list = join(numbers, ",");
+}
+
 }  // namespace
 
 void TrainOptions::visit(Options& o) {
@@ -129,8 +153,8 @@ void TrainOptions::visit(Options& o) {
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
-  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0");
-  o("std", std, "deviation of each channel that becomes 1");
+  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
+  o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
   o("augment", augment, "random changes of training pictures that suit the model");
   o("random_resized_crop", random_resized_crop, "train on random parts of the pictures");
   o("scale", scale, "random_resized_crop: least and largest area, such as 0.08,1");
@@ -167,6 +191,8 @@ void TrainOptions::check() const {
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
   parse_changes(changes);
+  for (const auto& [option, list] : {std::pair{"mean", &mean}, std::pair{"std", &std}})
+    if (!list->empty() && *list != "auto") numbers_in(option, *list);
   mix_of(*this).check();
   require(!rotation || *rotation >= 0, "rotation is ", rotation.value_or(0), "; it is not negative");
   require(!brightness || (*brightness >= 0 && *brightness <= 1), "brightness is ", brightness.value_or(0),
@@ -231,8 +257,10 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 
   fill(r.resize, "crop");
   fill(r.crop_pct, recipe.crop_pct);
-  fill(r.mean, model_facts.mean);
-  fill(r.std, model_facts.deviation);
+  const bool measured = r.mean == "auto" || r.std == "auto";
+  const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
+  resolve(r.mean, model_facts.mean, channels.mean);
+  resolve(r.std, model_facts.deviation, channels.std);
   const bool colored =
       *r.in_chans == 3;  // gray pictures are often digits and letters, which have no mirror image
   fill(r.random_resized_crop, augment && recipe.random_resized_crop);
@@ -257,8 +285,8 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .width = static_cast<int>(*o.imgsz),
                         .resize = static_cast<ResizeMode>(mode),
                         .crop_pct = *o.crop_pct,
-                        .mean = o.mean,
-                        .std = o.std};
+                        .mean = numbers_in("mean", o.mean),
+                        .std = numbers_in("std", o.std)};
   preprocess.check();
   return preprocess;
 }

@@ -71,7 +71,8 @@ def twin(args_file, data, seed, threads):
     options = read_args(args_file)
     number = lambda name: float(options[name])
     for name, followed in [("sched", "cosine"), ("resize", "crop"), ("random_resized_crop", "false"), ("crop_padding", "0"),
-                           ("hflip", "0"), ("rotation", "0"), ("brightness", "0"), ("warmup_epochs", "0"),
+                           ("hflip", "0"), ("rotation", "0"), ("brightness", "0"), ("changes", ""), ("mixup", "0"), ("cutmix", "0"),
+                           ("sampler", "each"), ("class_weights", "none"), ("warmup_epochs", "0"),
                            ("decay_norms", "true"), ("pretrained", "")]:
         if options[name] != followed:
             sys.exit(f"{args_file}: {name} is {options[name]}; the twin follows {name}={followed} only")
@@ -90,7 +91,7 @@ def twin(args_file, data, seed, threads):
     def split(prefix):
         images, labels = pictures.idx_split(data, prefix)
         scaled = torch.from_numpy(images.copy())[:, None].float() / 255
-        return (scaled - options["mean"][0]) / options["std"][0], torch.from_numpy(labels)
+        return (scaled - number("mean")) / number("std"), torch.from_numpy(labels)
 
     (images, labels), (test_images, test_labels) = split("train"), split("t10k")
     epochs, batch = int(options["epochs"]), int(options["batch"])
