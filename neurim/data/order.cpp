@@ -15,14 +15,18 @@ constexpr std::uint64_t kClassStream = 1ull << 63;  // plus the number of the cl
 
 }  // namespace
 
-Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
-    : options_(options), samples_(dataset.size(split)) {
+Order::Order(std::int64_t samples, const OrderOptions& options) : options_(options), samples_(samples) {
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, "loader: rank is ",
           options.rank, " of ", options.ranks, "; it lies in [0, ranks)");
+}
+
+Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
+    : Order(dataset.size(split), options) {
   if (options.sampler == Sampler::weighted) {
     double sum = 0;
     for (std::int64_t i = 0; i < samples_; ++i) weight_sums_.push_back(sum += dataset.weight(split, i));
-    if (!(sum > 0)) fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
+    if (!(sum > 0))
+      fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
   }
   if (options.sampler != Sampler::balanced) return;
   by_class_.resize(dataset.class_names().size());

@@ -27,6 +27,8 @@ class Order {
  public:
   /// Throws Error(usage) on a rank outside of [0, ranks), Error(data) where all weights are 0.
   Order(const Dataset& dataset, Split split, const OrderOptions& options);
+  /// Of samples without classes and weights: for Sampler::each.
+  Order(std::int64_t samples, const OrderOptions& options);
 
   std::int64_t size() const;  ///< samples of this rank
   /// Fills `samples` with those of an epoch; allocates nothing once it is warm.

@@ -1,0 +1,112 @@
+#include "neurim/data/sequences/corpus.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/base/file.h"
+#include "neurim/base/text.h"
+
+namespace neurim {
+namespace {
+
+constexpr char32_t kNone = ~char32_t{0}, kLast = 0x10FFFF;
+
+bool surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
+
+/// Takes the first character off a text that is not empty; kNone where it is not well-formed (Unicode 15,
+/// table 3-7).
+char32_t take(std::string_view& rest) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
+  const unsigned char lead = byte(0);
+  const std::size_t length = lead < 0x80                   ? 1
+                             : lead >= 0xC2 && lead < 0xE0 ? 2
+                             : lead >= 0xE0 && lead < 0xF0 ? 3
+                             : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                           : 0;
+  if (length == 0 || rest.size() < length) return kNone;
+  char32_t c = length == 1 ? lead : lead & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return kNone;
+    c = c << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (c < kLeast[length] || c > kLast || surrogate(c)) return kNone;
+  rest.remove_prefix(length);
+  return c;
+}
+
+void append_utf8(std::string& out, char32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+    return;
+  }
+  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  out += static_cast<char>((0xFF00u >> (more + 1) & 0xFFu) | c >> 6 * more);
+  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80u | (c >> 6 * i & 0x3Fu));
+}
+
+/// Calls `use` with each character and its first byte's place.
+template <class Use>
+void each_character(std::string_view utf8, const std::string& where, const Use& use) {
+  std::string_view rest = utf8;
+  while (!rest.empty()) {
+    const std::size_t at = utf8.size() - rest.size();
+    const char32_t c = take(rest);
+    if (c == kNone)
+      fail(Fault::data, where, ": byte ", at,
+           " is no UTF-8; convert the text, for instance with iconv -t UTF-8");
+    use(c, at);
+  }
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<char32_t> characters) : characters_(std::move(characters)) {
+  for (std::size_t i = 0; i < characters_.size(); ++i)
+    if (characters_[i] > kLast || surrogate(characters_[i]) ||
+        (i > 0 && characters_[i] <= characters_[i - 1]))
+      fail(Fault::data, "vocabulary: entry ", i, " is no character, or not above the one before");
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::string_view utf8, const std::string& where) const {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(utf8.size());
+  each_character(utf8, where, [&](char32_t c, std::size_t at) {
+    const auto found = std::lower_bound(characters_.begin(), characters_.end(), c);
+    if (found == characters_.end() || *found != c) {
+      std::string character;
+      append_utf8(character, c);
+      fail(Fault::data, where, ": the character '", character, "' at byte ", at, " is not among the ", size(),
+           " of the vocabulary");
+    }
+    numbers.push_back(static_cast<std::int32_t>(found - characters_.begin()));
+  });
+  return numbers;
+}
+
+std::string Vocabulary::decode(const std::vector<std::int32_t>& numbers) const {
+  std::string out;
+  for (const std::int32_t number : numbers) {
+    require(number >= 0 && number < size(), "vocabulary: ", number, " is no character; there are ", size());
+    append_utf8(out, characters_[static_cast<std::size_t>(number)]);
+  }
+  return out;
+}
+
+Corpus read_corpus(const std::string& path) {
+  const std::string content = read_file(path);
+  std::string_view utf8 = content;
+  if (utf8.starts_with("\xEF\xBB\xBF")) utf8.remove_prefix(3);
+  if (utf8.empty()) fail(Fault::data, path, ": is empty; there is nothing to learn from");
+  std::vector<char32_t> characters;
+  std::vector<bool> seen(kLast + 1);
+  each_character(utf8, path, [&](char32_t c, std::size_t) {
+    if (!seen[c]) characters.push_back(c), seen[c] = true;
+  });
+  std::sort(characters.begin(), characters.end());
+  Vocabulary vocabulary(std::move(characters));
+  std::vector<std::int32_t> numbers = vocabulary.encode(utf8, path);
+  return {path, std::move(vocabulary), std::move(numbers)};
+}
+
+}  // namespace neurim

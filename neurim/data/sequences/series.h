@@ -1,0 +1,45 @@
+// Series of numbers over time.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace neurim {
+
+/// A table of numbers: a row a step, in the order of time.
+struct Series {
+  std::string path;  ///< for messages
+  std::vector<std::string> columns;
+  std::vector<float> values;       ///< steps x columns
+  std::vector<std::string> notes;  ///< what a user should know, one line each
+
+  std::int64_t width() const { return static_cast<std::int64_t>(columns.size()); }
+  std::int64_t steps() const {
+    return columns.empty() ? 0 : static_cast<std::int64_t>(values.size()) / width();
+  }
+  /// Which column has this name. Throws Error(usage) with the names there are.
+  std::int64_t column(const std::string& name) const;
+};
+
+/// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time. `columns` names those to take;
+/// where it is empty, all in which there are numbers, and the notes name the others. Names are in lower case.
+/// Throws Error(data) with file, line and column on a cell that is missing, no number or not finite, and
+/// where nothing is left.
+Series read_series(const std::string& path, const std::vector<std::string>& columns = {});
+
+/// Mean and standard deviation (of the population) of each column. A column that never changes has the
+/// deviation 1.
+struct Scaling {
+  std::vector<double> mean, deviation;
+};
+/// Over the first `steps` steps: those of training, so that nothing of what is to be forecast is known.
+Scaling scaling_of(const Series& series, std::int64_t steps);
+/// Every value v of the series as (v - mean) / deviation of its column.
+void scale(Series& series, const Scaling& scaling);
+
+/// Copies `count` steps from `first` of the named columns to `out` (count x columns.size()).
+void copy_steps(const Series& series, std::int64_t first, std::int64_t count,
+                std::span<const std::int64_t> columns, float* out);
+
+}  // namespace neurim
