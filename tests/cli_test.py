@@ -48,13 +48,14 @@ def in_terminal(columns, *words):
     return process.returncode, sent.decode()
 
 
-def png(path, height, width, level):
-    """A gray PNG of one level with a bright corner that depends on it."""
+def png(path, height, width, level, orientation=1):
+    """A gray PNG of one level with a bright corner that depends on it, and an EXIF orientation."""
     rows = b"".join(b"\0" + bytes((level + 7 * x * y) % 256 for x in range(width)) for y in range(height))
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                     + (chunk(b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, orientation, 0)) if orientation != 1 else b"")
                      + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
@@ -486,6 +487,27 @@ class Trained(unittest.TestCase):
         run = neurim(*words, "max_bad=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("broken.png", run.stderr)
+
+    def test_pictures_that_lie_on_their_side(self):
+        for i in range(8):
+            for name, level in (("a", 10), ("b", 200)):
+                png(self.root / "turned" / name / f"{i}.png", 28, 28, level + i, orientation=6 if i % 2 else 1)
+        words = ["train", f"data={self.root}/turned", "model=lenet5", "epochs=1", "val_split=0", f"project={self.root}/runs",
+                 "plots=false", "augment=false"]
+        upright = neurim(*words, "name=upright")
+        self.assertIn("EXIF says to turn 8 training pictures", upright.stdout)
+        left = neurim(*words, "name=left", "exif=false")
+        self.assertEqual(left.returncode, 0, left.stderr)
+        self.assertNotIn("EXIF", left.stdout)
+        weights = [tensors(self.root / "runs" / name / "weights" / "last.safetensors") for name in ("upright", "left")]
+        self.assertNotEqual(*weights)
+        # What is left lying in training is left lying afterwards.
+        for i, orientation in enumerate((1, 6)):
+            png(self.root / "same" / f"{i}.png", 28, 28, 90, orientation)
+        for name, same in (("upright", False), ("left", True)):
+            run = neurim("predict", self.root / "same", f"model={self.root}/runs/{name}", "topk=2", "--json")
+            answers = [json.loads(line)["predictions"] for line in run.stdout.splitlines()[:2]]
+            self.assertEqual(answers[0] == answers[1], same, run)
 
     def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
         before = tensors(self.folder / "weights" / "last.safetensors")

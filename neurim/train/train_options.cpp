@@ -153,6 +153,7 @@ void TrainOptions::visit(Options& o) {
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
+  o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
   o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
   o("augment", augment, "random changes of training pictures that suit the model");
@@ -286,7 +287,8 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .resize = static_cast<ResizeMode>(mode),
                         .crop_pct = *o.crop_pct,
                         .mean = numbers_in("mean", o.mean),
-                        .std = numbers_in("std", o.std)};
+                        .std = numbers_in("std", o.std),
+                        .decode = {.exif = o.exif}};
   preprocess.check();
   return preprocess;
 }

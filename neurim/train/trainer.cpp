@@ -94,7 +94,7 @@ class Run {
   void record();
   std::string row(const std::string& middle, const std::string& tail) const;
   std::string judgement() const;
-  void tell_bad();
+  void tell_pictures();
   TrainResult result() const;
 
   std::int64_t epochs() const { return *options_.epochs; }
@@ -127,7 +127,7 @@ class Run {
   std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
   double validation_seconds_ = 0;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
-  bool hinted_ = false;
+  bool hinted_ = false, turned_told_ = false;
   std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
 };
 
@@ -379,8 +379,8 @@ void Run::save() {
   save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
 }
 
-/// Names the pictures that turned out to be unreadable since it was called last.
-void Run::tell_bad() {
+/// Names what the pictures turned out to be since it was called last: unreadable, or lying on their side.
+void Run::tell_pictures() {
   const auto tell = [&](const std::vector<BadSample>& bad, std::size_t& told, Split split) {
     if (told == bad.size()) return;
     for (; told < bad.size(); ++told) console_.say(text("  data    skipped: ", bad[told].reason));
@@ -389,6 +389,11 @@ void Run::tell_bad() {
   };
   tell(loader_.bad(), train_bad_told_, Split::train);
   if (validation_) tell(validation_->bad(), val_bad_told_, Split::val);
+  if (!turned_told_ && loader_.turned() > 0) {
+    console_.say(text("  data    EXIF says to turn ", thousands(loader_.turned()),
+                      " training pictures, which is done here and in every later use; exif=false leaves them"));
+    turned_told_ = true;
+  }
 }
 
 void Run::finish_epoch() {
@@ -397,7 +402,7 @@ void Run::finish_epoch() {
   const bool best = !validation_ || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
   console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
                                     (best && validation_ ? "  best" : "")));
-  tell_bad();
+  tell_pictures();
   if (data_pct() > kMuchWaiting && progress_.seconds > 10 && !hinted_) {
     console_.say(text("  data    ", fixed(data_pct(), 0), " % of the time goes by waiting for pictures: ",
                       "try more workers, a larger cache_mib, or smaller pictures"));
