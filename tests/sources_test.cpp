@@ -83,7 +83,7 @@ TEST(Folder, ClassNamesFromOutsideRule) {
   EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{1, 0, 1}));
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"b", "x", "a"}));
   expect_words(error_of([&] { Dataset::open(temp.path(), {.class_names = {"b", "x", "y"}}); }),
-               {"does not know the classes [a]", "[a, b]", "[b, x, y]"});
+               {"the classes [a] are not known", "[a, b]", "[b, x, y]"});
   const TempFolder only_test;
   write_classes(only_test, "test/", {"b"}, 2);
   EXPECT_EQ(Dataset::open(only_test.path(), {.class_names = {"a", "b"}}).class_counts(Split::test),

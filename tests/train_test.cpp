@@ -357,6 +357,49 @@ TEST_F(Training, AModelOfOtherClassesThanTheDataIsRefused) {
   EXPECT_FALSE(fs::exists(folder_ / "runs" / "wrong"));
 }
 
+TEST_F(Training, ClassesKeepTheirNumbers) {
+  // A folder that is renamed would otherwise become another class's number.
+  const TrainOptions base = options("order");
+  fs::copy(base.data, folder_ / "data", fs::copy_options::recursive);
+  TrainOptions ordered = base;
+  ordered.data = (folder_ / "data").string();
+  ordered.epochs = 1;
+  const TrainResult plain = train(ordered);
+  const auto card = [](const TrainResult& result) { return card_of(SafeTensors(result.model).metadata(), result.model); };
+  std::vector<std::string> names = card(plain).class_names;
+  ASSERT_GT(names.size(), 1u);
+  for (const char* split : {"train", "val"})
+    if (fs::exists(folder_ / "data" / split)) fs::rename(folder_ / "data" / split / names[0], folder_ / "data" / split / "zz");
+  const std::string message = error_of(Fault::data, [&] { resume(plain.run, 2); });
+  EXPECT_NE(message.find("[zz]"), std::string::npos) << message;
+  for (const char* split : {"train", "val"})
+    if (fs::exists(folder_ / "data" / split)) fs::rename(folder_ / "data" / split / "zz", folder_ / "data" / split / names[0]);
+  EXPECT_EQ(resume(plain.run, 2).epochs, 2);
+  const std::string changed = "data are not those";
+  EXPECT_EQ(read_file(plain.run / "log.txt").find(changed), std::string::npos);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "data" / "train"))
+    if (entry.is_regular_file()) {
+      fs::remove(entry.path());
+      break;
+    }
+  resume(plain.run, 3);
+  EXPECT_NE(read_file(plain.run / "log.txt").find(changed), std::string::npos);
+
+  std::reverse(names.begin(), names.end());
+  ordered.classes = join(names, ",");
+  EXPECT_EQ(card(train(ordered)).class_names, names);
+  write_file(folder_ / "classes.txt", join(names, "\r\n") + "\n");
+  ordered.classes = (folder_ / "classes.txt").string();
+  const TrainResult from_file = train(ordered);
+  EXPECT_EQ(card(from_file).class_names, names);
+  fs::remove(folder_ / "classes.txt");
+  EXPECT_EQ(resume(from_file.run, 2).epochs, 2);
+  ordered.classes = names[0] + "," + names[0];
+  EXPECT_NE(error_of(Fault::usage, [&] { train(ordered); }).find("stands twice"), std::string::npos);
+  ordered.classes = names[0] + ",unknown";
+  EXPECT_NE(error_of(Fault::data, [&] { train(ordered); }).find("are not known"), std::string::npos);
+}
+
 TEST_F(Training, ResumeTakesNoFewerEpochsAndNoDamagedOptions) {
   const TrainResult result = train(options("train"));
   const std::string args = read_file(result.run / "args.yaml");

@@ -44,7 +44,7 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
   std::map<std::string, std::int64_t> index;
   for (const std::string& class_name : names)
     if (!index.emplace(class_name, static_cast<std::int64_t>(index.size())).second)
-      fail(Fault::usage, "class_names: \"", class_name, "\" stands twice; each class has one name");
+      fail(Fault::usage, "classes: \"", class_name, "\" stands twice; each class has one name");
   std::vector<std::int64_t> mapped;
   std::vector<std::string> unknown;
   for (const std::string& class_name : listing.class_names) {
@@ -53,8 +53,8 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     mapped.push_back(found == index.end() ? -1 : found->second);
   }
   if (!unknown.empty())
-    fail(Fault::data, path, ": the model does not know the classes [", join(unknown, ", "),
-         "]; the data has [", join(listing.class_names, ", "), "] and the model [", join(names, ", "),
+    fail(Fault::data, path, ": the classes [", join(unknown, ", "), "] are not known; the data has [",
+         join(listing.class_names, ", "), "], the model or the option classes has [", join(names, ", "),
          "]; rename the classes, or train a model on this data");
   for (std::int64_t& label : listing.labels) label = mapped[static_cast<std::size_t>(label)];
   listing.class_names = names;
@@ -221,7 +221,7 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   const std::vector<std::string>& names = listing.class_names;
   if (options.class_names.empty() && !std::is_sorted(names.begin(), names.end(), natural_less))
     listing.notes.push_back(text("classes are numbered in lexicographic order (as in ", names[0], ", ",
-                                 names[1], ", …); tools that count 2 before 10 number them otherwise"));
+                                 names[1], ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
   if (listing[Split::train].empty() && options.class_names.empty())
     fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
@@ -149,6 +150,8 @@ void TrainOptions::visit(Options& o) {
   o("split_seed", split_seed, "seed of that choice");
   o("folds", folds, "cross-validation: training is cut into so many parts");
   o("fold", fold, "folds: the part that is validated on, from 0 on");
+  o("classes", classes, "the classes in the order of their numbers: a file with a name a line, or names with commas",
+    {"class_names", "labels"});
   o("group_by", group_by, "column of the table whose equal values are never separated");
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
     {"resize_mode", "crop_mode"});
@@ -378,6 +381,19 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
         parameters, Adam::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
   return std::make_unique<AdamW>(
       parameters, AdamW::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
+}
+
+std::vector<std::string> classes_of(const TrainOptions& o) {
+  const std::string& option = o.classes;
+  if (option.empty()) return {};
+  const bool file = option.find(',') == std::string::npos;
+  std::vector<std::string> names = split(file ? read_file(option) : option, file ? '\n' : ',');
+  for (std::string& class_name : names)
+    if (class_name.ends_with('\r')) class_name.pop_back();
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  require(std::find(names.begin(), names.end(), "") == names.end(), "classes: ", option,
+          " holds an empty name; each class has one");
+  return names;
 }
 
 DatasetOptions dataset_of(const TrainOptions& o) {

@@ -35,6 +35,7 @@ struct TrainOptions {
   double test_split = 0;
   std::int64_t split_seed = 42;
   std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
+  std::string classes;  ///< their order: a file with a name a line, or names with commas; "": lexicographic
   std::string group_by;              ///< a column of the table: equal values stay in one split
   std::string resize = "auto";  ///< crop, squash, letterbox
   std::optional<double> crop_pct;
@@ -84,6 +85,8 @@ std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& 
 Schedule schedule_of(const TrainOptions& options);  ///< its time is counted in epochs
 CrossEntropyOptions loss_of(const TrainOptions& options);
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Parameters& parameters);
+std::vector<std::string> classes_of(const TrainOptions& options);  ///< reads the file where it is one
+/// Without the classes: those of a run are in its checkpoints.
 DatasetOptions dataset_of(const TrainOptions& options);
 
 }  // namespace neurim

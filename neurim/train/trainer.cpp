@@ -127,6 +127,7 @@ class Run {
   std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
   double validation_seconds_ = 0;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
+  bool data_changed_ = false;  // since the run was begun
   bool hinted_ = false, turned_told_ = false;
   std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
 };
@@ -193,7 +194,10 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
            .options = named.yaml()};
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
-  write_file(folder_ / "data.json", data_json(dataset_) + '\n');
+  const std::string facts = data_json(dataset_) + '\n';
+  const fs::path told = folder_ / "data.json";
+  data_changed_ = resumed && fs::exists(told) && read_file(told) != facts;
+  write_file(told, facts);
   write_file(weights_ / "model.json", model_json(card_) + '\n');
   write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
 }
@@ -213,6 +217,8 @@ void Run::describe() {
       options_.class_weights == "none")
     console_.say(text("  data    classes have ", thousands(*least), " to ", thousands(*most),
                       " training pictures: sampler=balanced or class_weights=sqrt helps the rare ones"));
+  if (data_changed_)
+    console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
   console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s  data%    time");
 }
@@ -503,6 +509,13 @@ TrainControl with_console(TrainControl control, Console& otherwise) {
   return control;
 }
 
+Dataset open_for_training(const std::string& path, const DatasetOptions& options) {
+  Dataset dataset = Dataset::open(path, options);
+  if (dataset.size(Split::train) == 0)
+    fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
+  return dataset;
+}
+
 TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options,
                   const TrainControl& control) {
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
@@ -537,7 +550,9 @@ TrainResult train(const TrainOptions& options, const TrainControl& control) {
   options.check();
   create_model(options.model, {.seed = {}});  // an unknown name shows before the data are read
   use_machine(options);
-  const Dataset dataset = Dataset::open(options.data, dataset_of(options));
+  DatasetOptions dataset_options = dataset_of(options);
+  dataset_options.class_names = classes_of(options);
+  const Dataset dataset = open_for_training(options.data, dataset_options);
   std::int64_t channels = options.in_chans.value_or(0);
   if (const auto size = dataset.in_memory(); size && !options.in_chans && options.pretrained.empty())
     channels = size->channels;
@@ -570,7 +585,10 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
          "; it is damaged, put the line back");
   options.check();
   use_machine(options);
-  const Dataset dataset = Dataset::open(options.data, dataset_of(options));
+  DatasetOptions dataset_options = dataset_of(options);
+  if (const fs::path last = run / "weights" / "last.safetensors"; fs::exists(last))
+    dataset_options.class_names = card_of(SafeTensors(last).metadata(), last).class_names;
+  const Dataset dataset = open_for_training(options.data, dataset_options);
   Model model =
       create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                                    .in_chans = options.in_chans.value_or(0),
