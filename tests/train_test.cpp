@@ -190,8 +190,11 @@ TEST_F(Training, CheckpointGivesTheRunsFigures) {
 TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   const Dataset dataset = Dataset::open(*shared_ / "digits");  // 60 to train on
   const Model model = create_model("resnet18", {.num_classes = 10, .in_chans = 3, .seed = 1});
-  const TrainOptions few = TrainOptions{.batch = 1}.resolved(model, dataset);
-  EXPECT_EQ(*few.epochs, 42);  // 2,500 steps
+  const TrainOptions few = TrainOptions{.batch = 2}.resolved(model, dataset);
+  EXPECT_EQ(*few.epochs, 42);  // 1,250 steps
+  EXPECT_EQ(*few.weight_decay, 0.01);
+  const TrainOptions longer = TrainOptions{.epochs = 100'000, .batch = 2}.resolved(model, dataset);
+  EXPECT_NEAR(*longer.lr / 2 * *longer.weight_decay * 3e6, 2, 1e-9);
   EXPECT_EQ(*few.train_imgsz, 160);
   EXPECT_EQ(training_preprocess_of(few).height, 160);
   EXPECT_EQ(preprocess_of(few).height, 224);
