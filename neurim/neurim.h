@@ -9,6 +9,7 @@
 #include "neurim/data/dataset.h"
 #include "neurim/data/digits.h"
 #include "neurim/data/loader.h"
+#include "neurim/data/open_loader.h"
 #include "neurim/data/transform.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/report.h"

@@ -11,19 +11,20 @@ constexpr std::size_t kNamedBad = 5;  // files that an error lists
 
 }  // namespace
 
-BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
-                         const LoaderOptions& options)
+BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess,
+                         const Augment& augment, const LoaderOptions& options)
     : dataset_(dataset),
       split_(split),
       preprocess_(preprocess),
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
-      epoch_order_(dataset, split, {.seed = options.seed,
-                                    .shuffle = options.shuffle,
-                                    .sampler = options.sampler,
-                                    .rank = options.rank,
-                                    .ranks = options.ranks}),
+      epoch_order_(dataset, split,
+                   {.seed = options.seed,
+                    .shuffle = options.shuffle,
+                    .sampler = options.sampler,
+                    .rank = options.rank,
+                    .ranks = options.ranks}),
       seen_(static_cast<std::size_t>(dataset.size(split))) {
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,

@@ -18,14 +18,14 @@
 namespace neurim {
 
 struct LoaderOptions {
-  int batch = 32;    ///< samples
-  int workers = 2;   ///< threads; 0 works in the thread that calls next
-  int prefetch = 2;  ///< batches in preparation beside the one in use; bounds the memory
+  int batch = 32;           ///< samples
+  int workers = 2;          ///< threads; 0 works in the thread that calls next
+  int prefetch = 2;         ///< batches in preparation beside the one in use; bounds the memory
   std::uint64_t seed = 42;  ///< of the order and of augmentation
   bool shuffle = false;
   Sampler sampler = Sampler::each;
-  int rank = 0, ranks = 1;               ///< which share of an epoch this loader has; see Order
-  bool drop_last = false;                ///< leave out a last batch that is not full
+  int rank = 0, ranks = 1;  ///< which share of an epoch this loader has; see Order
+  bool drop_last = false;   ///< leave out a last batch that is not full
   /// Where resized pictures are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
   std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
@@ -48,9 +48,9 @@ struct BadSample {
   std::string reason;  ///< names the file
 };
 
-/// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch, index)
-/// alone: neither the number of workers nor what was loaded before has an influence, so training resumes anywhere
-/// at no cost.
+/// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch,
+/// index) alone: neither the number of workers nor what was loaded before has an influence, so training
+/// resumes anywhere at no cost.
 ///
 /// A sample that cannot be decoded is replaced by the next good one of the split (Batch::indices then holds
 /// the index of the replacement, so a count over a whole split can leave out what it has seen) and remembered
@@ -84,8 +84,8 @@ class BatchSource {
   std::int64_t sample_at(std::int64_t batch, std::int64_t place) const {
     return order_[static_cast<std::size_t>(batch * options_.batch + place)];
   }
-  /// Calls `produce` with the sample, then with the next ones for as long as it throws Error(data), and returns
-  /// the one that it took. For any thread.
+  /// Calls `produce` with the sample, then with the next ones for as long as it throws Error(data), and
+  /// returns the one that it took. For any thread.
   template <class Produce>
   std::int64_t first_good(std::int64_t index, const Produce& produce) {
     for (std::int64_t tried = 0; tried < samples_; ++tried, index = (index + 1) % samples_) try {
