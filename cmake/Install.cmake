@@ -11,9 +11,9 @@ if(TARGET neurim_cli)
   set_target_properties(neurim_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}")
 endif()
 
-# The kernels and the command are no interface.
+# The kernels, the command and the plug-in are no interface.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/neurim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN backend EXCLUDE PATTERN cli EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN backend EXCLUDE PATTERN cli EXCLUDE PATTERN dali EXCLUDE)
 
 if(NEURIM_ONEDNN)
   install(FILES ${NEURIM_ONEDNN}/lib/libdnnl.so.3 DESTINATION ${CMAKE_INSTALL_LIBDIR})

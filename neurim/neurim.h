@@ -9,6 +9,7 @@
 #include "neurim/data/dataset.h"
 #include "neurim/data/digits.h"
 #include "neurim/data/loader.h"
+#include "neurim/data/open_loader.h"
 #include "neurim/data/sequences/corpus.h"
 #include "neurim/data/sequences/series.h"
 #include "neurim/data/sequences/windows.h"

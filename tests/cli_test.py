@@ -509,6 +509,14 @@ class Trained(unittest.TestCase):
             answers = [json.loads(line)["predictions"] for line in run.stdout.splitlines()[:2]]
             self.assertEqual(answers[0] == answers[1], same, run)
 
+    def test_a_plug_in_that_is_missing_ends_with_2(self):
+        none = {**os.environ, "NEURIM_DALI_PLUGIN": f"{self.root}/none.so"}
+        run = neurim("train", f"data={self.root}/data", "model=lenet5", "loader=dali", f"project={self.root}/runs", "name=dali", env=none)
+        self.assertEqual(run.returncode, 2, run)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("scripts/dali", run.stderr)
+        self.assertFalse((self.root / "runs" / "dali").exists())
+
     def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
         before = tensors(self.folder / "weights" / "last.safetensors")
         limit = f"ulimit -f 20; exec {NEURIM} resume {self.folder} epochs=3"

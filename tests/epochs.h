@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "neurim/data/loader.h"
+#include "neurim/data/batch_source.h"
 
 namespace neurim {
 
@@ -15,7 +15,7 @@ struct Epoch {
   bool operator==(const Epoch&) const = default;
 };
 
-inline Epoch epoch_of(Loader& loader, std::uint32_t epoch, std::int64_t first_batch = 0) {
+inline Epoch epoch_of(BatchSource& loader, std::uint32_t epoch, std::int64_t first_batch = 0) {
   Epoch all;
   Batch batch;
   loader.start(epoch, first_batch);

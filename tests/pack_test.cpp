@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "neurim/data/loader.h"
 #include "neurim/data/pack.h"
 #include "tests/epochs.h"
 #include "tests/pictures.h"

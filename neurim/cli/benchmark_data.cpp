@@ -51,7 +51,7 @@ DecodeRate decode_only(const Dataset& dataset, std::int64_t samples, std::int64_
 }
 
 /// The digest of what the first batches of epoch 0 hold.
-std::string hash_of(Loader& loader, std::int64_t samples) {
+std::string hash_of(BatchSource& loader, std::int64_t samples) {
   Sha256 sha;
   Batch batch;
   loader.start(0);
@@ -74,20 +74,21 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                               .shuffle = true,
                               .drop_last = true,
                               .cache = Cache::none};
-  Loader loader(dataset, Split::train, preprocess, parse_augment(benchmark.augment), options);
-  const std::string hash = hash_of(loader, probed);
+  const std::unique_ptr<BatchSource> loader = open_loader(benchmark.loader, dataset, Split::train, preprocess,
+                                                          parse_augment(benchmark.augment), options);
+  const std::string hash = hash_of(*loader, probed);
   const DecodeRate decode = decode_only(dataset, probed, benchmark.threads);
 
   std::vector<double> rates;
   std::uint32_t epoch = 1;
-  loader.start(epoch);
+  loader->start(epoch);
   Batch batch;
   for (std::int64_t round = 0; round < benchmark.rounds; ++round) {
     std::int64_t images = 0;
     const Clock::time_point begin = Clock::now();
     while (seconds_since(begin) < benchmark.seconds) {
-      if (!loader.next(batch)) {
-        loader.start(++epoch);
+      if (!loader->next(batch)) {
+        loader->start(++epoch);
         continue;
       }
       images += batch.size;
@@ -101,7 +102,7 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
   console.say(text("data ", samples, " pictures, ", benchmark.augment, ", ", imgsz, " x ", imgsz, ", batch ",
                    options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
                    fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
-  for (const BadSample& bad : loader.bad()) console.say(text("skipped: ", bad.reason));
+  for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
   console.event(Json{{"event", "summary"},
                      {"mode", "data"},
                      {"images_per_second", rate},
@@ -114,7 +115,8 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                      {"batch", options.batch},
                      {"imgsz", imgsz},
                      {"augment", benchmark.augment},
-                     {"bad", loader.bad().size()},
+                     {"loader", benchmark.loader},
+                     {"bad", loader->bad().size()},
                      {"threads", benchmark.threads}}
                     .dump());
 }

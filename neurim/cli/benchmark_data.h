@@ -8,7 +8,7 @@
 namespace neurim::cli {
 
 struct DataBenchmark {
-  std::string data, augment = "rrc,hflip";
+  std::string data, augment = "rrc,hflip", loader = "neurim";
   std::int64_t batch = 64, imgsz = 224, threads = 2, rounds = 5;
   double seconds = 2;  ///< of a round
 };

@@ -94,7 +94,7 @@ int verb_benchmark(const Words& words) {
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
-  std::string model, mode = "infer", data, augment = "rrc,hflip";
+  std::string model, mode = "infer", data, augment = "rrc,hflip", loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted;
   std::int64_t imgsz = 0, rounds = 5;
   double seconds = 2;
@@ -103,6 +103,7 @@ int verb_benchmark(const Words& words) {
   line.options("mode", mode, "train, infer or data");
   line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
+  line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
   line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own, or 224",
                {"img_size", "input_size"});
@@ -125,6 +126,7 @@ int verb_benchmark(const Words& words) {
     Console console(line.console());
     benchmark_data({.data = data,
                     .augment = augment,
+                    .loader = loader,
                     .batch = batch,
                     .imgsz = imgsz ? imgsz : 224,
                     .threads = threads(),

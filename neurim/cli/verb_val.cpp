@@ -23,7 +23,7 @@ int verb_val(const Words& words) {
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train --json"}});
-  std::string model, data, split = "val", project = "runs/classify", run_name = "val";
+  std::string model, data, loader, split = "val", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   bool exist_ok = false;
   line.options("model", model, "weights file or run folder", {"m"});
@@ -31,6 +31,7 @@ int verb_val(const Words& words) {
   line.options("split", split, "train, val or test");
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
+  line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("threads", threads, "compute threads");
   line.options("project", project, "folder of the reports");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
@@ -50,6 +51,7 @@ int verb_val(const Words& words) {
   if (!data.empty()) options.data = data;
   if (batch) options.batch = batch;
   if (workers) options.workers = workers;
+  if (!loader.empty()) options.loader = loader;
   if (threads) options.threads = threads;
   require(!options.data.empty(), "data is missing; give the folder of the pictures: data=DIR");
   options.check();

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kChunkBytes =
     64 << 10;                         // of output: small pictures are taken together, large ones one by one
-constexpr std::size_t kNamedBad = 5;  // files that an error lists
 
 /// Runs `step`; what it throws becomes an Error.
 template <class Step>
@@ -63,38 +62,13 @@ std::unique_ptr<SampleCache> make_cache(const Dataset& dataset, Split split, con
 
 Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
                const LoaderOptions& options)
-    : dataset_(dataset),
-      split_(split),
-      preprocess_(preprocess),
-      augment_(augment),
-      options_(options),
-      samples_(dataset.size(split)),
-      epoch_order_(dataset, split, {.seed = options.seed,
-                                    .shuffle = options.shuffle,
-                                    .sampler = options.sampler,
-                                    .rank = options.rank,
-                                    .ranks = options.ranks}),
-      seen_(static_cast<std::size_t>(dataset.size(split))) {
-  require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
-          options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
-          "; they are at least 1, 0 and 1");
-  require(options.max_bad >= 0, "loader: max_bad is ", options.max_bad, "; it is a share or a count");
-  if (samples_ == 0)
-    fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
-  const std::int64_t share = epoch_order_.size();
-  batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
-  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
-          share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
-  most_bad_ = static_cast<std::int64_t>(
-      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(samples_));
-  if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
-
-  const Transform transform(preprocess, augment);  // checks both
+    : BatchSource(dataset, split, preprocess, augment, options) {
+  const Transform transform(preprocess, augment);
   const ImageSize size = preprocess.size();
   chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
-  const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, share));
+  const auto batch = static_cast<std::size_t>(size_of(0));
   for (Slot& slot : slots_) {
     slot.images.resize(batch * size.bytes());
     slot.labels.resize(batch);
@@ -124,25 +98,21 @@ void Loader::end() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::int64_t Loader::size_of(std::int64_t batch) const {
-  return std::min<std::int64_t>(options_.batch, epoch_order_.size() - batch * options_.batch);
+void Loader::halt() {
+  std::unique_lock lock(mutex_);
+  next_chunk_ = batches() * chunks_per_batch_;  // nothing more to take
+  wake_user_.wait(lock, [&] { return busy_ == 0; });
 }
 
-void Loader::start(std::uint32_t epoch, std::int64_t first_batch) {
-  require(first_batch >= 0 && first_batch <= batches_, "loader: cannot start at batch ", first_batch, " of ",
-          batches_);
-  std::unique_lock lock(mutex_);
-  next_chunk_ = batches_ * chunks_per_batch_;  // nothing more to take
-  wake_user_.wait(lock, [&] { return busy_ == 0; });
-  if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
-  epoch_ = epoch;
-  epoch_order_.fill(epoch, order_);
-  for (Slot& slot : slots_) slot.pending = chunks_per_batch_;
-  error_.reset();
-  given_ = released_ = first_batch;
-  next_chunk_ = first_batch * chunks_per_batch_;
-  started_ = true;
-  lock.unlock();
+void Loader::begin(std::int64_t first_batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Slot& slot : slots_) slot.pending = chunks_per_batch_;
+    error_.reset();
+    given_ = released_ = first_batch;
+    next_chunk_ = first_batch * chunks_per_batch_;
+    started_ = true;
+  }
   wake_workers_.notify_all();
 }
 
@@ -155,7 +125,7 @@ bool Loader::next(Batch& batch) {
     ++released_;
     wake_workers_.notify_all();
   }
-  if (given_ == batches_) return false;
+  if (given_ == batches()) return false;
   Slot& slot = slot_of(given_);
   if (own_) {
     lock.unlock();
@@ -182,7 +152,7 @@ void Loader::work() {
   for (;;) {
     wake_workers_.wait(lock, [&] {
       const std::int64_t batch = next_chunk_ / chunks_per_batch_;
-      return stop_ || (started_ && !error_ && batch < batches_ &&
+      return stop_ || (started_ && !error_ && batch < batches() &&
                        batch < released_ + static_cast<std::int64_t>(slots_.size()));
     });
     if (stop_) return;
@@ -203,28 +173,15 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   Slot& slot = slot_of(batch);
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const std::int64_t index = order_[static_cast<std::size_t>(batch * options_.batch + i)];
-    slot.indices[at] = load(index, worker, slot.images.data() + at * preprocess_.size().bytes());
+    float* out = slot.images.data() + at * preprocess_.size().bytes();
+    slot.indices[at] =
+        first_good(sample_at(batch, i), [&](std::int64_t index) { produce(index, worker, out); });
     slot.labels[at] = dataset_.label(split_, slot.indices[at]);
   }
 }
 
-std::int64_t Loader::load(std::int64_t index, Worker& worker, float* out) {
-  for (std::int64_t tried = 0; tried < samples_; ++tried, index = (index + 1) % samples_) {
-    try {
-      produce(index, worker, out);
-      return index;
-    } catch (const Error& e) {
-      if (e.fault() != Fault::data) throw;
-      remember_bad(index, text(dataset_.name(split_, index), ": ", e.what()));
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  too_many_bad();
-}
-
 void Loader::produce(std::int64_t index, Worker& worker, float* out) {
-  Random random(options_.seed, static_cast<std::uint64_t>(index), epoch_);
+  Random random = random_of(index);
   StoredImage stored;
   std::uint32_t crc = 0;
   if (cache_ && cache_->outlives_run()) {
@@ -237,33 +194,9 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   if (stored.bytes.empty()) stored = dataset_.read(split_, index, worker.stored);
   const ImageHeader& header = worker.decoder.open(stored, preprocess_.decode);
   const Image& fitted = worker.transform.fit(worker.decoder, random);
-  if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+  count_turned(index, header);
   if (cache_) cache_->keep(index, crc, fitted.data());
   worker.transform.finish(fitted.data(), random, out);
-}
-
-void Loader::remember_bad(std::int64_t index, const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  bad_.emplace(index, reason);
-  if (static_cast<std::int64_t>(bad_.size()) > most_bad_) too_many_bad();
-}
-
-void Loader::too_many_bad() const {
-  std::vector<std::string> first;
-  for (const auto& [index, reason] : bad_) {
-    if (first.size() == kNamedBad) break;
-    first.push_back(reason);
-  }
-  fail(Fault::data, "loader: ", bad_.size(), " of the ", samples_, " samples of the ", split_,
-       " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", join(first, " | "),
-       bad_.size() > first.size() ? " | …" : "", "; repair or remove them, or raise max_bad");
-}
-
-std::vector<BadSample> Loader::bad() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<BadSample> list;
-  for (const auto& [index, reason] : bad_) list.push_back({index, reason});
-  return list;
 }
 
 }  // namespace neurim

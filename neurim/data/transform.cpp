@@ -65,38 +65,36 @@ const Image& Transform::fit(Decoder& decoder, Random& random) {
   return fitted_;
 }
 
-void Transform::resize(const Image& in) {
-  const int height = preprocess_.height, width = preprocess_.width;
-  const Box from{0, 0, in.height(), in.width()};
-  fitted_.reshape(preprocess_.size());
-  const double fit_y = static_cast<double>(height) / in.height(),
-               fit_x = static_cast<double>(width) / in.width();
-  switch (preprocess_.resize) {
-    case ResizeMode::squash:
-      return resampler_.resize(in, from, height, width, {0, 0, height, width}, fitted_);
-    case ResizeMode::letterbox: {
-      const double ratio = std::min(fit_y, fit_x);
-      const int h = std::min(scaled(in.height(), ratio), height),
-                w = std::min(scaled(in.width(), ratio), width);
-      std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
-      return resampler_.resize(in, from, h, w, {0, 0, h, w}, fitted_, (height - h) / 2, (width - w) / 2);
-    }
-    case ResizeMode::crop: {
-      // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
-      const int cover_h = static_cast<int>(height / preprocess_.crop_pct);
-      const int cover_w = static_cast<int>(width / preprocess_.crop_pct);
-      const bool by_height =
-          static_cast<std::int64_t>(cover_h) * in.width() >= static_cast<std::int64_t>(cover_w) * in.height();
-      const auto follow = [](int side, int cover, int of) {
-        return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
-      };
-      const int h = by_height ? cover_h : std::max(cover_h, follow(in.height(), cover_w, in.width()));
-      const int w = by_height ? std::max(cover_w, follow(in.width(), cover_h, in.height())) : cover_w;
-      const int top = static_cast<int>(std::nearbyint((h - height) / 2.0));
-      const int left = static_cast<int>(std::nearbyint((w - width) / 2.0));
-      return resampler_.resize(in, from, h, w, {top, left, height, width}, fitted_);
-    }
+Placement placement_of(const Preprocess& preprocess, int in_height, int in_width) {
+  const int height = preprocess.height, width = preprocess.width;
+  if (preprocess.resize == ResizeMode::squash) return {height, width, {0, 0, height, width}};
+  if (preprocess.resize == ResizeMode::letterbox) {
+    const double ratio =
+        std::min(static_cast<double>(height) / in_height, static_cast<double>(width) / in_width);
+    const int h = std::min(scaled(in_height, ratio), height), w = std::min(scaled(in_width, ratio), width);
+    return {h, w, {0, 0, h, w}, (height - h) / 2, (width - w) / 2};
   }
+  // Cropped: the side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
+  const int cover_h = static_cast<int>(height / preprocess.crop_pct);
+  const int cover_w = static_cast<int>(width / preprocess.crop_pct);
+  const bool by_height =
+      static_cast<std::int64_t>(cover_h) * in_width >= static_cast<std::int64_t>(cover_w) * in_height;
+  const auto follow = [](int side, int cover, int of) {
+    return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
+  };
+  const int h = by_height ? cover_h : std::max(cover_h, follow(in_height, cover_w, in_width));
+  const int w = by_height ? std::max(cover_w, follow(in_width, cover_h, in_height)) : cover_w;
+  const int top = static_cast<int>(std::nearbyint((h - height) / 2.0));
+  const int left = static_cast<int>(std::nearbyint((w - width) / 2.0));
+  return {h, w, {top, left, height, width}};
+}
+
+void Transform::resize(const Image& in) {
+  const Placement to = placement_of(preprocess_, in.height(), in.width());
+  fitted_.reshape(preprocess_.size());
+  if (to.window.height < preprocess_.height || to.window.width < preprocess_.width)
+    std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
+  resampler_.resize(in, in.box(), to.height, to.width, to.window, fitted_, to.top, to.left);
 }
 
 const Image& Transform::with_channels(const Image& decoded) {

@@ -7,6 +7,15 @@
 
 namespace neurim {
 
+/// Where Preprocess::resize puts a picture: it is scaled to height x width, of which `window` stands in the result at
+/// (top, left); the rest of the result is Preprocess::fill.
+struct Placement {
+  int height = 0, width = 0;
+  Box window;
+  int top = 0, left = 0;
+};
+Placement placement_of(const Preprocess& preprocess, int height, int width);
+
 /// Turns pictures into model inputs. Holds buffers: one Transform serves one thread, and soon
 /// allocates no more.
 class Transform {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "neurim/data/loader.h"
+#include "neurim/data/batch_source.h"
 
 namespace neurim {
 

@@ -186,6 +186,7 @@ void TrainOptions::visit(Options& o) {
   o("deterministic", deterministic, "the same bits for any number of threads");
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
+  o("loader", loader, text("what decodes, cuts and scales pictures: ", join(loader_names(), ", "), " (a plug-in)"));
   o("cache", cache, "where resized pictures are kept, if epochs have the same: none, ram, disk, or auto (ram, if they fit)");
   o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
   o("device", device, "where to compute: cpu, auto");
@@ -203,6 +204,7 @@ void TrainOptions::check() const {
   check_choice("sched", sched, schedule_names());
   check_choice("resize", resize, kResizes);
   check_choice("monitor", monitor, kMonitors, false);
+  check_choice("loader", loader, loader_names(), false);
   check_choice("cache", cache, kCaches, false);
   parse_changes(changes);
   for (const auto& [option, list] : {std::pair{"mean", &mean}, std::pair{"std", &std}})

@@ -4,7 +4,7 @@
 
 #include "neurim/data/changes/mix.h"
 #include "neurim/data/dataset.h"
-#include "neurim/data/loader.h"
+#include "neurim/data/open_loader.h"
 #include "neurim/model/model.h"
 #include "neurim/nn/module.h"
 #include "neurim/ops/cross_entropy.h"
@@ -54,6 +54,7 @@ struct TrainOptions {
   std::int64_t seed = 42;
   bool deterministic = false;
   std::optional<std::int64_t> threads, workers;
+  std::string loader = "neurim";  ///< dali: NVIDIA DALI makes the batches, by its plug-in
   std::string cache = "auto";  ///< none, ram, disk: where resized pictures are kept
   std::int64_t cache_mib = 1024;
   std::string device = "cpu";

@@ -9,7 +9,7 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
-#include "neurim/data/loader.h"
+#include "neurim/data/open_loader.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/model/state.h"
@@ -118,7 +118,7 @@ class Run {
   std::vector<std::int64_t> partner_labels_;
   MixBuffers mix_buffers_;
 
-  Loader loader_;
+  std::unique_ptr<BatchSource> loader_;
   std::optional<Validation> validation_;
   Compiled plans_;
   ResultsCsv results_;
@@ -171,8 +171,8 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
       optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
       random_(random_key(options_, device_named(options_.device))),
       progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
-      loader_(dataset_, Split::train, training_preprocess_of(options_), augment_of(options_),
-              training_loader(options_, dataset_.size(Split::train))),
+      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
+                          augment_of(options_), training_loader(options_, dataset_.size(Split::train)))),
       plans_(training_step(model_, *optimizer_, loss_of(options_),
                            weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device))),
              PlanOptions{.training = true,
@@ -252,7 +252,7 @@ void Run::train_batch(const Batch& batch) {
   if (options_.plots && progress_.step < kDrawnBatches) draw(batch);
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) +
-                   static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
+                   static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches())));
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
   const Plan& plan =
       plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
@@ -261,7 +261,7 @@ void Run::train_batch(const Batch& batch) {
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
-         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", loader_.batches(), " (lr ",
+         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", loader_->batches(), " (lr ",
          optimizer_->lr(), "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
          "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
   progress_.loss_sum += loss * batch.size;
@@ -300,16 +300,16 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
 }
 
 bool Run::train_epoch() {
-  if (progress_.batch == loader_.batches()) return true;
-  loader_.start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
+  if (progress_.batch == loader_->batches()) return true;
+  loader_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
   Batch batch;
   Clock::time_point start = Clock::now();
-  while (loader_.next(batch)) {
+  while (loader_->next(batch)) {
     waited_ += since(start);
     train_batch(batch);
     progress_.seconds += since(start);
     start = Clock::now();
-    const double share = static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches());
+    const double share = static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches());
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
     console_.progress(row(bar_cell("", share), text("  ETA ", duration(left))));
     if (stopping()) return false;
@@ -393,7 +393,7 @@ void Run::tell_pictures() {
     console_.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
                       " pictures cannot be read and are skipped"));
   };
-  tell(loader_.bad(), train_bad_told_, Split::train);
+  tell(loader_->bad(), train_bad_told_, Split::train);
   if (validation_) tell(validation_->bad(), val_bad_told_, Split::val);
   if (!turned_told_ && loader_.turned() > 0) {
     console_.say(text("  data    EXIF says to turn ", thousands(loader_.turned()),

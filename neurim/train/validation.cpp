@@ -19,22 +19,22 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
     : class_names_(dataset.class_names()),
       samples_(static_cast<std::size_t>(dataset.size(split))),
       preprocess_(preprocess),
-      loader_(dataset, split, preprocess, {}, loader_of(options)),
+      loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
       plans_(validation_step(model),
              {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch) {
   Evaluation evaluation(class_names_);
   std::vector<bool> seen(samples_, false);
-  loader_.start(0);
+  loader_->start(0);
   Batch batch;
-  for (std::int64_t done = 1; loader_.next(batch); ++done) {
+  for (std::int64_t done = 1; loader_->next(batch); ++done) {
     const Plan& plan =
         plans_.plan_for(batch_types(batch.size, preprocess_.channels, preprocess_.height, preprocess_.width));
     run_batch(plan, batch);
     count(batch, plan, evaluation, seen);
-    const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_.batches()));
-    if (!go_on && done < loader_.batches()) return {};
+    const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_->batches()));
+    if (!go_on && done < loader_->batches()) return {};
   }
   return evaluation;
 }

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "neurim/compile/plan.h"
-#include "neurim/data/loader.h"
+#include "neurim/data/open_loader.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/model/model.h"
 #include "neurim/train/train_options.h"
@@ -24,7 +24,7 @@ class Validation {
   /// Nothing when `watch` ended it.
   std::optional<Evaluation> run(const Watch& watch = {});
 
-  std::vector<BadSample> bad() const { return loader_.bad(); }
+  std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
   void count(const Batch& batch, const Plan& plan, Evaluation& evaluation, std::vector<bool>& seen);
@@ -32,7 +32,7 @@ class Validation {
   std::vector<std::string> class_names_;
   std::size_t samples_;
   Preprocess preprocess_;
-  Loader loader_;
+  std::unique_ptr<BatchSource> loader_;
   Compiled plans_;
   std::vector<float> logits_, losses_;
 };

@@ -1,0 +1,89 @@
+#include "neurim/data/batch_source.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::size_t kNamedBad = 5;  // files that an error lists
+
+}  // namespace
+
+BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess,
+                         const Augment& augment, const LoaderOptions& options)
+    : dataset_(dataset),
+      split_(split),
+      preprocess_(preprocess),
+      augment_(augment),
+      options_(options),
+      samples_(dataset.size(split)),
+      epoch_order_(dataset, split,
+                   {.seed = options.seed,
+                    .shuffle = options.shuffle,
+                    .sampler = options.sampler,
+                    .rank = options.rank,
+                    .ranks = options.ranks}),
+      seen_(static_cast<std::size_t>(dataset.size(split))) {
+  require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
+          options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
+          "; they are at least 1, 0 and 1");
+  require(options.max_bad >= 0, "loader: max_bad is ", options.max_bad, "; it is a share or a count");
+  preprocess.check();
+  augment.check();
+  if (samples_ == 0)
+    fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
+  const std::int64_t share = epoch_order_.size();
+  batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
+  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
+          share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
+  most_bad_ = static_cast<std::int64_t>(
+      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(samples_));
+  if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
+}
+
+void BatchSource::start(std::uint32_t epoch, std::int64_t first_batch) {
+  require(first_batch >= 0 && first_batch <= batches_, "loader: cannot start at batch ", first_batch, " of ",
+          batches_);
+  halt();
+  if (static_cast<std::int64_t>(bad().size()) > most_bad_) too_many_bad();
+  epoch_ = epoch;
+  epoch_order_.fill(epoch, order_);
+  begin(first_batch);
+}
+
+std::int64_t BatchSource::size_of(std::int64_t batch) const {
+  return std::min<std::int64_t>(options_.batch, epoch_order_.size() - batch * options_.batch);
+}
+
+void BatchSource::remember_bad(std::int64_t index, std::string_view reason) {
+  const std::string named = text(dataset_.name(split_, index), ": ", reason);
+  std::unique_lock lock(bad_mutex_);
+  bad_.emplace(index, named);
+  const bool too_many = static_cast<std::int64_t>(bad_.size()) > most_bad_;
+  lock.unlock();
+  if (too_many) too_many_bad();
+}
+
+void BatchSource::count_turned(std::int64_t index, const ImageHeader& header) {
+  if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+}
+
+void BatchSource::too_many_bad() const {
+  const std::vector<BadSample> all = bad();
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min(all.size(), kNamedBad); ++i) first.push_back(all[i].reason);
+  fail(Fault::data, "loader: ", all.size(), " of the ", samples_, " samples of the ", split_,
+       " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", join(first, " | "),
+       all.size() > first.size() ? " | …" : "", "; repair or remove them, or raise max_bad");
+}
+
+std::vector<BadSample> BatchSource::bad() const {
+  const std::lock_guard lock(bad_mutex_);
+  std::vector<BadSample> list;
+  for (const auto& [index, reason] : bad_) list.push_back({index, reason});
+  return list;
+}
+
+}  // namespace neurim
