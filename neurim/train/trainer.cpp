@@ -395,8 +395,8 @@ void Run::tell_pictures() {
   };
   tell(loader_->bad(), train_bad_told_, Split::train);
   if (validation_) tell(validation_->bad(), val_bad_told_, Split::val);
-  if (!turned_told_ && loader_.turned() > 0) {
-    console_.say(text("  data    EXIF says to turn ", thousands(loader_.turned()),
+  if (!turned_told_ && loader_->turned() > 0) {
+    console_.say(text("  data    EXIF says to turn ", thousands(loader_->turned()),
                       " training pictures, which is done here and in every later use; exif=false leaves them"));
     turned_told_ = true;
   }
