@@ -69,6 +69,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
+      targets_(dataset.multi_label() ? dataset.class_names().size() : 0),
       epoch_order_(dataset, split, {.seed = options.seed,
                                     .shuffle = options.shuffle,
                                     .sampler = options.sampler,
@@ -97,7 +98,8 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, share));
   for (Slot& slot : slots_) {
     slot.images.resize(batch * size.bytes());
-    slot.labels.resize(batch);
+    slot.labels.resize(targets_ ? 0 : batch);
+    slot.targets.resize(batch * targets_);
     slot.indices.resize(batch);
   }
 
@@ -170,7 +172,8 @@ bool Loader::next(Batch& batch) {
   const auto size = static_cast<std::size_t>(size_of(given_));
   batch.size = static_cast<int>(size);
   batch.images = std::span(slot.images).first(size * preprocess_.size().bytes());
-  batch.labels = std::span(slot.labels).first(size);
+  batch.labels = std::span(slot.labels).first(targets_ ? 0 : size);
+  batch.targets = std::span(slot.targets).first(size * targets_);
   batch.indices = std::span(slot.indices).first(size);
   ++given_;
   return true;
@@ -205,7 +208,13 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
     const auto at = static_cast<std::size_t>(i);
     const std::int64_t index = order_[static_cast<std::size_t>(batch * options_.batch + i)];
     slot.indices[at] = load(index, worker, slot.images.data() + at * preprocess_.size().bytes());
-    slot.labels[at] = dataset_.label(split_, slot.indices[at]);
+    if (targets_ == 0) {
+      slot.labels[at] = dataset_.label(split_, slot.indices[at]);
+      continue;
+    }
+    float* const row = slot.targets.data() + at * targets_;
+    std::fill_n(row, targets_, 0.0f);
+    for (const std::int64_t c : dataset_.classes(split_, slot.indices[at])) row[c] = 1;
   }
 }
 

@@ -40,7 +40,8 @@ struct LoaderOptions {
 /// Samples made ready. The spans live until the next call of next or start.
 struct Batch {
   std::span<float> images;          ///< (size, channels, height, width)
-  std::span<std::int64_t> labels;   ///< (size)
+  std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
+  std::span<float> targets;  ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
   int size = 0;
 };
@@ -87,7 +88,7 @@ class Loader {
   };
   /// A batch in preparation: filled when no chunk of it is pending.
   struct Slot {
-    std::vector<float> images;
+    std::vector<float> images, targets;
     std::vector<std::int64_t> labels, indices;
     int pending = 0;
   };
@@ -107,6 +108,7 @@ class Loader {
   const Augment augment_;
   const LoaderOptions options_;
   const std::int64_t samples_;   // of the split
+  const std::size_t targets_;    // of a sample: the classes of a multi-label set
   Order epoch_order_;
   std::int64_t batches_ = 0, most_bad_ = 0;
   int chunk_ = 1, chunks_per_batch_ = 1;  // workers take samples by the chunk
