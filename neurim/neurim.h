@@ -42,6 +42,7 @@
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/avg_pool2d.h"
 #include "neurim/ops/batch_norm.h"
+#include "neurim/ops/binary_cross_entropy.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"

@@ -12,6 +12,7 @@
 #include "neurim/evaluate/curves.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/letters.h"
+#include "neurim/evaluate/multi_label.h"
 #include "neurim/evaluate/report.h"
 
 namespace neurim {
@@ -136,6 +137,133 @@ TEST(Evaluation, NothingSeen) {
   expect_scores(evaluation.average(Average::weighted), {});
   EXPECT_NE(per_class_table(evaluation).find("(no samples)"), std::string::npos);
   EXPECT_FALSE(confusion_picture(evaluation, Cells::shares).empty());
+}
+
+/// Logits of two classes whose larger softmax is `confidence`, for the class `answer`.
+std::vector<float> sure_of(double confidence, int answer) {
+  const auto gap = static_cast<float>(std::log(confidence / (1 - confidence)));
+  return answer == 0 ? std::vector<float>{gap, 0} : std::vector<float>{0, gap};
+}
+
+TEST(Reject, KeepsTheAskedShareOfTheCorrectAnswers) {
+  Evaluation evaluation({"a", "b"});
+  const auto add = [&](Evaluation& to, double confidence, bool right) {
+    const std::int64_t label[] = {right ? 0 : 1};
+    to.add(sure_of(confidence, 0), label);
+  };
+  for (int i = 0; i < 10; ++i) add(evaluation, 0.90005 + 0.01 * i, true);  // 0.90005 … 0.99005
+  for (const double wrong : {0.6, 0.7, 0.8, 0.95}) add(evaluation, wrong, false);
+  EXPECT_EQ(evaluation.reject_threshold(1), 0.9);  // in steps of 0.0001
+  EXPECT_EQ(evaluation.reject_threshold(0.95), 0.9);
+  EXPECT_EQ(evaluation.reject_threshold(0.9), 0.91);
+  EXPECT_EQ(evaluation.reject_threshold(0.5), 0.95);
+  EXPECT_EQ(evaluation.reject_threshold(0), 0.99);
+  EXPECT_DOUBLE_EQ(evaluation.kept(0.9).coverage, 11. / 14);
+  EXPECT_DOUBLE_EQ(evaluation.kept(0.9).accuracy, 10. / 11);
+  EXPECT_DOUBLE_EQ(evaluation.kept(0.945).coverage, 6. / 14);
+  EXPECT_DOUBLE_EQ(evaluation.kept(0).accuracy, evaluation.accuracy());
+  EXPECT_EQ(evaluation.kept(0).coverage, 1);
+  EXPECT_EQ(evaluation.kept(1).coverage, 0);
+  EXPECT_EQ(evaluation.kept(1).accuracy, 0);
+  EXPECT_THROW(evaluation.reject_threshold(1.1), Error);
+
+  Evaluation wrong({"a", "b"});
+  add(wrong, 0.7, false);
+  EXPECT_TRUE(std::isnan(wrong.reject_threshold(0.95)));
+  wrong.merge(evaluation);
+  EXPECT_EQ(wrong.reject_threshold(0.5), 0.95);
+  EXPECT_DOUBLE_EQ(wrong.kept(0.9).coverage, 11. / 15);
+}
+
+// Three classes: distinct logits, ties, and one that no sample has.
+MultiLabelEvaluation multi_label_example() {
+  MultiLabelEvaluation evaluation({"a", "b", "c"});
+  const float logits[] = {0, 1, -1, 3, 1, -2, 2, 0, 1, 1, -1, -3};
+  const float targets[] = {0, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0};
+  evaluation.add(std::span(logits).first(6), std::span(targets).first(6));
+  evaluation.add(std::span(logits).subspan(6), std::span(targets).subspan(6));
+  return evaluation;
+}
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+TEST(MultiLabel, AveragePrecisionByHand) {
+  const MultiLabelEvaluation evaluation = multi_label_example();
+  const std::vector<double> precisions = evaluation.average_precision();
+  // a: yes at ranks 1 and 3: (1/1 + 2/3) / 2. b: a tie of a yes and a no, then a yes: (1/2 + 2/3) / 2.
+  EXPECT_DOUBLE_EQ(precisions[0], 5. / 6);
+  EXPECT_DOUBLE_EQ(precisions[1], 7. / 12);
+  EXPECT_TRUE(std::isnan(precisions[2]));
+  EXPECT_DOUBLE_EQ(evaluation.mean_average_precision(), 17. / 24);
+  EXPECT_EQ(evaluation.samples(), 4);
+}
+
+TEST(MultiLabel, ScoresAtAHalf) {
+  const MultiLabelEvaluation evaluation = multi_label_example();
+  // Said at 0 and above: a of all four, b of the first three, c of the third.
+  const auto scores = evaluation.per_class();
+  expect_scores(scores[0], {0.5, 1, 2. / 3, 2});
+  expect_scores(scores[1], {2. / 3, 1, 0.8, 2});
+  expect_scores(scores[2], {0, 0, 0, 0});
+  expect_scores(evaluation.average(Average::macro), {7. / 18, 2. / 3, 22. / 45, 4});
+  expect_scores(evaluation.average(Average::micro), {0.5, 1, 2. / 3, 4});
+  expect_scores(evaluation.average(Average::weighted), {7. / 12, 1, 11. / 15, 4});
+  EXPECT_EQ(evaluation.exact_match(), 0.25);  // the last
+}
+
+TEST(MultiLabel, ThresholdsOfTheBestF1) {
+  MultiLabelEvaluation evaluation = multi_label_example();
+  evaluation.fit_thresholds();
+  // a: F1 is 2/3, 1/2, 4/5, 2/3 for the first 1, 2, 3, 4 of 3, 2, 1, 0. b: 1/2 of the tie, then 4/5, 2/3.
+  EXPECT_DOUBLE_EQ(evaluation.thresholds()[0], (sigmoid_of(1) + sigmoid_of(0)) / 2);
+  EXPECT_DOUBLE_EQ(evaluation.thresholds()[1], (sigmoid_of(0) + sigmoid_of(-1)) / 2);
+  EXPECT_EQ(evaluation.thresholds()[2], 0.5);
+  EXPECT_DOUBLE_EQ(evaluation.per_class()[0].f1, 0.8);
+  EXPECT_DOUBLE_EQ(evaluation.per_class()[1].f1, 0.8);
+  evaluation.set_thresholds({0.9, 0.7, 0.99});
+  EXPECT_DOUBLE_EQ(evaluation.per_class()[0].recall, 0.5);
+  EXPECT_EQ(evaluation.exact_match(), 0.25);  // the first
+  EXPECT_THROW(evaluation.set_thresholds({0.5}), Error);
+
+  MultiLabelEvaluation even({"a"});
+  const float logits[] = {8, 1, -1, -8}, targets[] = {1, 0, 1, 0};
+  even.add(logits, targets);  // F1 is 2/3, 1/2, 4/5, 2/3
+  even.fit_thresholds();
+  EXPECT_DOUBLE_EQ(even.thresholds()[0], (sigmoid_of(-1) + sigmoid_of(-8)) / 2);
+  // Of yes, no, no, yes the first alone and all have an F1 of 2/3: the threshold nearest to a half is taken.
+  for (const bool high : {false, true}) {
+    MultiLabelEvaluation ties({"a"});
+    const float low_logits[] = {3, 2, -1, -4}, high_logits[] = {6, 5, 1, 0.5}, truths[] = {1, 0, 0, 1};
+    ties.add(high ? high_logits : low_logits, truths);
+    ties.fit_thresholds();
+    EXPECT_DOUBLE_EQ(ties.thresholds()[0], high ? sigmoid_of(0.5) / 2 : (sigmoid_of(3) + sigmoid_of(2)) / 2);
+  }
+}
+
+TEST(MultiLabel, ReportsAndRefusals) {
+  MultiLabelEvaluation evaluation = multi_label_example();
+  const std::string csv = per_class_csv(evaluation);
+  EXPECT_NE(csv.find("\nb,0.5,0.5833333333333333,0.6666666666666666,1,0.8,2\nc,0.5,,0,0,0,0\n"),
+            std::string::npos)
+      << csv;
+  const std::string table = per_class_table(evaluation);
+  EXPECT_NE(table.find("micro average"), std::string::npos);
+  EXPECT_NE(table.find("of 25.00 % of 4 samples, mAP 70.83 %"), std::string::npos) << table;
+  const fs::path folder = scratch("multi_label");
+  write_report(evaluation, folder);
+  EXPECT_EQ(read_file(folder / "per_class.csv"), csv);
+  const float logits[] = {1, 2, 3}, broken[] = {1, 2, std::nanf("")}, targets[] = {0, 1, 1};
+  EXPECT_THROW(evaluation.add(logits, std::span(targets).first(2)), Error);
+  EXPECT_THROW(evaluation.add(std::span(logits).first(2), std::span(targets).first(2)), Error);
+  EXPECT_THROW(evaluation.add(broken, targets), Error);
+  EXPECT_EQ(evaluation.samples(), 4);
+  EXPECT_TRUE(std::isnan(evaluation.loss()));
+  evaluation.add_loss(2, 1);
+  evaluation.add_loss(0.5, 3);
+  EXPECT_DOUBLE_EQ(evaluation.loss(), 0.875);
+  EXPECT_THROW(MultiLabelEvaluation({}), Error);
+  EXPECT_EQ(MultiLabelEvaluation({"a"}).exact_match(), 0);
+  EXPECT_TRUE(std::isnan(MultiLabelEvaluation({"a"}).mean_average_precision()));
 }
 
 TEST(Evaluation, MergeIsTheSameAsOneObject) {

@@ -100,6 +100,28 @@ TEST(Loader, PixelsAreThoseOfTheTransform) {
   }
 }
 
+TEST(Loader, TargetsOfAMultiLabelSet) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 3);
+  write(temp.at("m.csv"),
+        "path,label,weight\na/0.JPG,x|z,1\na/1.png,y,1\nb/0.JPG,,0\na/2.JPG,z|y|x,1\nb/1.png,z,1\n");
+  const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
+  Loader loader(data, Split::train, kSmall, {}, {.batch = 2, .workers = 2});
+  loader.start(0);
+  std::vector<float> targets;
+  for (Batch batch; loader.next(batch);) {
+    EXPECT_TRUE(batch.labels.empty());
+    EXPECT_EQ(batch.targets.size(), static_cast<std::size_t>(batch.size) * 3);
+    targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
+  }
+  EXPECT_EQ(targets, (std::vector<float>{1, 0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1}));
+  expect_words(
+      error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::balanced}); }, Fault::usage),
+      {"sampler=balanced", "one class a picture"});
+  Loader weighted(data, Split::train, kSmall, {}, {.sampler = Sampler::weighted});
+  for (const std::int64_t index : epoch_of(weighted, 0).indices) EXPECT_NE(index, 2);
+}
+
 TEST(Loader, StartsAnywhereAndDropsTheRest) {
   const TempFolder temp;
   write_idx(temp, cycle(6, 3));

@@ -4,6 +4,7 @@
 
 #include "neurim/ops/avg_pool2d.h"
 #include "neurim/ops/batch_norm.h"
+#include "neurim/ops/binary_cross_entropy.h"
 #include "neurim/ops/conv2d.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/dropout.h"
@@ -152,6 +153,24 @@ TEST(NetworkOps, CrossEntropyAgreesWithPyTorch) {
   EXPECT_NEAR(loss(0.1, "mean", weights), 2.1212905479605126, 1e-6);
   EXPECT_NEAR(loss(0, "sum", weights), 5.051917398664288, 1e-6);
   EXPECT_NEAR(loss(0.1, "sum", weights), 5.303226369901282, 1e-6);
+}
+
+TEST(NetworkOps, BinaryCrossEntropyAgreesWithPyTorchForLogitsOfAnySize) {
+  const float logits[] = {0.5, -2, 30, -40, 1, 100}, targets[] = {1, 0, 0.25, 0, 1, 1},
+              weights[] = {1, 2, 0.5};
+  const Tensor x = Tensor::from(Shape{2, 3}, logits), y = Tensor::from(Shape{2, 3}, targets);
+  EXPECT_NEAR(binary_cross_entropy(x, y).item(), 3.902377780456899, 1e-6);
+  EXPECT_NEAR(binary_cross_entropy(x, y, "sum", Tensor::from(Shape{3}, weights)).item(), 23.727528370259606,
+              1e-5);
+  const float low[] = {-30}, no[] = {0};  // nothing cancels: the loss is e^-30
+  const double loss = binary_cross_entropy(Tensor::from(Shape{1}, low), Tensor::from(Shape{1}, no)).item();
+  EXPECT_NEAR(loss / 9.357622968839736e-14, 1, 1e-5);
+  EXPECT_EQ(message([] { binary_cross_entropy(zeros({2, 5}), zeros({5})); }),
+            "binary_cross_entropy: the logits are f32(2,5), the target is f32(5); they have to be equal: one "
+            "number "
+            "in [0, 1] for each logit");
+  EXPECT_EQ(message([] { binary_cross_entropy(zeros({2, 5}), zeros({2, 5}), "mean", zeros({2})); }),
+            "binary_cross_entropy: pos_weight is f32(2), logits f32(2,5) expect f32(5)");
 }
 
 TEST(NetworkOps, CrossEntropyOfOddTargets) {

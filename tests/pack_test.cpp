@@ -50,6 +50,24 @@ TEST(Pack, HasThePixelsOfTheFiles) {
   }
 }
 
+TEST(Pack, KeepsLabelSets) {
+  const TempFolder temp;
+  write_mixed(temp);
+  write(temp.at("set/m.csv"),
+        "path,label,split\ncat/0.jpg,a|c,\ncat/1.jpg,,\ndog/0.jpg,b,\ndog/1.jpg,c|b|a,val\n");
+  const Dataset files = Dataset::open(temp.at("set/m.csv"));
+  pack(files, temp.at("set.pack"), 1);
+  const Dataset again = Dataset::open(temp.at("set.pack"));
+  EXPECT_EQ(again.class_names(), files.class_names());
+  for (const Split split : kSplits) {
+    ASSERT_EQ(again.size(split), files.size(split));
+    for (std::int64_t i = 0; i < files.size(split); ++i)
+      EXPECT_EQ(again.label_name(split, i), files.label_name(split, i));
+  }
+  expect_words(error_of([&] { Dataset::open(temp.at("set.pack"), {.multi_label = false}); }),
+               {"set.pack", "any number of classes", "multi_label=false"});
+}
+
 TEST(Pack, KeepsSplitsAndLevelsThatAreNoFiles) {
   const TempFolder temp;
   write_idx(temp, cycle(6, 3));

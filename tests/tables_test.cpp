@@ -100,6 +100,101 @@ TEST(Manifest, ErrorsNameFileAndLine) {
   expect_words(error_of([&] { Dataset::open(temp.at("p")); }), {"Parquet", "train.csv"});
 }
 
+TEST(MultiLabel, BarsListsAndEmptyCells) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 4);
+  write(temp.at("m.csv"),
+        "path,label,split\na/0.JPG,cat|dog,\na/1.png, dog | "
+        "cat,\na/2.JPG,,\na/3.png,ant,\nb/0.JPG,dog|dog,val\n");
+  const Dataset data = Dataset::open(temp.at("m.csv"));
+  EXPECT_TRUE(data.multi_label());
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"ant", "cat", "dog"}));
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{1, 2, 2}));
+  const auto classes = [](const Dataset& set, Split split, std::int64_t sample) {
+    const auto span = set.classes(split, sample);
+    return std::vector<std::int64_t>(span.begin(), span.end());
+  };
+  EXPECT_EQ(classes(data, Split::train, 0), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(data.label(Split::train, 0), data.label(Split::train, 1));  // the same classes in another order
+  EXPECT_NE(data.label(Split::train, 0), data.label(Split::train, 2));
+  EXPECT_TRUE(classes(data, Split::train, 2).empty());
+  EXPECT_EQ(data.label_name(Split::train, 1), "cat|dog");
+  EXPECT_EQ(data.label_name(Split::train, 2), "");
+  EXPECT_EQ(classes(data, Split::val, 0), std::vector<std::int64_t>{2});
+  expect_words(join(data.notes(), "\n"), {"val has no pictures of 2 of the 3 classes", "ant"});
+
+  // A checkpoint's classes in its order; and a test set of one class a picture is judged as multi-label.
+  const Dataset mapped = Dataset::open(temp.at("m.csv"), {.class_names = {"dog", "cat", "cow", "ant"}});
+  EXPECT_EQ(classes(mapped, Split::train, 0), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(classes(mapped, Split::train, 3), std::vector<std::int64_t>{3});
+
+  write(temp.at("m.jsonl"),
+        "{\"path\": \"a/0.JPG\", \"label\": [\"x\", 2], \"box\": [[1, 2]]}\n{\"path\": \"a/1.png\", "
+        "\"label\": []}\n"
+        "{\"path\": \"b/0.JPG\", \"label\": [\"x\"]}\n{\"path\": \"b/1.png\", \"label\": \"y\"}\n");
+  const Dataset lists = Dataset::open(temp.at("m.jsonl"), {.val_split = 0.0});
+  EXPECT_EQ(lists.class_names(), (std::vector<std::string>{"2", "x", "y"}));
+  EXPECT_EQ(lists.class_counts(Split::train), (std::vector<std::int64_t>{1, 2, 1}));
+
+  const auto message = [&](const std::string& content, std::optional<bool> multi_label = {}) {
+    write(temp.at("m.csv"), content);
+    return error_of([&] { Dataset::open(temp.at("m.csv"), {.multi_label = multi_label}); });
+  };
+  expect_words(message("path,label\na/0.JPG,x|y\nb/0.JPG,x|\n"), {"m.csv:3", "\"x|\"", "multi_label=false"});
+  expect_words(message("path,label\na/0.JPG,x\nb/0.JPG,\n"), {"m.csv:3", "no label", "multi_label=true"});
+  expect_words(message("path,label\na/0.JPG,x|y\nb/0.JPG,\n", false), {"m.csv:3", "no label"});
+  expect_words(message("path,label,split\na/0.JPG,x|y,\nb/0.JPG,z,val\n"), {"[z]", "[x, y]"});
+  expect_words(error_of([&] { Dataset::open(temp.path(), {.multi_label = true}); }),
+               {"has one class a picture", "multi_label=true"});
+}
+
+TEST(MultiLabel, IsWhatTheOptionSays) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b|c"}, 2);
+  write(temp.at("m.csv"), "path,label\na/0.JPG,x|y\nb|c/0.JPG,z\n");
+  const Dataset bars = Dataset::open(temp.at("m.csv"), {.val_split = 0.0, .multi_label = false});
+  EXPECT_FALSE(bars.multi_label());
+  EXPECT_EQ(bars.class_names(), (std::vector<std::string>{"x|y", "z"}));
+  write(temp.at("m.csv"), "path,label\na/0.JPG,x\na/1.png,\n");
+  const Dataset one = Dataset::open(temp.at("m.csv"), {.val_split = 0.0, .multi_label = true});
+  EXPECT_EQ(one.class_names(), std::vector<std::string>{"x"});  // yes or no
+  EXPECT_EQ(one.class_counts(Split::train), std::vector<std::int64_t>{1});
+  fs::remove(temp.at("m.csv"));
+  EXPECT_EQ(Dataset::open(temp.path()).class_names(),
+            (std::vector<std::string>{"a", "b|c"}));  // folders are not split
+}
+
+TEST(MultiLabel, SplitsHaveTheSharesOfEachClass) {
+  const TempFolder temp;
+  std::string table = "path,label\n";
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::string> classes;
+    if (i % 2) classes.push_back("half");
+    if (i % 5 == 0) classes.push_back("fifth");
+    if (i % 20 == 3) classes.push_back("rare");
+    table += text(i, ".png,", join(classes, "|"), "\n");
+  }
+  write(temp.at("0.png"), "");
+  write(temp.at("m.csv"), table);
+  const auto check = [](const Dataset& data, double share) {
+    EXPECT_NEAR(static_cast<double>(data.size(Split::val)), 200 * share, 2);
+    const std::vector<std::int64_t> counts = data.class_counts(Split::val);  // fifth, half, rare
+    EXPECT_NEAR(static_cast<double>(counts[0]), 40 * share, 1.5);
+    EXPECT_NEAR(static_cast<double>(counts[1]), 100 * share, 1.5);
+    EXPECT_NEAR(static_cast<double>(counts[2]), 10 * share, 1.5);
+  };
+  check(Dataset::open(temp.at("m.csv"), {.val_split = 0.2}), 0.2);
+  EXPECT_EQ(names(Dataset::open(temp.at("m.csv")), Split::val),
+            names(Dataset::open(temp.at("m.csv")), Split::val));
+  std::set<std::string> all;
+  for (int fold = 0; fold < 4; ++fold) {
+    const Dataset data = Dataset::open(temp.at("m.csv"), {.folds = 4, .fold = fold});
+    check(data, 0.25);
+    all.merge(names(data, Split::val));
+  }
+  EXPECT_EQ(all.size(), 200u);
+}
+
 TEST(Manifest, MetadataOfImageFolders) {
   const TempFolder temp;
   write_classes(temp, "train/", {"a", "b"}, 2);

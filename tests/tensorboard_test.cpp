@@ -161,7 +161,7 @@ TEST(TensorBoard, WritesForTheRealReader) {
 EpochResult result(std::int64_t epoch) {
   EpochResult one;
   one.epoch = epoch, one.step = 10 * epoch, one.seconds = 1.5, one.learning_rate = 0.1;
-  one.train_loss = 1.0 / static_cast<double>(epoch), one.val_top1 = 0.25;
+  one.train_loss = 1.0 / static_cast<double>(epoch), one.val.top1 = 0.25;
   return one;
 }
 
@@ -178,6 +178,27 @@ TEST(ResultsCsv, RowsAndEmptyFields) {
   EXPECT_EQ(read_file(path), text(kHeader, "1,10,1.5,,,0.1,1,,,0.25,,\n", "2,20,1.5,,,0.1,0.5,,,0.25,,\n"));
 }
 
+TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
+  const fs::path path = scratch("multi_label") / "results.csv";
+  EpochResult one = result(1);
+  one.val = {.loss = 0.25, .f1_macro = 0.5, .map = 0.75, .samples = 8, .multi_label = true};
+  one.train_accuracy = 0.125;
+  {
+    ResultsCsv results(path, 0, true);
+    results.append(one);
+  }
+  EXPECT_EQ(read_file(path),
+            "epoch,step,seconds,images_per_second,data_pct,learning_rate,train_loss,train_exact_match,val_"
+            "loss,val_map,"
+            "val_f1_macro,val_f1_micro,val_exact_match\n1,10,1.5,,,0.1,1,0.125,0.25,0.75,0.5,,\n");
+  const ResultsCsv again(path, 1, true);
+  ASSERT_EQ(again.rows().size(), 1u);
+  EXPECT_EQ(again.rows()[0].val.map, 0.75);
+  EXPECT_TRUE(starts_with(results_picture(again.rows()), "\x89PNG"));
+  EXPECT_NE(results_picture(again.rows()), results_picture({result(1)}));
+  EXPECT_THROW(ResultsCsv(path, 1), Error);  // the columns of the other task
+}
+
 TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
   const fs::path path = scratch("resume") / "results.csv";
   {
@@ -188,7 +209,7 @@ TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
   ASSERT_EQ(resumed.rows().size(), 3u);
   EXPECT_EQ(resumed.rows()[2].step, 30);
   EXPECT_EQ(resumed.rows()[2].train_loss, 1.0 / 3);  // numbers read back equal
-  EXPECT_TRUE(std::isnan(resumed.rows()[2].val_loss));
+  EXPECT_TRUE(std::isnan(resumed.rows()[2].val.loss));
   resumed.append(result(4));
   const std::string once = read_file(path);
   EXPECT_EQ(split(once, '\n').size(), 6u);

@@ -187,6 +187,111 @@ TEST_F(Training, CheckpointGivesTheRunsFigures) {
   EXPECT_EQ(figures.samples, 20);
 }
 
+/// Pictures of a digit with the labels "even" and "low" (0 to 4), as a table beside them.
+fs::path multi_label_table(const fs::path& digits) {
+  std::string table = "path,label,split\n";
+  for (const char* split : {"train", "val"})
+    for (int digit = 0; digit < 10; ++digit)
+      for (const fs::directory_entry& file : fs::directory_iterator(digits / split / text(digit)))
+        table += text(file.path().lexically_relative(digits).string(), ',', digit % 2 ? "" : "even",
+                      digit % 2 || digit > 4 ? "" : "|", digit > 4 ? "" : "low", ',', split, '\n');
+  write_file(digits / "labels.csv", table);
+  return digits / "labels.csv";
+}
+
+TEST_F(Training, MultiLabelRunsAreJudgedAndStatedAsSuch) {
+  TrainOptions labels = options("labels");
+  labels.data = multi_label_table(options("").data).string();
+  labels.mixup = 0.2;
+  labels.plots = true;
+  const TrainResult result = train(labels);
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  const ModelCard& card = checkpoint.card;
+  EXPECT_TRUE(card.multi_label());
+  EXPECT_EQ(card.class_names, (std::vector<std::string>{"even", "low"}));
+  EXPECT_TRUE(result.figures.multi_label);
+  EXPECT_TRUE(std::isnan(result.figures.top1));
+  EXPECT_TRUE(std::isnan(card.reject_threshold));
+  const ResultsCsv rows(result.run / "results.csv", 2, true);
+  EXPECT_EQ(rows.rows().at(static_cast<std::size_t>(result.best_epoch - 1)).val.map, result.figures.map);
+  EXPECT_FALSE(fs::exists(result.run / "confusion_matrix.csv"));
+  EXPECT_TRUE(fs::exists(result.run / "per_class.csv"));
+  const std::string model = read_file(result.run / "weights/model.json");
+  for (const double threshold : card.thresholds)
+    EXPECT_NE(model.find(text(threshold)), std::string::npos) << model;
+
+  TrainOptions of_run;
+  Options named;
+  of_run.visit(named);
+  named.read_yaml(card.options, "options");
+  EXPECT_EQ(of_run.monitor, "map");
+  EXPECT_EQ(of_run.multi_label, true);
+  const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
+  Validation validation(checkpoint.model, dataset, Split::val, card.preprocess, of_run);
+  MultiLabelEvaluation evaluation = *validation.run_multi_label();
+  evaluation.set_thresholds(card.thresholds);
+  const Figures figures = figures_of(evaluation);
+  for (const NamedFigure& one : named_figures(true))
+    EXPECT_EQ(figures.*one.value, result.figures.*one.value) << one.name;
+  error_of(Fault::usage, [&] { validation.run(); });
+
+  labels.monitor = "top1";
+  EXPECT_NE(error_of(Fault::usage, [&] { train(labels); }).find("f1_micro"), std::string::npos);
+  TrainOptions single = options("single");
+  single.monitor = "map";
+  EXPECT_NE(error_of(Fault::usage, [&] { train(single); }).find("top1"), std::string::npos);
+}
+
+TEST_F(Training, MultiLabelClassWeightsAreOdds) {
+  const Dataset dataset = Dataset::open(multi_label_table(options("").data).string());
+  TrainOptions weighted;
+  weighted.class_weights = "balanced";  // of 60 samples 30 are even and 30 low
+  EXPECT_EQ(class_weights_of(weighted, dataset), (std::vector<float>{1, 1}));
+  write_file(folder_ / "m.csv", "path,label\n" + text((fs::path(options("").data) / "labels.csv").string(),
+                                                      ",a|b\n", "x,a\ny,a\nz,a\nw,\n"));
+  const Dataset skewed = Dataset::open((folder_ / "m.csv").string(), {.val_split = 0.0});
+  EXPECT_EQ(class_weights_of(weighted, skewed), (std::vector<float>{0.25f, 4}));
+  weighted.class_weights = "sqrt";
+  EXPECT_EQ(class_weights_of(weighted, skewed), (std::vector<float>{0.5f, 2}));
+}
+
+TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsPictures) {
+  TrainOptions still = options("still-labels");
+  still.data = multi_label_table(options("").data).string();
+  still.epochs = 1;
+  still.lr = still.hflip = still.rotation = 0;
+  const TrainResult result = train(still);
+  const EpochResult row = ResultsCsv(result.run / "results.csv", 1, true).rows().at(0);
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  TrainOptions of_run;
+  Options named;
+  of_run.visit(named);
+  named.read_yaml(checkpoint.card.options, "options");
+  const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
+  const MultiLabelEvaluation at_a_half =
+      *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run)
+           .run_multi_label();
+  EXPECT_NEAR(row.train_loss, at_a_half.loss(), 1e-6);
+  EXPECT_DOUBLE_EQ(row.train_accuracy, at_a_half.exact_match());
+}
+
+TEST_F(Training, TheRejectThresholdIsThatOfTheBestEpoch) {
+  TrainOptions keeping = options("keeping");
+  keeping.reject_keep = 0.5;
+  const TrainResult result = train(keeping);
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  TrainOptions of_run;
+  Options named;
+  of_run.visit(named);
+  named.read_yaml(checkpoint.card.options, "options");
+  const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
+  const Evaluation evaluation =
+      *Validation(checkpoint.model, dataset, Split::val, checkpoint.card.preprocess, of_run).run();
+  EXPECT_EQ(checkpoint.card.reject_threshold, evaluation.reject_threshold(0.5));
+  EXPECT_GT(checkpoint.card.reject_threshold, 0.1);
+  EXPECT_NE(read_file(result.run / "weights/model.json").find("reject_threshold"), std::string::npos);
+}
+
 TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   const Dataset dataset = Dataset::open(*shared_ / "digits");  // 60 to train on
   const Model model = create_model("resnet18", {.num_classes = 10, .in_chans = 3, .seed = 1});
@@ -219,14 +324,17 @@ TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
   const Figures figures = figures_of(
       *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run).run());
   EXPECT_GT(figures.top1, 0);
-  EXPECT_DOUBLE_EQ(row.train_top1, figures.top1);
+  EXPECT_DOUBLE_EQ(row.train_accuracy, figures.top1);
   EXPECT_NEAR(row.train_loss, figures.loss, 1e-6);
 }
 
 TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
-  for (const char* opt : {"sgd", "adamw"}) {
+  const std::string labels = multi_label_table(options("").data).string();
+  for (const char* opt : {"sgd", "adamw", "adam"}) {
     TrainOptions whole = options(text("whole_", opt)), pieces = options(text("pieces_", opt));
     whole.opt = pieces.opt = opt;
+    const bool multi_label = whole.opt == "adam";
+    if (multi_label) whole.data = pieces.data = labels;
     const TrainResult uninterrupted = train(whole);
     const std::atomic<int> stop{1};
     TrainResult result = train(pieces, {.stop = &stop});
@@ -236,13 +344,18 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     for (const char* name :
          {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << opt << ' ' << name;
-    const ResultsCsv a(uninterrupted.run / "results.csv", 2), b(result.run / "results.csv", 2);
+    EXPECT_EQ(load_checkpoint(result.model).card.thresholds,
+              load_checkpoint(uninterrupted.model).card.thresholds);
+    EXPECT_EQ(read_file(result.run / "weights/model.json"),
+              read_file(uninterrupted.run / "weights/model.json"));
+    const ResultsCsv a(uninterrupted.run / "results.csv", 2, multi_label),
+        b(result.run / "results.csv", 2, multi_label);
     ASSERT_EQ(a.rows().size(), 2u);
     ASSERT_EQ(b.rows().size(), 2u);
     for (std::size_t i = 0; i < 2; ++i) {
       EXPECT_EQ(a.rows()[i].step, b.rows()[i].step);
       EXPECT_EQ(a.rows()[i].train_loss, b.rows()[i].train_loss);
-      EXPECT_EQ(a.rows()[i].val_loss, b.rows()[i].val_loss);
+      EXPECT_EQ(a.rows()[i].val.loss, b.rows()[i].val.loss);
       EXPECT_EQ(a.rows()[i].learning_rate, b.rows()[i].learning_rate);
     }
     EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
@@ -447,8 +560,11 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
   metadata["model"] = "resnet20";
   save_model(Model(load_checkpoint(result.run).model), folder_ / "other.safetensors", metadata);
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "other.safetensors"); });
-  for (const auto& [key, value] :
-       {std::pair{"model", "unknown"}, {"preprocess", "{\"channels\":-3}"}, {"figures", "{}"}}) {
+  for (const auto& [key, value] : {std::pair{"model", "unknown"},
+                                   {"preprocess", "{\"channels\":-3}"},
+                                   {"figures", "{}"},
+                                   {"thresholds", "[0.5]"},
+                                   {"reject_threshold", "high"}}) {
     metadata = SafeTensors(result.model).metadata();
     metadata[key] = value;
     save_model(Model(load_checkpoint(result.run).model), folder_ / "damaged.safetensors", metadata);

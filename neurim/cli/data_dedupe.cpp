@@ -23,7 +23,7 @@ Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
   decoder.open(dataset.read(id.split, id.index, buffer));
   Random none(0);
   const std::uint8_t* pixels = transform.fit(decoder, none).data();
-  const std::string& class_name = dataset.class_names()[static_cast<std::size_t>(dataset.label(id.split, id.index))];
+  const std::string class_name = dataset.label_name(id.split, id.index);
   return {.rgb = std::vector<std::uint8_t>(pixels, pixels + preprocess.size().bytes()),
           .height = preprocess.height,
           .width = preprocess.width,
@@ -70,9 +70,8 @@ int data_dedupe(const Words& words) {
     std::vector<std::string> names;
     for (const SampleId& id : group.samples) {
       const std::string file = dataset.name(id.split, id.index);
-      files.push_back({{"file", file},
-                       {"split", name(id.split)},
-                       {"class", dataset.class_names()[static_cast<std::size_t>(dataset.label(id.split, id.index))]}});
+      files.push_back(
+          {{"file", file}, {"split", name(id.split)}, {"class", dataset.label_name(id.split, id.index)}});
       names.push_back(file);
     }
     console.event(Json{{"event", "group"},

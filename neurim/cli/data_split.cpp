@@ -42,9 +42,9 @@ int data_split(const Words& words) {
       const std::string file = dataset.name(split, i);
       if (!fs::exists(fs::symlink_status(file)))
         fail(Fault::data, data, ": its samples, such as ", file, ", are no files; a table lists files: convert it first");
-      const std::string& label = dataset.class_names()[static_cast<std::size_t>(dataset.label(split, i))];
-      table += text(csv_field(fs::absolute(file).lexically_relative(folder).string()), ',', csv_field(label), ',',
-                    name(split), ',', csv_field(dataset.group(split, i)), '\n');
+      table += text(csv_field(fs::absolute(file).lexically_relative(folder).string()), ',',
+                    csv_field(dataset.label_name(split, i)), ',', name(split), ',',
+                    csv_field(dataset.group(split, i)), '\n');
     }
   }
   write_file(out, table);

@@ -1,5 +1,6 @@
 #include "neurim/cli/export_model.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -17,11 +18,13 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
   const ModelCard& card = checkpoint.card;
   const Preprocess& p = card.preprocess;
   options.image = {p.channels, p.height, p.width};
-  options.metadata = {{"task", "classify"},
+  options.metadata = {{"task", card.multi_label() ? "multi-label" : "classify"},
                       {"model", card.model},
                       {"names", nlohmann::json(card.class_names).dump()},
                       {"imgsz", text('[', p.height, ", ", p.width, ']')},
                       {"preprocess", p.json()}};
+  if (card.multi_label()) options.metadata["thresholds"] = nlohmann::json(card.thresholds).dump();
+  if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error)

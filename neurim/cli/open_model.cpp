@@ -1,6 +1,8 @@
 #include "neurim/cli/open_model.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "neurim/base/error.h"
 #include "neurim/model/zoo.h"
@@ -25,6 +27,24 @@ Checkpoint open_model(const std::string& name) {
 
 std::string drawn_weights_note(const Checkpoint& checkpoint) {
   return text("note: ", checkpoint.card.model, " is a name, so its weights are drawn, not trained");
+}
+
+double reject_threshold(const std::string& reject, const Checkpoint& checkpoint) {
+  if (reject == "none") return 0;
+  const ModelCard& card = checkpoint.card;
+  require(!card.multi_label(), "reject is for models of one class a picture, and ", checkpoint.path.string(),
+          " is multi-label: it names what is above the threshold of each class");
+  if (reject == "auto") {
+    require(!std::isnan(card.reject_threshold), checkpoint.path.string(),
+            ": has no reject threshold, as training found none without a validation split; give a number: "
+            "reject=0.5");
+    return card.reject_threshold;
+  }
+  double threshold = -1;
+  const auto [end, error] = std::from_chars(reject.data(), reject.data() + reject.size(), threshold);
+  require(error == std::errc() && end == reject.data() + reject.size() && threshold >= 0 && threshold <= 1,
+          "reject: '", reject, "' is none of none, auto and a number in [0, 1]");
+  return threshold;
 }
 
 Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz) {

@@ -11,6 +11,10 @@ Checkpoint open_model(const std::string& name);
 /// What people are told of a model that comes by its name alone.
 std::string drawn_weights_note(const Checkpoint& checkpoint);
 
+/// The probability below which an answer of the model is rejected, as the option `reject` says: none (0),
+/// auto (the one that training found) or a number. Throws Error(usage) where the model has none.
+double reject_threshold(const std::string& reject, const Checkpoint& checkpoint);
+
 /// (N,C,H,W) of the model's input; `imgsz` 0 stands for the model's own size.
 Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz = 0);
 

@@ -11,15 +11,23 @@ using Json = nlohmann::ordered_json;
 
 std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
   const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
-  return Json{{"event", "summary"},
-              {"top1", number(figures.top1)},
-              {"top5", number(figures.top5)},
-              {"loss", number(figures.loss)},
-              {"f1_macro", number(figures.f1_macro)},
-              {"samples", figures.samples},
-              {"run", run.string()},
-              {"model", model.string()}}
-      .dump();
+  Json json{{"event", "summary"}};
+  for (const NamedFigure& one : named_figures(figures.multi_label))
+    json[one.name] = number(figures.*one.value);
+  json["samples"] = figures.samples;
+  json["run"] = run.string();
+  json["model"] = model.string();
+  return json.dump();
+}
+
+std::string figures_line(const Figures& f) {
+  const auto percent = [](double share) { return fixed(share * 100, 2); };
+  return text(
+      f.multi_label ? text("mAP ", percent(f.map))
+                    : text("top1 ", percent(f.top1), "  top5 ", percent(f.top5)),
+      "  macro-F1 ", percent(f.f1_macro),
+      f.multi_label ? text("  micro-F1 ", percent(f.f1_micro), "  exact match ", percent(f.exact_match)) : "",
+      "  loss ", fixed(f.loss, 4));
 }
 
 std::string shell_word(const std::string& path) {
@@ -42,10 +50,9 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
     console.event(Json{{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}}.dump());
     return interrupt.exit_code();
   }
-  if (!std::isnan(result.figures.top1))
-    console.say(text("Best: epoch ", result.best_epoch, "  top1 ", fixed(result.figures.top1 * 100, 2),
-                     "  macro-F1 ", fixed(result.figures.f1_macro * 100, 2), "  loss ",
-                     fixed(result.figures.loss, 4), "  (", thousands(result.figures.samples), " pictures)"));
+  if (!std::isnan(result.figures.loss))
+    console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures), "  (",
+                     thousands(result.figures.samples), " pictures)"));
   console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
   console.event(summary_json(result.figures, result.run, result.model));
   return 0;

@@ -44,8 +44,7 @@ int verb_demo(const Words& words) {
   const fs::path exported = export_path(checkpoint);
   export_checkpoint(checkpoint, exported);
   const std::string run = result.run.string();
-  console.say(text("Best: epoch ", result.best_epoch, "  top1 ", fixed(result.figures.top1 * 100, 2),
-                   "  macro-F1 ", fixed(result.figures.f1_macro * 100, 2)));
+  console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures)));
   console.say(text("  curves      ", run, "/results.png"));
   console.say(text("  confusions  ", run, "/confusion_matrix.png"));
   console.say(text("  ONNX        ", exported.string()));

@@ -14,6 +14,8 @@ namespace neurim::cli {
 
 namespace {
 
+const std::string kUnknown = "unknown";  // the label of what is rejected
+
 /// What a pattern with * and ? stands for, in the order of the names.
 std::vector<fs::path> matches(const std::string& pattern) {
   glob_t found{};
@@ -48,7 +50,7 @@ void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
 }
 
 /// The classes by falling probability.
-std::vector<std::size_t> ranking(const std::vector<float>& shares) {
+std::vector<std::size_t> ranking(const std::vector<double>& shares) {
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -65,33 +67,46 @@ int verb_predict(const Words& words) {
                     "source",
                     {"neurim predict model=runs/classify/train source=photo.jpg",
                      "neurim predict model=best.safetensors source=photos topk=3 save_csv=names.csv",
-                     "neurim predict photos/*.jpg --model runs/classify/train --json"},
+                     "neurim predict photos/*.jpg --model runs/classify/train reject=auto --json"},
                     &more});
-  std::string model, source, save_csv;
-  std::int64_t topk = 1;
-  std::optional<std::int64_t> threads;
+  std::string model, source, save_csv, reject = "none";
+  std::optional<std::int64_t> topk, threads;
   line.options("model", model, "run folder or weights file", {"m"});
   line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
-  line.options("topk", topk, "how many classes to name");
+  line.options("topk", topk,
+               "how many classes to name; by default 1, or all above their thresholds if multi-label");
+  line.options("reject", reject,
+               "call a picture unknown below this probability: a number, auto (training found it), none",
+               {"reject_threshold"});
   line.options("save_csv", save_csv, "file to write path, class and probability to");
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
   require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
-  require(topk >= 1, "topk is ", topk, "; it is at least 1");
+  require(!topk || *topk >= 1, "topk is ", topk.value_or(0), "; it is at least 1");
 
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  const double threshold = reject_threshold(reject, checkpoint);
+  const std::vector<double>& thresholds = checkpoint.card.thresholds;
+  const bool multi_label = checkpoint.card.multi_label();
+  require(!topk || !multi_label, "topk is for models of one class a picture, and ", checkpoint.path.string(),
+          " is multi-label: it names what is above the threshold of each class");
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
   const std::vector<std::string>& classes = checkpoint.card.class_names;
-  const Plan planned = plan([&](const Tensors& in) { return Tensors{softmax(checkpoint.model(in[0]))}; },
-                            {image_type(checkpoint, 1)}, {.freeze = true});
-  const std::size_t named = std::min(static_cast<std::size_t>(topk), classes.size());
+  const Plan planned = plan(
+      [&](const Tensors& in) {
+        const Tensor logits = checkpoint.model(in[0]);
+        return Tensors{multi_label ? logits : softmax(logits)};
+      },
+      {image_type(checkpoint, 1)}, {.freeze = true});
+  const std::size_t most =
+      multi_label ? classes.size() : std::min(static_cast<std::size_t>(topk.value_or(1)), classes.size());
 
   Decoder decoder;
   Transform transform(checkpoint.card.preprocess);
@@ -114,21 +129,29 @@ int verb_predict(const Words& words) {
     }
     planned.inputs()[0].write(pixels.data());
     planned.run(planned.inputs(), planned.outputs());
-    const std::vector<float> shares = planned.outputs()[0].values<float>();
-    const std::vector<std::size_t> order = ranking(shares);
-    std::string row = picture.string();
-    nlohmann::ordered_json predictions;
-    for (std::size_t rank = 0; rank < named; ++rank) {
-      const std::size_t c = order[rank];
-      row += text("  ", classes[c], ' ', fixed(shares[c] * 100, 1), " %");
-      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", shares[c]}});
-      csv +=
-          text(csv_field(picture.string()), ',', rank + 1, ',', csv_field(classes[c]), ',', shares[c], '\n');
+    std::vector<double> shares = planned.outputs()[0].values<double>();
+    if (multi_label)
+      for (double& share : shares) share = probability_of(static_cast<float>(share));
+    std::vector<std::size_t> named = ranking(shares);
+    named.resize(most);
+    if (multi_label) std::erase_if(named, [&](std::size_t c) { return shares[c] < thresholds[c]; });
+    const bool unknown = !multi_label && shares[named[0]] < threshold;
+    std::vector<std::string> answers;
+    nlohmann::ordered_json predictions = nlohmann::ordered_json::array();
+    for (const std::size_t c : named) {
+      answers.push_back(text(classes[c], ' ', fixed(shares[c] * 100, 1), " %"));
+      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
+      if (!unknown || c == named[0])
+        csv += text(csv_field(picture.string()), ',', answers.size(), ',',
+                    csv_field(unknown ? kUnknown : classes[c]), ',', static_cast<float>(shares[c]), '\n');
     }
-    console.say(row);
-    console.event(nlohmann::ordered_json{
-        {"event", "prediction"}, {"path", picture.string()}, {"predictions", predictions}}
-                      .dump());
+    if (answers.empty()) answers.push_back("none of the classes");
+    console.say(text(picture.string(), "  ",
+                     unknown ? text(kUnknown, " (", join(answers, ", "), ')') : join(answers, "  ")));
+    nlohmann::ordered_json event{{"event", "prediction"}, {"path", picture.string()}};
+    if (reject != "none") event["label"] = unknown ? kUnknown : classes[named[0]];
+    event["predictions"] = predictions;
+    console.event(event.dump());
   }
   if (!save_csv.empty()) write_file(save_csv, csv);
   if (unreadable > 0)

@@ -1,3 +1,6 @@
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/open_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
@@ -22,13 +25,16 @@ int verb_val(const Words& words) {
        "judges a trained model on a split of a data set",
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
-        "neurim val runs/classify/train --json"}});
-  std::string model, data, loader, split = "val", project = "runs/classify", run_name = "val";
+        "neurim val runs/classify/train reject=auto --json"}});
+  std::string model, data, loader, split = "val", reject = "none", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   bool exist_ok = false;
   line.options("model", model, "weights file or run folder", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
+  line.options("reject", reject,
+               "how good the answers of at least this probability are: a number, auto, none",
+               {"reject_threshold"});
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -44,6 +50,8 @@ int verb_val(const Words& words) {
   initialize();
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  const double threshold = reject_threshold(reject, checkpoint);
+  const bool multi_label = checkpoint.card.multi_label();
   TrainOptions options;
   Options named;
   options.visit(named);
@@ -59,6 +67,7 @@ int verb_val(const Words& words) {
 
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = checkpoint.card.class_names;
+  dataset_options.multi_label = multi_label;
   const Dataset dataset = Dataset::open(options.data, dataset_options);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
@@ -66,22 +75,45 @@ int verb_val(const Words& words) {
   Validation validation(checkpoint.model, dataset, part, checkpoint.card.preprocess, options);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures)"));
-  const Evaluation evaluation = *validation.run([&](double share) {
+  const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
-  });
-  const fs::path folder = make_run_folder(project, run_name, exist_ok);
-  write_report(evaluation, folder);
+  };
+  Figures figures;
+  std::string table;
+  Kept kept;
+  fs::path folder;
+  const auto report = [&](const auto& evaluation) {
+    folder = make_run_folder(project, run_name, exist_ok);
+    write_report(evaluation, folder);
+    table = per_class_table(evaluation);
+    figures = figures_of(evaluation);
+  };
+  if (multi_label) {
+    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
+    evaluation.set_thresholds(checkpoint.card.thresholds);
+    report(evaluation);
+  } else {
+    const Evaluation evaluation = *validation.run(watch);
+    report(evaluation);
+    kept = evaluation.kept(threshold);
+  }
   const std::vector<BadSample> unreadable = validation.bad();
   for (const BadSample& bad : unreadable) console.say(text("  skipped: ", bad.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
                      " pictures cannot be read and are skipped"));
-  const std::string table = per_class_table(evaluation);
   console.say(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
-  const Figures figures = figures_of(evaluation);
-  console.say(text("top1 ", fixed(figures.top1 * 100, 2), "  top5 ", fixed(figures.top5 * 100, 2),
-                   "  macro-F1 ", fixed(figures.f1_macro * 100, 2), "  loss ", fixed(figures.loss, 4)));
+  console.say(figures_line(figures));
+  if (reject != "none") {
+    console.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),
+                     " % of the answers, of which ", fixed(kept.accuracy * 100, 2), " % are right"));
+    console.event(nlohmann::ordered_json{{"event", "reject"},
+                                         {"threshold", threshold},
+                                         {"coverage", kept.coverage},
+                                         {"accuracy", kept.accuracy}}
+                      .dump());
+  }
   console.say(text("Saved ", folder.string()));
   console.event(summary_json(figures, folder, checkpoint.path));
   return 0;

@@ -19,6 +19,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
       augment_(augment),
       options_(options),
       samples_(dataset.size(split)),
+      targets_(dataset.multi_label() ? dataset.class_names().size() : 0),
       epoch_order_(dataset, split,
                    {.seed = options.seed,
                     .shuffle = options.shuffle,
@@ -55,6 +56,34 @@ void BatchSource::start(std::uint32_t epoch, std::int64_t first_batch) {
 
 std::int64_t BatchSource::size_of(std::int64_t batch) const {
   return std::min<std::int64_t>(options_.batch, epoch_order_.size() - batch * options_.batch);
+}
+
+void BatchSource::make_room(Filling& filling, std::int64_t size) const {
+  const auto count = static_cast<std::size_t>(size);
+  filling.images.resize(count * preprocess_.size().bytes());
+  filling.labels.resize(targets_ ? 0 : count);
+  filling.targets.resize(count * targets_);
+  filling.indices.resize(count);
+}
+
+void BatchSource::put_labels(Filling& filling, std::size_t at) const {
+  const std::int64_t index = filling.indices[at];
+  if (targets_ == 0) {
+    filling.labels[at] = dataset_.label(split_, index);
+    return;
+  }
+  float* const row = filling.targets.data() + at * targets_;
+  std::fill_n(row, targets_, 0.0f);
+  for (const std::int64_t c : dataset_.classes(split_, index)) row[c] = 1;
+}
+
+Batch BatchSource::view(Filling& filling, std::int64_t size) const {
+  const auto count = static_cast<std::size_t>(size);
+  return {.images = std::span(filling.images).first(count * preprocess_.size().bytes()),
+          .labels = std::span(filling.labels).first(targets_ ? 0 : count),
+          .targets = std::span(filling.targets).first(count * targets_),
+          .indices = std::span(filling.indices).first(count),
+          .size = static_cast<int>(size)};
 }
 
 void BatchSource::remember_bad(std::int64_t index, std::string_view reason) {

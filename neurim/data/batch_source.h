@@ -37,7 +37,8 @@ struct LoaderOptions {
 /// Samples made ready. The spans live until the next call of next or start.
 struct Batch {
   std::span<float> images;          ///< (size, channels, height, width)
-  std::span<std::int64_t> labels;   ///< (size)
+  std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
+  std::span<float> targets;  ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
   int size = 0;
 };
@@ -77,6 +78,17 @@ class BatchSource {
   BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
               const LoaderOptions& options);
 
+  /// The memory of a batch.
+  struct Filling {
+    std::vector<float> images, targets;
+    std::vector<std::int64_t> labels, indices;
+  };
+  void make_room(Filling& filling, std::int64_t size) const;
+  /// Writes the label or the targets of the sample indices[at].
+  void put_labels(Filling& filling, std::size_t at) const;
+  /// The first `size` samples.
+  Batch view(Filling& filling, std::int64_t size) const;
+
   virtual void halt() = 0;                           ///< ends all work on the epoch before
   virtual void begin(std::int64_t first_batch) = 0;  ///< begins work on the epoch that is set up now
   std::int64_t size_of(std::int64_t batch) const;
@@ -110,6 +122,7 @@ class BatchSource {
   const Augment augment_;
   const LoaderOptions options_;
   const std::int64_t samples_;  // of the split
+  const std::size_t targets_;   // of a sample: the classes of a multi-label set
 
  private:
   void remember_bad(std::int64_t index, std::string_view reason);

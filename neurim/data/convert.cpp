@@ -144,6 +144,8 @@ class Writer {
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
   require(options.shard >= 1, "shard is ", options.shard, "; a shard has at least one sample");
+  require(!dataset.multi_label(), out, ": a converted set has one class a picture, these have any number; ",
+          "pack them (neurim data pack), or copy the table with the pictures");
   std::error_code error;
   require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
           ": is there and not empty; give another folder, or remove it");
@@ -175,7 +177,7 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
                     .bytes = bytes,
                     .extension = std::string(extension_of(format)),
                     .label = label,
-                    .class_name = dataset.class_names()[static_cast<std::size_t>(label)],
+                    .class_name = dataset.label_name(split, i),
                     .name = sample_name});
         ++result.samples;
       } catch (const Error& problem) {

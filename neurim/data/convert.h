@@ -28,7 +28,8 @@ struct ConvertResult {
 
 /// Writes all splits below the folder `out`, which is made and must be empty. Picture files keep their bytes;
 /// levels that are no file become PNGs. A sample that cannot be read, or whose bytes are of no picture format,
-/// is left out. Throws Error(usage) where `out` holds something, Error(resource) where it cannot be written.
+/// is left out. Throws Error(usage) where `out` holds something or the set is multi-label,
+/// Error(resource) where it cannot be written.
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
                       const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 

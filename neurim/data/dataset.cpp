@@ -56,8 +56,21 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     fail(Fault::data, path, ": the classes [", join(unknown, ", "), "] are not known; the data has [",
          join(listing.class_names, ", "), "], the model or the option classes has [", join(names, ", "),
          "]; rename the classes, or train a model on this data");
-  for (std::int64_t& label : listing.labels) label = mapped[static_cast<std::size_t>(label)];
+  const auto map = [&](std::vector<std::int64_t>& classes) {
+    for (std::int64_t& one : classes) one = mapped[static_cast<std::size_t>(one)];
+  };
+  if (listing.label_sets.empty()) map(listing.labels);
+  for (std::vector<std::int64_t>& set : listing.label_sets) {
+    map(set);
+    std::sort(set.begin(), set.end());
+  }
   listing.class_names = names;
+}
+
+std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t item) {
+  const std::int64_t& label = listing.labels[static_cast<std::size_t>(item)];
+  if (listing.label_sets.empty()) return {&label, 1};
+  return listing.label_sets[static_cast<std::size_t>(label)];
 }
 
 std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
@@ -68,13 +81,13 @@ std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
 }
 
 /// Cuts train into parts of these shares (their sum is 1) that never separate a group and have nearly the
-/// same shares of each class: the groups, from the largest on and equal ones in an order of the seed, go
-/// each where most is missing. No part is empty where there are groups enough.
+/// same shares of each class, and of the items without one: the groups, from the largest on and equal ones in
+/// an order of the seed, go each where most is missing. No part is empty where there are groups enough.
 std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::vector<double>& shares,
                                                   std::uint64_t seed, std::uint32_t stream) {
   std::map<std::string, std::vector<std::int64_t>> by_name;
   for (const std::int64_t item : listing[Split::train]) {
-    const std::string& group = listing.groups[static_cast<std::size_t>(item)];
+    const std::string group = listing.groups.empty() ? "" : listing.groups[static_cast<std::size_t>(item)];
     // An item without a group is one of its own; no other name holds a zero byte and a number.
     by_name[group.empty() ? text('\0', item) : group].push_back(item);
   }
@@ -87,22 +100,27 @@ std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::v
   shuffle(groups, random);
   std::stable_sort(groups.begin(), groups.end(), [](auto* a, auto* b) { return a->size() > b->size(); });
 
-  const std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
-  std::vector<std::vector<double>> have(shares.size(), std::vector<double>(by_class.size(), 0));
+  const std::size_t classless = listing.class_names.size();  // counts as a class of its own
+  const auto count_into = [&](auto& counts, std::int64_t item) {
+    const std::span<const std::int64_t> classes = classes_of(listing, item);
+    for (const std::int64_t c : classes) ++counts[static_cast<std::size_t>(c)];
+    if (classes.empty()) ++counts[classless];
+  };
+  std::vector<double> totals(classless + 1, 0);
+  for (const std::int64_t item : listing[Split::train]) count_into(totals, item);
+  std::vector<std::vector<double>> have(shares.size(), std::vector<double>(totals.size(), 0));
   std::vector<std::vector<std::int64_t>> parts(shares.size());
   std::size_t empty = parts.size();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     std::map<std::size_t, double> counts;  // of each class in the group
-    for (const std::int64_t item : *groups[g])
-      ++counts[static_cast<std::size_t>(listing.labels[static_cast<std::size_t>(item)])];
+    for (const std::int64_t item : *groups[g]) count_into(counts, item);
     std::size_t best = parts.size();
     double least = 0;
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (empty == groups.size() - g && !parts[p].empty()) continue;  // the last groups fill empty parts
       double cost = 0;  // the change of the squared distances from the shares, each class counting the same
       for (const auto& [c, count] : counts) {
-        const double total = static_cast<double>(by_class[c].size());
-        cost += count * (2 * (have[p][c] - shares[p] * total) + count) / (total * total);
+        cost += count * (2 * (have[p][c] - shares[p] * totals[c]) + count) / (totals[c] * totals[c]);
       }
       if (best == parts.size() || cost < least || (cost == least && parts[p].size() < parts[best].size()))
         best = p, least = cost;
@@ -118,10 +136,13 @@ void sort_splits(Listing& listing) {
   for (const Split part : kSplits) std::sort(listing[part].begin(), listing[part].end());
 }
 
-/// Moves this share of each class, at least one sample where it has two, from train to `to`; or, where there are
-/// groups, whole groups.
+/// Where items cannot be dealt out class by class.
+bool cut_by_groups(const Listing& listing) { return !listing.groups.empty() || !listing.label_sets.empty(); }
+
+/// Moves this share of each class, at least one sample where it has two, from train to `to`; or, where there
+/// are groups or label sets, nearly this share of each.
 void split_off(Listing& listing, Split to, double share, std::uint64_t seed, std::uint32_t stream) {
-  if (!listing.groups.empty()) {
+  if (cut_by_groups(listing)) {
     std::vector<std::vector<std::int64_t>> parts = cut_groups(listing, {1 - share, share}, seed, stream);
     listing[Split::train] = std::move(parts[0]);
     listing[to] = std::move(parts[1]);
@@ -149,7 +170,7 @@ void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
   if (listing[Split::train].size() < parts.size())
     fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
          " folds; use fewer");
-  if (!listing.groups.empty()) {
+  if (cut_by_groups(listing)) {
     parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed, kSplitStream);
   } else {
     std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
@@ -214,7 +235,15 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   const double test_split = options.test_split;
   require(test_split >= 0 && val_split + test_split < 1, "test_split is ", test_split,
           "; it is a share in [0, 1), and with val_split less than all");
-  if (listing.class_names.size() < 2 && options.class_names.empty())
+  if (const bool multi_label = !listing.label_sets.empty();
+      options.multi_label.value_or(multi_label) != multi_label)
+    fail(Fault::data, path,
+         multi_label
+             ? ": has any number of classes a picture, where multi_label=false or the model wants one; train "
+               "a model on these data"
+             : ": has one class a picture, where multi_label=true or the model wants any number; give a "
+               ".csv, .tsv or .jsonl file whose labels are such as cat|dog");
+  if (listing.class_names.size() < (listing.label_sets.empty() ? 2 : 1) && options.class_names.empty())
     fail(Fault::data, path, ": ", listing.class_names.empty() ? "no class" : "only the class \"",
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
          " was found; a classifier needs at least two: one folder per class, with pictures in each");
@@ -252,12 +281,23 @@ std::int64_t Dataset::item(Split split, std::int64_t sample) const {
 std::vector<std::int64_t> Dataset::class_counts(Split split) const {
   std::vector<std::int64_t> counts(class_names().size(), 0);
   for (const std::int64_t i : items(split))
-    ++counts[static_cast<std::size_t>(content_->labels[static_cast<std::size_t>(i)])];
+    for (const std::int64_t c : classes_of(*content_, i)) ++counts[static_cast<std::size_t>(c)];
   return counts;
 }
 
 std::int64_t Dataset::label(Split split, std::int64_t sample) const {
   return content_->labels[static_cast<std::size_t>(item(split, sample))];
+}
+
+std::span<const std::int64_t> Dataset::classes(Split split, std::int64_t sample) const {
+  return classes_of(*content_, item(split, sample));
+}
+
+std::string Dataset::label_name(Split split, std::int64_t sample) const {
+  std::vector<std::string> names;
+  for (const std::int64_t c : classes(split, sample))
+    names.push_back(class_names()[static_cast<std::size_t>(c)]);
+  return join(names, "|");
 }
 
 double Dataset::weight(Split split, std::int64_t sample) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct DatasetOptions {
   /// A manifest's column; items with equal values in it are never separated by val_split or folds. Empty:
   /// the column `group` where there is one.
   std::string group_by;
+  /// Whether a picture may have several classes or none: see open_manifest. Unset: as the data say. Data that
+  /// cannot be so are an error.
+  std::optional<bool> multi_label;
   /// The classes of a checkpoint, in its order. Labels follow these names then; data with a class that is not
   /// among them is an error. Empty: the classes of the training split, in lexicographic order.
   std::vector<std::string> class_names;
@@ -42,8 +46,15 @@ class Dataset {
 
   const std::vector<std::string>& class_names() const { return content_->class_names; }
   std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
+  bool multi_label() const { return !label_sets().empty(); }  ///< a sample has any number of classes
+  const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
   std::vector<std::int64_t> class_counts(Split split) const;  ///< samples of each class
+  /// The class of a sample; in a multi-label set a number that equal label sets share.
   std::int64_t label(Split split, std::int64_t sample) const;
+  /// The classes of a sample, in rising order: one, or in a multi-label set any number.
+  std::span<const std::int64_t> classes(Split split, std::int64_t sample) const;
+  /// Their names with bars between them, as a table has them: "cat", "cat|dog", "".
+  std::string label_name(Split split, std::int64_t sample) const;
   double weight(Split split, std::int64_t sample) const;      ///< how much it counts; 1 where none is given
   std::string group(Split split, std::int64_t sample) const;  ///< "" where it has none
   std::string name(Split split,

@@ -28,8 +28,7 @@ std::string fingerprint(const Dataset& dataset, Split split) {
   Sha256 sha;
   for (std::int64_t i = 0; i < dataset.size(split); ++i) {
     const std::string line =
-        text(dataset.name(split, i).substr(root), '\t',
-             dataset.class_names()[static_cast<std::size_t>(dataset.label(split, i))], '\n');
+        text(dataset.name(split, i).substr(root), '\t', dataset.label_name(split, i), '\n');
     sha.add(std::as_bytes(std::span(line)));
   }
   return sha.hex();

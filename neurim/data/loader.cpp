@@ -68,12 +68,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
-  const auto batch = static_cast<std::size_t>(size_of(0));
-  for (Slot& slot : slots_) {
-    slot.images.resize(batch * size.bytes());
-    slot.labels.resize(batch);
-    slot.indices.resize(batch);
-  }
+  for (Slot& slot : slots_) make_room(slot, size_of(0));
 
   cache_ = make_cache(dataset, split, preprocess, transform.fit_is_fixed(), options);
   if (options.workers == 0) own_.reset(new Worker{Transform(preprocess, augment), {}, {}});
@@ -137,11 +132,7 @@ bool Loader::next(Batch& batch) {
     wake_user_.wait(lock, [&] { return error_ || slot.pending == 0; });
   }
   if (error_) throw *error_;
-  const auto size = static_cast<std::size_t>(size_of(given_));
-  batch.size = static_cast<int>(size);
-  batch.images = std::span(slot.images).first(size * preprocess_.size().bytes());
-  batch.labels = std::span(slot.labels).first(size);
-  batch.indices = std::span(slot.indices).first(size);
+  batch = view(slot, size_of(given_));
   ++given_;
   return true;
 }
@@ -176,7 +167,7 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
     float* out = slot.images.data() + at * preprocess_.size().bytes();
     slot.indices[at] =
         first_good(sample_at(batch, i), [&](std::int64_t index) { produce(index, worker, out); });
-    slot.labels[at] = dataset_.label(split_, slot.indices[at]);
+    put_labels(slot, at);
   }
 }
 

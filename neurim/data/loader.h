@@ -34,9 +34,7 @@ class Loader : public BatchSource {
     std::vector<std::byte> stored;
   };
   /// A batch in preparation: filled when no chunk of it is pending.
-  struct Slot {
-    std::vector<float> images;
-    std::vector<std::int64_t> labels, indices;
+  struct Slot : Filling {
     int pending = 0;
   };
 

@@ -29,6 +29,9 @@ Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
       fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
   }
   if (options.sampler != Sampler::balanced) return;
+  require(!dataset.multi_label(),
+          "sampler=balanced needs one class a picture, and these have any number; "
+          "class_weights=sqrt or a column weight with sampler=weighted help rare classes");
   by_class_.resize(dataset.class_names().size());
   for (std::int64_t i = 0; i < samples_; ++i)
     by_class_[static_cast<std::size_t>(dataset.label(split, i))].push_back(i);

@@ -199,7 +199,9 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
   }
   if (table.empty())
     fail(Fault::data, path, ": none of the ", all, " samples can be decoded, such as ", result.skipped.front());
-  const std::string json = nlohmann::ordered_json{{"class_names", dataset.class_names()}}.dump();
+  nlohmann::ordered_json names{{"class_names", dataset.class_names()}};
+  if (dataset.multi_label()) names["label_sets"] = dataset.label_sets();
+  const std::string json = names.dump();
   std::string last(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(PackEntry));
   last += json;
   const PackTail tail{.table = file.size(),

@@ -1,10 +1,11 @@
 // The packed file: a data set in one file, which is mapped into memory and read at random.
 //
-// Little-endian. A head (magic, version, fingerprint of the set), one record a sample (its head with a CRC-32 of
-// all that follows, its name, the row index of a JPEG, the bytes), a table (offset, label and split of each
-// record), JSON (the names of the classes), and a tail that says where those lie, with their CRC-32. JPEGs are
-// stored coefficient for coefficient, with a restart marker after each row of blocks (formats/jpeg_rows.h), so
-// that of a random part only the rows in question are read and decoded.
+// Little-endian. A head (magic, version, fingerprint of the set), one record a sample (its head with a CRC-32
+// of all that follows, its name, the row index of a JPEG, the bytes), a table (offset, label and split of
+// each record), JSON (the names of the classes, and the label sets of a multi-label set), and a tail that
+// says where those lie, with their CRC-32. JPEGs are stored coefficient for coefficient, with a restart
+// marker after each row of blocks (formats/jpeg_rows.h), so that of a random part only the rows in question
+// are read and decoded.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -35,7 +35,12 @@ class Source {
 struct Listing {
   std::shared_ptr<const Source> source;
   std::vector<std::string> class_names;
-  std::vector<std::int64_t> labels;  ///< of each item, in [0, class_names.size())
+  /// Of each item: its class, in [0, class_names.size()), or in a multi-label set its label set, in [0,
+  /// label_sets.size()).
+  std::vector<std::int64_t> labels;
+  /// Of a multi-label set: the classes of each combination that occurs, in rising order, none twice. Else
+  /// empty.
+  std::vector<std::vector<std::int64_t>> label_sets;
   std::vector<double> weights;            ///< of each item; empty: 1 each
   std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
@@ -68,9 +73,13 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 /// (at least 0) and options.group_by, else group. Rows without a split are training. Labels that are all
 /// integers are in numeric order, others in lexicographic order.
 ///
+/// Where a label holds a bar ("cat|dog", in .jsonl also a list) the set is multi-label: each label names its
+/// classes between bars, and an empty one names none. options.multi_label decides where it is given.
+///
 /// A folder of tables is one set: train.* with val.*, valid.*, validation.* and test.*; or metadata.csv or
 /// .jsonl in the folder or in its train/, validation/ and test/, as Hugging Face's imagefolder has it
-/// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the picture's folder.
+/// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the picture's
+/// folder.
 bool is_manifest(const std::string& path);
 Listing open_manifest(const std::string& path, const DatasetOptions& options);
 

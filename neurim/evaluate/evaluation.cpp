@@ -19,7 +19,35 @@ void add_all(std::vector<std::int64_t>& to, const std::vector<std::int64_t>& fro
   std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
 }
 
+/// The softmax of the largest of these logits.
+float confidence_of(std::span<const float> logits) {
+  const float most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float x : logits) sum += x == most ? 1 : std::exp(static_cast<double>(x) - most);
+  return static_cast<float>(1 / sum);
+}
+
+std::int64_t count_from(const std::vector<float>& confidences, double threshold) {
+  return std::count_if(confidences.begin(), confidences.end(), [&](float one) { return one >= threshold; });
+}
+
 }  // namespace
+
+ClassScores average_of(const std::vector<ClassScores>& classes, Average kind) {
+  NEURIM_ASSERT(kind != Average::micro);
+  ClassScores sum;
+  double total = 0;
+  for (const ClassScores& one : classes) {
+    const double weight = kind == Average::macro ? 1.0 : static_cast<double>(one.support);
+    sum.precision += weight * one.precision;
+    sum.recall += weight * one.recall;
+    sum.f1 += weight * one.f1;
+    sum.support += one.support;
+    total += weight;
+  }
+  if (total > 0) sum.precision /= total, sum.recall /= total, sum.f1 /= total;
+  return sum;
+}
 
 Evaluation::Evaluation(std::vector<std::string> class_names)
     : names_(std::move(class_names)), confusion_(names_.size() * names_.size()), ranks_(names_.size()) {
@@ -52,6 +80,7 @@ void Evaluation::add(std::span<const float> logits, std::span<const std::int64_t
     }
     ++ranks_[before];
     ++confusion_[label * classes + best];
+    (best == label ? sure_right_ : sure_wrong_).push_back(confidence_of(row));
   }
   samples_ += static_cast<std::int64_t>(labels.size());
   ranked_ += static_cast<std::int64_t>(labels.size());
@@ -79,6 +108,8 @@ void Evaluation::merge(const Evaluation& other) {
           " and ", other.classes(), " classes)");
   add_all(confusion_, other.confusion_);
   add_all(ranks_, other.ranks_);
+  sure_right_.insert(sure_right_.end(), other.sure_right_.begin(), other.sure_right_.end());
+  sure_wrong_.insert(sure_wrong_.end(), other.sure_wrong_.begin(), other.sure_wrong_.end());
   samples_ += other.samples_;
   ranked_ += other.ranked_;
   loss_samples_ += other.loss_samples_;
@@ -104,6 +135,20 @@ double Evaluation::top_k(int k) const {
 double Evaluation::loss() const {
   return loss_samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
                             : loss_sum_ / static_cast<double>(loss_samples_);
+}
+
+double Evaluation::reject_threshold(double keep) const {
+  require(keep >= 0 && keep <= 1, "reject_keep is ", keep, "; it is a share in [0, 1]");
+  if (sure_right_.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::vector<float> falling = sure_right_;
+  std::sort(falling.begin(), falling.end(), std::greater<>());
+  const auto kept = static_cast<std::size_t>(std::ceil(keep * static_cast<double>(falling.size())));
+  return std::floor(falling[std::max<std::size_t>(kept, 1) - 1] * 1e4) / 1e4;
+}
+
+Kept Evaluation::kept(double threshold) const {
+  const std::int64_t right = count_from(sure_right_, threshold), wrong = count_from(sure_wrong_, threshold);
+  return {ratio(right + wrong, ranked_), ratio(right, right + wrong)};
 }
 
 Interval Evaluation::accuracy_interval() const {
@@ -135,18 +180,7 @@ std::vector<ClassScores> Evaluation::per_class() const {
 
 ClassScores Evaluation::average(Average kind) const {
   if (kind == Average::micro) return {accuracy(), accuracy(), accuracy(), samples_};
-  ClassScores sum;
-  double total = 0;
-  for (const ClassScores& one : per_class()) {
-    const double weight = kind == Average::macro ? 1.0 : static_cast<double>(one.support);
-    sum.precision += weight * one.precision;
-    sum.recall += weight * one.recall;
-    sum.f1 += weight * one.f1;
-    total += weight;
-  }
-  if (total > 0) sum.precision /= total, sum.recall /= total, sum.f1 /= total;
-  sum.support = samples_;
-  return sum;
+  return average_of(per_class(), kind);
 }
 
 std::vector<Confusion> Evaluation::most_confused(std::size_t limit) const {

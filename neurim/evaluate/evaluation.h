@@ -20,8 +20,17 @@ struct ClassScores {
 /// with zeros.
 enum class Average { macro, micro, weighted };
 
+/// The macro or weighted average of the scores of classes; its support is their sum.
+ClassScores average_of(const std::vector<ClassScores>& classes, Average kind);
+
 struct Interval {
   double low = 0, high = 0;
+};
+
+/// The answers that a threshold leaves.
+struct Kept {
+  double coverage = 0;  ///< their share of all, in [0, 1]
+  double accuracy = 0;  ///< top-1 among them, in [0, 1]; 0 without any
 };
 
 /// One cell off the diagonal of the confusion matrix.
@@ -68,6 +77,15 @@ class Evaluation {
   double top_k(int k) const;
   double loss() const;  ///< mean over samples; NaN where none was given
 
+  // An answer's confidence is the largest softmax of its logits; samples added without logits have none and
+  // do not count here.
+
+  /// The largest threshold, in steps of 0.0001, below which no more than 1 - `keep` of the correct answers
+  /// lie; NaN without correct answers. Throws Error(usage) unless keep is in [0, 1].
+  double reject_threshold(double keep) const;
+  /// What is left of the answers when those of a confidence below `threshold` are rejected.
+  Kept kept(double threshold) const;
+
   /// Wilson's 95 % score interval of the accuracy (Wilson, "Probable inference", JASA 22, 1927); [0, 1]
   /// without samples.
   Interval accuracy_interval() const;
@@ -85,6 +103,7 @@ class Evaluation {
   std::vector<std::string> names_;
   std::vector<std::int64_t> confusion_;  // (true, predicted)
   std::vector<std::int64_t> ranks_;      // [r]: samples whose true class has r classes before it
+  std::vector<float> sure_right_, sure_wrong_;  // confidences of correct and of wrong answers
   std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;
   double loss_sum_ = 0;
 };

@@ -1,8 +1,10 @@
 #include "neurim/evaluate/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/evaluate/confusion_picture.h"
@@ -32,6 +34,17 @@ std::string per_class_csv(const Evaluation& evaluation) {
   return out;
 }
 
+std::string per_class_csv(const MultiLabelEvaluation& evaluation) {
+  std::string out = "class,threshold,average_precision,precision,recall,f1,support\n";
+  const auto scores = evaluation.per_class();
+  const auto precisions = evaluation.average_precision();
+  for (std::size_t c = 0; c < scores.size(); ++c)
+    out += text(csv_field(evaluation.class_names()[c]), ',', evaluation.thresholds()[c], ',',
+                std::isnan(precisions[c]) ? "" : text(precisions[c]), ',', scores[c].precision, ',',
+                scores[c].recall, ',', scores[c].f1, ',', scores[c].support, '\n');
+  return out;
+}
+
 std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit) {
   std::string out = "true,predicted,count,share_of_true\n";
   const auto& names = evaluation.class_names();
@@ -42,9 +55,13 @@ std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit) {
   return out;
 }
 
-std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) {
+namespace {
+
+/// The table of per_class_table without its last line.
+std::string scores_table(const std::vector<std::string>& names, const std::vector<ClassScores>& scores,
+                         const std::vector<std::pair<std::string, ClassScores>>& averages,
+                         std::size_t max_rows) {
   constexpr std::size_t kLongestName = 32;
-  const auto scores = evaluation.per_class();
 
   std::vector<std::size_t> weakest;  // classes with samples, lowest F1 first
   for (std::size_t c = 0; c < scores.size(); ++c)
@@ -60,13 +77,12 @@ std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) 
 
   // A tenth of the classes is marked, unless they are no weaker than the rest.
   std::vector<bool> marked(scores.size());
-  const double mean = evaluation.average(Average::macro).f1;
+  const double mean = average_of(scores, Average::macro).f1;
   for (std::size_t i = 0; i < std::clamp<std::size_t>(weakest.size() / 10, 1, 10) && i < weakest.size(); ++i)
     marked[weakest[i]] = scores[weakest[i]].f1 < mean;
 
   std::size_t width = std::string_view("weighted average").size();
-  for (const std::size_t c : shown)
-    width = std::max(width, std::min(kLongestName, columns_of(evaluation.class_names()[c])));
+  for (const std::size_t c : shown) width = std::max(width, std::min(kLongestName, columns_of(names[c])));
 
   auto padded = [](std::string field, std::size_t columns) {
     return std::string(columns - std::min(columns, field.size()), ' ') + field;
@@ -79,33 +95,60 @@ std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) 
   };
   std::string out = text("class", std::string(width - 5, ' '), "  precision   recall       f1   support\n");
   for (const std::size_t c : shown)
-    out += row(evaluation.class_names()[c], scores[c],
+    out += row(names[c], scores[c],
                marked[c] && all         ? "  < weakest"
                : scores[c].support == 0 ? "  (no samples)"
                                         : "");
   if (!all)
     out += text("(the ", shown.size(), " weakest of ", scores.size(), " classes; per_class.csv has all)\n");
   out += text(std::string(width + 39, '-'), '\n');
-  out += row("macro average", evaluation.average(Average::macro), "");
-  out += row("weighted average", evaluation.average(Average::weighted), "");
-
-  const Interval sure = evaluation.accuracy_interval();
-  out += text("accuracy ", fixed(100 * evaluation.accuracy(), 2), " % (95 % interval ",
-              fixed(100 * sure.low, 2), " to ", fixed(100 * sure.high, 2), " %), ", evaluation.correct(),
-              " of ", evaluation.samples(), " samples\n");
+  for (const auto& [name, average] : averages) out += row(name, average, "");
   return out;
 }
 
-void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures) {
+void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail(Fault::resource, folder.string(), ": cannot make the folder: ", error.message());
+}
+
+}  // namespace
+
+std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) {
+  const Interval sure = evaluation.accuracy_interval();
+  return text(scores_table(evaluation.class_names(), evaluation.per_class(),
+                           {{"macro average", evaluation.average(Average::macro)},
+                            {"weighted average", evaluation.average(Average::weighted)}},
+                           max_rows),
+              "accuracy ", fixed(100 * evaluation.accuracy(), 2), " % (95 % interval ",
+              fixed(100 * sure.low, 2), " to ", fixed(100 * sure.high, 2), " %), ", evaluation.correct(),
+              " of ", evaluation.samples(), " samples\n");
+}
+
+std::string per_class_table(const MultiLabelEvaluation& evaluation, std::size_t max_rows) {
+  return text(scores_table(evaluation.class_names(), evaluation.per_class(),
+                           {{"macro average", evaluation.average(Average::macro)},
+                            {"weighted average", evaluation.average(Average::weighted)},
+                            {"micro average", evaluation.average(Average::micro)}},
+                           max_rows),
+              "every class right of ", fixed(100 * evaluation.exact_match(), 2), " % of ",
+              evaluation.samples(), " samples, mAP ", fixed(100 * evaluation.mean_average_precision(), 2),
+              " %\n");
+}
+
+void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures) {
+  make_folder(folder);
   write_file(folder / "confusion_matrix.csv", confusion_matrix_csv(evaluation));
   write_file(folder / "per_class.csv", per_class_csv(evaluation));
   write_file(folder / "most_confused.csv", most_confused_csv(evaluation));
   if (!pictures) return;
   write_file(folder / "confusion_matrix.png", confusion_picture(evaluation, Cells::counts));
   write_file(folder / "confusion_matrix_normalized.png", confusion_picture(evaluation, Cells::shares));
+}
+
+void write_report(const MultiLabelEvaluation& evaluation, const fs::path& folder) {
+  make_folder(folder);
+  write_file(folder / "per_class.csv", per_class_csv(evaluation));
 }
 
 }  // namespace neurim

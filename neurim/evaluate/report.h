@@ -4,6 +4,7 @@
 
 #include "neurim/base/file.h"
 #include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/multi_label.h"
 
 namespace neurim {
 
@@ -13,6 +14,9 @@ std::string confusion_matrix_csv(const Evaluation& evaluation);
 /// Columns class,precision,recall,f1,support.
 std::string per_class_csv(const Evaluation& evaluation);
 
+/// Columns class,threshold,average_precision,precision,recall,f1,support; a figure that is none is empty.
+std::string per_class_csv(const MultiLabelEvaluation& evaluation);
+
 /// Columns true,predicted,count,share_of_true; the `limit` most frequent confusions.
 std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit = 100);
 
@@ -20,10 +24,14 @@ std::string most_confused_csv(const Evaluation& evaluation, std::size_t limit = 
 /// marked, then the averages and the accuracy. With more than `max_rows` classes it shows the weakest
 /// `max_rows` only.
 std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows = 50);
+/// The same with the micro average, the exact matches and the mAP.
+std::string per_class_table(const MultiLabelEvaluation& evaluation, std::size_t max_rows = 50);
 
 /// Writes confusion_matrix.csv, per_class.csv and most_confused.csv, and with `pictures` also
 /// confusion_matrix.png and confusion_matrix_normalized.png, into `folder`, which is made where it does not
 /// exist. Throws Error(resource).
 void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures = true);
+/// Writes per_class.csv: where a sample has any number of classes, none is taken for another.
+void write_report(const MultiLabelEvaluation& evaluation, const fs::path& folder);
 
 }  // namespace neurim

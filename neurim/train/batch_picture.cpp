@@ -14,12 +14,19 @@ std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
+  const auto label_of = [&](std::size_t i) {
+    if (batch.targets.empty()) return class_names[static_cast<std::size_t>(batch.labels[i])];
+    std::vector<std::string> names;
+    for (std::size_t c = 0; c < class_names.size(); ++c)
+      if (batch.targets[i * class_names.size() + c] == 1) names.push_back(class_names[c]);
+    return join(names, "|");
+  };
   std::vector<Thumbnail> pictures;
   for (std::size_t i = 0; i < static_cast<std::size_t>(std::min(batch.size, kMost)); ++i) {
     Thumbnail picture{.rgb = std::vector<std::uint8_t>(plane * 3),
                       .height = preprocess.height,
                       .width = preprocess.width,
-                      .caption = class_names[static_cast<std::size_t>(batch.labels[i])]};
+                      .caption = label_of(i)};
     for (std::size_t c = 0; c < 3; ++c) {
       const std::size_t channel = preprocess.channels == 3 ? c : 0;
       const float* values =

@@ -20,12 +20,17 @@ constexpr const char* kFormat = "1";
 Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 double number(const Json& value) { return value.is_null() ? Figures::kNone : value.get<double>(); }
 
-Json json_of(const Figures& f) {
-  return {{"top1", number(f.top1)},
-          {"top5", number(f.top5)},
-          {"loss", number(f.loss)},
-          {"f1_macro", number(f.f1_macro)},
-          {"samples", f.samples}};
+Json json_of(const Figures& figures) {
+  Json json{{"samples", figures.samples}};
+  for (const NamedFigure& one : named_figures(figures.multi_label))
+    json[one.name] = number(figures.*one.value);
+  return json;
+}
+
+Figures figures_from(const Json& json, bool multi_label) {
+  Figures figures{.samples = json.at("samples"), .multi_label = multi_label};
+  for (const NamedFigure& one : named_figures(multi_label)) figures.*one.value = number(json.at(one.name));
+  return figures;
 }
 
 Json json_of(const Progress& p) {
@@ -64,16 +69,19 @@ std::vector<double> per_channel(std::vector<double> values, int channels) {
 }  // namespace
 
 Metadata metadata_of(const ModelCard& card) {
-  return {{"format", "pt"},  // what readers of safetensors expect of NCHW weights
-          {"neurim", kFormat},
-          {"model", card.model},
-          {"in_chans", text(card.in_chans)},
-          {"class_names", Json(card.class_names).dump()},
-          {"preprocess", card.preprocess.json()},
-          {"options", card.options},
-          {"epoch", text(card.epoch)},
-          {"step", text(card.step)},
-          {"figures", json_of(card.figures).dump()}};
+  Metadata metadata{{"format", "pt"},  // what readers of safetensors expect of NCHW weights
+                    {"neurim", kFormat},
+                    {"model", card.model},
+                    {"in_chans", text(card.in_chans)},
+                    {"class_names", Json(card.class_names).dump()},
+                    {"preprocess", card.preprocess.json()},
+                    {"options", card.options},
+                    {"epoch", text(card.epoch)},
+                    {"step", text(card.step)},
+                    {"figures", json_of(card.figures).dump()}};
+  if (card.multi_label()) metadata["thresholds"] = Json(card.thresholds).dump();
+  if (!std::isnan(card.reject_threshold)) metadata["reject_threshold"] = text(card.reject_threshold);
+  return metadata;
 }
 
 ModelCard card_of(const Metadata& metadata, const fs::path& path) {
@@ -91,19 +99,22 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
     return found->second;
   };
   try {
-    const Json figures = Json::parse(field("figures"));
-    return {.model = field("model"),
-            .in_chans = std::stoll(field("in_chans")),
-            .class_names = Json::parse(field("class_names")),
-            .preprocess = Preprocess::from_json(field("preprocess")),
-            .options = field("options"),
-            .epoch = std::stoll(field("epoch")),
-            .step = std::stoll(field("step")),
-            .figures = {.top1 = number(figures.at("top1")),
-                        .top5 = number(figures.at("top5")),
-                        .loss = number(figures.at("loss")),
-                        .f1_macro = number(figures.at("f1_macro")),
-                        .samples = figures.at("samples")}};
+    const bool multi_label = metadata.contains("thresholds");
+    ModelCard card{.model = field("model"),
+                   .in_chans = std::stoll(field("in_chans")),
+                   .class_names = Json::parse(field("class_names")),
+                   .preprocess = Preprocess::from_json(field("preprocess")),
+                   .options = field("options"),
+                   .epoch = std::stoll(field("epoch")),
+                   .step = std::stoll(field("step")),
+                   .figures = figures_from(Json::parse(field("figures")), multi_label)};
+    if (multi_label) {
+      card.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
+      require(card.thresholds.size() == card.class_names.size(), card.thresholds.size(), " thresholds for ",
+              card.class_names.size(), " classes");
+    }
+    if (metadata.contains("reject_threshold")) card.reject_threshold = std::stod(field("reject_threshold"));
+    return card;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what(), "; use another copy");
   }
@@ -112,6 +123,9 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
 std::string model_json(const ModelCard& card) {
   static const char* const kModes[] = {"center", "squash", "border"};  // timm's crop_mode
   const Preprocess& p = card.preprocess;
+  Json own{{"format", kFormat}, {"preprocess", Json::parse(p.json())}};
+  if (card.multi_label()) own["thresholds"] = card.thresholds;
+  if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
   return Json{{"architecture", card.model},
               {"num_classes", card.class_names.size()},
               {"label_names", card.class_names},
@@ -122,7 +136,7 @@ std::string model_json(const ModelCard& card) {
                 {"crop_pct", p.crop_pct},
                 {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
                 {"interpolation", "bilinear"}}},
-              {"neurim", {{"format", kFormat}, {"preprocess", Json::parse(p.json())}}}}
+              {"neurim", own}}
       .dump(2);
 }
 

@@ -18,6 +18,11 @@ struct ModelCard {
   std::string options;  ///< the run's, as YAML
   std::int64_t epoch = 0, step = 0;
   Figures figures;  ///< on the validation split
+  /// Of a multi-label model: the probability of each class from which on a sample has it. Else empty.
+  std::vector<double> thresholds;
+  /// The probability below which an answer is better called unknown; NaN where none was fitted.
+  double reject_threshold = Figures::kNone;
+  bool multi_label() const { return !thresholds.empty(); }
 };
 
 Metadata metadata_of(const ModelCard& card);

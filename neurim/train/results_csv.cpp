@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -12,28 +13,34 @@ namespace neurim {
 
 namespace {
 
+/// A column after epoch and step, and its figure.
 struct Column {
-  const char* name;
-  double EpochResult::* figure;
+  std::string name;
+  std::function<double&(EpochResult&)> figure;
 };
 
-// After epoch and step, in the order of the file.
-constexpr Column kColumns[] = {
-    {"seconds", &EpochResult::seconds},
-    {"images_per_second", &EpochResult::images_per_second},
-    {"data_pct", &EpochResult::data_pct},
-    {"learning_rate", &EpochResult::learning_rate},
-    {"train_loss", &EpochResult::train_loss},
-    {"train_top1", &EpochResult::train_top1},
-    {"val_loss", &EpochResult::val_loss},
-    {"val_top1", &EpochResult::val_top1},
-    {"val_top5", &EpochResult::val_top5},
-    {"val_f1_macro", &EpochResult::val_f1_macro},
-};
+/// In the order of the file.
+std::vector<Column> columns_of(bool multi_label) {
+  const auto plain = [](const char* name, double EpochResult::* figure) {
+    return Column{name, [figure](EpochResult& row) -> double& { return row.*figure; }};
+  };
+  std::vector<Column> columns{
+      plain("seconds", &EpochResult::seconds),
+      plain("images_per_second", &EpochResult::images_per_second),
+      plain("data_pct", &EpochResult::data_pct),
+      plain("learning_rate", &EpochResult::learning_rate),
+      plain("train_loss", &EpochResult::train_loss),
+      plain(multi_label ? "train_exact_match" : "train_top1", &EpochResult::train_accuracy),
+  };
+  for (const NamedFigure& figure : named_figures(multi_label))
+    columns.push_back({text("val_", figure.name),
+                       [value = figure.value](EpochResult& row) -> double& { return row.val.*value; }});
+  return columns;
+}
 
-std::string header() {
+std::string header(const std::vector<Column>& columns) {
   std::string out = "epoch,step";
-  for (const Column& column : kColumns) out += text(',', column.name);
+  for (const Column& column : columns) out += text(',', column.name);
   return out;
 }
 
@@ -43,34 +50,39 @@ bool parse(std::string_view field, Number& number) {
   return error == std::errc() && end == field.data() + field.size();
 }
 
-bool parse(const std::vector<std::string>& fields, EpochResult& row) {
-  if (fields.size() != 2 + std::size(kColumns) || !parse(fields[0], row.epoch) || !parse(fields[1], row.step))
+bool parse(const std::vector<std::string>& fields, const std::vector<Column>& columns, EpochResult& row) {
+  if (fields.size() != 2 + columns.size() || !parse(fields[0], row.epoch) || !parse(fields[1], row.step))
     return false;
-  for (std::size_t i = 0; i < std::size(kColumns); ++i)
-    if (!fields[i + 2].empty() && !parse(fields[i + 2], row.*kColumns[i].figure)) return false;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (!fields[i + 2].empty() && !parse(fields[i + 2], columns[i].figure(row))) return false;
   return true;
 }
 
-std::vector<double> column_of(const std::vector<EpochResult>& rows, double EpochResult::* figure) {
+/// What `figure` gives of each epoch, with gaps where a row is missing.
+template <class Figure>
+std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Figure& figure) {
   std::vector<double> values;
   if (rows.empty()) return values;
   values.assign(static_cast<std::size_t>(rows.back().epoch - rows.front().epoch + 1), EpochResult::kNone);
   for (const EpochResult& row : rows)
-    values[static_cast<std::size_t>(row.epoch - rows.front().epoch)] = row.*figure;
+    values[static_cast<std::size_t>(row.epoch - rows.front().epoch)] = figure(row);
   return values;
 }
 
 }  // namespace
 
-ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done) : path_(std::move(path)) {
+ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, bool multi_label)
+    : path_(std::move(path)), multi_label_(multi_label) {
   if (epochs_done > 0 && fs::exists(path_)) {
+    const std::vector<Column> columns = columns_of(multi_label);
     const std::vector<std::string> lines = split(read_file(path_), '\n');
-    if (lines[0] != header())
-      fail(Fault::data, path_.string(), ": line 1: expected the columns ", header(),
+    if (lines[0] != header(columns))
+      fail(Fault::data, path_.string(), ": line 1: expected the columns ", header(columns),
            "; move this file away to resume");
     for (std::size_t i = 1; i < lines.size() && !lines[i].empty(); ++i) {
       EpochResult row;
-      if (!parse(split(lines[i], ','), row) || (!rows_.empty() && row.epoch <= rows_.back().epoch))
+      row.val.multi_label = multi_label;
+      if (!parse(split(lines[i], ','), columns, row) || (!rows_.empty() && row.epoch <= rows_.back().epoch))
         fail(Fault::data, path_.string(), ": line ", i + 1,
              ": not a row of results; mend it or move this file away");
       if (row.epoch <= epochs_done) rows_.push_back(row);
@@ -91,11 +103,12 @@ void ResultsCsv::append(const EpochResult& result) {
 }
 
 void ResultsCsv::write() const {
-  std::string out = header() + '\n';
-  for (const EpochResult& row : rows_) {
+  const std::vector<Column> columns = columns_of(multi_label_);
+  std::string out = header(columns) + '\n';
+  for (EpochResult row : rows_) {
     out += text(row.epoch, ',', row.step);
-    for (const Column& column : kColumns) {
-      const double figure = row.*column.figure;
+    for (const Column& column : columns) {
+      const double figure = column.figure(row);
       out += ',';
       if (!std::isnan(figure)) out += text(figure);
     }
@@ -105,13 +118,28 @@ void ResultsCsv::write() const {
 }
 
 std::string results_picture(const std::vector<EpochResult>& rows) {
-  return curves_picture({{"Loss",
-                          {{"training", column_of(rows, &EpochResult::train_loss)},
-                           {"validation", column_of(rows, &EpochResult::val_loss), Best::lowest}}},
+  const auto training = [&](double EpochResult::* figure) {
+    return curve_of(rows, [&](const EpochResult& row) { return row.*figure; });
+  };
+  const auto validation = [&](double Figures::* figure) {
+    return curve_of(rows, [&](const EpochResult& row) { return row.val.*figure; });
+  };
+  const Panel loss{"Loss",
+                   {{"training", training(&EpochResult::train_loss)},
+                    {"validation", validation(&Figures::loss), Best::lowest}}};
+  if (!rows.empty() && rows.front().val.multi_label)
+    return curves_picture({loss,
+                           {"Validation",
+                            {{"mAP", validation(&Figures::map), Best::highest},
+                             {"macro-F1", validation(&Figures::f1_macro)},
+                             {"exact match", validation(&Figures::exact_match)}},
+                            true}},
+                          rows.front().epoch);
+  return curves_picture({loss,
                          {"Accuracy",
-                          {{"training", column_of(rows, &EpochResult::train_top1)},
-                           {"validation", column_of(rows, &EpochResult::val_top1), Best::highest},
-                           {"top-5", column_of(rows, &EpochResult::val_top5)}},
+                          {{"training", training(&EpochResult::train_accuracy)},
+                           {"validation", validation(&Figures::top1), Best::highest},
+                           {"top-5", validation(&Figures::top5)}},
                           true}},
                         rows.empty() ? 1 : rows.front().epoch);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "neurim/base/file.h"
+#include "neurim/train/figures.h"
 
 namespace neurim {
 
@@ -19,18 +20,18 @@ struct EpochResult {
   double images_per_second = kNone;  ///< in training
   double data_pct = kNone;           ///< of the time of training, what went by waiting for pictures, percent
   double learning_rate = kNone;      ///< at its last step
-  double train_loss = kNone, train_top1 = kNone;
-  double val_loss = kNone, val_top1 = kNone, val_top5 = kNone,
-         val_f1_macro = kNone;  ///< losses are means, accuracies and F1 shares in [0, 1]
+  double train_loss = kNone;         ///< the mean
+  double train_accuracy = kNone;     ///< in [0, 1]: top-1, or of multi-label samples the exact matches at 0.5
+  Figures val;                       ///< those of the task
 };
 
 /// The file, which always holds whole rows: each append replaces it in one move.
 class ResultsCsv {
  public:
   /// Keeps the rows of the first `epochs_done` epochs (those that the checkpoint contains; 0 starts afresh)
-  /// and drops later ones. Throws Error(data) when the file is no results.csv of ours, Error(resource) when
-  /// it cannot be written.
-  ResultsCsv(fs::path path, std::int64_t epochs_done);
+  /// and drops later ones. The columns are those of the task. Throws Error(data) when the file is no
+  /// results.csv of ours, Error(resource) when it cannot be written.
+  ResultsCsv(fs::path path, std::int64_t epochs_done, bool multi_label = false);
 
   /// Adds a row, with a later epoch than the last. Throws Error(resource); the file is then as before.
   void append(const EpochResult& result);
@@ -41,10 +42,11 @@ class ResultsCsv {
   void write() const;
 
   fs::path path_;
+  bool multi_label_;
   std::vector<EpochResult> rows_;
 };
 
-/// A PNG with the curves of loss and accuracy over the epochs (results.png).
+/// A PNG with the curves of the loss and of accuracy or mAP over the epochs (results.png).
 std::string results_picture(const std::vector<EpochResult>& rows);
 
 }  // namespace neurim

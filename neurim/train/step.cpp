@@ -3,9 +3,13 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/argmax.h"
+#include "neurim/ops/binary_cross_entropy.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/compare.h"
+#include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/reduce_min.h"
+#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 
@@ -29,6 +33,15 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
                                               const Tensor& class_weights) {
   return [model, &optimizer, loss_options, class_weights](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
+    if (in[1].dtype() == DType::f32) {
+      const double smoothing = loss_options.label_smoothing;
+      const Tensor target = smoothing > 0 ? in[1] * (1 - smoothing) + smoothing / 2 : in[1];
+      const Tensor loss = binary_cross_entropy(logits, target, "mean", class_weights);
+      optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+      // Above 0 where logit and target are on the same side.
+      const Tensor least = reduce_min(logits * (in[1] - 0.5), {1});
+      return {loss, sum(cast(greater(least, scalar_like(least, 0)), DType::f32))};
+    }
     Tensor loss = cross_entropy(logits, in[1], loss_options, class_weights);
     if (in.size() == 4) {
       const Tensor of_partner = cross_entropy(logits, in[2], loss_options, class_weights);
@@ -42,7 +55,8 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 std::function<Tensors(Tensors)> validation_step(const Model& model) {
   return [model](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
-    return {logits, cross_entropy(logits, in[1], {.reduction = "none"})};
+    return {logits, in[1].dtype() == DType::f32 ? mean(binary_cross_entropy(logits, in[1], "none"), {1})
+                                                : cross_entropy(logits, in[1], {.reduction = "none"})};
   };
 }
 
@@ -50,6 +64,11 @@ Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height
   Types types{{DType::f32, {batch, channels, height, width}}, {DType::i64, {batch}}};
   if (mixed) types.insert(types.end(), {{DType::i64, {batch}}, {DType::f32, {}}});
   return types;
+}
+
+Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
+                        std::int64_t classes) {
+  return {{DType::f32, {batch, channels, height, width}}, {DType::f32, {batch, classes}}};
 }
 
 }  // namespace neurim

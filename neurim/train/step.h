@@ -10,18 +10,25 @@
 namespace neurim {
 
 /// images f32(N,C,H,W), labels i64(N) -> the mean loss and the number of correct predictions, both f32
-/// scalars. Where pictures are mixed (MixUp, CutMix) two inputs more: the labels of the partners i64(N) and the
-/// share of the own picture, lambda, a f32 scalar; the loss is lambda of the own label's and the rest of the
-/// partner's. Records the gradients and one step of the optimizer; for plans with PlanOptions::training. The
-/// optimizer outlives the result. class_weights f32(classes) where given.
+/// scalars. Of a multi-label model the labels are targets f32(N,classes) in [0, 1], the loss is the binary
+/// cross entropy, smoothing moves targets towards a half, class_weights count the samples that have the
+/// class, and a prediction is correct where each class is on the right side of a half. Where pictures are
+/// mixed (MixUp, CutMix) two inputs more: the labels of the partners i64(N) and the share of the own picture,
+/// lambda, a f32 scalar; the loss is lambda of the own label's and the rest of the partner's. Records the
+/// gradients and one step of the optimizer; for plans with PlanOptions::training. The optimizer outlives the
+/// result. class_weights f32(classes) where given.
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
                                               const CrossEntropyOptions& loss, const Tensor& class_weights = {});
 
-/// images f32(N,C,H,W), labels i64(N) -> logits (N,classes) and the loss of each sample (N).
+/// images f32(N,C,H,W), labels as above -> logits (N,classes) and the loss of each sample (N), which of a
+/// multi-label model is the mean over the classes.
 std::function<Tensors(Tensors)> validation_step(const Model& model);
 
-/// The input types of both; `mixed`: those of training on mixed pictures.
+/// The input types of both; `mixed`: those of training on mixed pictures, which multi-label targets do not
+/// need.
 Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
                   bool mixed = false);
+Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
+                        std::int64_t classes);
 
 }  // namespace neurim

@@ -11,6 +11,7 @@
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
+#include "neurim/train/figures.h"
 
 namespace neurim {
 
@@ -21,7 +22,7 @@ const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in t
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
-const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss"};
+const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss", "map", "f1_micro", "exact_match"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
@@ -163,6 +164,8 @@ void TrainOptions::visit(Options& o) {
   o("classes", classes, "the classes in the order of their numbers: a file with a name a line, or names with commas",
     {"class_names", "labels"});
   o("group_by", group_by, "column of the table whose equal values are never separated");
+  o("multi_label", multi_label,
+    "whether a picture may have several classes, in a table such as cat|dog, or none");
   o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
@@ -191,8 +194,13 @@ void TrainOptions::visit(Options& o) {
   o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
   o("device", device, "where to compute: cpu, auto");
   o("patience", patience, "stop after so many epochs without a better figure; 0: never");
-  o("monitor", monitor, text("the figure that says which epoch is best: ", join(kMonitors, ", ")),
+  o("monitor", monitor,
+    text("the figure that says which epoch is best: ", join(kMonitors, ", "),
+         "; auto: top1, of multi-label data map"),
     {"eval_metric"});
+  o("reject_keep", reject_keep,
+    "share of the correct validation answers that the model's reject threshold keeps: see predict "
+    "reject=auto");
   o("project", project, "folder of the runs", {"output"});
   o("name", name, "name of the run; a number is added where it exists", {"experiment"});
   o("exist_ok", exist_ok, "write into an existing run folder");
@@ -203,8 +211,9 @@ void TrainOptions::check() const {
   check_choice("opt", opt, kOptimizers);
   check_choice("sched", sched, schedule_names());
   check_choice("resize", resize, kResizes);
-  check_choice("monitor", monitor, kMonitors, false);
   check_choice("loader", loader, loader_names(), false);
+  check_choice("monitor", monitor, kMonitors);
+  require(reject_keep >= 0 && reject_keep <= 1, "reject_keep is ", reject_keep, "; it is a share in [0, 1]");
   check_choice("cache", cache, kCaches, false);
   parse_changes(changes);
   for (const auto& [option, list] : {std::pair{"mean", &mean}, std::pair{"std", &std}})
@@ -271,7 +280,14 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.decay_norms, true);
   fill(r.sched, "cosine");
   fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
-  fill(r.label_smoothing, recipe.label_smoothing);
+  r.multi_label = dataset.multi_label();
+  fill(r.label_smoothing, *r.multi_label ? 0 : recipe.label_smoothing);
+  fill(r.monitor, *r.multi_label ? "map" : "top1");
+  std::vector<std::string> monitors;
+  for (const NamedFigure& figure : named_figures(*r.multi_label)) monitors.push_back(figure.name);
+  require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
+          ", which ", *r.multi_label ? "multi-label data have" : "data of one class a picture have",
+          " not; they have ", join(monitors, ", "));
 
   fill(r.resize, "crop");
   fill(r.crop_pct, recipe.crop_pct);
@@ -371,6 +387,15 @@ std::vector<float> class_weights_of(const TrainOptions& o, const Dataset& datase
   if (o.class_weights == "none") return weights;
   double sum = 0;
   const std::vector<std::int64_t> counts = dataset.class_counts(Split::train);
+  if (dataset.multi_label()) {
+    const auto samples = static_cast<double>(dataset.size(Split::train));
+    for (const std::int64_t count : counts) {
+      const auto with = static_cast<double>(std::max<std::int64_t>(count, 1));
+      const double odds = std::max(samples - with, 1.0) / with;
+      weights.push_back(static_cast<float>(o.class_weights == "sqrt" ? std::sqrt(odds) : odds));
+    }
+    return weights;
+  }
   for (const std::int64_t count : counts) {
     const double rarity = 1 / static_cast<double>(std::max<std::int64_t>(count, 1));
     weights.push_back(static_cast<float>(o.class_weights == "sqrt" ? std::sqrt(rarity) : rarity));
@@ -416,7 +441,8 @@ DatasetOptions dataset_of(const TrainOptions& o) {
           .seed = static_cast<std::uint64_t>(o.split_seed),
           .folds = static_cast<int>(o.folds),
           .fold = static_cast<int>(o.fold),
-          .group_by = o.group_by};
+          .group_by = o.group_by,
+          .multi_label = o.multi_label};
 }
 
 }  // namespace neurim

@@ -37,6 +37,7 @@ struct TrainOptions {
   std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
   std::string classes;  ///< their order: a file with a name a line, or names with commas; "": lexicographic
   std::string group_by;              ///< a column of the table: equal values stay in one split
+  std::optional<bool> multi_label;   ///< whether a picture may have several classes: see DatasetOptions
   std::string resize = "auto";  ///< crop, squash, letterbox
   std::optional<double> crop_pct;
   bool exif = true;  ///< turn pictures upright as their EXIF orientation says
@@ -60,7 +61,9 @@ struct TrainOptions {
   std::string device = "cpu";
 
   std::int64_t patience = 0;     ///< epochs without a better figure until training stops; 0: never
-  std::string monitor = "top1";  ///< top1, f1_macro, loss: what "best" means
+  std::string monitor =
+      "auto";  ///< top1, f1_macro, loss; multi-label: map, f1_macro, f1_micro, exact_match, loss
+  double reject_keep = 0.95;  ///< the share of correct validation answers that the reject threshold keeps
 
   std::string project = "runs/classify", name = "train";
   bool exist_ok = false;
@@ -81,7 +84,8 @@ Augment augment_of(const TrainOptions& options);
 MixOptions mix_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);
 Sampler sampler_of(const TrainOptions& options);  ///< for training
-/// The weights of the classes in the training loss, with a mean of 1 over the training samples; empty for none.
+/// The weights of the classes in the training loss, with a mean of 1 over the training samples; of
+/// multi-label data how much a sample that has the class counts beside one that has it not. Empty for none.
 std::vector<float> class_weights_of(const TrainOptions& options, const Dataset& dataset);
 Schedule schedule_of(const TrainOptions& options);  ///< its time is counted in epochs
 CrossEntropyOptions loss_of(const TrainOptions& options);

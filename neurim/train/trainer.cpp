@@ -40,8 +40,10 @@ Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 
 /// The value that larger means better; NaN is never better.
 double merit(const std::string& monitor, const Figures& figures) {
-  if (monitor == "loss") return -figures.loss;
-  return monitor == "f1_macro" ? figures.f1_macro : figures.top1;
+  for (const NamedFigure& one : named_figures(figures.multi_label))
+    if (monitor == one.name) return monitor == "loss" ? -figures.loss : figures.*one.value;
+  NEURIM_ASSERT(!"a monitor of the task");
+  return Figures::kNone;
 }
 
 LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
@@ -82,6 +84,7 @@ class Run {
   bool untouched() const { return progress_.step == 0; }  ///< no step is done
 
  private:
+  bool multi_label() const { return dataset_.multi_label(); }
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   void describe();
   bool train_epoch();
@@ -89,6 +92,7 @@ class Run {
   void mix(const Batch& batch, const Plan& plan);
   void train_batch(const Batch& batch);
   bool validate();
+  void forget_validation();
   void finish_epoch();
   void save();
   void record();
@@ -124,7 +128,8 @@ class Run {
   ResultsCsv results_;
   MetricsFile metrics_;
   TensorBoardWriter board_;
-  std::optional<Evaluation> evaluation_;  // of the epoch that is being finished
+  std::optional<Evaluation> evaluation_;  // of the epoch that is being finished; or, of multi-label data:
+  std::optional<MultiLabelEvaluation> multi_label_evaluation_;
   double validation_seconds_ = 0;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
   bool data_changed_ = false;  // since the run was begun
@@ -179,7 +184,7 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
                          .deterministic = options_.deterministic,
                          .device = device_named(options_.device),
                          .random = random_}),
-      results_(folder_ / "results.csv", progress_.epoch),
+      results_(folder_ / "results.csv", progress_.epoch, multi_label()),
       metrics_(folder_ / "metrics.jsonl", progress_.epoch),
       board_(folder_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
   if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
@@ -192,21 +197,22 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
            .class_names = dataset_.class_names(),
            .preprocess = preprocess_,
            .options = named.yaml()};
+  forget_validation();
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
   const std::string facts = data_json(dataset_) + '\n';
   const fs::path told = folder_ / "data.json";
   data_changed_ = resumed && fs::exists(told) && read_file(told) != facts;
   write_file(told, facts);
-  write_file(weights_ / "model.json", model_json(card_) + '\n');
+  if (!resumed) write_file(weights_ / "model.json", model_json(card_) + '\n');
   write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
 }
 
 void Run::describe() {
   console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
                     options_.data, " (", dataset_.class_names().size(), " classes, ",
-                    thousands(dataset_.size(Split::train)), " train / ", thousands(dataset_.size(Split::val)),
-                    " val)"));
+                    multi_label() ? "multi-label, " : "", thousands(dataset_.size(Split::train)), " train / ",
+                    thousands(dataset_.size(Split::val)), " val)"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
                     preprocess_.height, "x", preprocess_.width));
@@ -216,11 +222,13 @@ void Run::describe() {
   if (*most > kImbalance * std::max<std::int64_t>(*least, 1) && options_.sampler == "each" &&
       options_.class_weights == "none")
     console_.say(text("  data    classes have ", thousands(*least), " to ", thousands(*most),
-                      " training pictures: sampler=balanced or class_weights=sqrt helps the rare ones"));
+                      " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
+                      "class_weights=sqrt helps the rare ones"));
   if (data_changed_)
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
-  console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s  data%    time");
+  console_.say(text("   Epoch     loss  val_loss    ", multi_label() ? " map" : "top1",
+                    "      f1        lr    img/s  data%    time"));
 }
 
 /// The first batches and the counts of the classes, for people to look at.
@@ -242,6 +250,11 @@ void Run::mix(const Batch& batch, const Plan& plan) {
   partners_.resize(static_cast<std::size_t>(batch.size));
   std::iota(partners_.rbegin(), partners_.rend(), 0);
   mix_images(drawn, partners_, preprocess_.channels, size, size, batch.images, mix_buffers_);
+  if (multi_label()) {
+    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where pictures are cut
+    const auto classes = static_cast<int>(dataset_.class_names().size());
+    return mix_images(blend, partners_, classes, 1, 1, batch.targets, mix_buffers_);
+  }
   partner_labels_.assign(batch.labels.rbegin(), batch.labels.rend());
   const float lambda = static_cast<float>(drawn.lambda);
   plan.inputs()[2].write(partner_labels_.data());
@@ -254,8 +267,10 @@ void Run::train_batch(const Batch& batch) {
       schedule_.at(static_cast<double>(progress_.epoch) +
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches())));
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
-  const Plan& plan =
-      plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
+  const Plan& plan = plans_.plan_for(
+      multi_label() ? multi_label_types(batch.size, preprocess_.channels, train_size_, train_size_,
+                                        std::ssize(dataset_.class_names()))
+                    : batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
   if (mixed) mix(batch, plan);
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
@@ -288,7 +303,8 @@ std::string bar_cell(std::string_view what, double share) {
 /// The columns of the validation's figures.
 std::string Run::judgement() const {
   const Figures& f = card_.figures;
-  return cell(f.loss, 4, 10) + cell(f.top1 * 100, 2, 8) + cell(f.f1_macro * 100, 2, 8);
+  return cell(f.loss, 4, 10) + cell((f.multi_label ? f.map : f.top1) * 100, 2, 8) +
+         cell(f.f1_macro * 100, 2, 8);
 }
 
 std::string Run::row(const std::string& middle, const std::string& tail) const {
@@ -317,15 +333,30 @@ bool Run::train_epoch() {
   return true;
 }
 
+/// What the card says of the last validation holds no longer.
+void Run::forget_validation() {
+  card_.figures = {.multi_label = multi_label()};
+  card_.thresholds.assign(multi_label() ? card_.class_names.size() : 0, 0.5);
+  card_.reject_threshold = Figures::kNone;
+}
+
 bool Run::validate() {
   const Clock::time_point start = Clock::now();
-  card_.figures = {};
-  if (validation_) {
-    evaluation_ = validation_->run([&](double share) {
-      console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
-      return !stopping();
-    });
+  forget_validation();
+  const Validation::Watch watch = [&](double share) {
+    console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
+    return !stopping();
+  };
+  if (validation_ && multi_label()) {
+    multi_label_evaluation_ = validation_->run_multi_label(watch);
+    if (!multi_label_evaluation_) return false;
+    multi_label_evaluation_->fit_thresholds();
+    card_.thresholds = multi_label_evaluation_->thresholds();
+    card_.figures = figures_of(*multi_label_evaluation_);
+  } else if (validation_) {
+    evaluation_ = validation_->run(watch);
     if (!evaluation_) return false;
+    card_.reject_threshold = evaluation_->reject_threshold(options_.reject_keep);
     card_.figures = figures_of(*evaluation_);
   }
   validation_seconds_ = since(start);
@@ -342,39 +373,35 @@ void Run::record() {
                            .data_pct = data_pct(),
                            .learning_rate = optimizer_->lr(),
                            .train_loss = progress_.loss_sum / seen,
-                           .train_top1 = progress_.correct / seen,
-                           .val_loss = f.loss,
-                           .val_top1 = f.top1,
-                           .val_top5 = f.top5,
-                           .val_f1_macro = f.f1_macro};
+                           .train_accuracy = progress_.correct / seen,
+                           .val = f};
   results_.append(result);
-  const std::string line = Json{
-      {"event", "epoch"},
-      {"epoch", result.epoch},
-      {"step", result.step},
-      {"seconds", result.seconds},
-      {"images_per_second", result.images_per_second},
-      {"data_pct", result.data_pct},
-      {"learning_rate", result.learning_rate},
-      {"train_loss", result.train_loss},
-      {"train_top1", result.train_top1},
-      {"val_loss", number(f.loss)},
-      {"top1", number(f.top1)},
-      {"top5", number(f.top5)},
-      {"f1_macro",
-       number(f.f1_macro)}}.dump();
+  Json json{{"event", "epoch"},
+            {"epoch", result.epoch},
+            {"step", result.step},
+            {"seconds", result.seconds},
+            {"images_per_second", result.images_per_second},
+            {"data_pct", result.data_pct},
+            {"learning_rate", result.learning_rate},
+            {"train_loss", result.train_loss},
+            {multi_label() ? "train_exact_match" : "train_top1", result.train_accuracy},
+            {"val_loss", number(f.loss)}};
+  for (const NamedFigure& one : named_figures(multi_label()))
+    if (one.value != &Figures::loss) json[one.name] = number(f.*one.value);
+  const std::string line = json.dump();
   metrics_.append(line);
   console_.event(line);
   std::vector<Scalar> scalars{{"loss/train", result.train_loss},
-                              {"accuracy/train", result.train_top1},
+                              {multi_label() ? "exact_match/train" : "accuracy/train", result.train_accuracy},
                               {"lr", result.learning_rate},
                               {"images_per_second", result.images_per_second},
                               {"data_pct", result.data_pct}};
-  if (validation_)
-    scalars.insert(scalars.end(), {{"loss/val", f.loss},
-                                   {"accuracy/val", f.top1},
-                                   {"accuracy/val_top5", f.top5},
-                                   {"f1_macro/val", f.f1_macro}});
+  if (validation_) scalars.insert(scalars.end(), {{"loss/val", f.loss}, {"f1_macro/val", f.f1_macro}});
+  if (validation_ && multi_label())
+    scalars.insert(scalars.end(),
+                   {{"map/val", f.map}, {"f1_micro/val", f.f1_micro}, {"exact_match/val", f.exact_match}});
+  else if (validation_)
+    scalars.insert(scalars.end(), {{"accuracy/val", f.top1}, {"accuracy/val_top5", f.top5}});
   board_.write(result.step, scalars);
   if (options_.plots) write_file(folder_ / "results.png", results_picture(results_.rows()));
 }
@@ -424,7 +451,9 @@ void Run::finish_epoch() {
     card_.epoch = progress_.epoch;
     card_.step = progress_.step;
     save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
+    write_file(weights_ / "model.json", model_json(card_) + '\n');
     if (evaluation_) write_report(*evaluation_, folder_, options_.plots);
+    if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder_);
   }
   save();
 }
@@ -445,7 +474,7 @@ TrainResult Run::go() {
   if (progress_.epoch == epochs())
     console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
   const auto stopped = [&] {
-    if (progress_.batch > 0) card_.figures = {};
+    if (progress_.batch > 0) forget_validation();
     save();
     TrainResult stop = result();
     stop.stopped = true;

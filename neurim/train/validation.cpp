@@ -1,7 +1,9 @@
 #include "neurim/train/validation.h"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "neurim/base/error.h"
 #include "neurim/core/device.h"
 #include "neurim/train/step.h"
 
@@ -10,7 +12,10 @@ namespace neurim {
 void run_batch(const Plan& plan, const Batch& batch) {
   const Tensors& in = plan.inputs();
   in[0].write(batch.images.data());
-  in[1].write(batch.labels.data());
+  if (batch.targets.empty())
+    in[1].write(batch.labels.data());
+  else
+    in[1].write(batch.targets.data());
   plan.run(in, plan.outputs());
 }
 
@@ -18,19 +23,34 @@ Validation::Validation(const Model& model, const Dataset& dataset, Split split, 
                        const TrainOptions& options)
     : class_names_(dataset.class_names()),
       samples_(static_cast<std::size_t>(dataset.size(split))),
+      multi_label_(dataset.multi_label()),
       preprocess_(preprocess),
       loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
       plans_(validation_step(model),
              {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch) {
-  Evaluation evaluation(class_names_);
+  require(!multi_label_, "validation: the samples have any number of classes; use run_multi_label");
+  return judge<Evaluation>(watch);
+}
+
+std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch) {
+  require(multi_label_, "validation: each sample has one class; use run");
+  return judge<MultiLabelEvaluation>(watch);
+}
+
+template <class Judge>
+std::optional<Judge> Validation::judge(const Watch& watch) {
+  Judge evaluation(class_names_);
   std::vector<bool> seen(samples_, false);
   loader_->start(0);
   Batch batch;
   for (std::int64_t done = 1; loader_->next(batch); ++done) {
+    const Preprocess& p = preprocess_;
     const Plan& plan =
-        plans_.plan_for(batch_types(batch.size, preprocess_.channels, preprocess_.height, preprocess_.width));
+        plans_.plan_for(multi_label_ ? multi_label_types(batch.size, p.channels, p.height, p.width,
+                                                         static_cast<std::int64_t>(class_names_.size()))
+                                     : batch_types(batch.size, p.channels, p.height, p.width));
     run_batch(plan, batch);
     count(batch, plan, evaluation, seen);
     const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_->batches()));
@@ -39,8 +59,8 @@ std::optional<Evaluation> Validation::run(const Watch& watch) {
   return evaluation;
 }
 
-void Validation::count(const Batch& batch, const Plan& plan, Evaluation& evaluation,
-                       std::vector<bool>& seen) {
+template <class Judge>
+void Validation::count(const Batch& batch, const Plan& plan, Judge& evaluation, std::vector<bool>& seen) {
   const std::size_t classes = class_names_.size(), size = static_cast<std::size_t>(batch.size);
   logits_.resize(size * classes);
   losses_.resize(size);
@@ -53,14 +73,20 @@ void Validation::count(const Batch& batch, const Plan& plan, Evaluation& evaluat
     const auto index = static_cast<std::size_t>(batch.indices[i]);
     if (seen[index]) continue;
     seen[index] = true;
-    std::copy_n(logits_.begin() + static_cast<std::ptrdiff_t>(i * classes), classes,
-                logits_.begin() + static_cast<std::ptrdiff_t>(kept * classes));
-    batch.labels[kept] = batch.labels[i];
+    std::copy_n(logits_.data() + i * classes, classes, logits_.data() + kept * classes);
+    if (multi_label_)
+      std::copy_n(batch.targets.data() + i * classes, classes, batch.targets.data() + kept * classes);
+    else
+      batch.labels[kept] = batch.labels[i];
     loss += losses_[i];
     ++kept;
   }
   if (kept == 0) return;
-  evaluation.add(std::span(logits_).first(kept * classes), batch.labels.first(kept));
+  const auto logits = std::span(logits_).first(kept * classes);
+  if constexpr (std::is_same_v<Judge, MultiLabelEvaluation>)
+    evaluation.add(logits, batch.targets.first(kept * classes));
+  else
+    evaluation.add(logits, batch.labels.first(kept));
   evaluation.add_loss(loss / static_cast<double>(kept), static_cast<std::int64_t>(kept));
 }
 

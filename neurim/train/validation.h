@@ -5,7 +5,7 @@
 
 #include "neurim/compile/plan.h"
 #include "neurim/data/open_loader.h"
-#include "neurim/evaluate/evaluation.h"
+#include "neurim/evaluate/multi_label.h"
 #include "neurim/model/model.h"
 #include "neurim/train/train_options.h"
 
@@ -21,16 +21,22 @@ class Validation {
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
-  /// Nothing when `watch` ended it.
+  /// Nothing when `watch` ended it. The first is for one class a sample, the other for a multi-label data
+  /// set; throws Error(usage) for the wrong one.
   std::optional<Evaluation> run(const Watch& watch = {});
+  std::optional<MultiLabelEvaluation> run_multi_label(const Watch& watch = {});
 
   std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
-  void count(const Batch& batch, const Plan& plan, Evaluation& evaluation, std::vector<bool>& seen);
+  template <class Judge>
+  std::optional<Judge> judge(const Watch& watch);
+  template <class Judge>
+  void count(const Batch& batch, const Plan& plan, Judge& evaluation, std::vector<bool>& seen);
 
   std::vector<std::string> class_names_;
   std::size_t samples_;
+  bool multi_label_;
   Preprocess preprocess_;
   std::unique_ptr<BatchSource> loader_;
   Compiled plans_;

@@ -25,7 +25,7 @@ RUNNER = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "op_samp
 # Random numbers are our own, and the gradients are reached through the ops that they are of.
 WITHOUT_TWIN = {"dropout", "random_uniform"}
 # Inputs that PyTorch's own function has no gradient for.
-CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,)}
+CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,), "binary_cross_entropy": (2,)}
 
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
           "i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
@@ -71,6 +71,10 @@ def batch_norm_train(a, x, weight, bias):
 def cross_entropy(a, logits, target, weights=None):
     return F.cross_entropy(logits, target, weights, ignore_index=a["ignore_index"], reduction=a["reduction"],
                            label_smoothing=a["label_smoothing"])
+
+
+def binary_cross_entropy(a, logits, target, weights=None):
+    return F.binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction=a["reduction"])
 
 
 def matmul(a, x, y):
@@ -137,6 +141,7 @@ TWINS = {
     "avg_pool2d": avg_pool2d,
     "batch_norm": lambda a, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias, eps=a["eps"]),
     "batch_norm_train": batch_norm_train,
+    "binary_cross_entropy": binary_cross_entropy,
     "broadcast_to": lambda a, x: x.broadcast_to(a["shape"]),
     "cast": lambda a, x: x.to(DTYPES[a["dtype"]]),
     "clamp": lambda a, x: x.clamp(a["low"], a["high"]),

@@ -40,10 +40,8 @@ class DaliLoader : public BatchSource {
 
  private:
   /// A batch, and what it is made from.
-  struct Slot {
+  struct Slot : Filling {
     Inputs inputs;
-    std::vector<float> images;
-    std::vector<std::int64_t> labels, indices;
     Decoder decoder;
     Image image;
     std::vector<std::byte> stored;
@@ -101,7 +99,7 @@ bool DaliLoader::next(Batch& batch) {
   slots_.pop_front();
   make_next(current_ ? std::move(current_) : std::make_unique<Slot>());
   current_ = std::move(made);
-  batch = {current_->images, current_->labels, current_->indices, static_cast<int>(current_->labels.size())};
+  batch = view(*current_, std::ssize(current_->indices));
   return true;
 }
 
@@ -121,13 +119,11 @@ void DaliLoader::fill(std::int64_t batch, Slot& slot) {
 void DaliLoader::prepare(std::int64_t batch, Slot& slot, bool all_decoded) {
   const auto size = static_cast<std::size_t>(size_of(batch));
   slot.inputs.clear();
-  slot.images.resize(size * preprocess_.size().bytes());
-  slot.labels.resize(size);
-  slot.indices.resize(size);
+  make_room(slot, size_of(batch));
   for (std::size_t i = 0; i < size; ++i) {
     slot.indices[i] = first_good(sample_at(batch, static_cast<std::int64_t>(i)),
                                  [&](std::int64_t index) { add(index, slot, all_decoded); });
-    slot.labels[i] = dataset_.label(split_, slot.indices[i]);
+    put_labels(slot, i);
   }
 }
 

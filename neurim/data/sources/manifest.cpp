@@ -92,6 +92,8 @@ struct Rows {
   std::unordered_set<std::string> seen;  // split and file
   std::int64_t duplicates = 0, missing = 0, looked = 0;
   std::string a_duplicate, a_missing;
+  bool bars = false;     // a label has one
+  std::string no_label;  // what is wrong with an empty label, where the set is not multi-label
 };
 
 void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
@@ -123,9 +125,18 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
              "\" is none of train, val, valid, validation and test");
     }
     std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
-    if (class_name.empty())
-      fail(Fault::data, table.at(row), ": ", file, " has no label; ",
-           label ? "fill it in or remove the line" : "add a column label");
+    if (class_name.empty() && rows.no_label.empty())
+      rows.no_label =
+          text(table.at(row), ": ", file, " has no label; ",
+               label ? "fill it in or remove the line (or give multi_label=true, if it is of no class)"
+                     : "add a column label");
+    if (label && options.multi_label.value_or(true)) {
+      rows.bars = rows.bars || class_name.find('|') != std::string::npos;
+      for (const std::string& name : names_between_bars(class_name))
+        if (name.empty())
+          fail(Fault::data, table.at(row), ": label \"", class_name,
+               "\" has no name at a bar; write a|b (or give multi_label=false, if bars are part of names)");
+    }
     std::string full = (folder / relative).lexically_normal().string();
     const Split where = of.value_or(Split::train);
     if (rows.looked < static_cast<std::int64_t>(kLooked)) {
@@ -172,7 +183,9 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   if (rows.looked > 0 && rows.missing == rows.looked)
     fail(Fault::data, rows.a_missing, ": there is no such file, and neither of the first ", rows.looked,
          " is there; paths are relative to the folder of the table");
-  Listing listing = rows.items.finish(path, options);
+  const bool multi_label = options.multi_label.value_or(rows.bars);
+  if (!multi_label && !rows.no_label.empty()) fail(Fault::data, rows.no_label);
+  Listing listing = rows.items.finish(path, options, multi_label);
   if (folder && has_folders(path))
     listing.notes.push_back(text(parts[0].file.filename().string(),
                                  " says which pictures are used; what else lies in folders is not"));

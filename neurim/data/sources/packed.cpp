@@ -143,13 +143,20 @@ Listing open_pack(const std::string& path) {
   const auto source = std::make_shared<PackedSource>(path);
   Listing listing;
   try {
-    nlohmann::json::parse(source->json()).at("class_names").get_to(listing.class_names);
+    const nlohmann::json names = nlohmann::json::parse(source->json());
+    names.at("class_names").get_to(listing.class_names);
+    if (names.contains("label_sets")) names.at("label_sets").get_to(listing.label_sets);
   } catch (const nlohmann::json::exception&) {
     source->damaged("its list of classes cannot be read");
   }
+  const std::size_t classes = listing.class_names.size();
+  for (const std::vector<std::int64_t>& set : listing.label_sets)
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if (set[i] < (i ? set[i - 1] + 1 : 0) || static_cast<std::size_t>(set[i]) >= classes)
+        source->damaged("a label set is none of its classes");
+  const std::size_t labels = listing.label_sets.empty() ? classes : listing.label_sets.size();
   for (const PackEntry& entry : source->table()) {
-    if (entry.label < 0 || static_cast<std::size_t>(entry.label) >= listing.class_names.size() ||
-        entry.split >= kSplits.size())
+    if (entry.label < 0 || static_cast<std::size_t>(entry.label) >= labels || entry.split >= kSplits.size())
       source->damaged("a sample is of no class");
     listing[kSplits[entry.split]].push_back(static_cast<std::int64_t>(listing.labels.size()));
     listing.labels.push_back(entry.label);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "neurim/base/error.h"
+#include "neurim/data/sources/table.h"
 
 namespace neurim {
 namespace {
@@ -163,17 +164,23 @@ void Gathered::add(Split split, const std::string& label, double weight, const s
   groups_.push_back(group);
 }
 
-Listing Gathered::finish(const std::string& path, const DatasetOptions& options) const {
+Listing Gathered::finish(const std::string& path, const DatasetOptions& options, bool multi_label) const {
   Listing listing;
+  const auto names_in = [&](const std::string& label) {
+    return multi_label ? names_between_bars(label) : std::vector{label};
+  };
   std::vector<char> in_train(index_.size(), 0);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     listing[splits_[i]].push_back(static_cast<std::int64_t>(i));
     if (splits_[i] == Split::train) in_train[static_cast<std::size_t>(labels_[i])] = 1;
   }
-  std::vector<std::string> known, unknown;
+  std::map<std::string, bool> classes;  // whether they are in train
   for (const auto& [label, number] : index_)
-    (in_train[static_cast<std::size_t>(number)] || !options.class_names.empty() ? known : unknown)
-        .push_back(label);
+    for (const std::string& name : names_in(label))
+      classes[name] = classes[name] || in_train[static_cast<std::size_t>(number)];
+  std::vector<std::string> known, unknown;
+  for (const auto& [name, is_in_train] : classes)
+    (is_in_train || !options.class_names.empty() ? known : unknown).push_back(name);
   if (!unknown.empty() && !known.empty())
     fail(Fault::data, path, ": val or test has the classes [", listed(unknown),
          "] that train has not; train has [", listed(known), "]; correct the labels or the splits");
@@ -184,16 +191,30 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options)
       listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ",
                                    known.front(), " to ", known.back()));
   }
-  std::vector<std::int64_t> number_of(index_.size(), 0);
-  for (std::size_t c = 0; c < known.size(); ++c)
-    number_of[static_cast<std::size_t>(index_.find(known[c])->second)] = static_cast<std::int64_t>(c);
-  for (const std::int64_t label : labels_)
-    listing.labels.push_back(number_of[static_cast<std::size_t>(label)]);
+  std::map<std::string, std::int64_t> number_of;
+  for (std::size_t c = 0; c < known.size(); ++c) number_of[known[c]] = static_cast<std::int64_t>(c);
+  std::vector<std::set<std::int64_t>> classes_of(index_.size());  // of each text
+  for (const auto& [label, number] : index_)
+    for (const std::string& name : names_in(label))
+      classes_of[static_cast<std::size_t>(number)].insert(number_of[name]);
+  std::map<std::set<std::int64_t>, std::int64_t> set_numbers;  // "a|b" and "b|a" are one
+  for (const std::int64_t label : labels_) {
+    const std::set<std::int64_t>& set = classes_of[static_cast<std::size_t>(label)];
+    listing.labels.push_back(
+        multi_label ? set_numbers.emplace(set, static_cast<std::int64_t>(set_numbers.size())).first->second
+                    : *set.begin());
+  }
+  listing.label_sets.resize(set_numbers.size());
+  for (const auto& [set, number] : set_numbers)
+    listing.label_sets[static_cast<std::size_t>(number)].assign(set.begin(), set.end());
   if (options.class_names.empty())
     for (const Split split : {Split::val, Split::test}) {
       std::set<std::int64_t> there;
-      for (const std::int64_t item : listing[split])
-        there.insert(listing.labels[static_cast<std::size_t>(item)]);
+      for (const std::int64_t item : listing[split]) {
+        const std::int64_t label = labels_[static_cast<std::size_t>(item)];
+        const std::set<std::int64_t>& set = classes_of[static_cast<std::size_t>(label)];
+        there.insert(set.begin(), set.end());
+      }
       if (there.empty() || there.size() == known.size()) continue;
       std::size_t lacking = 0;
       while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
@@ -207,6 +228,12 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options)
   if (std::any_of(groups_.begin(), groups_.end(), [](const std::string& group) { return !group.empty(); }))
     listing.groups = groups_;
   return listing;
+}
+
+std::vector<std::string> names_between_bars(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string& part : split(text, '|')) names.push_back(trimmed(part));
+  return names == std::vector<std::string>{""} ? std::vector<std::string>() : names;
 }
 
 void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,

@@ -67,8 +67,9 @@ class Gathered {
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   /// The classes are those of train: in numeric order where all are integers, which is noted, else in
   /// lexicographic order. Throws Error(data) where another split has more; with options.class_names, which
-  /// decide then, they are those of all splits. The source is left to the caller.
-  Listing finish(const std::string& path, const DatasetOptions& options) const;
+  /// decide then, they are those of all splits. The source is left to the caller. multi_label: a text is the
+  /// names of any number of classes, with bars between them.
+  Listing finish(const std::string& path, const DatasetOptions& options, bool multi_label = false) const;
 
  private:
   std::map<std::string, std::int64_t, std::less<>> index_;  // of each text
@@ -77,6 +78,9 @@ class Gathered {
   std::vector<double> weights_;
   std::vector<std::string> groups_;
 };
+
+/// The names between the bars of a text, without blanks around them; none of an empty text.
+std::vector<std::string> names_between_bars(std::string_view text);
 
 /// Items that stand in files of several, as the index of such a file knows them.
 struct FilePart {

@@ -12,10 +12,17 @@ namespace {
 
 constexpr std::size_t kMostColumns = 10'000;
 
-std::string trimmed(std::string_view word) {
-  const std::size_t begin = word.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return "";
-  return std::string(word.substr(begin, word.find_last_not_of(" \t") + 1 - begin));
+/// A value as a cell; nothing where it is null or has a structure that a cell has not.
+std::optional<std::string> cell_of(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null() || value.is_object()) return {};
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> parts;
+  for (const nlohmann::json& part : value) {
+    if (part.is_structured() || part.is_null()) return {};
+    parts.push_back(*cell_of(part));
+  }
+  return join(parts, "|");
 }
 
 /// Reads records of cells one after the other.
@@ -108,12 +115,13 @@ void parse_json_lines(std::string_view content, Table& table) {
     if (!object.is_object())
       fail(Fault::data, table.at(row), ": is no JSON object; a .jsonl file has one object a line");
     for (const auto& [key, value] : object.items()) {
-      if (value.is_structured() || value.is_null()) continue;
+      std::optional<std::string> cell = cell_of(value);
+      if (!cell) continue;
       const std::size_t at = index.emplace(lower(trimmed(key)), index.size()).first->second;
       if (row.cells.size() <= at) row.cells.resize(at + 1);
       if (row.cells.size() > cells_left)
         fail(Fault::data, table.at(row), ": the lines have too few keys in common to be a table");
-      row.cells[at] = value.is_string() ? value.get<std::string>() : value.dump();
+      row.cells[at] = std::move(*cell);
     }
     cells_left -= row.cells.size();
     table.rows.push_back(std::move(row));
@@ -141,6 +149,12 @@ const std::string& Table::cell(const Row& row, std::size_t column) {
 }
 
 std::string Table::at(const Row& row) const { return text(path, ":", row.line); }
+
+std::string trimmed(std::string_view word) {
+  const std::size_t begin = word.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return "";
+  return std::string(word.substr(begin, word.find_last_not_of(" \t") + 1 - begin));
+}
 
 bool is_table(std::string_view file) {
   return ends_with(file, ".csv") || ends_with(file, ".tsv") || ends_with(file, ".jsonl");

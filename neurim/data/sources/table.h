@@ -29,9 +29,12 @@ bool is_table(std::string_view file);
 
 /// Parses the content of a file of that name. CSV and TSV: RFC 4180 (quotes, line breaks within them, LF or
 /// CRLF, a byte order mark), the first line names the columns, empty lines are passed over. JSON Lines: an
-/// object a line; its texts, numbers and booleans are cells, null and what is missing are empty. Throws
-/// Error(data) with file and line.
+/// object a line; its texts, numbers and booleans are cells, a list of them is a cell with bars between them,
+/// null and what is missing are empty. Throws Error(data) with file and line.
 Table parse_table(const std::string& path, std::string_view content);
+
+/// The word without blanks and tabs around it.
+std::string trimmed(std::string_view word);
 
 /// parse_table of the file.
 Table read_table(const std::string& path);

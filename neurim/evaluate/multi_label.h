@@ -1,0 +1,66 @@
+// What a classifier of any number of classes a sample got right and wrong.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "neurim/evaluate/evaluation.h"
+
+namespace neurim {
+
+/// Logits and truths of all samples, and every figure that follows from them. A sample is said to have a
+/// class when sigmoid(logit) is at least the class's threshold.
+class MultiLabelEvaluation {
+ public:
+  /// The thresholds are 0.5 at first. Throws Error(usage) without a class.
+  explicit MultiLabelEvaluation(std::vector<std::string> class_names);
+
+  /// Adds n samples: `logits` (n, classes) row-major, `targets` (n, classes) of 0 and 1. Throws Error(usage)
+  /// when the sizes do not fit, Error(failure) for a NaN; a batch that throws adds nothing.
+  void add(std::span<const float> logits, std::span<const float> targets);
+
+  /// Adds the mean loss of `samples` samples.
+  void add_loss(double mean, std::int64_t samples);
+
+  int classes() const { return static_cast<int>(names_.size()); }
+  const std::vector<std::string>& class_names() const { return names_; }
+  std::int64_t samples() const { return static_cast<std::int64_t>(truths_.size() / names_.size()); }
+  double loss() const;  ///< mean over samples; NaN where none was given
+
+  /// Of each class, the sum over falling logits of (growth of recall) x precision, equal logits at once, as
+  /// scikit-learn's average_precision_score; NaN where no sample has the class.
+  std::vector<double> average_precision() const;
+  double mean_average_precision() const;  ///< mAP: over the classes that samples have; NaN without one
+
+  const std::vector<double>& thresholds() const { return thresholds_; }  ///< of each class, probabilities
+  /// Throws Error(usage) unless there is one for each class.
+  void set_thresholds(std::vector<double> thresholds);
+  /// Sets each to the one that gives the best F1 here, in the middle between two probabilities; of equal ones
+  /// the nearest to 0.5; 0.5 where no sample has the class. F1 on these same samples flatters.
+  void fit_thresholds();
+
+  std::vector<ClassScores> per_class() const;  ///< support: samples that have the class
+  /// Its support is the sum over classes. micro: of all decisions, one a sample and class.
+  ClassScores average(Average kind) const;
+  double exact_match() const;  ///< share of samples with every class right, in [0, 1]; 0 without samples
+
+ private:
+  struct Decision {
+    float logit;
+    bool truth;
+  };
+  std::vector<Decision> falling(std::size_t c) const;  // those of a class, by logit
+  bool says(std::size_t at, std::size_t c) const;
+
+  std::vector<std::string> names_;
+  std::vector<double> thresholds_;
+  std::vector<float> logits_;  // (samples, classes)
+  std::vector<char> truths_;   // (samples, classes)
+  std::int64_t loss_samples_ = 0;
+  double loss_sum_ = 0;
+};
+
+/// 1 / (1 + e^-logit)
+double probability_of(float logit);
+
+}  // namespace neurim
