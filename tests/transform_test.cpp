@@ -18,8 +18,8 @@ Image pattern(int height, int width) {
   });
 }
 
-Image resized(const Image& in, int height, int width) {
-  Resampler resampler;
+Image resized(const Image& in, int height, int width, Interpolation interpolation = Interpolation::bilinear) {
+  Resampler resampler(interpolation);
   Image out;
   out.reshape({height, width, in.channels()});
   resampler.resize(in, {0, 0, in.height(), in.width()}, height, width, {0, 0, height, width}, out);
@@ -54,14 +54,37 @@ TEST(Resample, AgreesWithPillow) {
       1);
 }
 
+constexpr Interpolation kInterpolations[] = {Interpolation::nearest, Interpolation::bilinear, Interpolation::bicubic};
+
 TEST(Resample, AWindowIsAPartOfTheWhole) {
-  const Image in = pattern(40, 31), whole = resized(in, 17, 23);
-  Image part;
-  part.reshape({9, 12, 3});
-  Resampler resampler;
-  resampler.resize(in, {0, 0, 40, 31}, 17, 23, {3, 5, 6, 8}, part, 2, 1);
-  for (int y = 0; y < 6; ++y)
-    for (int i = 0; i < 8 * 3; ++i) ASSERT_EQ(part.row(2 + y)[3 + i], whole.row(3 + y)[15 + i]);
+  for (const Interpolation interpolation : kInterpolations)
+    for (const auto& [height, width] : {std::pair{17, 23}, {90, 70}}) {
+      const Image in = pattern(40, 31), whole = resized(in, height, width, interpolation);
+      Image part;
+      part.reshape({9, 12, 3});
+      Resampler resampler(interpolation);
+      resampler.resize(in, {0, 0, 40, 31}, height, width, {3, 5, 6, 8}, part, 2, 1);
+      for (int y = 0; y < 6; ++y)
+        for (int i = 0; i < 8 * 3; ++i) ASSERT_EQ(part.row(2 + y)[3 + i], whole.row(3 + y)[15 + i]);
+    }
+}
+
+TEST(Resample, NearestKeepsLevelsAndBicubicSharpensEdges) {
+  const Image edge = image_of(8, 8, 1, [](int, int x, int) { return static_cast<std::uint8_t>(x < 4 ? 100 : 150); });
+  const auto row = [&](Interpolation interpolation) {
+    const std::vector<int> all = levels(resized(edge, 16, 16, interpolation));
+    return std::vector<int>(all.begin() + 16 * 5, all.begin() + 16 * 6);
+  };
+  EXPECT_EQ(row(Interpolation::nearest), (std::vector<int>{100, 100, 100, 100, 100, 100, 100, 100, 150, 150, 150, 150, 150,
+                                                           150, 150, 150}));
+  const std::vector<int> cubic = row(Interpolation::bicubic);
+  EXPECT_LT(*std::min_element(cubic.begin(), cubic.end()), 100);
+  EXPECT_GT(*std::max_element(cubic.begin(), cubic.end()), 150);
+  // What overshoots black and white is cut.
+  const Image extremes = image_of(8, 8, 3, [](int y, int x, int) { return static_cast<std::uint8_t>((x < 4) == (y < 4) ? 0 : 255); });
+  const Image large = resized(extremes, 24, 24, Interpolation::bicubic);
+  EXPECT_EQ(large.row(2)[3 * 10], 0);
+  EXPECT_EQ(large.row(2)[3 * 13], 255);
 }
 
 std::vector<float> transformed(const Image& image, const Preprocess& preprocess) {
@@ -120,6 +143,7 @@ TEST(Preprocess, JsonRoundTrip) {
                         .width = 320,
                         .resize = ResizeMode::letterbox,
                         .crop_pct = 0.875,
+                        .interpolation = Interpolation::bicubic,
                         .fill = 114,
                         .mean = {0.1307},
                         .std = {0.3081}};
@@ -128,6 +152,7 @@ TEST(Preprocess, JsonRoundTrip) {
   EXPECT_EQ(Preprocess::from_json("{}"), Preprocess{});
   expect_words(error_of([] { Preprocess::from_json(R"({"crop":1})"); }), {"unknown field \"crop\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"resize":"fit"})"); }), {"\"fit\"", "letterbox"});
+  expect_words(error_of([] { Preprocess::from_json(R"({"interpolation":"bicubc"})"); }), {"did you mean \"bicubic\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"height":0})"); }), {"size is 0"});
   error_of([] { Preprocess::from_json(R"({"height":"tall"})"); });
   error_of([] { Preprocess::from_json("[1]"); });

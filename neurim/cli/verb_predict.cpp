@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/picture_files.h"
@@ -69,10 +70,12 @@ int verb_predict(const Words& words) {
                     &more});
   std::string model, source, save_csv;
   std::int64_t topk = 1;
+  InputOptions input;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder or weights file", {"m"});
   line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
   line.options("topk", topk, "how many classes to name");
+  input.visit(line.options);
   line.options("save_csv", save_csv, "file to write path, class and probability to");
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
@@ -85,6 +88,7 @@ int verb_predict(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
@@ -94,8 +98,8 @@ int verb_predict(const Words& words) {
   const std::size_t named = std::min(static_cast<std::size_t>(topk), classes.size());
 
   Decoder decoder;
-  Transform transform(checkpoint.card.preprocess);
-  std::vector<float> pixels(checkpoint.card.preprocess.size().bytes());
+  Transform transform(preprocess);
+  std::vector<float> pixels(preprocess.size().bytes());
   std::string csv = "path,rank,class,probability\n";
   if (!save_csv.empty()) write_file(save_csv, csv);  // a wrong path shows before the work
   std::int64_t unreadable = 0;
@@ -103,7 +107,7 @@ int verb_predict(const Words& words) {
     try {
       naming([&] { return picture.string(); },
              [&] {
-               decoder.open_file(picture.string(), checkpoint.card.preprocess.decode);
+               decoder.open_file(picture.string(), preprocess.decode);
                transform(decoder, pixels.data());
              });
     } catch (const Error& error) {

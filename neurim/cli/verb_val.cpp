@@ -1,3 +1,4 @@
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
@@ -25,10 +26,12 @@ int verb_val(const Words& words) {
         "neurim val runs/classify/train --json"}});
   std::string model, data, split = "val", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
+  InputOptions input;
   bool exist_ok = false;
   line.options("model", model, "weights file or run folder", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
+  input.visit(line.options);
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("threads", threads, "compute threads");
@@ -61,7 +64,7 @@ int verb_val(const Words& words) {
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
   options = options.resolved(checkpoint.model, dataset);
-  Validation validation(checkpoint.model, dataset, part, checkpoint.card.preprocess, options);
+  Validation validation(checkpoint.model, dataset, part, input.applied_to(checkpoint.card.preprocess), options);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures)"));
   const Evaluation evaluation = *validation.run([&](double share) {

@@ -8,12 +8,18 @@ namespace neurim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};  // in the order of ResizeMode
+constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};            // in the order of ResizeMode
+constexpr std::string_view kInterpolations[] = {"nearest", "bilinear", "bicubic"};  // and of Interpolation
 
-ResizeMode mode_named(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kModes); ++i)
-    if (kModes[i] == name) return static_cast<ResizeMode>(i);
-  fail(Fault::data, "preprocess: resize mode \"", name, "\" is unknown; it is crop, squash or letterbox");
+/// Which of the words it is.
+template <std::size_t count>
+std::size_t index_of(const char* option, std::string_view word, const std::string_view (&words)[count]) {
+  const std::vector<std::string> known(std::begin(words), std::end(words));
+  for (std::size_t i = 0; i < count; ++i)
+    if (words[i] == word) return i;
+  const std::string near = nearest(word, known);
+  fail(Fault::usage, option, ": there is no \"", word, "\"; ",
+       near.empty() ? "" : text("did you mean \"", near, "\"? "), "known are ", join(known, ", "));
 }
 
 void read_field(const std::string& key, const Json& value, Preprocess& to) {
@@ -24,9 +30,11 @@ void read_field(const std::string& key, const Json& value, Preprocess& to) {
   else if (key == "width")
     value.get_to(to.width);
   else if (key == "resize")
-    to.resize = mode_named(value.get<std::string>());
+    to.resize = resize_mode_named(value.get<std::string>());
   else if (key == "crop_pct")
     value.get_to(to.crop_pct);
+  else if (key == "interpolation")
+    to.interpolation = interpolation_named(value.get<std::string>());
   else if (key == "fill")
     value.get_to(to.fill);
   else if (key == "mean")
@@ -44,6 +52,16 @@ void read_field(const std::string& key, const Json& value, Preprocess& to) {
 
 }  // namespace
 
+std::string_view name(ResizeMode mode) { return kModes[static_cast<std::size_t>(mode)]; }
+std::string_view name(Interpolation interpolation) { return kInterpolations[static_cast<std::size_t>(interpolation)]; }
+
+ResizeMode resize_mode_named(std::string_view name) {
+  return static_cast<ResizeMode>(index_of("resize", name, kModes));
+}
+Interpolation interpolation_named(std::string_view name) {
+  return static_cast<Interpolation>(index_of("interpolation", name, kInterpolations));
+}
+
 void Preprocess::check() const {
   require(channels == 1 || channels == 3, "preprocess: channels is ", channels, "; 1 and 3 are possible");
   require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
@@ -58,11 +76,17 @@ void Preprocess::check() const {
 }
 
 std::string Preprocess::json() const {
-  return Json{{"channels", channels}, {"height", height},
-              {"width", width},       {"resize", kModes[static_cast<std::size_t>(resize)]},
-              {"crop_pct", crop_pct}, {"fill", fill},
-              {"mean", mean},         {"std", std},
-              {"exif", decode.exif},  {"background", decode.background}}
+  return Json{{"channels", channels},
+              {"height", height},
+              {"width", width},
+              {"resize", name(resize)},
+              {"crop_pct", crop_pct},
+              {"interpolation", name(interpolation)},
+              {"fill", fill},
+              {"mean", mean},
+              {"std", std},
+              {"exif", decode.exif},
+              {"background", decode.background}}
       .dump();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neurim/data/decode.h"
+#include "neurim/data/resample.h"
 
 namespace neurim {
 
@@ -17,14 +18,21 @@ enum class ResizeMode : std::uint8_t {
   letterbox,  ///< scaled to fit inside the size; the rest is `fill`
 };
 
+// The words that options and files use. Unknown ones throw Error(usage).
+std::string_view name(ResizeMode mode);
+ResizeMode resize_mode_named(std::string_view name);
+std::string_view name(Interpolation interpolation);
+Interpolation interpolation_named(std::string_view name);
+
 /// From a decoded picture to the numbers of a model's input: f32 channels x height x width,
-/// (level / 255 - mean) / std. Resizing is bilinear with antialias (resample.h). A picture of 1 channel is
-/// repeated for a model of 3; one of 3 becomes gray by ITU-R BT.601 luma for a model of 1.
+/// (level / 255 - mean) / std. A picture of 1 channel is repeated for a model of 3; one of 3 becomes gray by ITU-R
+/// BT.601 luma for a model of 1.
 struct Preprocess {
   int channels = 3;               ///< 1 or 3
   int height = 224, width = 224;  ///< pixels
   ResizeMode resize = ResizeMode::crop;
   double crop_pct = 1;    ///< in (0, 1], for ResizeMode::crop
+  Interpolation interpolation = Interpolation::bilinear;
   std::uint8_t fill = 0;  ///< the level of letterbox borders and of what an Augment moves in from outside
   std::vector<double> mean{0}, std{1};  ///< one for all channels, or one per channel
   DecodeOptions decode;

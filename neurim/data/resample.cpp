@@ -37,8 +37,8 @@ void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights,
 }
 
 /// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
-/// taps where the compiler knows it; 0: `any`.
-template <int channels, int fixed = 0>
+/// taps where the compiler knows it; 0: `any`. `cut`: sums may leave [0, 255].
+template <int channels, int fixed = 0, bool cut = false>
 [[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int any,
                                           int count, std::uint8_t* out) {
   const int taps = fixed ? fixed : any;
@@ -49,6 +49,10 @@ template <int channels, int fixed = 0>
       Floats4 pixel;
       std::memcpy(&pixel, from + t * channels, sizeof pixel);
       sum += weights[t] * pixel;
+    }
+    if constexpr (cut) {
+      sum = sum < 0.0f ? Floats4{} : sum;
+      sum = sum > 255.0f ? Floats4{} + 255.0f : sum;
     }
     const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
     constexpr Bytes16 kLowest{0, 4, 8, 12};
@@ -76,26 +80,57 @@ NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* we
   }
 }
 
+NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float* weights, int taps, int count,
+                                std::uint8_t* out, int channels) {
+  if (channels == 1)
+    gather<1, 0, true>(line, first, weights, taps, count, out);
+  else
+    gather<3, 0, true>(line, first, weights, taps, count, out);
+}
+
+NEURIM_WIDE void round_and_cut(const float* __restrict line, int count, std::uint8_t* __restrict out) {
+  for (int i = 0; i < count; ++i)
+    out[i] = static_cast<std::uint8_t>(std::min(std::max(line[i], 0.0f), 255.0f) + 0.5f);
+}
+
+/// The weight of a level whose distance is `x` pixels.
+double filter(Interpolation interpolation, double x) {
+  x = std::abs(x);
+  if (interpolation == Interpolation::bilinear) return std::max(0.0, 1 - x);
+  constexpr double a = -0.5;
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
 }  // namespace
 
-void Resampler::Axis::plan(int in_size, int full_size, int begin_at, int out_count) {
+void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_size, int begin_at, int out_count) {
   if (in == in_size && full == full_size && begin == begin_at && count == out_count) return;
   in = in_size, full = full_size, begin = begin_at, count = out_count;
-  const double scale = static_cast<double>(in) / full, support = std::max(scale, 1.0);
-  taps = std::min(static_cast<int>(std::ceil(2 * support)), in);  // that an interval of 2 * support can hold
+  const double scale = static_cast<double>(in) / full;
   first.assign(static_cast<std::size_t>(count), 0);
+  if (interpolation == Interpolation::nearest) {
+    taps = 1;
+    weights.assign(static_cast<std::size_t>(count), 1.0f);
+    double center = scale / 2;  // summed up, as Pillow does it, for where it falls between two pixels
+    for (int i = 0; i < begin; ++i) center += scale;
+    for (int& at : first) at = std::min(static_cast<int>(center), in - 1), center += scale;
+    return;
+  }
+  const double width = std::max(scale, 1.0), support = interpolation == Interpolation::bicubic ? 2 * width : width;
+  taps = std::min(static_cast<int>(std::ceil(2 * support)), in);  // that an interval of 2 * support can hold
   weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps), 0.0f);
   for (int i = 0; i < count; ++i) {
     const double center = (begin + i + 0.5) * scale;
     const int low = std::max(static_cast<int>(center - support + 0.5), 0);
     const int high = std::min(static_cast<int>(center + support + 0.5), in);
-    const auto weight = [&](int at) { return std::max(0.0, 1 - std::abs(at - center + 0.5) / support); };
+    const auto weight = [&](int at) { return filter(interpolation, (at - center + 0.5) / width); };
     double total = 0;
     for (int at = low; at < high; ++at) total += weight(at);
     // All taps stay inside the input, so that the kernels need no test: near the end the window moves back.
     const int start = std::min(low, in - taps);
     first[static_cast<std::size_t>(i)] = start;
-    float* row = weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps);
+    float* row = taps_of(i);
     for (int at = low; at < high; ++at) row[at - start] = static_cast<float>(weight(at) / total);
   }
 }
@@ -105,22 +140,48 @@ void Resampler::resize(const Image& in, const Box& from, int full_height, int fu
   const int channels = in.channels();
   NEURIM_ASSERT(channels == out.channels() && (channels == 1 || channels == 3));
   NEURIM_ASSERT(top + window.height <= out.height() && left + window.width <= out.width());
-  rows_.plan(from.height, full_height, window.top, window.height);
-  columns_.plan(from.width, full_width, window.left, window.width);
-  // Only the columns that the window can see take part in the vertical pass.
-  const int used_begin = columns_.first.front(), used_end = columns_.first.back() + columns_.taps;
-  const int used = (used_end - used_begin) * channels, skipped = used_begin * channels;
-  const std::size_t stride = static_cast<std::size_t>(in.width() * channels);
-  const auto room = static_cast<std::size_t>(from.width * channels + 3);
+  rows_.plan(interpolation_, from.height, full_height, window.top, window.height);
+  columns_.plan(interpolation_, from.width, full_width, window.left, window.width);
+  const auto room = static_cast<std::size_t>(std::max(from.width, window.width) * channels + 3);
   if (line_.size() < room) line_.resize(room);
+  if (interpolation_ == Interpolation::bicubic)
+    columns_first(in, from, window, out, top, left);
+  else
+    rows_first(in, from, window, out, top, left);
+}
+
+void Resampler::rows_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
+  const int channels = in.channels();
+  // Only the columns that the window can see take part in the vertical pass.
+  const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
+  const std::size_t stride = static_cast<std::size_t>(in.width() * channels);
   const auto gather = channels == 1 ? gather_gray : gather_rgb;
   for (int y = 0; y < window.height; ++y) {
-    const auto at = static_cast<std::size_t>(y);
-    const std::uint8_t* row = in.row(from.top + rows_.first[at]) + from.left * channels + skipped;
-    add_rows(row, stride, rows_.weights.data() + at * static_cast<std::size_t>(rows_.taps), rows_.taps,
-             line_.data() + skipped, used);
+    const std::uint8_t* row =
+        in.row(from.top + rows_.first[static_cast<std::size_t>(y)]) + from.left * channels + skipped;
+    add_rows(row, stride, rows_.taps_of(y), rows_.taps, line_.data() + skipped, used);
     gather(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
            out.row(top + y) + left * channels);
+  }
+}
+
+/// Where weights are negative it shows which pass comes first and that its levels are rounded and cut. Pillow before
+/// 13 does it in this order; 13 takes the rows first where that is less work.
+void Resampler::columns_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
+  const int channels = in.channels(), first_row = rows_.first.front(), levels = window.width * channels;
+  const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
+  narrow_.reshape({rows_.end() - first_row, window.width, channels});
+  for (int y = 0; y < narrow_.height(); ++y) {
+    const std::uint8_t* row = in.row(from.top + first_row + y) + from.left * channels + skipped;
+    constexpr float kOne = 1;
+    add_rows(row, 0, &kOne, 1, line_.data() + skipped, used);
+    gather_and_cut(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
+                   narrow_.row(y), channels);
+  }
+  for (int y = 0; y < window.height; ++y) {
+    add_rows(narrow_.row(rows_.first[static_cast<std::size_t>(y)] - first_row), static_cast<std::size_t>(levels),
+             rows_.taps_of(y), rows_.taps, line_.data(), levels);
+    round_and_cut(line_.data(), levels, out.row(top + y) + left * channels);
   }
 }
 

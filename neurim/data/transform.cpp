@@ -33,7 +33,7 @@ int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lr
 }  // namespace
 
 Transform::Transform(const Preprocess& preprocess, const Augment& augment)
-    : preprocess_(preprocess), augment_(augment) {
+    : preprocess_(preprocess), augment_(augment), resampler_(preprocess.interpolation) {
   preprocess_.check();
   augment_.check();
   line_.resize(static_cast<std::size_t>(preprocess_.width));

@@ -16,7 +16,6 @@ namespace neurim {
 namespace {
 
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
-const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
@@ -150,9 +149,10 @@ void TrainOptions::visit(Options& o) {
   o("folds", folds, "cross-validation: training is cut into so many parts");
   o("fold", fold, "folds: the part that is validated on, from 0 on");
   o("group_by", group_by, "column of the table whose equal values are never separated");
-  o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
+  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox",
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
+  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
   o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
   o("augment", augment, "random changes of training pictures that suit the model");
@@ -187,7 +187,8 @@ void TrainOptions::visit(Options& o) {
 void TrainOptions::check() const {
   check_choice("opt", opt, kOptimizers);
   check_choice("sched", sched, schedule_names());
-  check_choice("resize", resize, kResizes);
+  if (resize != "auto") resize_mode_named(resize);
+  if (interpolation != "auto") interpolation_named(interpolation);
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
   parse_changes(changes);
@@ -257,6 +258,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 
   fill(r.resize, "crop");
   fill(r.crop_pct, recipe.crop_pct);
+  fill(r.interpolation, "bilinear");
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
   resolve(r.mean, model_facts.mean, channels.mean);
@@ -279,12 +281,12 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 }
 
 Preprocess preprocess_of(const TrainOptions& o) {
-  const auto mode = std::find(kResizes.begin(), kResizes.end(), o.resize) - kResizes.begin();
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
                         .height = static_cast<int>(*o.imgsz),
                         .width = static_cast<int>(*o.imgsz),
-                        .resize = static_cast<ResizeMode>(mode),
+                        .resize = resize_mode_named(o.resize),
                         .crop_pct = *o.crop_pct,
+                        .interpolation = interpolation_named(o.interpolation),
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std)};
   preprocess.check();

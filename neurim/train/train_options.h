@@ -38,6 +38,7 @@ struct TrainOptions {
   std::string group_by;              ///< a column of the table: equal values stay in one split
   std::string resize = "auto";  ///< crop, squash, letterbox
   std::optional<double> crop_pct;
+  std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.
   std::string mean, std;
   std::optional<bool> random_resized_crop;
