@@ -3,6 +3,7 @@
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
+#include "neurim/train/crop_validation.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
@@ -27,11 +28,14 @@ int verb_val(const Words& words) {
   std::string model, data, split = "val", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   InputOptions input;
+  std::int64_t crops = 1;
   bool exist_ok = false;
   line.options("model", model, "weights file or run folder", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
   input.visit(line.options);
+  line.options("crops", crops, "judge by the mean probabilities of 5 parts of each picture (corners and centre), or of 10 "
+               "with their mirror images");
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("threads", threads, "compute threads");
@@ -64,16 +68,25 @@ int verb_val(const Words& words) {
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
   options = options.resolved(checkpoint.model, dataset);
-  Validation validation(checkpoint.model, dataset, part, input.applied_to(checkpoint.card.preprocess), options);
+  const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures)"));
-  const Evaluation evaluation = *validation.run([&](double share) {
+  const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
-  });
+  };
+  std::vector<BadSample> unreadable;
+  const auto evaluate = [&] {
+    if (crops != 1)
+      return *validate_crops(checkpoint.model, dataset, part, preprocess, options, static_cast<int>(crops), unreadable, watch);
+    Validation validation(checkpoint.model, dataset, part, preprocess, options);
+    std::optional<Evaluation> found = validation.run(watch);
+    unreadable = validation.bad();
+    return *found;
+  };
+  const Evaluation evaluation = evaluate();
   const fs::path folder = make_run_folder(project, run_name, exist_ok);
   write_report(evaluation, folder);
-  const std::vector<BadSample> unreadable = validation.bad();
   for (const BadSample& bad : unreadable) console.say(text("  skipped: ", bad.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),

@@ -1,5 +1,6 @@
 #include "neurim/data/preprocess.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -73,6 +74,32 @@ void Preprocess::check() const {
             " channels; give one, or one per channel");
   for (const double deviation : std)
     require(deviation > 0, "preprocess: std is ", deviation, "; it must be above 0");
+}
+
+void Preprocess::choose_resize(std::string_view mode, std::optional<double> pct) {
+  const bool shortest = mode == "shortest";
+  require(!shortest || !pct || *pct == 1, "resize=shortest keeps the whole shorter side, so crop_pct is not ",
+          pct.value_or(1), "; leave it out, or use resize=crop");
+  if (mode != "auto") resize = shortest ? ResizeMode::crop : resize_mode_named(mode);
+  crop_pct = shortest ? 1 : pct.value_or(crop_pct);
+}
+
+ImageSize Preprocess::covering(int picture_height, int picture_width) const {
+  // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
+  const int cover_h = static_cast<int>(height / crop_pct), cover_w = static_cast<int>(width / crop_pct);
+  const bool by_height = static_cast<std::int64_t>(cover_h) * picture_width >=
+                         static_cast<std::int64_t>(cover_w) * picture_height;
+  const auto follow = [](int side, int cover, int of) {
+    return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
+  };
+  return {by_height ? cover_h : std::max(cover_h, follow(picture_height, cover_w, picture_width)),
+          by_height ? std::max(cover_w, follow(picture_width, cover_h, picture_height)) : cover_w, channels};
+}
+
+double Preprocess::cut_share(int picture_height, int picture_width) const {
+  if (resize != ResizeMode::crop) return 0;
+  const ImageSize whole = covering(picture_height, picture_width);
+  return 1 - static_cast<double>(height) * width / (static_cast<double>(whole.height) * whole.width);
 }
 
 std::string Preprocess::json() const {

@@ -2,6 +2,7 @@
 // description.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,14 @@ struct Preprocess {
   bool operator==(const Preprocess&) const = default;
 
   ImageSize size() const { return {height, width, channels}; }
+  /// What the options resize and crop_pct say: "auto" and unset leave things as they are; "shortest" brings the
+  /// shorter side to the size and cuts out the centre, which is crop with crop_pct 1 (torchvision's Resize with
+  /// CenterCrop of the same size). Throws Error(usage).
+  void choose_resize(std::string_view mode, std::optional<double> pct);
+  /// What ResizeMode::crop scales a picture of this height and width to, before it cuts.
+  ImageSize covering(int picture_height, int picture_width) const;
+  /// The share of such a picture's area that resizing cuts off.
+  double cut_share(int picture_height, int picture_width) const;
   void check() const;  ///< throws Error(usage) naming the field that is out of range
   std::string json() const;
   /// The inverse of json. Absent fields keep their defaults; unknown ones and wrong types throw Error(data),

@@ -61,4 +61,16 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   return result;
 }
 
+std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most) {
+  const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
+  std::vector<ImageHeader> headers;
+  Decoder decoder;
+  std::vector<std::byte> buffer;
+  for (std::int64_t i = 0; i < count; ++i) try {
+      headers.push_back(decoder.open(dataset.read(Split::train, i * size / count, buffer)));
+    } catch (const Error&) {  // whoever loads the sample names it
+    }
+  return headers;
+}
+
 }  // namespace neurim

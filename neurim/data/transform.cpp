@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "neurim/data/changes/geometry.h"
 #include "neurim/data/wide.h"
 
 namespace neurim {
@@ -82,19 +83,10 @@ void Transform::resize(const Image& in) {
       return resampler_.resize(in, from, h, w, {0, 0, h, w}, fitted_, (height - h) / 2, (width - w) / 2);
     }
     case ResizeMode::crop: {
-      // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
-      const int cover_h = static_cast<int>(height / preprocess_.crop_pct);
-      const int cover_w = static_cast<int>(width / preprocess_.crop_pct);
-      const bool by_height =
-          static_cast<std::int64_t>(cover_h) * in.width() >= static_cast<std::int64_t>(cover_w) * in.height();
-      const auto follow = [](int side, int cover, int of) {
-        return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
-      };
-      const int h = by_height ? cover_h : std::max(cover_h, follow(in.height(), cover_w, in.width()));
-      const int w = by_height ? std::max(cover_w, follow(in.width(), cover_h, in.height())) : cover_w;
-      const int top = static_cast<int>(std::nearbyint((h - height) / 2.0));
-      const int left = static_cast<int>(std::nearbyint((w - width) / 2.0));
-      return resampler_.resize(in, from, h, w, {top, left, height, width}, fitted_);
+      const ImageSize whole = preprocess_.covering(in.height(), in.width());
+      const Box part =
+          five_crops(whole.height, whole.width, height, width)[static_cast<std::size_t>(augment_.crop_at)];
+      return resampler_.resize(in, from, whole.height, whole.width, part, fitted_);
     }
   }
 }

@@ -13,8 +13,8 @@ class Transform {
  public:
   explicit Transform(const Preprocess& preprocess, const Augment& augment = {});
 
-  /// Whether `fit` draws no random numbers, so that its result may be kept.
-  bool fit_is_fixed() const { return !augment_.random_resized_crop; }
+  /// Whether what `fit` gives follows from the picture and the Preprocess alone, so that it may be kept.
+  bool fit_is_fixed() const { return !augment_.random_resized_crop && augment_.crop_at == CropAt::center; }
 
   /// The picture that `decoder` has opened, in the model's channels and size, as u8. Of a random part only
   /// that is decoded. The result lives until the next call.

@@ -149,7 +149,7 @@ void TrainOptions::visit(Options& o) {
   o("folds", folds, "cross-validation: training is cut into so many parts");
   o("fold", fold, "folds: the part that is validated on, from 0 on");
   o("group_by", group_by, "column of the table whose equal values are never separated");
-  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox",
+  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
   o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
@@ -187,7 +187,7 @@ void TrainOptions::visit(Options& o) {
 void TrainOptions::check() const {
   check_choice("opt", opt, kOptimizers);
   check_choice("sched", sched, schedule_names());
-  if (resize != "auto") resize_mode_named(resize);
+  Preprocess().choose_resize(resize, crop_pct);
   if (interpolation != "auto") interpolation_named(interpolation);
   check_choice("monitor", monitor, kMonitors, false);
   check_choice("cache", cache, kCaches, false);
@@ -257,7 +257,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.label_smoothing, recipe.label_smoothing);
 
   fill(r.resize, "crop");
-  fill(r.crop_pct, recipe.crop_pct);
+  fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
   fill(r.interpolation, "bilinear");
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
@@ -284,11 +284,10 @@ Preprocess preprocess_of(const TrainOptions& o) {
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
                         .height = static_cast<int>(*o.imgsz),
                         .width = static_cast<int>(*o.imgsz),
-                        .resize = resize_mode_named(o.resize),
-                        .crop_pct = *o.crop_pct,
                         .interpolation = interpolation_named(o.interpolation),
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std)};
+  preprocess.choose_resize(o.resize, o.crop_pct);
   preprocess.check();
   return preprocess;
 }

@@ -36,7 +36,7 @@ struct TrainOptions {
   std::int64_t split_seed = 42;
   std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
   std::string group_by;              ///< a column of the table: equal values stay in one split
-  std::string resize = "auto";  ///< crop, squash, letterbox
+  std::string resize = "auto";  ///< crop, squash, letterbox, shortest
   std::optional<double> crop_pct;
   std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.

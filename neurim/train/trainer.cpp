@@ -10,6 +10,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/data/loader.h"
+#include "neurim/data/statistics.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/model/state.h"
@@ -32,6 +33,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kDrawnBatches = 3;
 constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
 constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
+constexpr double kMuchCut = 0.2;         // of a picture's area, by evaluation's crop, worth a hint
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -71,6 +73,16 @@ class MetricsFile {
   fs::path path_;
   std::string content_;
 };
+
+/// The share of the median picture's area that resizing cuts off; NaN where no picture can be read.
+double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
+  std::vector<double> shares;
+  for (const ImageHeader& header : some_headers(dataset)) shares.push_back(preprocess.cut_share(header.height, header.width));
+  if (shares.empty()) return std::nan("");
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *middle;
+}
 
 /// One run, from the first step to the last.
 class Run {
@@ -213,6 +225,9 @@ void Run::describe() {
       options_.class_weights == "none")
     console_.say(text("  data    classes have ", thousands(*least), " to ", thousands(*most),
                       " training pictures: sampler=balanced or class_weights=sqrt helps the rare ones"));
+  if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
+    console_.say(text("  data    the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
+                      " % of the median picture: resize=letterbox or squash shows all of it"));
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
   console_.say("   Epoch     loss  val_loss    top1      f1        lr    img/s  data%    time");
 }
