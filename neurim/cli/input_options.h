@@ -10,6 +10,7 @@ namespace neurim::cli {
 
 /// What is not given stays as the model was trained.
 struct InputOptions {
+  std::optional<PictureSize> imgsz;
   std::string resize = "auto", interpolation = "auto";
   std::optional<double> crop_pct;
 

@@ -11,7 +11,7 @@ Checkpoint open_model(const std::string& name);
 /// What people are told of a model that comes by its name alone.
 std::string drawn_weights_note(const Checkpoint& checkpoint);
 
-/// (N,C,H,W) of the model's input; `imgsz` 0 stands for the model's own size.
-Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz = 0);
+/// (N,C,H,W) of a model's input.
+Type image_type(const Preprocess& preprocess, std::int64_t batch);
 
 }  // namespace neurim::cli

@@ -94,7 +94,7 @@ int verb_predict(const Words& words) {
   for (const std::string& further : more) add_pictures(further, pictures);
   const std::vector<std::string>& classes = checkpoint.card.class_names;
   const Plan planned = plan([&](const Tensors& in) { return Tensors{softmax(checkpoint.model(in[0]))}; },
-                            {image_type(checkpoint, 1)}, {.freeze = true});
+                            {image_type(preprocess, 1)}, {.freeze = true});
   const std::size_t named = std::min(static_cast<std::size_t>(topk), classes.size());
 
   Decoder decoder;

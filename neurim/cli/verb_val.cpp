@@ -70,7 +70,8 @@ int verb_val(const Words& words) {
   options = options.resolved(checkpoint.model, dataset);
   const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
-                   thousands(dataset.size(part)), ' ', split, " pictures)"));
+                   thousands(dataset.size(part)), ' ', split, " pictures), input ", preprocess.channels, 'x', preprocess.height, 'x',
+                   preprocess.width));
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;

@@ -66,10 +66,13 @@ const Recipe& recipe_for(std::int64_t image_size) {
                        [&](const Recipe& recipe) { return image_size <= recipe.most_pixels; });
 }
 
-/// The height of training pictures: a multiple of 16 where it is not the whole height.
-std::int64_t training_size(std::int64_t height, double share) {
-  return share == 1 ? height
-                    : std::max<std::int64_t>(1, std::llround(static_cast<double>(height) * share / 16)) * 16;
+/// The size of training pictures: multiples of 16 where it is not the whole size.
+PictureSize training_size(const PictureSize& size, double share) {
+  if (share == 1) return size;
+  const auto part = [&](std::int64_t side) {
+    return std::max<std::int64_t>(1, std::llround(static_cast<double>(side) * share / 16)) * 16;
+  };
+  return {part(size.height), part(size.width)};
 }
 
 template <class T, class U>
@@ -119,8 +122,8 @@ void TrainOptions::visit(Options& o) {
   o("pretrained", pretrained, "safetensors file to take the first weights from", {"weights"});
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
-  o("imgsz", imgsz, "height and width of the model's input, pixels", {"img_size", "input_size"});
-  o("train_imgsz", train_imgsz, "height and width of training pictures, pixels: smaller ones train faster",
+  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
+  o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
     {"train_img_size"});
   o("in_chans", in_chans, "channels of the model's input: 1 or 3", {"channels"});
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
@@ -202,8 +205,9 @@ void TrainOptions::check() const {
   check_choice("class_weights", class_weights, kClassWeights, false);
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch", batch, 1, 1 << 20);
-  check_range("imgsz", imgsz, 1, 1 << 14);
-  check_range("train_imgsz", train_imgsz, 1, 1 << 14);
+  for (const auto& [option, size] : {std::pair{"imgsz", &imgsz}, std::pair{"train_imgsz", &train_imgsz}})
+    if (*size)
+      for (const std::int64_t side : {(*size)->height, (*size)->width}) check_range(option, side, 1, 1 << 14);
   require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
           "; 1 and 3 are possible");
   require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
@@ -282,8 +286,8 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 
 Preprocess preprocess_of(const TrainOptions& o) {
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
-                        .height = static_cast<int>(*o.imgsz),
-                        .width = static_cast<int>(*o.imgsz),
+                        .height = static_cast<int>(o.imgsz->height),
+                        .width = static_cast<int>(o.imgsz->width),
                         .interpolation = interpolation_named(o.interpolation),
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std)};
@@ -316,7 +320,8 @@ MixOptions mix_of(const TrainOptions& o) { return {.mixup_alpha = o.mixup, .cutm
 
 Preprocess training_preprocess_of(const TrainOptions& o) {
   Preprocess preprocess = preprocess_of(o);
-  preprocess.height = preprocess.width = static_cast<int>(*o.train_imgsz);
+  preprocess.height = static_cast<int>(o.train_imgsz->height);
+  preprocess.width = static_cast<int>(o.train_imgsz->width);
   return preprocess;
 }
 

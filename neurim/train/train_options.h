@@ -18,7 +18,8 @@ struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
   std::string model;       ///< a name that create_model knows
   std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
-  std::optional<std::int64_t> epochs, batch, imgsz, train_imgsz, in_chans;
+  std::optional<std::int64_t> epochs, batch, in_chans;
+  std::optional<PictureSize> imgsz, train_imgsz;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
   std::optional<double> lr, momentum, weight_decay;

@@ -119,7 +119,7 @@ class Run {
   Model model_;
   const Dataset dataset_;
   const Preprocess preprocess_;
-  const std::int64_t train_size_;  // height and width of training pictures
+  const PictureSize train_size_;
   const Schedule schedule_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor random_;
@@ -217,7 +217,8 @@ void Run::describe() {
                     " val)"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
-                    preprocess_.height, "x", preprocess_.width));
+                    preprocess_.height, "x", preprocess_.width,
+                    preprocess_.height == preprocess_.width ? "" : " (channels x height x width)"));
   for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
   const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
@@ -245,12 +246,12 @@ void Run::draw(const Batch& batch) {
 
 /// Mixes each picture with its counterpart from the end of the batch.
 void Run::mix(const Batch& batch, const Plan& plan) {
-  const int size = static_cast<int>(train_size_);
+  const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
   Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(progress_.step), kMixStream);
-  const Mix drawn = draw_mix(mix_of(options_), size, size, random);
+  const Mix drawn = draw_mix(mix_of(options_), height, width, random);
   partners_.resize(static_cast<std::size_t>(batch.size));
   std::iota(partners_.rbegin(), partners_.rend(), 0);
-  mix_images(drawn, partners_, preprocess_.channels, size, size, batch.images, mix_buffers_);
+  mix_images(drawn, partners_, preprocess_.channels, height, width, batch.images, mix_buffers_);
   partner_labels_.assign(batch.labels.rbegin(), batch.labels.rend());
   const float lambda = static_cast<float>(drawn.lambda);
   plan.inputs()[2].write(partner_labels_.data());
@@ -264,7 +265,7 @@ void Run::train_batch(const Batch& batch) {
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_.batches())));
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
   const Plan& plan =
-      plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
+      plans_.plan_for(batch_types(batch.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
   if (mixed) mix(batch, plan);
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
