@@ -194,6 +194,36 @@ class Trained(unittest.TestCase):
             self.assertEqual(trained[key], judged[key], key)
         self.assertTrue(Path(judged["run"], "confusion_matrix.png").is_file())
 
+    def test_crops_and_other_inputs(self):
+        run = neurim("val", self.folder, "--json", "crops=10", "crop_pct=0.8", "interpolation=bicubic", f"project={self.root}/runs")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 15)
+        # Of a crop that keeps everything all parts are the same, and five of them say what one does.
+        one, five = (json.loads(neurim("val", self.folder, "--json", f"crops={n}", f"project={self.root}/runs").stdout.splitlines()[-1])
+                     for n in (1, 5))
+        self.assertEqual([one[key] for key in ("top1", "f1_macro")], [five[key] for key in ("top1", "f1_macro")])
+        self.assertAlmostEqual(one["loss"], five["loss"], 4)
+        self.assertIn("crops is 7", neurim("val", self.folder, "crops=7", f"project={self.root}/runs").stderr)
+        self.assertIn("resize=crop", neurim("val", self.folder, "crops=5", "resize=squash", f"project={self.root}/runs").stderr)
+        for words in (["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["val", self.folder]):
+            self.assertIn("did you mean", neurim(*words, "interpolation=bicubc").stderr)
+
+    def test_sizes_that_are_not_square(self):
+        words = [f"data={self.root}/data", "model=resnet20", "batch=16", "epochs=1", "imgsz=16x32", f"project={self.root}/runs", "name=wide"]
+        run = neurim("train", *words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 3x16x32", run.stdout)
+        self.assertIn("cuts off 50 %", run.stdout)
+        wide = self.root / "runs" / "wide"
+        self.assertIn("input 3x16x32", neurim("export", wide).stdout)
+        self.assertIn(b"[16, 32]", (wide / "export" / "best.onnx").read_bytes())
+        self.assertIn("input 3x32x16", neurim("val", wide, "imgsz=32x16", f"project={self.root}/runs").stdout)
+        self.assertEqual(neurim("predict", f"model={wide}", f"source={self.root}/data/val", "imgsz=24x40").returncode, 0)
+        self.assertEqual(neurim("benchmark", "resnet20", "imgsz=16x32", "seconds=0.02", "rounds=1").returncode, 0)
+        data = neurim("benchmark", "mode=data", f"data={self.root}/data", "imgsz=16x32", "batch=8", "seconds=0.02", "rounds=1", "--json")
+        self.assertEqual(json.loads(data.stdout.splitlines()[-1])["imgsz"], [16, 32], data)
+        self.assertIn("height x width", neurim("train", *words, "imgsz=16x").stderr)
+
     def test_predict(self):
         run = neurim("predict", f"model={self.folder}", f"source={self.root}/data/val", "topk=2", f"save_csv={self.root}/out.csv", "--json")
         self.assertEqual(run.returncode, 0, run.stderr)

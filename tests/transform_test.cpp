@@ -137,6 +137,35 @@ TEST(Preprocess, ResizeModes) {
   EXPECT_NEAR(boxed[6 * 8], 0.2, 1e-6);
 }
 
+TEST(Preprocess, ShortestIsACropOfTheWholeShorterSide) {
+  Preprocess shortest{.crop_pct = 0.875};
+  shortest.choose_resize("shortest", {});
+  EXPECT_EQ(shortest, (Preprocess{.resize = ResizeMode::crop, .crop_pct = 1}));
+  expect_words(error_of([&] { shortest.choose_resize("shortest", 0.9); }, Fault::usage), {"crop_pct", "0.9"});
+  expect_words(error_of([&] { shortest.choose_resize("sqush", {}); }, Fault::usage), {"did you mean \"squash\""});
+  EXPECT_NEAR(shortest.cut_share(300, 400), 0.25, 0.01);
+  EXPECT_NEAR((Preprocess{.crop_pct = 0.5}.cut_share(300, 300)), 0.75, 1e-9);
+  EXPECT_EQ(Preprocess{.resize = ResizeMode::letterbox}.cut_share(300, 400), 0);
+}
+
+// The five parts of a picture that is already covered lie where five_crops says.
+TEST(Preprocess, CropsAreCutWhereTheyAreAskedFor) {
+  const Image in = pattern(24, 40);
+  const Preprocess preprocess{.height = 12, .width = 20, .crop_pct = 0.5};
+  Decoder decoder;
+  for (const auto& [at, top, left] : {std::tuple{CropAt::top_left, 0, 0}, {CropAt::top_right, 0, 20},
+                                      {CropAt::bottom_left, 12, 0}, {CropAt::bottom_right, 12, 20},
+                                      {CropAt::center, 6, 10}}) {
+    Transform transform(preprocess, {.crop_at = at});
+    EXPECT_EQ(transform.fit_is_fixed(), at == CropAt::center);
+    decoder.open({std::as_bytes(std::span(in.data(), in.size().bytes())), in.size()});
+    Random none(0);
+    const Image& part = transform.fit(decoder, none);
+    for (int y = 0; y < 12; ++y)
+      for (int i = 0; i < 60; ++i) ASSERT_EQ(part.row(y)[i], in.row(top + y)[3 * left + i]);
+  }
+}
+
 TEST(Preprocess, JsonRoundTrip) {
   Preprocess preprocess{.channels = 1,
                         .height = 192,
