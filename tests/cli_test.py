@@ -64,6 +64,15 @@ def npy(path, shape, values):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 
 
+def npy_picture(path, height, width, channels, level):
+    """A picture of any channels, the last of which is bright where the level is high."""
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({height}, {width}, {channels}), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = bytes(level if c == channels - 1 else (x * y + c) % 256 for y in range(height) for x in range(width) for c in range(channels))
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + pixels)
+
+
 def best_row(path):
     """The row of results.csv that is best: the first with the highest val_top1."""
     with open(path, newline="") as file:
@@ -223,6 +232,30 @@ class Trained(unittest.TestCase):
         data = neurim("benchmark", "mode=data", f"data={self.root}/data", "imgsz=16x32", "batch=8", "seconds=0.02", "rounds=1", "--json")
         self.assertEqual(json.loads(data.stdout.splitlines()[-1])["imgsz"], [16, 32], data)
         self.assertIn("height x width", neurim("train", *words, "imgsz=16x").stderr)
+
+    def test_many_channels(self):
+        data = self.root / "bands"
+        for i in range(24):
+            npy_picture(data / ("low", "high")[i % 2] / f"{i}.npy", 30, 34, 6, (20, 220)[i % 2] + i)
+        words = ["model=resnet20", "batch=8", "epochs=1", "imgsz=32", f"project={self.root}/runs"]
+        run = neurim("train", f"data={data}", *words, "name=bands")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 6x32x32", run.stdout)
+        pack = self.root / "bands.pack"
+        neurim("data", "pack", data, f"out={pack}")
+        self.assertEqual(neurim("val", self.root / "runs" / "bands", f"data={pack}", "split=train", f"project={self.root}/runs").returncode, 0)
+        named = neurim("predict", f"model={self.root}/runs/bands", f"source={data}")
+        self.assertEqual((named.returncode, len(named.stdout.splitlines())), (0, 24), named)
+        self.assertEqual(neurim("export", self.root / "runs" / "bands").returncode, 0)
+        self.assertEqual(neurim("data", "preview", data, "in_chans=6", "imgsz=32", "augment=hflip", f"out={self.root}/bands.jpg").returncode, 0)
+        wrong = neurim("train", f"data={data}", *words, "channels=rgb", "name=three")
+        self.assertEqual(wrong.returncode, 3)
+        self.assertIn(".npy: it has 6 channels and the model takes 3; train a model with channels=6", wrong.stderr)
+        self.assertIn("takes pictures of 1, 3 or 4 channels", neurim("train", f"data={data}", *words, "changes=trivial", "name=no").stderr)
+        self.assertIn("gray, la, rgb or rgba", neurim("train", f"data={data}", *words, "channels=rbg").stderr)
+        clear = neurim("train", f"data={self.root}/data", *words, "channels=rgba", "name=clear")
+        self.assertIn("input 4x32x32", clear.stdout, clear)
+        self.assertEqual(neurim("train", f"data={self.root}/data", *words, "alpha_bg=300").returncode, 2)
 
     def test_predict(self):
         run = neurim("predict", f"model={self.folder}", f"source={self.root}/data/val", "topk=2", f"save_csv={self.root}/out.csv", "--json")

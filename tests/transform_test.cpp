@@ -115,6 +115,73 @@ TEST(Preprocess, ChannelsAreConverted) {
   for (const float value : rgb) EXPECT_NEAR(value, 0.2, 1e-6);
 }
 
+// Gray, gray and alpha, colour, colour and alpha, each to each.
+TEST(Preprocess, AlphaIsKeptShownOrMadeUp) {
+  const std::vector<std::vector<std::uint8_t>> pixels{{100}, {100, 51}, {200, 100, 50}, {200, 100, 50, 51}};
+  const auto seen = [&](std::size_t from, int channels) {
+    const Preprocess preprocess{.channels = channels, .height = 2, .width = 2, .std = {1 / 255.},
+                                .decode = {.background = {0, 200, 250}}};
+    const std::vector<float> out = transformed(plain(2, 2, pixels[from]), preprocess);
+    std::vector<int> levels;
+    for (std::size_t c = 0; c < out.size(); c += 4) levels.push_back(static_cast<int>(std::lround(out[c])));
+    return levels;
+  };
+  using Levels = std::vector<int>;
+  EXPECT_EQ(seen(0, 2), (Levels{100, 255}));
+  EXPECT_EQ(seen(0, 4), (Levels{100, 100, 100, 255}));
+  EXPECT_EQ(seen(1, 2), (Levels{100, 51}));
+  EXPECT_EQ(seen(1, 3), (Levels{20, 180, 220}));
+  EXPECT_EQ(seen(1, 1), (Levels{137}));  // the luma of that
+  EXPECT_EQ(seen(1, 4), (Levels{100, 100, 100, 51}));
+  EXPECT_EQ(seen(2, 2), (Levels{124, 255}));
+  EXPECT_EQ(seen(2, 4), (Levels{200, 100, 50, 255}));
+  EXPECT_EQ(seen(3, 3), (Levels{40, 180, 210}));
+  EXPECT_EQ(seen(3, 1), (Levels{142}));
+  EXPECT_EQ(seen(3, 2), (Levels{124, 51}));
+  EXPECT_EQ(seen(3, 4), (Levels{200, 100, 50, 51}));
+}
+
+// Each channel of many is what it is alone.
+TEST(Preprocess, ManyChannelsAreResizedMovedAndNormalisedOneByOne) {
+  const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(x * x * 7 + y * 13 * (c + 1) + x * y * 3); };
+  for (const int channels : {2, 4, 5, 6, 9}) {
+    const Image many = image_of(23, 31, channels, level);
+    for (const Interpolation interpolation : kInterpolations)
+      for (const ResizeMode mode : {ResizeMode::crop, ResizeMode::letterbox}) {
+        Preprocess preprocess{.channels = channels, .height = 12, .width = 10, .resize = mode, .interpolation = interpolation};
+        const Augment augment{.changes = parse_changes("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"), .crop_padding = 2, .hflip = 1};
+        const auto run = [&](const Image& image) {
+          Transform transform(preprocess, augment);
+          Decoder decoder;
+          decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
+          std::vector<float> out(preprocess.size().bytes());
+          Random random(5);
+          transform.finish(transform.fit(decoder, random).data(), random, out.data());
+          return out;
+        };
+        const std::vector<float> together = run(many);
+        preprocess.channels = 1;
+        const int opaque = channels == 2 || channels == 4 ? channels - 1 : channels;  // alpha is not erased
+        for (int c = 0; c < opaque; ++c) {
+          const std::vector<float> alone = run(image_of(23, 31, 1, [&](int y, int x, int) { return level(y, x, c); }));
+          for (std::size_t i = 0; i < 120; ++i) ASSERT_EQ(together[static_cast<std::size_t>(c) * 120 + i], alone[i]);
+        }
+      }
+  }
+}
+
+TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
+  const auto message = [](int from, int to) {
+    return error_of([&] { transformed(plain(4, 4, std::vector<std::uint8_t>(static_cast<std::size_t>(from))),
+                                      {.channels = to, .height = 2, .width = 2}); });
+  };
+  expect_words(message(6, 3), {"has 6 channels", "takes 3", "channels=6"});
+  expect_words(message(3, 6), {"has 3 channels", "takes 6"});
+  for (const int channels : {2, 6})
+    expect_words(error_of([&] { Transform({.channels = channels}, {.changes = parse_changes("hflip,gray")}); }, Fault::usage),
+                 {"gray(", "1, 3 or 4 channels", text("not of ", channels)});
+}
+
 TEST(Preprocess, ResizeModes) {
   // 40 x 20 with a bright left half.
   const Image wide =

@@ -107,7 +107,7 @@ int verb_predict(const Words& words) {
     try {
       naming([&] { return picture.string(); },
              [&] {
-               decoder.open_file(picture.string(), preprocess.decode);
+               decoder.open_file(picture.string(), preprocess.decoding());
                transform(decoder, pixels.data());
              });
     } catch (const Error& error) {

@@ -50,6 +50,7 @@ constexpr Format kFormats[] = {
     {"PNM", "P4"sv, 0, pnm_reader, has_blank_third},
     {"PNM", "P5"sv, 0, pnm_reader, has_blank_third},
     {"PNM", "P6"sv, 0, pnm_reader, has_blank_third},
+    {"NPY", "\x93NUMPY"sv, 0, npy_reader},
 };
 
 /// The format that the bytes begin as, or null.
@@ -104,13 +105,26 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
 void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top,
            int left) {
   const std::size_t channels = static_cast<std::size_t>(image.channels());
+  const bool has_alpha = channels % 2 == 0;
   for (int y = 0; y < rgba.height(); ++y) {
     const std::uint8_t* from = rgba.row(y);
     std::uint8_t* to = image.row(top + y) + channels * static_cast<std::size_t>(left);
-    for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels)
+    for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels) {
+      if (has_alpha) {
+        std::memcpy(to, from, channels - 1);
+        to[channels - 1] = from[3];
+        continue;
+      }
       for (std::size_t c = 0; c < channels; ++c)
         to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+    }
   }
+}
+
+void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image) {
+  const std::size_t levels = image.size().bytes();
+  if (image.channels() == 4) return void(std::memset(image.data(), 0, levels));
+  for (std::size_t i = 0; i < levels; i += 3) std::copy_n(background.data(), 3, image.data() + i);
 }
 
 std::string_view format_of_content(std::span<const std::byte> bytes) {
@@ -158,7 +172,7 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
   const Format* format = format_of(stored.bytes);
   if (!format)
-    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF and PNM are read");
+    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF, PNM and NPY are read");
   if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
   std::unique_ptr<ImageReader>& reader = readers_[format->name];
   if (!reader) reader = format->reader();

@@ -6,6 +6,9 @@
 
 namespace neurim {
 
+/// The most channels that a picture may have.
+inline constexpr int kMostChannels = 512;
+
 /// Height, width and channels of a picture.
 struct ImageSize {
   int height = 0, width = 0, channels = 0;
@@ -22,8 +25,8 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A picture: u8, row-major height x width x channels; 1 channel is gray, 3 are RGB. The memory grows and
-/// never shrinks, so that an Image which is used again for one picture after the other soon allocates no
+/// A picture: u8, row-major height x width x channels; 1 channel is gray, 2 are gray and alpha, 3 RGB, 4 RGB and
+/// alpha, more are whatever they are. The memory grows and never shrinks, so that an Image which is used again for one picture after the other soon allocates no
 /// more.
 class Image {
  public:

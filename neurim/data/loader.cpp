@@ -235,7 +235,7 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   const std::uint8_t* kept = cache_ ? cache_->find(index, crc) : nullptr;
   if (kept) return worker.transform.finish(kept, random, out);
   if (stored.bytes.empty()) stored = dataset_.read(split_, index, worker.stored);
-  const ImageHeader& header = worker.decoder.open(stored, preprocess_.decode);
+  const ImageHeader& header = worker.decoder.open(stored, preprocess_.decoding());
   const Image& fitted = worker.transform.fit(worker.decoder, random);
   if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
   if (cache_) cache_->keep(index, crc, fitted.data());

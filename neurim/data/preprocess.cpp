@@ -64,7 +64,8 @@ Interpolation interpolation_named(std::string_view name) {
 }
 
 void Preprocess::check() const {
-  require(channels == 1 || channels == 3, "preprocess: channels is ", channels, "; 1 and 3 are possible");
+  require(channels >= 1 && channels <= kMostChannels, "preprocess: channels is ", channels, "; it is 1 to ",
+          kMostChannels);
   require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
           " x ", width, "; each is 1 to 16384 pixels");
   require(crop_pct > 0 && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in (0, 1]");
@@ -74,6 +75,12 @@ void Preprocess::check() const {
             " channels; give one, or one per channel");
   for (const double deviation : std)
     require(deviation > 0, "preprocess: std is ", deviation, "; it must be above 0");
+}
+
+DecodeOptions Preprocess::decoding() const {
+  DecodeOptions options = decode;
+  options.all_channels = channels != 1 && channels != 3;
+  return options;
 }
 
 void Preprocess::choose_resize(std::string_view mode, std::optional<double> pct) {

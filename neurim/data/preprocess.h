@@ -26,10 +26,14 @@ std::string_view name(Interpolation interpolation);
 Interpolation interpolation_named(std::string_view name);
 
 /// From a decoded picture to the numbers of a model's input: f32 channels x height x width,
-/// (level / 255 - mean) / std. A picture of 1 channel is repeated for a model of 3; one of 3 becomes gray by ITU-R
-/// BT.601 luma for a model of 1.
+/// (level / 255 - mean) / std.
+///
+/// Channels follow from their number: 1 is gray, 2 gray and alpha, 3 RGB, 4 RGB and alpha; 5 and more have no meaning.
+/// Where a picture has others than the model takes, gray is repeated, colour becomes gray by ITU-R BT.601 luma, a
+/// missing alpha is opaque, and alpha that the model does not take shows DecodeOptions::background. To or from 5 and
+/// more nothing is converted: Error(data) says what the picture has and the model takes.
 struct Preprocess {
-  int channels = 3;               ///< 1 or 3
+  int channels = 3;               ///< 1 to kMostChannels
   int height = 224, width = 224;  ///< pixels
   ResizeMode resize = ResizeMode::crop;
   double crop_pct = 1;    ///< in (0, 1], for ResizeMode::crop
@@ -40,6 +44,8 @@ struct Preprocess {
   bool operator==(const Preprocess&) const = default;
 
   ImageSize size() const { return {height, width, channels}; }
+  /// What a Decoder is told: `decode`, with alpha and further samples where the model takes them.
+  DecodeOptions decoding() const;
   /// What the options resize and crop_pct say: "auto" and unset leave things as they are; "shortest" brings the
   /// shorter side to the size and cuts out the centre, which is crop with crop_pct 1 (torchvision's Resize with
   /// CenterCrop of the same size). Throws Error(usage).

@@ -36,9 +36,20 @@ void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights,
   }
 }
 
+/// Rounds four sums and writes the first `count` of them.
+[[gnu::always_inline]] inline void store(Floats4 sum, int count, std::uint8_t* out) {
+  const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
+  constexpr Bytes16 kLowest{0, 4, 8, 12};
+  const std::uint32_t levels = static_cast<std::uint32_t>(reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
+  if (count == 4)
+    std::memcpy(out, &levels, 4);
+  else
+    std::memcpy(out, &levels, static_cast<std::size_t>(count));
+}
+
 /// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
-/// taps where the compiler knows it; 0: `any`. `cut`: sums may leave [0, 255].
-template <int channels, int fixed = 0, bool cut = false>
+/// taps where the compiler knows it; 0: `any`.
+template <int channels, int fixed = 0>
 [[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int any,
                                           int count, std::uint8_t* out) {
   const int taps = fixed ? fixed : any;
@@ -50,28 +61,21 @@ template <int channels, int fixed = 0, bool cut = false>
       std::memcpy(&pixel, from + t * channels, sizeof pixel);
       sum += weights[t] * pixel;
     }
-    if constexpr (cut) {
-      sum = sum < 0.0f ? Floats4{} : sum;
-      sum = sum > 255.0f ? Floats4{} + 255.0f : sum;
-    }
-    const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
-    constexpr Bytes16 kLowest{0, 4, 8, 12};
-    const std::uint32_t levels = static_cast<std::uint32_t>(reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
     // A store of four bytes is one instruction; the next pixel covers the fourth.
     if (channels == 3 && x + 1 < count)
-      std::memcpy(out, &levels, 4);
+      store(sum, 4, out);
     else
-      std::memcpy(out, &levels, channels);
+      store(sum, channels, out);
   }
 }
 
 NEURIM_WIDE void gather_gray(const float* line, const int* first, const float* weights, int taps, int count,
-                             std::uint8_t* out) {
+                             std::uint8_t* out, int) {
   gather<1>(line, first, weights, taps, count, out);
 }
 
 NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* weights, int taps, int count,
-                            std::uint8_t* out) {
+                            std::uint8_t* out, int) {
   switch (taps) {  // the most frequent: enlarging, and shrinking to no less than half
     case 2: return gather<3, 2>(line, first, weights, taps, count, out);
     case 3: return gather<3, 3>(line, first, weights, taps, count, out);
@@ -80,12 +84,38 @@ NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* we
   }
 }
 
+/// The same of any number of channels, four at a time. `cut`: sums may leave [0, 255].
+template <bool cut>
+[[gnu::always_inline]] inline void gather_any(const float* line, const int* first, const float* weights, int taps,
+                                              int count, std::uint8_t* out, int channels) {
+  const int levels = count * channels;
+  for (int x = 0; x < count; ++x, weights += taps)
+    for (int c = 0; c < channels; c += 4) {
+      const float* from = line + first[x] * channels + c;
+      Floats4 sum{};
+      for (int t = 0; t < taps; ++t, from += channels) {
+        Floats4 some;
+        std::memcpy(&some, from, sizeof some);
+        sum += weights[t] * some;
+      }
+      if (cut) {
+        sum = sum < 0.0f ? Floats4{} : sum;
+        sum = sum > 255.0f ? Floats4{} + 255.0f : sum;
+      }
+      // What of four does not belong to this pixel is written over by the next one.
+      const int at = x * channels + c;
+      store(sum, std::min(at + 4 <= levels ? 4 : channels - c, 4), out + at);
+    }
+}
+
+NEURIM_WIDE void gather_many(const float* line, const int* first, const float* weights, int taps, int count,
+                             std::uint8_t* out, int channels) {
+  gather_any<false>(line, first, weights, taps, count, out, channels);
+}
+
 NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float* weights, int taps, int count,
                                 std::uint8_t* out, int channels) {
-  if (channels == 1)
-    gather<1, 0, true>(line, first, weights, taps, count, out);
-  else
-    gather<3, 0, true>(line, first, weights, taps, count, out);
+  gather_any<true>(line, first, weights, taps, count, out, channels);
 }
 
 NEURIM_WIDE void round_and_cut(const float* __restrict line, int count, std::uint8_t* __restrict out) {
@@ -138,7 +168,7 @@ void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_si
 void Resampler::resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
                        Image& out, int top, int left) {
   const int channels = in.channels();
-  NEURIM_ASSERT(channels == out.channels() && (channels == 1 || channels == 3));
+  NEURIM_ASSERT(channels == out.channels());
   NEURIM_ASSERT(top + window.height <= out.height() && left + window.width <= out.width());
   rows_.plan(interpolation_, from.height, full_height, window.top, window.height);
   columns_.plan(interpolation_, from.width, full_width, window.left, window.width);
@@ -155,13 +185,13 @@ void Resampler::rows_first(const Image& in, const Box& from, const Box& window, 
   // Only the columns that the window can see take part in the vertical pass.
   const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
   const std::size_t stride = static_cast<std::size_t>(in.width() * channels);
-  const auto gather = channels == 1 ? gather_gray : gather_rgb;
+  const auto gather = channels == 1 ? gather_gray : channels == 3 ? gather_rgb : gather_many;
   for (int y = 0; y < window.height; ++y) {
     const std::uint8_t* row =
         in.row(from.top + rows_.first[static_cast<std::size_t>(y)]) + from.left * channels + skipped;
     add_rows(row, stride, rows_.taps_of(y), rows_.taps, line_.data() + skipped, used);
     gather(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
-           out.row(top + y) + left * channels);
+           out.row(top + y) + left * channels, channels);
   }
 }
 

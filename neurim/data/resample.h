@@ -21,8 +21,8 @@ class Resampler {
   explicit Resampler(Interpolation interpolation = Interpolation::bilinear) : interpolation_(interpolation) {}
 
   /// Scales the part `from` of `in` to `full` (height and width; pixels outside `from` have no influence) and
-  /// writes the window `window` of that to `out` at (top, left), which must have room there. Channels of
-  /// both: 1 or 3.
+  /// writes the window `window` of that to `out` at (top, left), which must have room there and as many
+  /// channels. Each channel is resized by itself, alpha too.
   void resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
               Image& out, int top = 0, int left = 0);
 

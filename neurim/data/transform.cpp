@@ -1,6 +1,7 @@
 #include "neurim/data/transform.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -11,22 +12,26 @@ namespace neurim {
 namespace {
 
 /// out[i] = level * scale + shift for the levels in[0], in[step], in[2 * step], …
-template <int step>
-[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int count, float scale,
+[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int step, int count, float scale,
                                                  float shift, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = static_cast<float>(in[step * i]) * scale + shift;
 }
 
-NEURIM_WIDE void normalise_gray(const std::uint8_t* in, int count, float scale, float shift, float* out) {
-  normalise_row<1>(in, count, scale, shift, out);
-}
-
-NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, int count, float scale, float shift, float* out) {
-  normalise_row<3>(in, count, scale, shift, out);
+NEURIM_WIDE void normalise(const std::uint8_t* in, int channels, int count, float scale, float shift, float* out) {
+  switch (channels) {  // the most frequent, as constants
+    case 1: return normalise_row(in, 1, count, scale, shift, out);
+    case 3: return normalise_row(in, 3, count, scale, shift, out);
+    default: return normalise_row(in, channels, count, scale, shift, out);
+  }
 }
 
 NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = in[count - 1 - i];
+}
+
+/// 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
+std::uint8_t luma(std::uint32_t red, std::uint32_t green, std::uint32_t blue) {
+  return static_cast<std::uint8_t>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
 }
 
 int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
@@ -37,14 +42,17 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
     : preprocess_(preprocess), augment_(augment), resampler_(preprocess.interpolation) {
   preprocess_.check();
   augment_.check();
+  for (const auto& change : augment_.changes)
+    require(change->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2), "changes: ", change->text(),
+            " takes pictures of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
   line_.resize(static_cast<std::size_t>(preprocess_.width));
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
   for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
     const double mean = of(preprocess_.mean, c), deviation = of(preprocess_.std, c);
-    scale_[c] = static_cast<float>(1 / (255 * deviation));
-    shift_[c] = static_cast<float>(-mean / deviation);
+    scale_.push_back(static_cast<float>(1 / (255 * deviation)));
+    shift_.push_back(static_cast<float>(-mean / deviation));
   }
 }
 
@@ -92,18 +100,34 @@ void Transform::resize(const Image& in) {
 }
 
 const Image& Transform::with_channels(const Image& decoded) {
-  if (decoded.channels() == preprocess_.channels) return decoded;
-  recolored_.reshape({decoded.height(), decoded.width(), preprocess_.channels});
-  const std::uint8_t* from = decoded.data();
-  const std::uint8_t* end = from + decoded.size().bytes();
-  std::uint8_t* to = recolored_.data();
-  if (preprocess_.channels == 3) {
-    for (; from != end; ++from, to += 3) to[0] = to[1] = to[2] = *from;
+  const int from = decoded.channels(), to = preprocess_.channels;
+  if (from == to) return decoded;
+  if (from > 4 || to > 4)
+    fail(Fault::data, "it has ", from, " channels and the model takes ", to, "; train a model with channels=", from,
+         ", or convert the picture");
+  recolored_.reshape({decoded.height(), decoded.width(), to});
+  const std::uint8_t* in = decoded.data();
+  const std::uint8_t* end = in + decoded.size().bytes();
+  std::uint8_t* out = recolored_.data();
+  if (from == 1 && to == 3) {
+    for (; in != end; ++in, out += 3) out[0] = out[1] = out[2] = *in;
+  } else if (from == 3 && to == 1) {
+    for (; in != end; in += 3, ++out) *out = luma(in[0], in[1], in[2]);
   } else {
-    // 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
-    for (; from != end; from += 3, ++to)
-      *to =
-          static_cast<std::uint8_t>((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+    const bool colored = from >= 3, has_alpha = from % 2 == 0, keeps_alpha = to % 2 == 0;
+    for (; in != end; in += from, out += to) {
+      const int alpha = has_alpha ? in[from - 1] : 255;
+      std::array<std::uint8_t, 3> rgb{in[0], in[colored], in[colored * 2]};
+      if (has_alpha && !keeps_alpha)
+        for (std::size_t c = 0; c < 3; ++c)
+          rgb[c] = static_cast<std::uint8_t>(
+              (rgb[c] * alpha + preprocess_.decode.background[c] * (255 - alpha) + 127) / 255);
+      if (to >= 3)
+        std::copy(rgb.begin(), rgb.end(), out);
+      else
+        out[0] = luma(rgb[0], rgb[1], rgb[2]);
+      if (keeps_alpha) out[to - 1] = static_cast<std::uint8_t>(alpha);
+    }
   }
   return recolored_;
 }
@@ -122,13 +146,12 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
     fitted = moved_.data();
   }
   const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
-  const auto normalise = channels == 1 ? normalise_gray : normalise_of_rgb;
   for (int y = 0; y < height; ++y)
     for (int c = 0; c < channels; ++c) {
       const std::uint8_t* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
       float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
       const auto channel = static_cast<std::size_t>(c);
-      normalise(row, width, scale_[channel], shift_[channel], pose.mirrored ? line_.data() : to);
+      normalise(row, channels, width, scale_[channel], shift_[channel], pose.mirrored ? line_.data() : to);
       if (pose.mirrored) mirror_row(line_.data(), width, to);
     }
 }

@@ -1,6 +1,6 @@
 // Executes a Preprocess and an Augment.
 #pragma once
-#include <array>
+#include <vector>
 
 #include "neurim/data/augment.h"
 #include "neurim/data/preprocess.h"
@@ -33,7 +33,7 @@ class Transform {
 
   Preprocess preprocess_;
   Augment augment_;
-  std::array<float, 3> scale_{}, shift_{};  // of each channel: out = level * scale + shift
+  std::vector<float> scale_, shift_;  // of each channel: out = level * scale + shift
   Resampler resampler_;
   Image decoded_, recolored_, fitted_, changed_, moved_;
   Scratch scratch_;

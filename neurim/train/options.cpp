@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/data/image.h"
 
 namespace neurim {
 
@@ -68,6 +69,18 @@ void parse(const std::string& value, PictureSize& field, std::string_view name) 
   field = {sides.front(), sides.back()};
 }
 
+void parse(const std::string& value, ChannelCount& field, std::string_view name) {
+  constexpr std::string_view kNames[] = {"gray", "la", "rgb", "rgba"};
+  const std::string word = lower(value);
+  std::int64_t count = std::find(std::begin(kNames), std::end(kNames), word) - std::begin(kNames) + 1;
+  if (count > std::ssize(kNames)) {
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    require(error == std::errc() && stop == word.data() + word.size(), name, ": '", value,
+            "' is no number of channels; give 1 to ", kMostChannels, ", gray, la, rgb or rgba");
+  }
+  field = count;
+}
+
 template <class T>
 void parse(const std::string& value, std::optional<T>& field, std::string_view name) {
   if (lower(value) == "auto") return field.reset();
@@ -80,6 +93,8 @@ template <class T>
 std::string written(const T& field) {
   return text(field);
 }
+
+std::string written(const ChannelCount& field) { return text(field.count); }
 
 std::string written(const std::vector<double>& field) {
   std::string out;
@@ -162,10 +177,12 @@ template Options& Options::operator()(std::string, std::int64_t&, std::string, A
 template Options& Options::operator()(std::string, double&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::vector<double>&, std::string, Aliases);
 template Options& Options::operator()(std::string, PictureSize&, std::string, Aliases);
+template Options& Options::operator()(std::string, ChannelCount&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<bool>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<std::int64_t>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<double>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<PictureSize>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<ChannelCount>&, std::string, Aliases);
 
 Option* Options::look_up(std::string_view name) {
   const std::string wanted = normal(name);

@@ -19,6 +19,13 @@ struct PictureSize {
 };
 void append(std::string& out, const PictureSize& size);
 
+/// Channels of a model's input: a number, or gray (1), la (gray and alpha, 2), rgb (3) or rgba (4).
+struct ChannelCount {
+  std::int64_t count;
+  ChannelCount(std::int64_t channels = 0) : count(channels) {}
+  operator std::int64_t() const { return count; }
+};
+
 /// A named option that stands for a field of some struct, which outlives it.
 struct Option {
   std::string name, help;
@@ -34,8 +41,8 @@ class Options {
  public:
   using Aliases = std::vector<std::string>;
 
-  /// T: std::string, bool, std::int64_t, double, std::vector<double>, PictureSize, or std::optional of bool, a number
-  /// or a PictureSize, where unset is written "auto".
+  /// T: std::string, bool, std::int64_t, double, std::vector<double>, PictureSize, ChannelCount, or std::optional of
+  /// all but words and lists, where unset is written "auto".
   template <class T>
   Options& operator()(std::string name, T& field, std::string help, Aliases aliases = {});
 

@@ -106,8 +106,10 @@ ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dat
 
 void resolve(std::string& list, const std::vector<double>& of_model, const std::vector<double>& of_data) {
   if (!list.empty() && list != "auto") return;
+  const std::vector<double>& values = list.empty() ? of_model : of_data;
+  const bool same = values.size() > 3 && std::count(values.begin(), values.end(), values[0]) == std::ssize(values);
   std::vector<std::string> numbers;
-  for (const double number : list.empty() ? of_model : of_data) numbers.push_back(text(number));
+  for (std::size_t c = 0; c < (same ? 1 : values.size()); ++c) numbers.push_back(text(values[c]));
   list = join(numbers, ",");
 }
 
@@ -125,7 +127,7 @@ void TrainOptions::visit(Options& o) {
   o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
   o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
     {"train_img_size"});
-  o("in_chans", in_chans, "channels of the model's input: 1 or 3", {"channels"});
+  o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
   o("lr", lr, "learning rate", {"lr0"});
   o("momentum", momentum, "of sgd");
@@ -156,6 +158,7 @@ void TrainOptions::visit(Options& o) {
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
   o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
+  o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
   o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
   o("augment", augment, "random changes of training pictures that suit the model");
@@ -208,8 +211,12 @@ void TrainOptions::check() const {
   for (const auto& [option, size] : {std::pair{"imgsz", &imgsz}, std::pair{"train_imgsz", &train_imgsz}})
     if (*size)
       for (const std::int64_t side : {(*size)->height, (*size)->width}) check_range(option, side, 1, 1 << 14);
-  require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
-          "; 1 and 3 are possible");
+  check_range("in_chans", in_chans, 1, kMostChannels);
+  require(alpha_bg.size() <= 1 || alpha_bg.size() == 3, "alpha_bg has ", alpha_bg.size(),
+          " values; give one level, or red, green and blue");
+  for (const double level : alpha_bg)
+    require(level >= 0 && level <= 255 && level == std::floor(level), "alpha_bg is ", level,
+            "; it is a whole number from 0 to 255");
   require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
   require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0),
           "; it lies in [0, 1)");
@@ -263,6 +270,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.resize, "crop");
   fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
   fill(r.interpolation, "bilinear");
+  fill(r.alpha_bg, {255, 255, 255});
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
   resolve(r.mean, model_facts.mean, channels.mean);
@@ -292,6 +300,8 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std)};
   preprocess.choose_resize(o.resize, o.crop_pct);
+  for (std::size_t c = 0; c < 3; ++c)
+    preprocess.decode.background[c] = static_cast<std::uint8_t>(o.alpha_bg[o.alpha_bg.size() == 1 ? 0 : c]);
   preprocess.check();
   return preprocess;
 }

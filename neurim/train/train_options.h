@@ -18,7 +18,8 @@ struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
   std::string model;       ///< a name that create_model knows
   std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
-  std::optional<std::int64_t> epochs, batch, in_chans;
+  std::optional<std::int64_t> epochs, batch;
+  std::optional<ChannelCount> in_chans;
   std::optional<PictureSize> imgsz, train_imgsz;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
@@ -39,6 +40,7 @@ struct TrainOptions {
   std::string group_by;              ///< a column of the table: equal values stay in one split
   std::string resize = "auto";  ///< crop, squash, letterbox, shortest
   std::optional<double> crop_pct;
+  std::vector<double> alpha_bg;        ///< the level, or red, green and blue, of 0 to 255, behind transparent pixels
   std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.
   std::string mean, std;

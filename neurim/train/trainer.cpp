@@ -539,6 +539,15 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   }
 }
 
+/// The channels of a model where nobody says: of pictures in memory what they have without alpha, of picture files
+/// those that are more than colour and alpha; 0 for the model's own.
+std::int64_t natural_channels(const Dataset& dataset) {
+  if (const auto size = dataset.in_memory())
+    return size->channels == 2 || size->channels == 4 ? size->channels - 1 : size->channels;
+  const std::vector<ImageHeader> headers = some_headers(dataset, 1);
+  return headers.empty() || headers[0].channels <= 4 ? 0 : headers[0].channels;
+}
+
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
@@ -550,8 +559,7 @@ TrainResult train(const TrainOptions& options, const TrainControl& control) {
   use_machine(options);
   const Dataset dataset = Dataset::open(options.data, dataset_of(options));
   std::int64_t channels = options.in_chans.value_or(0);
-  if (const auto size = dataset.in_memory(); size && !options.in_chans && options.pretrained.empty())
-    channels = size->channels;
+  if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
   Model model =
       create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                                    .in_chans = channels,

@@ -27,7 +27,7 @@ Box draw_erased(const Erasing& erasing, int height, int width, Random& random) {
 }
 
 void erase(Image& image, const Box& box, int fill, Random& random) {
-  const int channels = image.channels(), colors = std::min(channels, 3);
+  const int channels = image.channels(), colors = channels == 2 || channels == 4 ? channels - 1 : channels;
   std::uint32_t bytes = 0;
   int left = 0;
   for (int y = box.top; y < box.top + box.height; ++y)

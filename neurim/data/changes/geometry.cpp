@@ -25,20 +25,23 @@ void for_each_point(const Warp& m, Image& out, const Put& put) {
     }
 }
 
-template <int channels>
+/// `fixed`, here and below: the number of channels where the compiler knows it; 0: any.
+template <int fixed>
 void put_nearest(const Image& in, std::int64_t y, std::int64_t x, std::uint8_t fill, std::uint8_t* to) {
+  const int channels = fixed ? fixed : in.channels();
   if (y < 0 || y >= in.height() || x < 0 || x >= in.width()) {
-    std::memset(to, fill, channels);
+    std::memset(to, fill, static_cast<std::size_t>(channels));
   } else {
-    std::memcpy(to, in.row(static_cast<int>(y)) + x * channels, channels);
+    std::memcpy(to, in.row(static_cast<int>(y)) + x * channels, static_cast<std::size_t>(channels));
   }
 }
 
-template <int channels>
+template <int fixed>
 void put_bilinear(const Image& in, Point at, std::uint8_t fill, std::uint8_t* to) {
+  const int channels = fixed ? fixed : in.channels();
   // Written so that a point at infinity or of no number is outside.
   if (!(at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height())) {
-    std::memset(to, fill, channels);
+    std::memset(to, fill, static_cast<std::size_t>(channels));
     return;
   }
   const double x = at.x - 0.5, y = at.y - 0.5;
@@ -56,7 +59,7 @@ void put_bilinear(const Image& in, Point at, std::uint8_t fill, std::uint8_t* to
 std::int64_t fixed_point(double value) { return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5)); }
 
 /// The nearest pixels of an affine warp, in steps of 16.16 fixed point.
-template <int channels>
+template <int fixed>
 void walk_nearest(const Warp& m, const Image& in, std::uint8_t fill, Image& out) {
   std::int64_t row_x = fixed_point(m[2] + (m[0] + m[1]) * 0.5),
                row_y = fixed_point(m[5] + (m[3] + m[4]) * 0.5);
@@ -65,22 +68,22 @@ void walk_nearest(const Warp& m, const Image& in, std::uint8_t fill, Image& out)
   std::uint8_t* to = out.data();
   for (int y = 0; y < out.height(); ++y, row_x += x_by_y, row_y += y_by_y) {
     std::int64_t from_x = row_x, from_y = row_y;
-    for (int x = 0; x < out.width(); ++x, to += channels, from_x += x_by_x, from_y += y_by_x)
-      put_nearest<channels>(in, from_y >> 16, from_x >> 16, fill, to);
+    for (int x = 0; x < out.width(); ++x, to += in.channels(), from_x += x_by_x, from_y += y_by_x)
+      put_nearest<fixed>(in, from_y >> 16, from_x >> 16, fill, to);
   }
 }
 
-template <int channels>
+template <int fixed>
 void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t fill, const Image& in,
                    Image& out) {
   if (interpolation == Interpolation::bilinear) {
-    for_each_point(m, out, [&](std::uint8_t* to, Point at) { put_bilinear<channels>(in, at, fill, to); });
+    for_each_point(m, out, [&](std::uint8_t* to, Point at) { put_bilinear<fixed>(in, at, fill, to); });
   } else if (m[6] == 0 && m[7] == 0 && m[8] == 1 && std::max(in.height(), in.width()) < kFixedLimit) {
-    walk_nearest<channels>(m, in, fill, out);
+    walk_nearest<fixed>(m, in, fill, out);
   } else {
     for_each_point(m, out, [&](std::uint8_t* to, Point at) {
       const bool inside = at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height();
-      put_nearest<channels>(in, inside ? static_cast<int>(at.y) : -1, inside ? static_cast<int>(at.x) : -1,
+      put_nearest<fixed>(in, inside ? static_cast<int>(at.y) : -1, inside ? static_cast<int>(at.x) : -1,
                             fill, to);
     });
   }
@@ -124,7 +127,7 @@ void warp(const Warp& warp, Interpolation interpolation, std::uint8_t fill, Imag
   scratch.image.reshape(image.size());
   const auto of = image.channels() == 1   ? warp_channels<1>
                   : image.channels() == 3 ? warp_channels<3>
-                                          : warp_channels<4>;
+                                          : warp_channels<0>;
   of(warp, interpolation, fill, image, scratch.image);
   std::swap(image, scratch.image);
 }

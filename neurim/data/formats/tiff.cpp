@@ -54,19 +54,32 @@ class TiffReader : public ImageReader {
       unsupported_image(kFormat, text("it has ", samples, " inks or an alpha beside them"));
     gray_ = photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE;
     const bool indexed = photometric == PHOTOMETRIC_PALETTE;
-    if (samples > (indexed ? 1 : gray_ ? 2 : 4))
+    if (samples > kMostChannels || (indexed && samples > 1))
       unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
     // Without a word on what it is, a further level is as likely infrared or a mask as alpha.
     alpha_ = extras > 0 && extra_kinds[0] != EXTRASAMPLE_UNSPECIFIED;
     TIFFGetFieldDefaulted(file_, TIFFTAG_PLANARCONFIG, &planes);
-    if (gray_ && alpha_ && (bits != 8 || planes != PLANARCONFIG_CONTIG))
+    samples_ = samples;
+    planes_ = planes;
+    inverted_ = photometric == PHOTOMETRIC_MINISWHITE;
+    const bool plain = gray_ || photometric == PHOTOMETRIC_RGB;
+    beside_ = plain && samples > (gray_ ? 1 : 3);
+    many_ = samples > (gray_ ? 2 : 4);
+    if (many_ && !plain) unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
+    if (many_ && bits != 8 && bits != 16)
+      unsupported_image(kFormat, text("it has ", samples, " levels a pixel of ", bits, " bits"));
+    if (many_) check_pixels(kFormat, height, static_cast<std::int64_t>(width) * ((samples + 3) / 4));  // of 4 bytes
+    if (!many_ && gray_ && alpha_ && (bits != 8 || planes != PLANARCONFIG_CONTIG))
       unsupported_image(kFormat, "it is gray and has alpha that is not of 8 bits beside the gray");
     // libtiff multiplies colours by alpha, but not gray.
-    multiplied_ = !gray_ || !alpha_ || extra_kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+    associated_ = alpha_ && extra_kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+    multiplied_ = !gray_ || !alpha_ || associated_;
     header_ = {.format = kFormat,
                .height = static_cast<int>(height),
                .width = static_cast<int>(width),
-               .channels = photometric == PHOTOMETRIC_SEPARATED ? 4 : (gray_ ? 1 : 3) + alpha_,
+               .channels = many_                                ? samples
+                           : photometric == PHOTOMETRIC_SEPARATED ? 4
+                                                                  : (gray_ ? 1 : 3) + alpha_,
                .bits = bits,
                .orientation = orientation >= 1 && orientation <= 8 ? orientation : 1};
     return header_;
@@ -75,6 +88,10 @@ class TiffReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     if (cut_off_) bad_image(kFormat, "it is cut off");
     if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
+    if (many_ || (options.all_channels && beside_ && (header_.bits == 8 || header_.bits == 16))) {
+      read_samples(image);
+      return part;
+    }
     char reason[1024] = {};
     if (!TIFFRGBAImageOK(file_, reason)) unsupported_image(kFormat, reason);
     rgba_.reshape({header_.height, header_.width, 4});
@@ -102,6 +119,56 @@ class TiffReader : public ImageReader {
   }
 
  private:
+  /// All samples of each pixel as they are stored, but for alpha that the colours are multiplied with: they are
+  /// divided by it.
+  void read_samples(Image& image) {
+    image.reshape({header_.height, header_.width, samples_});
+    damaged_ = false;
+    message_[0] = 0;
+    const bool tiled = TIFFIsTiled(file_);
+    std::uint32_t high = 1, wide = static_cast<std::uint32_t>(header_.width);
+    if (tiled && !(TIFFGetField(file_, TIFFTAG_TILEWIDTH, &wide) && TIFFGetField(file_, TIFFTAG_TILELENGTH, &high))) stop();
+    const tmsize_t size = tiled ? TIFFTileSize(file_) : TIFFScanlineSize(file_);
+    const bool apart = planes_ == PLANARCONFIG_SEPARATE;
+    const std::size_t stored = apart ? 1 : static_cast<std::size_t>(samples_), bytes = header_.bits == 16 ? 2 : 1;
+    if (size <= 0 || size > kMostBytes || static_cast<std::size_t>(size) < std::size_t{high} * wide * stored * bytes) stop();
+    block_.resize(static_cast<std::size_t>(size));
+    for (int sample = 0; sample < (apart ? samples_ : 1); ++sample)
+      for (std::uint32_t top = 0; top < static_cast<std::uint32_t>(header_.height); top += high)
+        for (std::uint32_t left = 0; left < static_cast<std::uint32_t>(header_.width); left += wide) {
+          const auto plane = static_cast<std::uint16_t>(sample);
+          const bool whole = tiled ? TIFFReadTile(file_, block_.data(), left, top, 0, plane) >= 0
+                                   : TIFFReadScanline(file_, block_.data(), top, plane) >= 0;
+          if (!whole || damaged_) stop();
+          const std::uint32_t rows = std::min(high, static_cast<std::uint32_t>(header_.height) - top);
+          const std::uint32_t columns = std::min(wide, static_cast<std::uint32_t>(header_.width) - left);
+          for (std::uint32_t y = 0; y < rows; ++y) {
+            const std::byte* from = block_.data() + std::size_t{y} * wide * stored * bytes;
+            std::uint8_t* to = image.row(static_cast<int>(top + y)) + std::size_t{left} * static_cast<std::size_t>(samples_) +
+                               static_cast<std::size_t>(sample);
+            for (std::uint32_t x = 0; x < columns; ++x, to += samples_)
+              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = level(from, bytes);
+          }
+        }
+    const auto pixels = image.size().bytes() / static_cast<std::size_t>(samples_);
+    const int colors = gray_ ? 1 : 3;
+    for (std::uint8_t *pixel = image.data(), *end = pixel + pixels * static_cast<std::size_t>(samples_); pixel != end;
+         pixel += samples_) {
+      if (inverted_) *pixel = static_cast<std::uint8_t>(255 - *pixel);
+      if (!alpha_ || !associated_) continue;
+      const int alpha = std::max<int>(pixel[colors], 1);
+      for (int c = 0; c < colors; ++c) pixel[c] = static_cast<std::uint8_t>(std::min(255, (pixel[c] * 255 + alpha / 2) / alpha));
+    }
+  }
+
+  /// The nearest of 8 bits.
+  static std::uint8_t level(const std::byte* from, std::size_t bytes) {
+    if (bytes == 1) return std::to_integer<std::uint8_t>(*from);
+    std::uint16_t wide = 0;
+    std::memcpy(&wide, from, sizeof wide);
+    return static_cast<std::uint8_t>((wide * 255u + 32767) / 65535);
+  }
+
   static TiffReader* self(void* reader) { return static_cast<TiffReader*>(reader); }
 
   // The file as libtiff sees it: bytes in memory.
@@ -160,6 +227,10 @@ class TiffReader : public ImageReader {
   bool guesses_ = false, cut_off_ = false;
   bool damaged_ = false;  // a warning was heard
   bool gray_ = false, alpha_ = false, multiplied_ = true;
+  bool many_ = false, beside_ = false;  // more samples than gray or colour with alpha have; than without
+  bool inverted_ = false, associated_ = false;
+  int samples_ = 1, planes_ = PLANARCONFIG_CONTIG;
+  std::vector<std::byte> block_;  // a row or a tile
   ImageHeader header_;
   Image rgba_;
 };
