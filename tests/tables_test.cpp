@@ -233,7 +233,16 @@ TEST(Arrays, ShapesAndTypes) {
   EXPECT_EQ(gray.in_memory(), (ImageSize{5, 7, 1}));
   EXPECT_EQ(gray.class_names(), (std::vector<std::string>{"0", "1", "2"}));
   EXPECT_EQ(open("(6, 5, 7, 3)", 630).in_memory(), (ImageSize{5, 7, 3}));
+  const auto wide = [&](const std::string& shape) {
+    const TempFolder temp;
+    write(temp.at("images.npy"), npy("<u2", shape, levels_of(1260)));
+    write(temp.at("labels.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\0\1", 6)));
+    return Dataset::open(temp.path(), {.val_split = 0.0});
+  };
+  EXPECT_EQ(wide("(6, 5, 7, 3)").in_memory(), (ImageSize{5, 7, 3, 16}));
   std::vector<std::byte> buffer;
+  EXPECT_EQ(std::to_integer<int>(wide("(6, 3, 5, 7)").read(Split::train, 0, buffer).bytes[2]), std::to_integer<int>(
+            wide("(6, 5, 7, 3)").read(Split::train, 0, buffer).bytes[70]));
   const Dataset planar = open("(6, 3, 5, 7)", 630);
   EXPECT_EQ(planar.in_memory(), (ImageSize{5, 7, 3}));
   EXPECT_EQ(std::to_integer<int>(planar.read(Split::train, 0, buffer).bytes[1]), 35 * 5);

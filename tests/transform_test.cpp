@@ -91,7 +91,7 @@ std::vector<float> transformed(const Image& image, const Preprocess& preprocess)
   Transform transform(preprocess);
   Decoder decoder;
   decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
-  std::vector<float> out(preprocess.size().bytes());
+  std::vector<float> out(preprocess.size().levels());
   transform(decoder, out.data());
   return out;
 }
@@ -170,6 +170,68 @@ TEST(Preprocess, ManyChannelsAreResizedMovedAndNormalisedOneByOne) {
   }
 }
 
+Image wide_image(int height, int width, int channels, const std::function<std::uint16_t(int y, int x, int c)>& level) {
+  Image image;
+  image.reshape({height, width, channels, 16});
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < channels; ++c) image.levels<std::uint16_t>(y)[x * channels + c] = level(y, x, c);
+  return image;
+}
+
+// A ramp of 64 steps within one level of 8 bits reaches the model's input, through each way of resizing.
+TEST(Preprocess, DetailBelowOneLevelOf8BitsSurvives16) {
+  const Image ramp = wide_image(16, 64, 1, [](int, int x, int) { return static_cast<std::uint16_t>(20000 + 2 * x); });
+  for (const int channels : {1, 3, 4})
+    for (const Interpolation interpolation : kInterpolations)
+      for (const auto& [height, width] : {std::pair{16, 64}, {8, 32}, {20, 70}}) {
+        Preprocess preprocess{.channels = channels, .bits = 16, .height = height, .width = width,
+                              .resize = ResizeMode::squash, .interpolation = interpolation};
+        const std::vector<float> fine = transformed(ramp, preprocess);
+        preprocess.bits = 8;
+        const std::vector<float> coarse = transformed(ramp, preprocess);
+        const auto row = [&](const std::vector<float>& out) {
+          return std::set<float>(out.begin(), out.begin() + width);
+        };
+        EXPECT_GE(row(fine).size(), 30u);
+        EXPECT_EQ(row(coarse).size(), 1u);
+        for (std::size_t x = 0; x < static_cast<std::size_t>(width); ++x)
+          EXPECT_NEAR(fine[x] * 65535, 20000 + 2 * ((static_cast<double>(x) + 0.5) * 64 / width - 0.5), 2.1);
+      }
+}
+
+// Pictures of 8 bits are the same numbers either way, up to what resizing rounds.
+TEST(Preprocess, EightBitsInSixteenAreTheSame) {
+  const Image in = pattern(20, 30);
+  const Preprocess eight{.height = 20, .width = 30}, sixteen{.bits = 16, .height = 20, .width = 30};
+  const std::vector<float> a = transformed(in, eight), b = transformed(in, sixteen);
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6);
+  const std::vector<float> small = transformed(in, {.height = 8, .width = 12}), finer = transformed(in, {.bits = 16, .height = 8, .width = 12});
+  for (std::size_t i = 0; i < small.size(); ++i) ASSERT_NEAR(small[i], finer[i], 0.501 / 255);
+}
+
+TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
+  const Preprocess preprocess{.channels = 3, .bits = 16, .height = 9, .width = 11};
+  const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(20 * y + 7 * x + 50 * c); };
+  const Image narrow = image_of(9, 11, 3, level);
+  const Image wide = wide_image(9, 11, 3, [&](int y, int x, int c) { return static_cast<std::uint16_t>(257 * level(y, x, c)); });
+  for (const char* list : {"hflip(1)", "vflip(1)", "erase(1,0.1,0.3,0.5,2)"}) {
+    const auto run = [&](const Image& in, int bits) {
+      Preprocess of = preprocess;
+      of.bits = bits;
+      Transform transform(of, {.changes = parse_changes(list), .crop_padding = 3, .hflip = 1});
+      std::vector<float> out(of.size().levels());
+      Random random(3);
+      transform.finish(in.data(), random, out.data());
+      return out;
+    };
+    const std::vector<float> a = run(narrow, 8), b = run(wide, 16);
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6) << list;
+  }
+  expect_words(error_of([&] { Transform(preprocess, {.changes = parse_changes("rotate(9),trivial")}); }, Fault::usage),
+               {"trivial", "8 bits", "bits=8"});
+}
+
 TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
   const auto message = [](int from, int to) {
     return error_of([&] { transformed(plain(4, 4, std::vector<std::uint8_t>(static_cast<std::size_t>(from))),
@@ -235,6 +297,7 @@ TEST(Preprocess, CropsAreCutWhereTheyAreAskedFor) {
 
 TEST(Preprocess, JsonRoundTrip) {
   Preprocess preprocess{.channels = 1,
+                        .bits = 16,
                         .height = 192,
                         .width = 320,
                         .resize = ResizeMode::letterbox,

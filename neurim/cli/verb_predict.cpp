@@ -99,7 +99,7 @@ int verb_predict(const Words& words) {
 
   Decoder decoder;
   Transform transform(preprocess);
-  std::vector<float> pixels(preprocess.size().bytes());
+  std::vector<float> pixels(preprocess.size().levels());
   std::string csv = "path,rank,class,probability\n";
   if (!save_csv.empty()) write_file(save_csv, csv);  // a wrong path shows before the work
   std::int64_t unreadable = 0;

@@ -42,7 +42,8 @@ struct Pose {
 };
 Pose random_pose(const Augment& augment, Random& random);
 
-/// Writes `in` moved by so many pixels to `out` (same size); what comes from outside is `fill`.
+/// Writes `in` moved by so many pixels to `out` (same size); what comes from outside is `fill` (of 16 bits: 257
+/// times that).
 void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
                  std::uint8_t* out);
 

@@ -22,6 +22,8 @@ struct DecodeOptions {
   std::array<std::uint8_t, 3> background{255, 255, 255};
   /// Give alpha as a channel, and what else a pixel has beside gray or colour.
   bool all_channels = false;
+  /// 16: pictures of more than 8 bits a level come as 16, over their whole range; else all come as 8.
+  int bits = 8;
   bool operator==(const DecodeOptions&) const = default;
 };
 
@@ -52,8 +54,9 @@ class ImageReader;
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
 /// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through), PNG (an
 /// animated one gives its default picture), WebP and GIF (the first frame), BMP, TIFF (the first page; up to
-/// 16 bits) and PNM. Levels of 16 bits give the upper 8 (of PNM and of colour in TIFF: the nearest of 8
-/// bits), and .npy files of one array (height, width) or (height, width, channels) of u8. Colour profiles are not
+/// 16 bits) and PNM. Where DecodeOptions::bits is 8, levels of 16 bits give the upper 8 (of PNM, NPY and of colour in TIFF: the nearest of 8
+/// bits), and .npy files of one array (height, width) or (height, width, channels) of u8 or
+/// u16. Colour profiles are not
 /// applied. The result has 1 channel where the file is gray, else 3; with DecodeOptions::all_channels one more where it
 /// has alpha; and all that there are of a TIFF of more samples than gray or colour with alpha, and of an .npy.
 ///

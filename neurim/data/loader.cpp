@@ -91,12 +91,12 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
 
   const Transform transform(preprocess, augment);  // checks both
   const ImageSize size = preprocess.size();
-  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
+  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.levels() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
   const auto batch = static_cast<std::size_t>(std::min<std::int64_t>(options.batch, share));
   for (Slot& slot : slots_) {
-    slot.images.resize(batch * size.bytes());
+    slot.images.resize(batch * size.levels());
     slot.labels.resize(batch);
     slot.indices.resize(batch);
   }
@@ -169,7 +169,7 @@ bool Loader::next(Batch& batch) {
   if (error_) throw *error_;
   const auto size = static_cast<std::size_t>(size_of(given_));
   batch.size = static_cast<int>(size);
-  batch.images = std::span(slot.images).first(size * preprocess_.size().bytes());
+  batch.images = std::span(slot.images).first(size * preprocess_.size().levels());
   batch.labels = std::span(slot.labels).first(size);
   batch.indices = std::span(slot.indices).first(size);
   ++given_;
@@ -204,7 +204,7 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::int64_t index = order_[static_cast<std::size_t>(batch * options_.batch + i)];
-    slot.indices[at] = load(index, worker, slot.images.data() + at * preprocess_.size().bytes());
+    slot.indices[at] = load(index, worker, slot.images.data() + at * preprocess_.size().levels());
     slot.labels[at] = dataset_.label(split_, slot.indices[at]);
   }
 }

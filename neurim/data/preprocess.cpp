@@ -26,6 +26,8 @@ std::size_t index_of(const char* option, std::string_view word, const std::strin
 void read_field(const std::string& key, const Json& value, Preprocess& to) {
   if (key == "channels")
     value.get_to(to.channels);
+  else if (key == "bits")
+    value.get_to(to.bits);
   else if (key == "height")
     value.get_to(to.height);
   else if (key == "width")
@@ -66,6 +68,7 @@ Interpolation interpolation_named(std::string_view name) {
 void Preprocess::check() const {
   require(channels >= 1 && channels <= kMostChannels, "preprocess: channels is ", channels, "; it is 1 to ",
           kMostChannels);
+  require(bits == 8 || bits == 16, "preprocess: bits is ", bits, "; it is 8 or 16");
   require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
           " x ", width, "; each is 1 to 16384 pixels");
   require(crop_pct > 0 && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in (0, 1]");
@@ -79,6 +82,7 @@ void Preprocess::check() const {
 
 DecodeOptions Preprocess::decoding() const {
   DecodeOptions options = decode;
+  options.bits = bits;
   options.all_channels = channels != 1 && channels != 3;
   return options;
 }
@@ -111,6 +115,7 @@ double Preprocess::cut_share(int picture_height, int picture_width) const {
 
 std::string Preprocess::json() const {
   return Json{{"channels", channels},
+              {"bits", bits},
               {"height", height},
               {"width", width},
               {"resize", name(resize)},

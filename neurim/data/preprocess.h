@@ -26,7 +26,7 @@ std::string_view name(Interpolation interpolation);
 Interpolation interpolation_named(std::string_view name);
 
 /// From a decoded picture to the numbers of a model's input: f32 channels x height x width,
-/// (level / 255 - mean) / std.
+/// (level / 255 - mean) / std, of 16 bits (level / 65535 - mean) / std.
 ///
 /// Channels follow from their number: 1 is gray, 2 gray and alpha, 3 RGB, 4 RGB and alpha; 5 and more have no meaning.
 /// Where a picture has others than the model takes, gray is repeated, colour becomes gray by ITU-R BT.601 luma, a
@@ -34,6 +34,7 @@ Interpolation interpolation_named(std::string_view name);
 /// more nothing is converted: Error(data) says what the picture has and the model takes.
 struct Preprocess {
   int channels = 3;               ///< 1 to kMostChannels
+  int bits = 8;                   ///< that levels keep up to here: 8, or 16, in which pictures of 8 lose nothing
   int height = 224, width = 224;  ///< pixels
   ResizeMode resize = ResizeMode::crop;
   double crop_pct = 1;    ///< in (0, 1], for ResizeMode::crop
@@ -43,7 +44,7 @@ struct Preprocess {
   DecodeOptions decode;
   bool operator==(const Preprocess&) const = default;
 
-  ImageSize size() const { return {height, width, channels}; }
+  ImageSize size() const { return {height, width, channels, bits}; }
   /// What a Decoder is told: `decode`, with alpha and further samples where the model takes them.
   DecodeOptions decoding() const;
   /// What the options resize and crop_pct say: "auto" and unset leave things as they are; "shortest" brings the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "neurim/base/error.h"
 #include "neurim/data/wide.h"
@@ -13,26 +14,52 @@ namespace {
 using Floats4 [[gnu::vector_size(16)]] = float;
 using Ints4 [[gnu::vector_size(16)]] = std::int32_t;
 using Bytes16 [[gnu::vector_size(16)]] = std::uint8_t;
+using Shorts8 [[gnu::vector_size(16)]] = std::uint16_t;
+
+template <class Level>
+constexpr float kWhite = static_cast<float>(std::numeric_limits<Level>::max());
+
+template <bool begins, class Level>
+[[gnu::always_inline]] inline void two_rows(const Level* __restrict first, const Level* __restrict second, float a,
+                                            float b, float* __restrict line, int count) {
+  for (int i = 0; i < count; ++i) {
+    const float sum = a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
+    line[i] = begins ? sum : line[i] + sum;
+  }
+}
 
 /// line[i] = a * first[i] + b * second[i].
-NEURIM_WIDE void begin_line(const std::uint8_t* __restrict first, const std::uint8_t* __restrict second, float a,
-                            float b, float* __restrict line, int count) {
-  for (int i = 0; i < count; ++i) line[i] = a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
+NEURIM_WIDE void begin_line(const std::uint8_t* first, const std::uint8_t* second, float a, float b, float* line,
+                            int count) {
+  two_rows<true>(first, second, a, b, line, count);
+}
+NEURIM_WIDE void begin_line(const std::uint16_t* first, const std::uint16_t* second, float a, float b, float* line,
+                            int count) {
+  two_rows<true>(first, second, a, b, line, count);
 }
 
 /// line[i] += a * first[i] + b * second[i].
-NEURIM_WIDE void add_to_line(const std::uint8_t* __restrict first, const std::uint8_t* __restrict second, float a,
-                             float b, float* __restrict line, int count) {
-  for (int i = 0; i < count; ++i) line[i] += a * static_cast<float>(first[i]) + b * static_cast<float>(second[i]);
+NEURIM_WIDE void add_to_line(const std::uint8_t* first, const std::uint8_t* second, float a, float b, float* line,
+                             int count) {
+  two_rows<false>(first, second, a, b, line, count);
+}
+NEURIM_WIDE void add_to_line(const std::uint16_t* first, const std::uint16_t* second, float a, float b, float* line,
+                             int count) {
+  two_rows<false>(first, second, a, b, line, count);
 }
 
 /// line[i] = the sum of weights[t] * row[t * stride + i] over the taps.
-void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights, int taps, float* line, int count) {
+template <class Level>
+void add_rows(const Level* row, std::size_t stride, const float* weights, int taps, float* line, int count) {
   for (int t = 0; t < taps; t += 2) {
-    const std::uint8_t* first = row + static_cast<std::size_t>(t) * stride;
+    const Level* first = row + static_cast<std::size_t>(t) * stride;
     const bool two = t + 1 < taps;
-    (t == 0 ? begin_line : add_to_line)(first, two ? first + stride : first, weights[t], two ? weights[t + 1] : 0,
-                                        line, count);
+    const Level* second = two ? first + stride : first;
+    const float b = two ? weights[t + 1] : 0;
+    if (t == 0)
+      begin_line(first, second, weights[t], b, line, count);
+    else
+      add_to_line(first, second, weights[t], b, line, count);
   }
 }
 
@@ -45,6 +72,12 @@ void add_rows(const std::uint8_t* row, std::size_t stride, const float* weights,
     std::memcpy(out, &levels, 4);
   else
     std::memcpy(out, &levels, static_cast<std::size_t>(count));
+}
+
+[[gnu::always_inline]] inline void store(Floats4 sum, int count, std::uint16_t* out) {
+  const Shorts8 shorts = reinterpret_cast<Shorts8>(__builtin_convertvector(sum + 0.5f, Ints4));
+  const Shorts8 lowest = __builtin_shuffle(shorts, Shorts8{0, 2, 4, 6});
+  std::memcpy(out, &lowest, static_cast<std::size_t>(count) * sizeof *out);
 }
 
 /// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
@@ -84,10 +117,10 @@ NEURIM_WIDE void gather_rgb(const float* line, const int* first, const float* we
   }
 }
 
-/// The same of any number of channels, four at a time. `cut`: sums may leave [0, 255].
-template <bool cut>
+/// The same of any number of channels, four at a time. `cut`: sums may leave the range of levels.
+template <bool cut, class Level>
 [[gnu::always_inline]] inline void gather_any(const float* line, const int* first, const float* weights, int taps,
-                                              int count, std::uint8_t* out, int channels) {
+                                              int count, Level* out, int channels) {
   const int levels = count * channels;
   for (int x = 0; x < count; ++x, weights += taps)
     for (int c = 0; c < channels; c += 4) {
@@ -100,7 +133,7 @@ template <bool cut>
       }
       if (cut) {
         sum = sum < 0.0f ? Floats4{} : sum;
-        sum = sum > 255.0f ? Floats4{} + 255.0f : sum;
+        sum = sum > kWhite<Level> ? Floats4{} + kWhite<Level> : sum;
       }
       // What of four does not belong to this pixel is written over by the next one.
       const int at = x * channels + c;
@@ -112,16 +145,27 @@ NEURIM_WIDE void gather_many(const float* line, const int* first, const float* w
                              std::uint8_t* out, int channels) {
   gather_any<false>(line, first, weights, taps, count, out, channels);
 }
+NEURIM_WIDE void gather_many(const float* line, const int* first, const float* weights, int taps, int count,
+                             std::uint16_t* out, int channels) {
+  gather_any<false>(line, first, weights, taps, count, out, channels);
+}
 
 NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float* weights, int taps, int count,
                                 std::uint8_t* out, int channels) {
   gather_any<true>(line, first, weights, taps, count, out, channels);
 }
-
-NEURIM_WIDE void round_and_cut(const float* __restrict line, int count, std::uint8_t* __restrict out) {
-  for (int i = 0; i < count; ++i)
-    out[i] = static_cast<std::uint8_t>(std::min(std::max(line[i], 0.0f), 255.0f) + 0.5f);
+NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float* weights, int taps, int count,
+                                std::uint16_t* out, int channels) {
+  gather_any<true>(line, first, weights, taps, count, out, channels);
 }
+
+template <class Level>
+[[gnu::always_inline]] inline void round_levels(const float* __restrict line, int count, Level* __restrict out) {
+  for (int i = 0; i < count; ++i)
+    out[i] = static_cast<Level>(std::min(std::max(line[i], 0.0f), kWhite<Level>) + 0.5f);
+}
+NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint8_t* out) { round_levels(line, count, out); }
+NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint16_t* out) { round_levels(line, count, out); }
 
 /// The weight of a level whose distance is `x` pixels.
 double filter(Interpolation interpolation, double x) {
@@ -168,50 +212,56 @@ void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_si
 void Resampler::resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
                        Image& out, int top, int left) {
   const int channels = in.channels();
-  NEURIM_ASSERT(channels == out.channels());
+  NEURIM_ASSERT(channels == out.channels() && in.size().bits == out.size().bits);
   NEURIM_ASSERT(top + window.height <= out.height() && left + window.width <= out.width());
   rows_.plan(interpolation_, from.height, full_height, window.top, window.height);
   columns_.plan(interpolation_, from.width, full_width, window.left, window.width);
   const auto room = static_cast<std::size_t>(std::max(from.width, window.width) * channels + 3);
   if (line_.size() < room) line_.resize(room);
+  const bool wide = in.size().bits == 16;
   if (interpolation_ == Interpolation::bicubic)
-    columns_first(in, from, window, out, top, left);
+    wide ? columns_first<std::uint16_t>(in, from, window, out, top, left)
+         : columns_first<std::uint8_t>(in, from, window, out, top, left);
   else
-    rows_first(in, from, window, out, top, left);
+    wide ? rows_first<std::uint16_t>(in, from, window, out, top, left)
+         : rows_first<std::uint8_t>(in, from, window, out, top, left);
 }
 
+template <class Level>
 void Resampler::rows_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
   const int channels = in.channels();
   // Only the columns that the window can see take part in the vertical pass.
   const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
   const std::size_t stride = static_cast<std::size_t>(in.width() * channels);
-  const auto gather = channels == 1 ? gather_gray : channels == 3 ? gather_rgb : gather_many;
+  void (*gather)(const float*, const int*, const float*, int, int, Level*, int) = gather_many;
+  if constexpr (sizeof(Level) == 1)
+    if (channels == 1 || channels == 3) gather = channels == 1 ? gather_gray : gather_rgb;
   for (int y = 0; y < window.height; ++y) {
-    const std::uint8_t* row =
-        in.row(from.top + rows_.first[static_cast<std::size_t>(y)]) + from.left * channels + skipped;
+    const Level* row = in.levels<Level>(from.top + rows_.first[static_cast<std::size_t>(y)]) + from.left * channels + skipped;
     add_rows(row, stride, rows_.taps_of(y), rows_.taps, line_.data() + skipped, used);
     gather(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
-           out.row(top + y) + left * channels, channels);
+           out.levels<Level>(top + y) + left * channels, channels);
   }
 }
 
 /// Where weights are negative it shows which pass comes first and that its levels are rounded and cut. Pillow before
 /// 13 does it in this order; 13 takes the rows first where that is less work.
+template <class Level>
 void Resampler::columns_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left) {
-  const int channels = in.channels(), first_row = rows_.first.front(), levels = window.width * channels;
+  const int channels = in.channels(), first_row = rows_.first.front(), count = window.width * channels;
   const int skipped = columns_.first.front() * channels, used = columns_.end() * channels - skipped;
-  narrow_.reshape({rows_.end() - first_row, window.width, channels});
+  narrow_.reshape({rows_.end() - first_row, window.width, channels, in.size().bits});
   for (int y = 0; y < narrow_.height(); ++y) {
-    const std::uint8_t* row = in.row(from.top + first_row + y) + from.left * channels + skipped;
+    const Level* row = in.levels<Level>(from.top + first_row + y) + from.left * channels + skipped;
     constexpr float kOne = 1;
     add_rows(row, 0, &kOne, 1, line_.data() + skipped, used);
     gather_and_cut(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
-                   narrow_.row(y), channels);
+                   narrow_.levels<Level>(y), channels);
   }
   for (int y = 0; y < window.height; ++y) {
-    add_rows(narrow_.row(rows_.first[static_cast<std::size_t>(y)] - first_row), static_cast<std::size_t>(levels),
-             rows_.taps_of(y), rows_.taps, line_.data(), levels);
-    round_and_cut(line_.data(), levels, out.row(top + y) + left * channels);
+    add_rows(narrow_.levels<Level>(rows_.first[static_cast<std::size_t>(y)] - first_row),
+             static_cast<std::size_t>(count), rows_.taps_of(y), rows_.taps, line_.data(), count);
+    round_and_cut(line_.data(), count, out.levels<Level>(top + y) + left * channels);
   }
 }
 

@@ -22,7 +22,7 @@ class Resampler {
 
   /// Scales the part `from` of `in` to `full` (height and width; pixels outside `from` have no influence) and
   /// writes the window `window` of that to `out` at (top, left), which must have room there and as many
-  /// channels. Each channel is resized by itself, alpha too.
+  /// channels and bits. Each channel is resized by itself, alpha too.
   void resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
               Image& out, int top = 0, int left = 0);
 
@@ -36,7 +36,9 @@ class Resampler {
     float* taps_of(int i) { return weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps); }
     int end() const { return first.back() + taps; }
   };
+  template <class Level>
   void rows_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left);
+  template <class Level>
   void columns_first(const Image& in, const Box& from, const Box& window, Image& out, int top, int left);
 
   Interpolation interpolation_;

@@ -82,7 +82,7 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);
 
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
-/// Pictures are u8 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are integers of (n)
+/// Pictures are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are integers of (n)
 /// or (n, 1).
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);

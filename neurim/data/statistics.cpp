@@ -15,7 +15,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   preprocess.std = {1};
   const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
   const auto channels = static_cast<std::size_t>(preprocess.channels);
-  const std::size_t plane = preprocess.size().bytes() / channels;
+  const std::size_t plane = preprocess.size().levels() / channels;
   struct Sums {
     std::vector<double> levels, squares;
     bool good = false;
@@ -26,7 +26,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     Transform transform(preprocess);
     Decoder decoder;
     std::vector<std::byte> buffer;
-    std::vector<float> pixels(preprocess.size().bytes());
+    std::vector<float> pixels(preprocess.size().levels());
     for (std::int64_t i; (i = next++) < count;) try {
         decoder.open(dataset.read(Split::train, i * size / count, buffer), preprocess.decoding());
         transform(decoder, pixels.data());

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "neurim/data/changes/geometry.h"
 #include "neurim/data/wide.h"
@@ -12,7 +13,8 @@ namespace neurim {
 namespace {
 
 /// out[i] = level * scale + shift for the levels in[0], in[step], in[2 * step], …
-[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int step, int count, float scale,
+template <class Level>
+[[gnu::always_inline]] inline void normalise_row(const Level* __restrict in, int step, int count, float scale,
                                                  float shift, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = static_cast<float>(in[step * i]) * scale + shift;
 }
@@ -25,13 +27,42 @@ NEURIM_WIDE void normalise(const std::uint8_t* in, int channels, int count, floa
   }
 }
 
+NEURIM_WIDE void normalise(const std::uint16_t* in, int channels, int count, float scale, float shift, float* out) {
+  normalise_row(in, channels, count, scale, shift, out);
+}
+
 NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = in[count - 1 - i];
 }
 
 /// 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
-std::uint8_t luma(std::uint32_t red, std::uint32_t green, std::uint32_t blue) {
-  return static_cast<std::uint8_t>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
+template <class Level>
+Level luma(Level red, Level green, Level blue) {
+  return static_cast<Level>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
+}
+
+/// The channels of a picture as another has them, by the rules of Preprocess.
+template <class In, class Out>
+void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, Image& to) {
+  const int before = from.channels(), after = to.channels();
+  const In* in = from.levels<In>();
+  const In* end = in + from.size().levels();
+  Out* out = to.levels<Out>();
+  if (before == after) return void(std::transform(in, end, out, level_as<Out, In>));
+  constexpr std::uint32_t most = std::numeric_limits<Out>::max();
+  const bool colored = before >= 3, has_alpha = before % 2 == 0, keeps_alpha = after % 2 == 0;
+  for (; in != end; in += before, out += after) {
+    const Out alpha = has_alpha ? level_as<Out>(in[before - 1]) : static_cast<Out>(most);
+    std::array<Out, 3> rgb{level_as<Out>(in[0]), level_as<Out>(in[colored]), level_as<Out>(in[colored * 2])};
+    if (has_alpha && !keeps_alpha)
+      for (std::size_t c = 0; c < 3; ++c)
+        rgb[c] = static_cast<Out>((std::uint32_t{rgb[c]} * alpha + level_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
+    if (after >= 3)
+      std::copy(rgb.begin(), rgb.end(), out);
+    else
+      out[0] = luma(rgb[0], rgb[1], rgb[2]);
+    if (keeps_alpha) out[after - 1] = alpha;
+  }
 }
 
 int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
@@ -42,16 +73,19 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
     : preprocess_(preprocess), augment_(augment), resampler_(preprocess.interpolation) {
   preprocess_.check();
   augment_.check();
-  for (const auto& change : augment_.changes)
+  for (const auto& change : augment_.changes) {
+    require(change->moves_only() || preprocess.bits == 8, "changes: ", change->text(),
+            " takes levels of 8 bits; leave it out, or use bits=8");
     require(change->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2), "changes: ", change->text(),
             " takes pictures of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
+  }
   line_.resize(static_cast<std::size_t>(preprocess_.width));
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
   for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
     const double mean = of(preprocess_.mean, c), deviation = of(preprocess_.std, c);
-    scale_.push_back(static_cast<float>(1 / (255 * deviation)));
+    scale_.push_back(static_cast<float>(1 / ((preprocess_.bits == 16 ? 65535 : 255) * deviation)));
     shift_.push_back(static_cast<float>(-mean / deviation));
   }
 }
@@ -100,34 +134,28 @@ void Transform::resize(const Image& in) {
 }
 
 const Image& Transform::with_channels(const Image& decoded) {
-  const int from = decoded.channels(), to = preprocess_.channels;
-  if (from == to) return decoded;
-  if (from > 4 || to > 4)
-    fail(Fault::data, "it has ", from, " channels and the model takes ", to, "; train a model with channels=", from,
-         ", or convert the picture");
-  recolored_.reshape({decoded.height(), decoded.width(), to});
+  const ImageSize from = decoded.size();
+  const int channels = preprocess_.channels, bits = preprocess_.bits;
+  if (from.channels == channels && from.bits == bits) return decoded;
+  if (from.channels != channels && (from.channels > 4 || channels > 4))
+    fail(Fault::data, "it has ", from.channels, " channels and the model takes ", channels,
+         "; train a model with channels=", from.channels, ", or convert the picture");
+  recolored_.reshape({from.height, from.width, channels, bits});
   const std::uint8_t* in = decoded.data();
-  const std::uint8_t* end = in + decoded.size().bytes();
+  const std::uint8_t* end = in + from.bytes();
   std::uint8_t* out = recolored_.data();
-  if (from == 1 && to == 3) {
+  const auto& background = preprocess_.decode.background;
+  if (from.bits == 16) {
+    bits == 16 ? recolor<std::uint16_t, std::uint16_t>(decoded, background, recolored_)
+               : recolor<std::uint16_t, std::uint8_t>(decoded, background, recolored_);
+  } else if (bits == 16) {
+    recolor<std::uint8_t, std::uint16_t>(decoded, background, recolored_);
+  } else if (from.channels == 1 && channels == 3) {  // the most frequent
     for (; in != end; ++in, out += 3) out[0] = out[1] = out[2] = *in;
-  } else if (from == 3 && to == 1) {
+  } else if (from.channels == 3 && channels == 1) {
     for (; in != end; in += 3, ++out) *out = luma(in[0], in[1], in[2]);
   } else {
-    const bool colored = from >= 3, has_alpha = from % 2 == 0, keeps_alpha = to % 2 == 0;
-    for (; in != end; in += from, out += to) {
-      const int alpha = has_alpha ? in[from - 1] : 255;
-      std::array<std::uint8_t, 3> rgb{in[0], in[colored], in[colored * 2]};
-      if (has_alpha && !keeps_alpha)
-        for (std::size_t c = 0; c < 3; ++c)
-          rgb[c] = static_cast<std::uint8_t>(
-              (rgb[c] * alpha + preprocess_.decode.background[c] * (255 - alpha) + 127) / 255);
-      if (to >= 3)
-        std::copy(rgb.begin(), rgb.end(), out);
-      else
-        out[0] = luma(rgb[0], rgb[1], rgb[2]);
-      if (keeps_alpha) out[to - 1] = static_cast<std::uint8_t>(alpha);
-    }
+    recolor<std::uint8_t, std::uint8_t>(decoded, background, recolored_);
   }
   return recolored_;
 }
@@ -145,14 +173,22 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
     move_pixels(pose.down, pose.right, preprocess_.fill, fitted, preprocess_.size(), moved_.data());
     fitted = moved_.data();
   }
+  if (preprocess_.bits == 16)
+    write_planes(reinterpret_cast<const std::uint16_t*>(fitted), pose.mirrored, out);
+  else
+    write_planes(fitted, pose.mirrored, out);
+}
+
+template <class Level>
+void Transform::write_planes(const Level* fitted, bool mirrored, float* out) {
   const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
   for (int y = 0; y < height; ++y)
     for (int c = 0; c < channels; ++c) {
-      const std::uint8_t* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
+      const Level* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
       float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
       const auto channel = static_cast<std::size_t>(c);
-      normalise(row, channels, width, scale_[channel], shift_[channel], pose.mirrored ? line_.data() : to);
-      if (pose.mirrored) mirror_row(line_.data(), width, to);
+      normalise(row, channels, width, scale_[channel], shift_[channel], mirrored ? line_.data() : to);
+      if (mirrored) mirror_row(line_.data(), width, to);
     }
 }
 

@@ -16,11 +16,11 @@ class Transform {
   /// Whether what `fit` gives follows from the picture and the Preprocess alone, so that it may be kept.
   bool fit_is_fixed() const { return !augment_.random_resized_crop && augment_.crop_at == CropAt::center; }
 
-  /// The picture that `decoder` has opened, in the model's channels and size, as u8. Of a random part only
+  /// The picture that `decoder` has opened, in the model's channels, size and bits. Of a random part only
   /// that is decoded. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
-  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(). Writes channels x
+  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(), by its bytes. Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);
 
@@ -30,6 +30,8 @@ class Transform {
  private:
   const Image& with_channels(const Image& decoded);
   void resize(const Image& in);
+  template <class Level>
+  void write_planes(const Level* fitted, bool mirrored, float* out);
 
   Preprocess preprocess_;
   Augment augment_;

@@ -104,6 +104,17 @@ ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dat
   return channel_statistics(dataset, preprocess_of(options), static_cast<int>(options.threads.value_or(neurim::threads())));
 }
 
+/// 16 where most training pictures have more than 8 bits and no random change needs 8.
+std::int64_t natural_bits(const TrainOptions& options, const Dataset& dataset) {
+  const Changes changes = parse_changes(options.changes);
+  if (options.brightness.value_or(0) > 0 ||
+      !std::all_of(changes.begin(), changes.end(), [](const auto& change) { return change->moves_only(); }))
+    return 8;
+  const std::vector<ImageHeader> headers = some_headers(dataset);
+  const auto wide = std::count_if(headers.begin(), headers.end(), [](const ImageHeader& h) { return h.bits > 8; });
+  return 2 * wide > std::ssize(headers) ? 16 : 8;
+}
+
 void resolve(std::string& list, const std::vector<double>& of_model, const std::vector<double>& of_data) {
   if (!list.empty() && list != "auto") return;
   const std::vector<double>& values = list.empty() ? of_model : of_data;
@@ -158,6 +169,7 @@ void TrainOptions::visit(Options& o) {
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
   o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
+  o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
   o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
   o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
@@ -214,6 +226,7 @@ void TrainOptions::check() const {
   check_range("in_chans", in_chans, 1, kMostChannels);
   require(alpha_bg.size() <= 1 || alpha_bg.size() == 3, "alpha_bg has ", alpha_bg.size(),
           " values; give one level, or red, green and blue");
+  require(!bits || *bits == 8 || *bits == 16, "bits is ", bits.value_or(0), "; it is 8 or 16");
   for (const double level : alpha_bg)
     require(level >= 0 && level <= 255 && level == std::floor(level), "alpha_bg is ", level,
             "; it is a whole number from 0 to 255");
@@ -271,6 +284,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
   fill(r.interpolation, "bilinear");
   fill(r.alpha_bg, {255, 255, 255});
+  fill(r.bits, natural_bits(r, dataset));
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
   resolve(r.mean, model_facts.mean, channels.mean);
@@ -294,6 +308,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 
 Preprocess preprocess_of(const TrainOptions& o) {
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
+                        .bits = static_cast<int>(*o.bits),
                         .height = static_cast<int>(o.imgsz->height),
                         .width = static_cast<int>(o.imgsz->width),
                         .interpolation = interpolation_named(o.interpolation),

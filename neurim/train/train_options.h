@@ -40,6 +40,7 @@ struct TrainOptions {
   std::string group_by;              ///< a column of the table: equal values stay in one split
   std::string resize = "auto";  ///< crop, squash, letterbox, shortest
   std::optional<double> crop_pct;
+  std::optional<std::int64_t> bits;     ///< that levels keep up to the model: 8 or 16
   std::vector<double> alpha_bg;        ///< the level, or red, green and blue, of 0 to 255, behind transparent pixels
   std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.

@@ -28,7 +28,8 @@ class Change {
  public:
   virtual ~Change() = default;
 
-  /// Whether it moves or covers pixels and so takes any number of channels; others take 1, 3 or 4.
+  /// Whether it moves or covers pixels and so takes any channels and bits; others take 1, 3 or 4
+  /// channels of 8 bits.
   virtual bool moves_only() const { return false; }
 
   /// Changes a picture, whose size stays. Every choice comes from `random`: first

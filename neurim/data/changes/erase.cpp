@@ -34,8 +34,11 @@ void erase(Image& image, const Box& box, int fill, Random& random) {
     for (int x = box.left; x < box.left + box.width; ++x)
       for (int c = 0; c < colors; ++c) {
         if (fill == Erasing::kNoise && left == 0) bytes = random.bits(), left = 4;
-        image.row(y)[x * channels + c] =
-            static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
+        const auto level = static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
+        if (image.size().bits == 16)
+          image.levels<std::uint16_t>(y)[x * channels + c] = level_as<std::uint16_t>(level);
+        else
+          image.row(y)[x * channels + c] = level;
         bytes >>= 8, --left;
       }
 }

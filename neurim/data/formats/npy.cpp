@@ -1,4 +1,5 @@
-// A picture as a NumPy array of its own: (height, width) or (height, width, channels) of u8.
+// A picture as a NumPy array of its own: (height, width) or (height, width, channels) of u8 or u16.
+#include <algorithm>
 #include <cstring>
 
 #include "neurim/data/formats/format.h"
@@ -16,7 +17,7 @@ class NpyReader : public ImageReader {
     const std::vector<std::int64_t>& s = array_.shape;
     if (s.size() != 2 && s.size() != 3)
       bad_image(kFormat, text("it has ", s.size(), " axes, and a picture has height, width and perhaps channels"));
-    if (array_.is_signed || array_.item_size != 1) bad_image(kFormat, "its elements are not uint8");
+    if (array_.is_signed || array_.item_size > 2) bad_image(kFormat, "its elements are neither uint8 nor uint16");
     check_pixels(kFormat, s[0], s[1]);
     const std::int64_t channels = s.size() == 3 ? s[2] : 1;
     if (channels < 1 || channels > kMostChannels)
@@ -24,13 +25,21 @@ class NpyReader : public ImageReader {
     return {.format = kFormat,
             .height = static_cast<int>(s[0]),
             .width = static_cast<int>(s[1]),
-            .channels = static_cast<int>(channels)};
+            .channels = static_cast<int>(channels),
+            .bits = static_cast<int>(8 * array_.item_size)};
   }
 
-  Box read(const Box& part, const DecodeOptions&, Image& image) override {
+  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     const std::vector<std::int64_t>& s = array_.shape;
-    image.reshape({static_cast<int>(s[0]), static_cast<int>(s[1]), s.size() == 3 ? static_cast<int>(s[2]) : 1});
-    std::memcpy(image.data(), array_.bytes.data(), array_.bytes.size());
+    const bool narrows = array_.item_size == 2 && options.bits == 8;
+    image.reshape({static_cast<int>(s[0]), static_cast<int>(s[1]), s.size() == 3 ? static_cast<int>(s[2]) : 1,
+                   narrows ? 8 : static_cast<int>(8 * array_.item_size)});
+    if (!narrows) {
+      std::memcpy(image.data(), array_.bytes.data(), array_.bytes.size());
+      return part;
+    }
+    const auto* from = reinterpret_cast<const std::uint16_t*>(array_.bytes.data());  // files are little-endian, as we are
+    std::transform(from, from + array_.count(), image.data(), level_as<std::uint8_t, std::uint16_t>);
     return part;
   }
 

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "neurim/data/formats/format.h"
 
@@ -62,15 +63,12 @@ class TiffReader : public ImageReader {
     samples_ = samples;
     planes_ = planes;
     inverted_ = photometric == PHOTOMETRIC_MINISWHITE;
-    const bool plain = gray_ || photometric == PHOTOMETRIC_RGB;
-    beside_ = plain && samples > (gray_ ? 1 : 3);
+    plain_ = gray_ || photometric == PHOTOMETRIC_RGB;
     many_ = samples > (gray_ ? 2 : 4);
-    if (many_ && !plain) unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
+    if (many_ && !plain_) unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
     if (many_ && bits != 8 && bits != 16)
       unsupported_image(kFormat, text("it has ", samples, " levels a pixel of ", bits, " bits"));
     if (many_) check_pixels(kFormat, height, static_cast<std::int64_t>(width) * ((samples + 3) / 4));  // of 4 bytes
-    if (!many_ && gray_ && alpha_ && (bits != 8 || planes != PLANARCONFIG_CONTIG))
-      unsupported_image(kFormat, "it is gray and has alpha that is not of 8 bits beside the gray");
     // libtiff multiplies colours by alpha, but not gray.
     associated_ = alpha_ && extra_kinds[0] == EXTRASAMPLE_ASSOCALPHA;
     multiplied_ = !gray_ || !alpha_ || associated_;
@@ -88,10 +86,17 @@ class TiffReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     if (cut_off_) bad_image(kFormat, "it is cut off");
     if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
-    if (many_ || (options.all_channels && beside_ && (header_.bits == 8 || header_.bits == 16))) {
-      read_samples(image);
+    const bool beside = samples_ > (gray_ ? 1 : 3), wide = header_.bits == 16 && options.bits == 16;
+    if (many_ || (plain_ && (wide || (options.all_channels && beside && (header_.bits == 8 || header_.bits == 16))))) {
+      const bool all = many_ || options.all_channels || !beside;
+      Image& samples = all ? image : rgba_;
+      samples.reshape({header_.height, header_.width, samples_, wide ? 16 : 8});
+      wide ? read_samples<std::uint16_t>(samples) : read_samples<std::uint8_t>(samples);
+      if (!all) show_over(options.background, image);
       return part;
     }
+    if (gray_ && alpha_ && (header_.bits != 8 || planes_ != PLANARCONFIG_CONTIG))
+      unsupported_image(kFormat, "it is gray and has alpha that is not of 8 bits beside the gray");
     char reason[1024] = {};
     if (!TIFFRGBAImageOK(file_, reason)) unsupported_image(kFormat, reason);
     rgba_.reshape({header_.height, header_.width, 4});
@@ -121,8 +126,8 @@ class TiffReader : public ImageReader {
  private:
   /// All samples of each pixel as they are stored, but for alpha that the colours are multiplied with: they are
   /// divided by it.
+  template <class Level>
   void read_samples(Image& image) {
-    image.reshape({header_.height, header_.width, samples_});
     damaged_ = false;
     message_[0] = 0;
     const bool tiled = TIFFIsTiled(file_);
@@ -144,29 +149,46 @@ class TiffReader : public ImageReader {
           const std::uint32_t columns = std::min(wide, static_cast<std::uint32_t>(header_.width) - left);
           for (std::uint32_t y = 0; y < rows; ++y) {
             const std::byte* from = block_.data() + std::size_t{y} * wide * stored * bytes;
-            std::uint8_t* to = image.row(static_cast<int>(top + y)) + std::size_t{left} * static_cast<std::size_t>(samples_) +
-                               static_cast<std::size_t>(sample);
+            Level* to = image.levels<Level>(static_cast<int>(top + y)) +
+                        std::size_t{left} * static_cast<std::size_t>(samples_) + static_cast<std::size_t>(sample);
             for (std::uint32_t x = 0; x < columns; ++x, to += samples_)
-              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = level(from, bytes);
+              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = level<Level>(from, bytes);
           }
         }
-    const auto pixels = image.size().bytes() / static_cast<std::size_t>(samples_);
+    constexpr std::uint32_t most = std::numeric_limits<Level>::max();
     const int colors = gray_ ? 1 : 3;
-    for (std::uint8_t *pixel = image.data(), *end = pixel + pixels * static_cast<std::size_t>(samples_); pixel != end;
-         pixel += samples_) {
-      if (inverted_) *pixel = static_cast<std::uint8_t>(255 - *pixel);
-      if (!alpha_ || !associated_) continue;
-      const int alpha = std::max<int>(pixel[colors], 1);
-      for (int c = 0; c < colors; ++c) pixel[c] = static_cast<std::uint8_t>(std::min(255, (pixel[c] * 255 + alpha / 2) / alpha));
+    Level* pixel = image.levels<Level>();
+    for (const Level* end = pixel + image.size().levels(); pixel != end; pixel += samples_) {
+      if (inverted_) *pixel = static_cast<Level>(most - *pixel);
+      if (!associated_) continue;
+      const std::uint32_t alpha = std::max<std::uint32_t>(pixel[colors], 1);
+      for (int c = 0; c < colors; ++c)
+        pixel[c] = static_cast<Level>(std::min(most, (pixel[c] * most + alpha / 2) / alpha));
     }
   }
 
-  /// The nearest of 8 bits.
-  static std::uint8_t level(const std::byte* from, std::size_t bytes) {
-    if (bytes == 1) return std::to_integer<std::uint8_t>(*from);
+  /// A stored level of so many bytes; of 8 bits the nearest.
+  template <class Level>
+  static Level level(const std::byte* from, std::size_t bytes) {
+    if (bytes == 1) return level_as<Level>(std::to_integer<std::uint8_t>(*from));
     std::uint16_t wide = 0;
     std::memcpy(&wide, from, sizeof wide);
-    return static_cast<std::uint8_t>((wide * 255u + 32767) / 65535);
+    return level_as<Level>(wide);
+  }
+
+  /// The colours of the samples of 16 bits in rgba_ over the background; a further sample that is no alpha goes.
+  void show_over(const std::array<std::uint8_t, 3>& background, Image& image) {
+    constexpr std::uint32_t most = 65535;
+    const int colors = gray_ ? 1 : 3, channels = gray_ && !alpha_ ? 1 : 3;
+    image.reshape({header_.height, header_.width, channels, 16});
+    const auto* from = rgba_.levels<std::uint16_t>();
+    auto* to = image.levels<std::uint16_t>();
+    for (const auto* end = from + rgba_.size().levels(); from != end; from += samples_, to += channels) {
+      const std::uint32_t alpha = alpha_ ? from[colors] : most;
+      for (int c = 0; c < channels; ++c)
+        to[c] = static_cast<std::uint16_t>(
+            (from[std::min(c, colors - 1)] * alpha + background[static_cast<std::size_t>(c)] * 257u * (most - alpha) + most / 2) / most);
+    }
   }
 
   static TiffReader* self(void* reader) { return static_cast<TiffReader*>(reader); }
@@ -227,12 +249,12 @@ class TiffReader : public ImageReader {
   bool guesses_ = false, cut_off_ = false;
   bool damaged_ = false;  // a warning was heard
   bool gray_ = false, alpha_ = false, multiplied_ = true;
-  bool many_ = false, beside_ = false;  // more samples than gray or colour with alpha have; than without
+  bool plain_ = false, many_ = false;  // gray or RGB; more samples than those with alpha have
   bool inverted_ = false, associated_ = false;
   int samples_ = 1, planes_ = PLANARCONFIG_CONTIG;
   std::vector<std::byte> block_;  // a row or a tile
   ImageHeader header_;
-  Image rgba_;
+  Image rgba_;  // or the samples
 };
 
 }  // namespace

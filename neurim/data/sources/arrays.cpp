@@ -58,11 +58,11 @@ std::string shape_text(const NpyArray& array) {
   return found + ")";
 }
 
-/// The pictures of an array as u8 (n, h, w, c).
+/// The bytes of the pictures of an array as (n, h, w, c).
 std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& where, ImageSize& size,
                                    std::vector<std::string>& notes) {
-  if (array.item_size != 1 || array.is_signed)
-    fail(Fault::data, where, ": pictures are uint8, but these elements are ",
+  if (array.item_size > 2 || array.is_signed)
+    fail(Fault::data, where, ": pictures are uint8 or uint16, but these elements are ",
          array.is_signed ? "int" : "uint", 8 * array.item_size,
          "; save x.astype(\"uint8\") of levels from 0 to 255");
   const std::vector<std::int64_t>& s = array.shape;
@@ -80,13 +80,15 @@ std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& whe
   if (height < 1 || width < 1 || height > most || width > most)
     fail(Fault::data, where, ": pictures of ", height, " x ", width, " are none or too large");
   const auto plane = static_cast<std::size_t>(height * width), of = static_cast<std::size_t>(channels);
-  size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(channels)};
+  const std::size_t item = array.item_size;
+  size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(channels), static_cast<int>(8 * item)};
   const auto* levels = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
   std::vector<std::uint8_t> pixels(levels, levels + array.bytes.size());
   if (planar)
-    for (std::size_t at = 0; at < pixels.size(); at += plane * of)
+    for (std::size_t at = 0; at < pixels.size(); at += plane * of * item)
       for (std::size_t p = 0; p < plane; ++p)
-        for (std::size_t c = 0; c < of; ++c) pixels[at + p * of + c] = levels[at + c * plane + p];
+        for (std::size_t c = 0; c < of; ++c)
+          std::copy_n(levels + at + (c * plane + p) * item, item, pixels.begin() + static_cast<std::ptrdiff_t>(at + (p * of + c) * item));
   if (planar)
     notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
   if (channels == 2 || channels == 4)
