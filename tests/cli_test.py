@@ -70,6 +70,15 @@ def npy(path, shape, values):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
 
 
+def npy_picture(path, height, width, channels, level):
+    """A picture of any channels, the last of which is bright where the level is high."""
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({height}, {width}, {channels}), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = bytes(level if c == channels - 1 else (x * y + c) % 256 for y in range(height) for x in range(width) for c in range(channels))
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + pixels)
+
+
 def best_row(path):
     """The row of results.csv that is best: the first with the highest val_top1."""
     with open(path, newline="") as file:
@@ -216,6 +225,85 @@ class Trained(unittest.TestCase):
         for key in ("top1", "top5", "loss", "f1_macro", "samples"):
             self.assertEqual(trained[key], judged[key], key)
         self.assertTrue(Path(judged["run"], "confusion_matrix.png").is_file())
+
+    def test_crops_and_other_inputs(self):
+        run = neurim("val", self.folder, "--json", "crops=10", "crop_pct=0.8", "interpolation=bicubic", f"project={self.root}/runs")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 15)
+        # Of a crop that keeps everything all parts are the same, and five of them say what one does.
+        one, five = (json.loads(neurim("val", self.folder, "--json", f"crops={n}", f"project={self.root}/runs").stdout.splitlines()[-1])
+                     for n in (1, 5))
+        self.assertEqual([one[key] for key in ("top1", "f1_macro")], [five[key] for key in ("top1", "f1_macro")])
+        self.assertAlmostEqual(one["loss"], five["loss"], 4)
+        self.assertIn("crops is 7", neurim("val", self.folder, "crops=7", f"project={self.root}/runs").stderr)
+        self.assertIn("resize=crop", neurim("val", self.folder, "crops=5", "resize=squash", f"project={self.root}/runs").stderr)
+        for words in (["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["val", self.folder]):
+            self.assertIn("did you mean", neurim(*words, "interpolation=bicubc").stderr)
+
+    def test_sizes_that_are_not_square(self):
+        words = [f"data={self.root}/data", "model=resnet20", "batch=16", "epochs=1", "imgsz=16x32", f"project={self.root}/runs", "name=wide"]
+        run = neurim("train", *words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 3x16x32", run.stdout)
+        self.assertIn("cuts off 50 %", run.stdout)
+        wide = self.root / "runs" / "wide"
+        self.assertIn("input 3x16x32", neurim("export", wide).stdout)
+        self.assertIn(b"[16, 32]", (wide / "export" / "best.onnx").read_bytes())
+        self.assertIn("input 3x32x16", neurim("val", wide, "imgsz=32x16", f"project={self.root}/runs").stdout)
+        self.assertEqual(neurim("predict", f"model={wide}", f"source={self.root}/data/val", "imgsz=24x40").returncode, 0)
+        self.assertEqual(neurim("benchmark", "resnet20", "imgsz=16x32", "seconds=0.02", "rounds=1").returncode, 0)
+        data = neurim("benchmark", "mode=data", f"data={self.root}/data", "imgsz=16x32", "batch=8", "seconds=0.02", "rounds=1", "--json")
+        self.assertEqual(json.loads(data.stdout.splitlines()[-1])["imgsz"], [16, 32], data)
+        self.assertIn("height x width", neurim("train", *words, "imgsz=16x").stderr)
+
+    def test_many_channels(self):
+        data = self.root / "bands"
+        for i in range(24):
+            npy_picture(data / ("low", "high")[i % 2] / f"{i}.npy", 30, 34, 6, (20, 220)[i % 2] + i)
+        words = ["model=resnet20", "batch=8", "epochs=1", "imgsz=32", f"project={self.root}/runs"]
+        run = neurim("train", f"data={data}", *words, "name=bands")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 6x32x32", run.stdout)
+        pack = self.root / "bands.pack"
+        neurim("data", "pack", data, f"out={pack}")
+        self.assertEqual(neurim("val", self.root / "runs" / "bands", f"data={pack}", "split=train", f"project={self.root}/runs").returncode, 0)
+        named = neurim("predict", f"model={self.root}/runs/bands", f"source={data}")
+        self.assertEqual((named.returncode, len(named.stdout.splitlines())), (0, 24), named)
+        self.assertEqual(neurim("export", self.root / "runs" / "bands").returncode, 0)
+        self.assertEqual(neurim("data", "preview", data, "in_chans=6", "imgsz=32", "augment=hflip", f"out={self.root}/bands.jpg").returncode, 0)
+        wrong = neurim("train", f"data={data}", *words, "channels=rgb", "name=three")
+        self.assertEqual(wrong.returncode, 3)
+        self.assertIn(".npy: it has 6 channels and the model takes 3; train a model with channels=6", wrong.stderr)
+        self.assertIn("takes pictures of 1, 3 or 4 channels", neurim("train", f"data={data}", *words, "changes=trivial", "name=no").stderr)
+        self.assertIn("gray, la, rgb or rgba", neurim("train", f"data={data}", *words, "channels=rbg").stderr)
+        clear = neurim("train", f"data={self.root}/data", *words, "channels=rgba", "name=clear")
+        self.assertIn("input 4x32x32", clear.stdout, clear)
+        self.assertEqual(neurim("train", f"data={self.root}/data", *words, "alpha_bg=300").returncode, 2)
+
+    def test_sixteen_bits(self):
+        """Two classes that differ by a quarter of a level of 8 bits."""
+        data = self.root / "deep"
+        for i in range(64):
+            rows = b"".join(b"\0" + struct.pack(">28H", *(30000 + (64 if i % 2 and 8 < x < 20 else 0) + (x * y + i) % 3 for x in range(28))) for y in range(28))
+            def chunk(kind, content):
+                return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+            path = data / ("plain", "marked")[i % 2] / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 16, 0, 0, 0, 0))
+                             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+        words = ["train", f"data={data}", "model=lenet5", "batch=8", "epochs=12", "val_split=0.25", "mean=0.458", "std=0.0005", "plots=false",
+                 f"project={self.root}/runs", "--json"]
+        found = {}
+        for bits in ("auto", "8"):
+            run = neurim(*words, f"bits={bits}", f"name=deep{bits}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            found[bits] = json.loads(run.stdout.splitlines()[-1])["top1"]
+        self.assertEqual(found["auto"], 1)
+        self.assertLess(found["8"], 0.8)
+        self.assertIn("bits: 16\n", (self.root / "runs" / "deepauto" / "args.yaml").read_text())
+        self.assertEqual(neurim("predict", f"model={self.root}/runs/deepauto", f"source={data}").returncode, 0)
+        self.assertIn("bits=8", neurim(*words, "bits=16", "changes=trivial", "name=no").stderr)
+        self.assertEqual(neurim(*words, "bits=12").returncode, 2)
 
     def test_predict(self):
         run = neurim("predict", f"model={self.folder}", f"source={self.root}/data/val", "topk=2", f"save_csv={self.root}/out.csv", "--json")

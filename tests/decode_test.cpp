@@ -275,12 +275,90 @@ TEST(Decode, TiffOfEveryKind) {
   refused(1, 32, {}, "32 bits");
   refused(1, 32, {.sample_format = 3}, "floating-point");
   refused(1, 8, {.sample_format = 2}, "signed");
-  refused(5, 8, {.extra = {kStraight, kUnspecified}}, "5 levels");
-  refused(3, 8, {.photometric = 1}, "3 levels");
+  // More samples than gray or colour with alpha have are all given; fewer where they are asked for.
+  EXPECT_EQ(tiff(2, 5, 8, "abcdefghij", {.extra = {kStraight, kUnspecified}}),
+            (std::vector<int>{'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'}));
+  EXPECT_EQ(tiff(1, 3, 8, "abc", {.photometric = 1}), (std::vector<int>{'a', 'b', 'c'}));
+  EXPECT_EQ(tiff(1, 6, 16, "\x01\x01\x80\x80\xFF\xFF\x02\x02\x03\x03\x04\x04"s), (std::vector<int>{1, 128, 255, 2, 3, 4}));
+  const auto all = [&](int samples, const std::string& rows, const TiffOptions& options) {
+    return levels(decoded(tiff_of(1, 1, samples, 8, rows, options), {.all_channels = true}));
+  };
+  EXPECT_EQ(all(4, "\x64\x65\x66\x33"s, {.extra = {kUnspecified}}), (std::vector<int>{100, 101, 102, 51}));
+  EXPECT_EQ(all(4, "\x14\x15\x33\x33"s, {.extra = {kMultiplied}}), (std::vector<int>{100, 105, 255, 51}));
+  EXPECT_EQ(all(2, "\x64\x33"s, {.extra = {kStraight}}), (std::vector<int>{100, 51}));
+  refused(513, 8, {}, "513 levels");
   refused(2, 16, {.extra = {kStraight}}, "alpha");
   refused(5, 8, {.photometric = kInks}, "5 inks");
   expect_words(error_of([] { decoded(tiff_of(9, 9, 1, 8, "\0\0"s)); }),
                {"TIFF", "damaged"});  // a strip that is too short
+}
+
+TEST(Decode, AlphaIsAChannelWhereItIsAskedFor) {
+  const DecodeOptions all{.all_channels = true};
+  const Image half = plain(1, 1, {200, 100, 0, 51});
+  EXPECT_EQ(levels(decoded(webp_of(half), all)), (std::vector<int>{200, 100, 0, 51}));
+  EXPECT_EQ(levels(decoded(png_of(1, 1, "\xC8\x64\0\x33"s, {SPNG_COLOR_TYPE_TRUECOLOR_ALPHA}), all)),
+            (std::vector<int>{200, 100, 0, 51}));
+  EXPECT_EQ(levels(decoded(png_of(1, 1, "\x64\x33"s, {SPNG_COLOR_TYPE_GRAYSCALE_ALPHA}), all)), (std::vector<int>{100, 51}));
+  EXPECT_EQ(levels(decoded(gif_of(1, 2, gif_frame(1, 2, "\1\2"s, false, 2)), all)),
+            (std::vector<int>{255, 0, 0, 255, 0, 0, 0, 0}));
+  const std::string masks = little(0xFF0000, 4) + little(0xFF00, 4) + little(0xFF, 4) + little(0xFF000000, 4);
+  EXPECT_EQ(levels(decoded(bmp_of(1, 1, 32, masks, "\0\x64\xC8\x33"s, 6), all)), (std::vector<int>{200, 100, 0, 51}));
+  // What has no alpha gets none.
+  EXPECT_EQ(levels(decoded(png_of(plain(1, 1, {1, 2, 3})), all)), (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
+  const DecodeOptions wide{.background = {200, 200, 0}, .bits = 16};
+  DecodeOptions all = wide;
+  all.all_channels = true;
+  const auto levels16 = [](const Image& image) {
+    EXPECT_EQ(image.size().bits, 16);
+    return std::vector<int>(image.levels<std::uint16_t>(), image.levels<std::uint16_t>() + image.size().levels());
+  };
+  using Levels = std::vector<int>;
+  const auto png = [](const std::string& rows, std::uint8_t type) { return png_of(1, 1, rows, {type, 16}); };
+  const std::uint8_t gray = SPNG_COLOR_TYPE_GRAYSCALE, rgb = SPNG_COLOR_TYPE_TRUECOLOR, rgba = SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
+  EXPECT_EQ(levels16(decoded(png("\x02\x01"s, gray), wide)), (Levels{0x0102}));
+  EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05"s, rgb), wide)), (Levels{0x0102, 0x0304, 0x0506}));
+  EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05\xFF\xFF"s, rgba), all)), (Levels{0x0102, 0x0304, 0x0506, 65535}));
+  EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05\0\0"s, rgba), wide)), (Levels{51400, 51400, 0}));
+  EXPECT_EQ(levels16(decoded("P5 2 1 65535\n\x80\x81\xFF\xFF"s, wide)), (Levels{0x8081, 65535}));
+  EXPECT_EQ(levels16(decoded("P5 2 1 1023\n\x03\xFF\x02\x00"s, wide)), (Levels{65535, 32800}));
+  const auto tiff = [](int samples, const std::string& rows, const TiffOptions& options = {}) {
+    return tiff_of(1, 1, samples, 16, rows, options);
+  };
+  EXPECT_EQ(levels16(decoded(tiff(1, "\x02\x01"s), wide)), (Levels{0x0102}));
+  EXPECT_EQ(levels16(decoded(tiff(1, "\x02\x01"s, {.photometric = 0}), wide)), (Levels{65535 - 0x0102}));
+  EXPECT_EQ(levels16(decoded(tiff(3, "\x02\x01\x04\x03\x06\x05"s), wide)), (Levels{0x0102, 0x0304, 0x0506}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), wide)), (Levels{51400, 51400, 0}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {0}}), wide)), (Levels{0x0102, 0x0304, 0x0506}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), all)), (Levels{0x0102, 0x0304, 0x0506, 0}));
+  EXPECT_EQ(levels16(decoded(tiff(2, "\x02\x01\xFF\xFF"s, {.extra = {2}}), all)), (Levels{0x0102, 65535}));
+  // Turned, they are still whole levels; what has 8 bits stays as it is.
+  EXPECT_EQ(decoded(jpeg_of(plain(4, 4, {77})), wide).size().bits, 8);
+  Image upright, stored;
+  stored.reshape({1, 2, 1, 16});
+  stored.levels<std::uint16_t>()[0] = 0x0102, stored.levels<std::uint16_t>()[1] = 0x0304;
+  turn_upright(stored, 3, upright);
+  EXPECT_EQ(levels16(upright), (Levels{0x0304, 0x0102}));
+}
+
+TEST(Decode, Npy) {
+  const auto npy = [](const std::string& type, const std::string& shape, const std::string& levels) {
+    std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+    header += std::string(63 - (10 + header.size()) % 64, ' ') + "\n";
+    return "\x93NUMPY\x01\0"s + little(header.size(), 2) + header + levels;
+  };
+  const Image many = decoded(npy("|u1", "(1, 2, 5)", "abcdefghij"));
+  EXPECT_EQ(many.size(), (ImageSize{1, 2, 5}));
+  EXPECT_EQ(levels(many)[7], 'h');
+  EXPECT_EQ(decoded(npy("|u1", "(2, 3)", "abcdef")).size(), (ImageSize{2, 3, 1}));
+  EXPECT_EQ(levels(decoded(npy("<u2", "(1, 2)", "\x80\x80\xFF\xFF"s))), (std::vector<int>{128, 255}));
+  EXPECT_EQ(decoded(npy("<u2", "(1, 2)", "\x02\x01\xFF\xFF"s), {.bits = 16}).levels<std::uint16_t>()[0], 0x0102);
+  expect_words(error_of([&] { decoded(npy("|u1", "(4,)", "abcd")); }), {"NPY", "1 axes"});
+  expect_words(error_of([&] { decoded(npy("|i1", "(2, 2)", "abcd")); }), {"NPY", "uint8"});
+  expect_words(error_of([&] { decoded(npy("|u1", "(2, 3)", "abc")); }), {"NPY", "(2, 3)"});
 }
 
 TEST(Decode, AllEightOrientations) {

@@ -5,6 +5,7 @@
 
 #include "neurim/data/loader.h"
 #include "neurim/data/pack.h"
+#include "neurim/data/sources/memory.h"
 #include "tests/epochs.h"
 #include "tests/pictures.h"
 
@@ -79,6 +80,25 @@ TEST(Pack, KeepsSplitsAndLevelsThatAreNoFiles) {
     ASSERT_EQ(again.size(split), arrays.size(split));
     Loader one(arrays, split, preprocess), other(again, split, preprocess);
     EXPECT_TRUE(epoch_of(one, 0) == epoch_of(other, 0));
+  }
+}
+
+TEST(Pack, KeepsChannelsAndBits) {
+  const TempFolder temp;
+  const ImageSize size{4, 5, 6, 16};
+  std::vector<std::uint8_t> pixels(4 * size.bytes());
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 7);
+  Listing listing{.class_names = {"a", "b"}, .labels = {0, 1, 0, 1}};
+  listing.source = std::make_shared<MemorySource>(size, std::vector<MemorySource::Part>{{"x.npy", 0, pixels}});
+  listing[Split::train] = {0, 1, 2, 3};
+  const Dataset arrays(std::move(listing), {.val_split = 0.0}, "x");
+  pack(arrays, temp.at("set.pack"), 1);
+  const Dataset again = Dataset::open(temp.at("set.pack"), {.val_split = 0.0});
+  std::vector<std::byte> buffer;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const StoredImage before = arrays.read(Split::train, i, buffer), after = again.read(Split::train, i, buffer);
+    EXPECT_EQ(after.pixels, size);
+    EXPECT_TRUE(std::equal(before.bytes.begin(), before.bytes.end(), after.bytes.begin(), after.bytes.end()));
   }
 }
 

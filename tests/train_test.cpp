@@ -71,6 +71,19 @@ TEST(Options, AreSetByNameAliasAndEitherDash) {
   EXPECT_FALSE(e.rate);
 }
 
+TEST(Options, SizesAreHeightByWidth) {
+  PictureSize size;
+  Options options;
+  options("imgsz", size, "a size");
+  for (const auto& [word, height, width] : {std::tuple{"224", 224, 224}, {"192x320", 192, 320}, {"[192, 320]", 192, 320}}) {
+    options.set("imgsz", word);
+    EXPECT_EQ(size, PictureSize(height, width));
+  }
+  EXPECT_EQ(options.list()[0].get(), "192x320");
+  for (const char* wrong : {"", "0", "x320", "1x2x3", "192 x", "16385"})
+    EXPECT_NE(error_of(Fault::usage, [&] { options.set("imgsz", wrong); }).find("height x width"), std::string::npos) << wrong;
+}
+
 TEST(Options, WrongOnesSayWhatIsMeant) {
   Example e;
   Options options;
@@ -305,6 +318,7 @@ TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   EXPECT_EQ(preprocess_of(few).height, 224);
   EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 100);
   EXPECT_EQ(*TrainOptions{.imgsz = 96}.resolved(model, dataset).train_imgsz, 64);
+  EXPECT_EQ(*(TrainOptions{.imgsz = PictureSize(96, 224)}.resolved(model, dataset).train_imgsz), PictureSize(64, 160));
   EXPECT_EQ(*TrainOptions{.random_resized_crop = false}.resolved(model, dataset).train_imgsz, 224);
   EXPECT_EQ(*TrainOptions{.augment = false}.resolved(model, dataset).train_imgsz, 224);
 }

@@ -18,8 +18,8 @@ Image pattern(int height, int width) {
   });
 }
 
-Image resized(const Image& in, int height, int width) {
-  Resampler resampler;
+Image resized(const Image& in, int height, int width, Interpolation interpolation = Interpolation::bilinear) {
+  Resampler resampler(interpolation);
   Image out;
   out.reshape({height, width, in.channels()});
   resampler.resize(in, {0, 0, in.height(), in.width()}, height, width, {0, 0, height, width}, out);
@@ -54,21 +54,44 @@ TEST(Resample, AgreesWithPillow) {
       1);
 }
 
+constexpr Interpolation kInterpolations[] = {Interpolation::nearest, Interpolation::bilinear, Interpolation::bicubic};
+
 TEST(Resample, AWindowIsAPartOfTheWhole) {
-  const Image in = pattern(40, 31), whole = resized(in, 17, 23);
-  Image part;
-  part.reshape({9, 12, 3});
-  Resampler resampler;
-  resampler.resize(in, {0, 0, 40, 31}, 17, 23, {3, 5, 6, 8}, part, 2, 1);
-  for (int y = 0; y < 6; ++y)
-    for (int i = 0; i < 8 * 3; ++i) ASSERT_EQ(part.row(2 + y)[3 + i], whole.row(3 + y)[15 + i]);
+  for (const Interpolation interpolation : kInterpolations)
+    for (const auto& [height, width] : {std::pair{17, 23}, {90, 70}}) {
+      const Image in = pattern(40, 31), whole = resized(in, height, width, interpolation);
+      Image part;
+      part.reshape({9, 12, 3});
+      Resampler resampler(interpolation);
+      resampler.resize(in, {0, 0, 40, 31}, height, width, {3, 5, 6, 8}, part, 2, 1);
+      for (int y = 0; y < 6; ++y)
+        for (int i = 0; i < 8 * 3; ++i) ASSERT_EQ(part.row(2 + y)[3 + i], whole.row(3 + y)[15 + i]);
+    }
+}
+
+TEST(Resample, NearestKeepsLevelsAndBicubicSharpensEdges) {
+  const Image edge = image_of(8, 8, 1, [](int, int x, int) { return static_cast<std::uint8_t>(x < 4 ? 100 : 150); });
+  const auto row = [&](Interpolation interpolation) {
+    const std::vector<int> all = levels(resized(edge, 16, 16, interpolation));
+    return std::vector<int>(all.begin() + 16 * 5, all.begin() + 16 * 6);
+  };
+  EXPECT_EQ(row(Interpolation::nearest), (std::vector<int>{100, 100, 100, 100, 100, 100, 100, 100, 150, 150, 150, 150, 150,
+                                                           150, 150, 150}));
+  const std::vector<int> cubic = row(Interpolation::bicubic);
+  EXPECT_LT(*std::min_element(cubic.begin(), cubic.end()), 100);
+  EXPECT_GT(*std::max_element(cubic.begin(), cubic.end()), 150);
+  // What overshoots black and white is cut.
+  const Image extremes = image_of(8, 8, 3, [](int y, int x, int) { return static_cast<std::uint8_t>((x < 4) == (y < 4) ? 0 : 255); });
+  const Image large = resized(extremes, 24, 24, Interpolation::bicubic);
+  EXPECT_EQ(large.row(2)[3 * 10], 0);
+  EXPECT_EQ(large.row(2)[3 * 13], 255);
 }
 
 std::vector<float> transformed(const Image& image, const Preprocess& preprocess) {
   Transform transform(preprocess);
   Decoder decoder;
   decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
-  std::vector<float> out(preprocess.size().bytes());
+  std::vector<float> out(preprocess.size().levels());
   transform(decoder, out.data());
   return out;
 }
@@ -90,6 +113,135 @@ TEST(Preprocess, ChannelsAreConverted) {
   EXPECT_NEAR(gray[0], 76 / 255., 1e-6);
   const std::vector<float> rgb = transformed(plain(2, 2, {51}), {.channels = 3, .height = 2, .width = 2});
   for (const float value : rgb) EXPECT_NEAR(value, 0.2, 1e-6);
+}
+
+// Gray, gray and alpha, colour, colour and alpha, each to each.
+TEST(Preprocess, AlphaIsKeptShownOrMadeUp) {
+  const std::vector<std::vector<std::uint8_t>> pixels{{100}, {100, 51}, {200, 100, 50}, {200, 100, 50, 51}};
+  const auto seen = [&](std::size_t from, int channels) {
+    const Preprocess preprocess{.channels = channels, .height = 2, .width = 2, .std = {1 / 255.},
+                                .decode = {.background = {0, 200, 250}}};
+    const std::vector<float> out = transformed(plain(2, 2, pixels[from]), preprocess);
+    std::vector<int> levels;
+    for (std::size_t c = 0; c < out.size(); c += 4) levels.push_back(static_cast<int>(std::lround(out[c])));
+    return levels;
+  };
+  using Levels = std::vector<int>;
+  EXPECT_EQ(seen(0, 2), (Levels{100, 255}));
+  EXPECT_EQ(seen(0, 4), (Levels{100, 100, 100, 255}));
+  EXPECT_EQ(seen(1, 2), (Levels{100, 51}));
+  EXPECT_EQ(seen(1, 3), (Levels{20, 180, 220}));
+  EXPECT_EQ(seen(1, 1), (Levels{137}));  // the luma of that
+  EXPECT_EQ(seen(1, 4), (Levels{100, 100, 100, 51}));
+  EXPECT_EQ(seen(2, 2), (Levels{124, 255}));
+  EXPECT_EQ(seen(2, 4), (Levels{200, 100, 50, 255}));
+  EXPECT_EQ(seen(3, 3), (Levels{40, 180, 210}));
+  EXPECT_EQ(seen(3, 1), (Levels{142}));
+  EXPECT_EQ(seen(3, 2), (Levels{124, 51}));
+  EXPECT_EQ(seen(3, 4), (Levels{200, 100, 50, 51}));
+}
+
+// Each channel of many is what it is alone.
+TEST(Preprocess, ManyChannelsAreResizedMovedAndNormalisedOneByOne) {
+  const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(x * x * 7 + y * 13 * (c + 1) + x * y * 3); };
+  for (const int channels : {2, 4, 5, 6, 9}) {
+    const Image many = image_of(23, 31, channels, level);
+    for (const Interpolation interpolation : kInterpolations)
+      for (const ResizeMode mode : {ResizeMode::crop, ResizeMode::letterbox}) {
+        Preprocess preprocess{.channels = channels, .height = 12, .width = 10, .resize = mode, .interpolation = interpolation};
+        const Augment augment{.changes = parse_changes("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"), .crop_padding = 2, .hflip = 1};
+        const auto run = [&](const Image& image) {
+          Transform transform(preprocess, augment);
+          Decoder decoder;
+          decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()});
+          std::vector<float> out(preprocess.size().bytes());
+          Random random(5);
+          transform.finish(transform.fit(decoder, random).data(), random, out.data());
+          return out;
+        };
+        const std::vector<float> together = run(many);
+        preprocess.channels = 1;
+        const int opaque = channels == 2 || channels == 4 ? channels - 1 : channels;  // alpha is not erased
+        for (int c = 0; c < opaque; ++c) {
+          const std::vector<float> alone = run(image_of(23, 31, 1, [&](int y, int x, int) { return level(y, x, c); }));
+          for (std::size_t i = 0; i < 120; ++i) ASSERT_EQ(together[static_cast<std::size_t>(c) * 120 + i], alone[i]);
+        }
+      }
+  }
+}
+
+Image wide_image(int height, int width, int channels, const std::function<std::uint16_t(int y, int x, int c)>& level) {
+  Image image;
+  image.reshape({height, width, channels, 16});
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < channels; ++c) image.levels<std::uint16_t>(y)[x * channels + c] = level(y, x, c);
+  return image;
+}
+
+// A ramp of 64 steps within one level of 8 bits reaches the model's input, through each way of resizing.
+TEST(Preprocess, DetailBelowOneLevelOf8BitsSurvives16) {
+  const Image ramp = wide_image(16, 64, 1, [](int, int x, int) { return static_cast<std::uint16_t>(20000 + 2 * x); });
+  for (const int channels : {1, 3, 4})
+    for (const Interpolation interpolation : kInterpolations)
+      for (const auto& [height, width] : {std::pair{16, 64}, {8, 32}, {20, 70}}) {
+        Preprocess preprocess{.channels = channels, .bits = 16, .height = height, .width = width,
+                              .resize = ResizeMode::squash, .interpolation = interpolation};
+        const std::vector<float> fine = transformed(ramp, preprocess);
+        preprocess.bits = 8;
+        const std::vector<float> coarse = transformed(ramp, preprocess);
+        const auto row = [&](const std::vector<float>& out) {
+          return std::set<float>(out.begin(), out.begin() + width);
+        };
+        EXPECT_GE(row(fine).size(), 30u);
+        EXPECT_EQ(row(coarse).size(), 1u);
+        for (std::size_t x = 0; x < static_cast<std::size_t>(width); ++x)
+          EXPECT_NEAR(fine[x] * 65535, 20000 + 2 * ((static_cast<double>(x) + 0.5) * 64 / width - 0.5), 2.1);
+      }
+}
+
+// Pictures of 8 bits are the same numbers either way, up to what resizing rounds.
+TEST(Preprocess, EightBitsInSixteenAreTheSame) {
+  const Image in = pattern(20, 30);
+  const Preprocess eight{.height = 20, .width = 30}, sixteen{.bits = 16, .height = 20, .width = 30};
+  const std::vector<float> a = transformed(in, eight), b = transformed(in, sixteen);
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6);
+  const std::vector<float> small = transformed(in, {.height = 8, .width = 12}), finer = transformed(in, {.bits = 16, .height = 8, .width = 12});
+  for (std::size_t i = 0; i < small.size(); ++i) ASSERT_NEAR(small[i], finer[i], 0.501 / 255);
+}
+
+TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
+  const Preprocess preprocess{.channels = 3, .bits = 16, .height = 9, .width = 11};
+  const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(20 * y + 7 * x + 50 * c); };
+  const Image narrow = image_of(9, 11, 3, level);
+  const Image wide = wide_image(9, 11, 3, [&](int y, int x, int c) { return static_cast<std::uint16_t>(257 * level(y, x, c)); });
+  for (const char* list : {"hflip(1)", "vflip(1)", "erase(1,0.1,0.3,0.5,2)"}) {
+    const auto run = [&](const Image& in, int bits) {
+      Preprocess of = preprocess;
+      of.bits = bits;
+      Transform transform(of, {.changes = parse_changes(list), .crop_padding = 3, .hflip = 1});
+      std::vector<float> out(of.size().levels());
+      Random random(3);
+      transform.finish(in.data(), random, out.data());
+      return out;
+    };
+    const std::vector<float> a = run(narrow, 8), b = run(wide, 16);
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6) << list;
+  }
+  expect_words(error_of([&] { Transform(preprocess, {.changes = parse_changes("rotate(9),trivial")}); }, Fault::usage),
+               {"trivial", "8 bits", "bits=8"});
+}
+
+TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
+  const auto message = [](int from, int to) {
+    return error_of([&] { transformed(plain(4, 4, std::vector<std::uint8_t>(static_cast<std::size_t>(from))),
+                                      {.channels = to, .height = 2, .width = 2}); });
+  };
+  expect_words(message(6, 3), {"has 6 channels", "takes 3", "channels=6"});
+  expect_words(message(3, 6), {"has 3 channels", "takes 6"});
+  for (const int channels : {2, 6})
+    expect_words(error_of([&] { Transform({.channels = channels}, {.changes = parse_changes("hflip,gray")}); }, Fault::usage),
+                 {"gray(", "1, 3 or 4 channels", text("not of ", channels)});
 }
 
 TEST(Preprocess, ResizeModes) {
@@ -114,12 +266,44 @@ TEST(Preprocess, ResizeModes) {
   EXPECT_NEAR(boxed[6 * 8], 0.2, 1e-6);
 }
 
+TEST(Preprocess, ShortestIsACropOfTheWholeShorterSide) {
+  Preprocess shortest{.crop_pct = 0.875};
+  shortest.choose_resize("shortest", {});
+  EXPECT_EQ(shortest, (Preprocess{.resize = ResizeMode::crop, .crop_pct = 1}));
+  expect_words(error_of([&] { shortest.choose_resize("shortest", 0.9); }, Fault::usage), {"crop_pct", "0.9"});
+  expect_words(error_of([&] { shortest.choose_resize("sqush", {}); }, Fault::usage), {"did you mean \"squash\""});
+  EXPECT_NEAR(shortest.cut_share(300, 400), 0.25, 0.01);
+  EXPECT_NEAR((Preprocess{.crop_pct = 0.5}.cut_share(300, 300)), 0, 1e-9);
+  EXPECT_NEAR((Preprocess{.crop_pct = 0.875}.cut_share(600, 300)), 0.5, 1e-9);
+  EXPECT_EQ(Preprocess{.resize = ResizeMode::letterbox}.cut_share(300, 400), 0);
+}
+
+// The five parts of a picture that is already covered lie where five_crops says.
+TEST(Preprocess, CropsAreCutWhereTheyAreAskedFor) {
+  const Image in = pattern(24, 40);
+  const Preprocess preprocess{.height = 12, .width = 20, .crop_pct = 0.5};
+  Decoder decoder;
+  for (const auto& [at, top, left] : {std::tuple{CropAt::top_left, 0, 0}, {CropAt::top_right, 0, 20},
+                                      {CropAt::bottom_left, 12, 0}, {CropAt::bottom_right, 12, 20},
+                                      {CropAt::center, 6, 10}}) {
+    Transform transform(preprocess, {.crop_at = at});
+    EXPECT_EQ(transform.fit_is_fixed(), at == CropAt::center);
+    decoder.open({std::as_bytes(std::span(in.data(), in.size().bytes())), in.size()});
+    Random none(0);
+    const Image& part = transform.fit(decoder, none);
+    for (int y = 0; y < 12; ++y)
+      for (int i = 0; i < 60; ++i) ASSERT_EQ(part.row(y)[i], in.row(top + y)[3 * left + i]);
+  }
+}
+
 TEST(Preprocess, JsonRoundTrip) {
   Preprocess preprocess{.channels = 1,
+                        .bits = 16,
                         .height = 192,
                         .width = 320,
                         .resize = ResizeMode::letterbox,
                         .crop_pct = 0.875,
+                        .interpolation = Interpolation::bicubic,
                         .fill = 114,
                         .mean = {0.1307},
                         .std = {0.3081}};
@@ -128,6 +312,7 @@ TEST(Preprocess, JsonRoundTrip) {
   EXPECT_EQ(Preprocess::from_json("{}"), Preprocess{});
   expect_words(error_of([] { Preprocess::from_json(R"({"crop":1})"); }), {"unknown field \"crop\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"resize":"fit"})"); }), {"\"fit\"", "letterbox"});
+  expect_words(error_of([] { Preprocess::from_json(R"({"interpolation":"bicubc"})"); }), {"did you mean \"bicubic\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"height":0})"); }), {"size is 0"});
   error_of([] { Preprocess::from_json(R"({"height":"tall"})"); });
   error_of([] { Preprocess::from_json("[1]"); });

@@ -66,9 +66,11 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
   require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
   const Dataset dataset = Dataset::open(benchmark.data, {.val_split = 0.0});
   const std::int64_t samples = dataset.size(Split::train), probed = std::min(samples, kProbed);
-  const int imgsz = static_cast<int>(benchmark.imgsz);
-  const Preprocess preprocess{
-      .height = imgsz, .width = imgsz, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  const PictureSize& size = benchmark.imgsz;
+  const Preprocess preprocess{.height = static_cast<int>(size.height),
+                              .width = static_cast<int>(size.width),
+                              .mean = {0.485, 0.456, 0.406},
+                              .std = {0.229, 0.224, 0.225}};
   const LoaderOptions options{.batch = static_cast<int>(std::min(benchmark.batch, samples)),
                               .workers = static_cast<int>(benchmark.threads),
                               .shuffle = true,
@@ -99,7 +101,7 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
   std::vector<double> sorted = rates;
   std::sort(sorted.begin(), sorted.end());
   const double rate = sorted[sorted.size() / 2];
-  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", ", imgsz, " x ", imgsz, ", batch ",
+  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", ", size.height, " x ", size.width, ", batch ",
                    options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
                    fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
   for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
@@ -113,7 +115,7 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                      {"decode_only_images_per_second", decode.images_per_second},
                      {"pixels_sha256", hash},
                      {"batch", options.batch},
-                     {"imgsz", imgsz},
+                     {"imgsz", size.height == size.width ? Json(size.height) : Json{size.height, size.width}},
                      {"augment", benchmark.augment},
                      {"loader", benchmark.loader},
                      {"bad", loader->bad().size()},

@@ -4,12 +4,15 @@
 
 #include "neurim/data/augment.h"
 #include "neurim/train/console.h"
+#include "neurim/train/options.h"
 
 namespace neurim::cli {
 
 struct DataBenchmark {
   std::string data, augment = "rrc,hflip", loader = "neurim";
-  std::int64_t batch = 64, imgsz = 224, threads = 2, rounds = 5;
+  std::int64_t batch = 64;
+  PictureSize imgsz = 224;
+  std::int64_t threads = 2, rounds = 5;
   double seconds = 2;  ///< of a round
 };
 

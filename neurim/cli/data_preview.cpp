@@ -13,16 +13,23 @@ int data_preview(const Words& words) {
                     {"neurim data preview photos", "neurim data preview photos 'augment=rrc(0.08,1),hflip'",
                      "neurim data preview photos imgsz=160 out=small.jpg seed=7"}});
   std::string data, augment = "rrc(0.35,1),hflip", out = "preview.jpg";
-  std::int64_t imgsz = 224, seed = 42;
+  std::int64_t seed = 42;
+  PictureSize imgsz = 224;
+  ChannelCount in_chans = 3;
   line.options("data", data, "what train takes as data", {"data_dir"});
   line.options("augment", augment, "random changes, such as rrc(0.35,1),hflip(0.5); none for none");
-  line.options("imgsz", imgsz, "height and width, pixels", {"img_size", "input_size"});
+  line.options("imgsz", imgsz, "size, pixels: one number, or height x width", {"img_size", "input_size"});
+  line.options("in_chans", in_chans, "channels: gray, la, rgb, rgba or a number, of which the first three are drawn", {"channels"});
   line.options("out", out, "file to write, a JPEG");
   line.options("seed", seed, "of the choice of pictures and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
-  const Preprocess preprocess{.height = static_cast<int>(imgsz), .width = static_cast<int>(imgsz), .crop_pct = 0.875};
+  const Preprocess preprocess{
+      .channels = static_cast<int>(in_chans.count),
+      .height = static_cast<int>(imgsz.height),
+      .width = static_cast<int>(imgsz.width),
+      .crop_pct = 0.875};
   Loader loader(dataset, Split::train, preprocess, parse_augment(augment),
                 {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache = Cache::none});
   Batch batch;

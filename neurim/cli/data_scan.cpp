@@ -48,7 +48,7 @@ class ScanReport {
       modes_.add(text(header.channels == 1   ? "gray"
                       : header.channels == 2 ? "gray and alpha"
                       : header.channels == 3 ? "colour"
-                                             : "4 channels",
+                                             : text(header.channels, " channels"),
                       header.bits == 8 ? "" : text(" of ", header.bits, " bits")));
     turned_ += header.orientation != 1;
     shorter_.push_back(std::min(header.height, header.width));

@@ -14,19 +14,20 @@ int data_stats(const Words& words) {
                     {"neurim data stats photos", "neurim data stats photos imgsz=64",
                      "neurim data stats data=photos.pack --json"}});
   std::string data;
-  std::int64_t imgsz = 224, in_chans = 3;
+  ChannelCount in_chans = 3;
+  PictureSize imgsz = 224;
   std::optional<std::int64_t> threads_wanted;
   line.options("data", data, "what train takes as data", {"data_dir"});
-  line.options("imgsz", imgsz, "height and width that pictures are brought to, pixels", {"img_size", "input_size"});
-  line.options("in_chans", in_chans, "channels: 1 or 3", {"channels"});
+  line.options("imgsz", imgsz, "size that pictures are brought to, pixels: one number, or height x width", {"img_size", "input_size"});
+  line.options("in_chans", in_chans, "channels: gray, la, rgb, rgba or a number", {"channels"});
   line.options("threads", threads_wanted, "threads that decode");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
   const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
-  const Preprocess preprocess{.channels = static_cast<int>(in_chans),
-                              .height = static_cast<int>(imgsz),
-                              .width = static_cast<int>(imgsz)};
+  const Preprocess preprocess{.channels = static_cast<int>(in_chans.count),
+                              .height = static_cast<int>(imgsz.height),
+                              .width = static_cast<int>(imgsz.width)};
   const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()));
 
   Console console(line.console());

@@ -9,7 +9,8 @@ namespace neurim::cli {
 /// beside the file.
 fs::path export_path(const Checkpoint& checkpoint);
 
-/// Exports with class names, preprocessing and thresholds in the metadata.
+/// Exports with class names, preprocessing and thresholds in the metadata; the card's preprocessing says what the
+/// input is.
 void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {});
 
 }  // namespace neurim::cli

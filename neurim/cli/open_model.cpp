@@ -47,11 +47,9 @@ double reject_threshold(const std::string& reject, const Checkpoint& checkpoint)
   return threshold;
 }
 
-Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz) {
-  require(batch >= 1 && imgsz >= 0, "batch is ", batch, " and imgsz ", imgsz,
-          "; batch is at least 1, imgsz not negative");
-  const Preprocess& p = checkpoint.card.preprocess;
-  return {DType::f32, {batch, p.channels, imgsz ? imgsz : p.height, imgsz ? imgsz : p.width}};
+Type image_type(const Preprocess& preprocess, std::int64_t batch) {
+  require(batch >= 1, "batch is ", batch, "; it is at least 1");
+  return {DType::f32, {batch, preprocess.channels, preprocess.height, preprocess.width}};
 }
 
 }  // namespace neurim::cli

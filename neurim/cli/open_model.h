@@ -15,7 +15,7 @@ std::string drawn_weights_note(const Checkpoint& checkpoint);
 /// auto (the one that training found) or a number. Throws Error(usage) where the model has none.
 double reject_threshold(const std::string& reject, const Checkpoint& checkpoint);
 
-/// (N,C,H,W) of the model's input; `imgsz` 0 stands for the model's own size.
-Type image_type(const Checkpoint& checkpoint, std::int64_t batch, std::int64_t imgsz = 0);
+/// (N,C,H,W) of a model's input.
+Type image_type(const Preprocess& preprocess, std::int64_t batch);
 
 }  // namespace neurim::cli

@@ -8,6 +8,7 @@
 
 #include "neurim/cli/benchmark_data.h"
 #include "neurim/cli/drawn_batch.h"
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -96,7 +97,8 @@ int verb_benchmark(const Words& words) {
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
   std::string model, mode = "infer", data, augment = "rrc,hflip", loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted;
-  std::int64_t imgsz = 0, rounds = 5;
+  std::int64_t rounds = 5;
+  InputOptions input;
   double seconds = 2;
   bool serving = false;
   line.options("model", model, "run folder, weights file, or known name", {"m"});
@@ -105,7 +107,8 @@ int verb_benchmark(const Words& words) {
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
   line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
-  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own, or 224",
+  line.options("imgsz", input.imgsz,
+               "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
                {"img_size", "input_size"});
   line.options("threads", threads_wanted, "threads that compute, or that load");
   line.options("seconds", seconds, "length of a round");
@@ -119,7 +122,7 @@ int verb_benchmark(const Words& words) {
           "; at least one round of some length is needed");
 
   const std::int64_t batch = batch_wanted.value_or(mode == "data" ? 64 : 1);
-  require(batch >= 1 && imgsz >= 0, "batch is ", batch, " and imgsz ", imgsz, "; neither is negative");
+  require(batch >= 1, "batch is ", batch, "; it is at least 1");
   initialize();
   if (threads_wanted) set_threads(*threads_wanted);
   if (mode == "data") {
@@ -128,7 +131,7 @@ int verb_benchmark(const Words& words) {
                     .augment = augment,
                     .loader = loader,
                     .batch = batch,
-                    .imgsz = imgsz ? imgsz : 224,
+                    .imgsz = input.imgsz.value_or(224),
                     .threads = threads(),
                     .rounds = rounds,
                     .seconds = seconds},
@@ -136,7 +139,7 @@ int verb_benchmark(const Words& words) {
     return 0;
   }
   const Checkpoint checkpoint = open_model(model);
-  const Case subject(checkpoint, mode, image_type(checkpoint, batch, imgsz));
+  const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
   if (serving)
     return serve(subject,
                  Json{{"suite", mode},

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/cli/export_model.h"
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -16,9 +17,11 @@ int verb_export(const Words& words) {
                      "neurim export best.safetensors output=shop.onnx",
                      "neurim export runs/classify/train opset=18 dynamic=false"}});
   std::string model, format = "onnx", output;
+  InputOptions input;
   OnnxExportOptions options;
   line.options("model", model, "run folder, weights file, or known name", {"m"});
   line.options("format", format, "onnx");
+  input.visit(line.options);
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
   line.options("opset", options.opset, "version of ONNX's operators");
   line.options("dynamic", options.dynamic_batch, "takes any number of pictures, else exactly one");
@@ -27,12 +30,15 @@ int verb_export(const Words& words) {
 
   initialize();
   Console console(line.console());
-  const Checkpoint checkpoint = open_model(model);
+  Checkpoint checkpoint = open_model(model);
+  checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   export_checkpoint(checkpoint, path, options);
   const auto size = static_cast<std::int64_t>(fs::file_size(path));
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
-  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB)"));
+  const Preprocess& p = checkpoint.card.preprocess;
+  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ", p.channels, 'x', p.height, 'x',
+                   p.width));
   console.event(
       nlohmann::ordered_json{{"event", "summary"}, {"path", path.string()}, {"bytes", size}}.dump());
   return 0;

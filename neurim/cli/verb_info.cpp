@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/cli/drawn_batch.h"
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -62,14 +63,15 @@ int verb_info(const Words& words) {
                      "neurim info resnet50 --plan mode=train batch=16 imgsz=96"}});
   std::string model, mode = "infer";
   bool show = false;
-  std::int64_t batch = 1, imgsz = 0;
+  std::int64_t batch = 1;
+  InputOptions input;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder, weights file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
   line.options("mode", mode, "the plan for infer or train");
   line.options("batch", batch, "pictures a step", {"batch_size", "b"});
-  line.options("imgsz", imgsz, "height and width of the input, pixels; 0: the model's own",
+  line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
                {"img_size", "input_size"});
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
@@ -79,7 +81,7 @@ int verb_info(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   Checkpoint checkpoint = open_model(model);
-  const Type images = image_type(checkpoint, batch, imgsz);
+  const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);
   console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", images, "  ",
                    checkpoint.model.num_classes, " classes"));

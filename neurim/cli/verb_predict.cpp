@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/picture_files.h"
@@ -70,6 +71,7 @@ int verb_predict(const Words& words) {
                      "neurim predict photos/*.jpg --model runs/classify/train reject=auto --json"},
                     &more});
   std::string model, source, save_csv, reject = "none";
+  InputOptions input;
   std::optional<std::int64_t> topk, threads;
   line.options("model", model, "run folder or weights file", {"m"});
   line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
@@ -78,6 +80,7 @@ int verb_predict(const Words& words) {
   line.options("reject", reject,
                "call a picture unknown below this probability: a number, auto (training found it), none",
                {"reject_threshold"});
+  input.visit(line.options);
   line.options("save_csv", save_csv, "file to write path, class and probability to");
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
@@ -95,6 +98,7 @@ int verb_predict(const Words& words) {
   const bool multi_label = checkpoint.card.multi_label();
   require(!topk || !multi_label, "topk is for models of one class a picture, and ", checkpoint.path.string(),
           " is multi-label: it names what is above the threshold of each class");
+  const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
@@ -104,13 +108,13 @@ int verb_predict(const Words& words) {
         const Tensor logits = checkpoint.model(in[0]);
         return Tensors{multi_label ? logits : softmax(logits)};
       },
-      {image_type(checkpoint, 1)}, {.freeze = true});
+      {image_type(preprocess, 1)}, {.freeze = true});
   const std::size_t most =
       multi_label ? classes.size() : std::min(static_cast<std::size_t>(topk.value_or(1)), classes.size());
 
   Decoder decoder;
-  Transform transform(checkpoint.card.preprocess);
-  std::vector<float> pixels(checkpoint.card.preprocess.size().bytes());
+  Transform transform(preprocess);
+  std::vector<float> pixels(preprocess.size().levels());
   std::string csv = "path,rank,class,probability\n";
   if (!save_csv.empty()) write_file(save_csv, csv);  // a wrong path shows before the work
   std::int64_t unreadable = 0;
@@ -118,7 +122,7 @@ int verb_predict(const Words& words) {
     try {
       naming([&] { return picture.string(); },
              [&] {
-               decoder.open_file(picture.string(), checkpoint.card.preprocess.decode);
+               decoder.open_file(picture.string(), preprocess.decoding());
                transform(decoder, pixels.data());
              });
     } catch (const Error& error) {

@@ -1,10 +1,12 @@
 #include <nlohmann/json.hpp>
 
+#include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
+#include "neurim/train/crop_validation.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
@@ -28,6 +30,8 @@ int verb_val(const Words& words) {
         "neurim val runs/classify/train reject=auto --json"}});
   std::string model, data, loader, split = "val", reject = "none", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
+  InputOptions input;
+  std::int64_t crops = 1;
   bool exist_ok = false;
   line.options("model", model, "weights file or run folder", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
@@ -35,6 +39,9 @@ int verb_val(const Words& words) {
   line.options("reject", reject,
                "how good the answers of at least this probability are: a number, auto, none",
                {"reject_threshold"});
+  input.visit(line.options);
+  line.options("crops", crops, "judge by the mean probabilities of 5 parts of each picture (corners and centre), or of 10 "
+               "with their mirror images");
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -72,9 +79,12 @@ int verb_val(const Words& words) {
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
   options = options.resolved(checkpoint.model, dataset);
-  Validation validation(checkpoint.model, dataset, part, checkpoint.card.preprocess, options);
+  require(crops == 1 || !multi_label, "crops=", crops, " is for models of one class a picture, and ",
+          checkpoint.path.string(), " is multi-label; leave it out");
+  const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
-                   thousands(dataset.size(part)), ' ', split, " pictures)"));
+                   thousands(dataset.size(part)), ' ', split, " pictures), input ", preprocess.channels, 'x', preprocess.height, 'x',
+                   preprocess.width));
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
@@ -89,16 +99,26 @@ int verb_val(const Words& words) {
     table = per_class_table(evaluation);
     figures = figures_of(evaluation);
   };
+  std::vector<BadSample> unreadable;
   if (multi_label) {
+    Validation validation(checkpoint.model, dataset, part, preprocess, options);
     MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
+    unreadable = validation.bad();
     evaluation.set_thresholds(checkpoint.card.thresholds);
     report(evaluation);
   } else {
-    const Evaluation evaluation = *validation.run(watch);
+    const auto evaluate = [&] {
+      if (crops != 1)
+        return *validate_crops(checkpoint.model, dataset, part, preprocess, options, static_cast<int>(crops), unreadable, watch);
+      Validation validation(checkpoint.model, dataset, part, preprocess, options);
+      std::optional<Evaluation> found = validation.run(watch);
+      unreadable = validation.bad();
+      return *found;
+    };
+    const Evaluation evaluation = evaluate();
     report(evaluation);
     kept = evaluation.kept(threshold);
   }
-  const std::vector<BadSample> unreadable = validation.bad();
   for (const BadSample& bad : unreadable) console.say(text("  skipped: ", bad.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),

@@ -99,10 +99,10 @@ Pose random_pose(const Augment& augment, Random& random) {
 
 void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
                  std::uint8_t* out) {
-  const std::size_t row = static_cast<std::size_t>(size.width * size.channels);
+  const std::size_t row = static_cast<std::size_t>(size.width * size.pixel_bytes());
   right = std::clamp(right, -size.width, size.width);
-  const auto count = static_cast<std::size_t>((size.width - std::abs(right)) * size.channels);
-  const int from = std::max(-right, 0) * size.channels, to = std::max(right, 0) * size.channels;
+  const auto count = static_cast<std::size_t>((size.width - std::abs(right)) * size.pixel_bytes());
+  const int from = std::max(-right, 0) * size.pixel_bytes(), to = std::max(right, 0) * size.pixel_bytes();
   for (int y = 0; y < size.height; ++y, out += row) {
     std::memset(out, fill, row);
     if (y < down || y >= size.height + down) continue;

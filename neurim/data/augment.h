@@ -9,6 +9,9 @@
 
 namespace neurim {
 
+/// Which part of the scaled picture ResizeMode::crop cuts out; in the order of five_crops.
+enum class CropAt : std::uint8_t { top_left, top_right, bottom_left, bottom_right, center };
+
 /// What may happen to a picture in training. The default changes nothing. Every choice is drawn from the Random
 /// that the caller keys by (seed, sample, epoch), in the order of the fields.
 struct Augment {
@@ -16,6 +19,7 @@ struct Augment {
   /// height ratio in `ratio` (log-uniform), scaled to the size ("Inception crop", Szegedy et al. 2014).
   bool random_resized_crop = false;
   std::array<double, 2> scale{0.08, 1}, ratio{3. / 4, 4. / 3};
+  CropAt crop_at = CropAt::center;  ///< another one in evaluation by several parts
   Changes changes;       ///< of the resized picture, one after the other
   int crop_padding = 0;  ///< pixels: pad by so many on each side, then cut the size out anywhere
   double hflip = 0;      ///< the probability of a mirror image
@@ -38,7 +42,8 @@ struct Pose {
 };
 Pose random_pose(const Augment& augment, Random& random);
 
-/// Writes `in` moved by so many pixels to `out` (same size); what comes from outside is `fill`.
+/// Writes `in` moved by so many pixels to `out` (same size); what comes from outside is `fill` (of 16 bits: 257
+/// times that).
 void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
                  std::uint8_t* out);
 

@@ -60,7 +60,7 @@ std::int64_t BatchSource::size_of(std::int64_t batch) const {
 
 void BatchSource::make_room(Filling& filling, std::int64_t size) const {
   const auto count = static_cast<std::size_t>(size);
-  filling.images.resize(count * preprocess_.size().bytes());
+  filling.images.resize(count * preprocess_.size().levels());
   filling.labels.resize(targets_ ? 0 : count);
   filling.targets.resize(count * targets_);
   filling.indices.resize(count);
@@ -79,7 +79,7 @@ void BatchSource::put_labels(Filling& filling, std::size_t at) const {
 
 Batch BatchSource::view(Filling& filling, std::int64_t size) const {
   const auto count = static_cast<std::size_t>(size);
-  return {.images = std::span(filling.images).first(count * preprocess_.size().bytes()),
+  return {.images = std::span(filling.images).first(count * preprocess_.size().levels()),
           .labels = std::span(filling.labels).first(targets_ ? 0 : count),
           .targets = std::span(filling.targets).first(count * targets_),
           .indices = std::span(filling.indices).first(count),

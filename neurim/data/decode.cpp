@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "neurim/data/formats/exif.h"
@@ -50,6 +51,7 @@ constexpr Format kFormats[] = {
     {"PNM", "P4"sv, 0, pnm_reader, has_blank_third},
     {"PNM", "P5"sv, 0, pnm_reader, has_blank_third},
     {"PNM", "P6"sv, 0, pnm_reader, has_blank_third},
+    {"NPY", "\x93NUMPY"sv, 0, npy_reader},
 };
 
 /// The format that the bytes begin as, or null.
@@ -101,16 +103,40 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
          Decoder::kMostPixels / 1'000'000, " million; scale it down");
 }
 
-void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top,
-           int left) {
+namespace {
+
+template <class Level>
+void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
   const std::size_t channels = static_cast<std::size_t>(image.channels());
+  const bool has_alpha = channels % 2 == 0;
+  constexpr std::uint32_t most = std::numeric_limits<Level>::max();
   for (int y = 0; y < rgba.height(); ++y) {
-    const std::uint8_t* from = rgba.row(y);
-    std::uint8_t* to = image.row(top + y) + channels * static_cast<std::size_t>(left);
-    for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels)
+    const Level* from = rgba.levels<Level>(y);
+    Level* to = image.levels<Level>(top + y) + channels * static_cast<std::size_t>(left);
+    for (int x = 0; x < rgba.width(); ++x, from += 4, to += channels) {
+      if (has_alpha) {
+        std::copy_n(from, channels - 1, to);
+        to[channels - 1] = from[3];
+        continue;
+      }
       for (std::size_t c = 0; c < channels; ++c)
-        to[c] = static_cast<std::uint8_t>((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+        to[c] = static_cast<Level>((std::uint32_t{from[c]} * from[3] +
+                                    level_as<Level>(background[c]) * (most - from[3]) + most / 2) / most);
+    }
   }
+}
+
+}  // namespace
+
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
+  const auto of = image.size().bits == 16 ? blend_levels<std::uint16_t> : blend_levels<std::uint8_t>;
+  of(rgba, background, image, top, left);
+}
+
+void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image) {
+  const std::size_t levels = image.size().bytes();
+  if (image.channels() == 4) return void(std::memset(image.data(), 0, levels));
+  for (std::size_t i = 0; i < levels; i += 3) std::copy_n(background.data(), 3, image.data() + i);
 }
 
 std::string_view format_of_content(std::span<const std::byte> bytes) {
@@ -152,13 +178,13 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
   if (stored.pixels != ImageSize{}) {
     NEURIM_ASSERT(stored.bytes.size() == stored.pixels.bytes());
     header_ = {.height = stored.pixels.height, .width = stored.pixels.width,
-               .channels = stored.pixels.channels};
+               .channels = stored.pixels.channels, .bits = stored.pixels.bits};
     return header_;
   }
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
   const Format* format = format_of(stored.bytes);
   if (!format)
-    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF and PNM are read");
+    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF, PNM and NPY are read");
   if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
   std::unique_ptr<ImageReader>& reader = readers_[format->name];
   if (!reader) reader = format->reader();

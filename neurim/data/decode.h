@@ -20,6 +20,10 @@ struct DecodeOptions {
   bool exif = true;  ///< turn the picture upright as its EXIF orientation says
   /// What shows through transparent pixels: result = alpha * pixel + (1 - alpha) * background.
   std::array<std::uint8_t, 3> background{255, 255, 255};
+  /// Give alpha as a channel, and what else a pixel has beside gray or colour.
+  bool all_channels = false;
+  /// 16: pictures of more than 8 bits a level come as 16, over their whole range; else all come as 8.
+  int bits = 8;
   bool operator==(const DecodeOptions&) const = default;
 };
 
@@ -27,7 +31,7 @@ struct DecodeOptions {
 struct ImageHeader {
   std::string_view format;    ///< "JPEG", "PNG", …; empty where the picture is no file
   int height = 0, width = 0;  ///< pixels
-  int channels = 0;     ///< as stored: 1 gray, 2 gray and alpha, 3 colour (palettes too), 4 with alpha or of inks
+  int channels = 0;     ///< as stored: 1 gray, 2 gray and alpha, 3 colour (palettes too), 4 with alpha or of inks, more
   int bits = 8;         ///< of a stored level
   int orientation = 1;  ///< EXIF's, 1 to 8; 1 is upright
 };
@@ -50,8 +54,11 @@ class ImageReader;
 /// Formats, told by their first bytes and never by the file name: JPEG (baseline, progressive, gray, CMYK and
 /// YCCK; inks are turned to RGB by R = C'K'/255 with C' and K' the light that the ink lets through), PNG (an
 /// animated one gives its default picture), WebP and GIF (the first frame), BMP, TIFF (the first page; up to
-/// 16 bits) and PNM. Levels of 16 bits give the upper 8 (of PNM and of colour in TIFF: the nearest of 8
-/// bits). Colour profiles are not applied. The result has 1 channel where the file is gray, else 3.
+/// 16 bits) and PNM. Where DecodeOptions::bits is 8, levels of 16 bits give the upper 8 (of PNM, NPY and of colour in TIFF: the nearest of 8
+/// bits), and .npy files of one array (height, width) or (height, width, channels) of u8 or
+/// u16. Colour profiles are not
+/// applied. The result has 1 channel where the file is gray, else 3; with DecodeOptions::all_channels one more where it
+/// has alpha; and all that there are of a TIFF of more samples than gray or colour with alpha, and of an .npy.
 ///
 /// Errors are Error(data) that say what is wrong, not with which file: callers add the name.
 class Decoder {

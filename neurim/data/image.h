@@ -6,13 +6,26 @@
 
 namespace neurim {
 
-/// Height, width and channels of a picture.
+/// The most channels that a picture may have.
+inline constexpr int kMostChannels = 512;
+
+/// A level in another number of bits: the nearest one, white stays white.
+template <class To, class From>
+To level_as(From level) {
+  if constexpr (sizeof(To) == sizeof(From)) return level;
+  if constexpr (sizeof(To) > sizeof(From)) return static_cast<To>(level * 257);
+  return static_cast<To>((level * 255u + 32767) / 65535);
+}
+
+/// Height, width and channels of a picture, and the bits of a level: 8, or 16 in the byte order of this machine.
 struct ImageSize {
-  int height = 0, width = 0, channels = 0;
-  std::size_t bytes() const {
+  int height = 0, width = 0, channels = 0, bits = 8;
+  std::size_t levels() const {
     return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
            static_cast<std::size_t>(channels);
   }
+  int pixel_bytes() const { return channels * bits / 8; }
+  std::size_t bytes() const { return levels() * static_cast<std::size_t>(bits) / 8; }
   bool operator==(const ImageSize&) const = default;
 };
 
@@ -22,8 +35,8 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A picture: u8, row-major height x width x channels; 1 channel is gray, 3 are RGB. The memory grows and
-/// never shrinks, so that an Image which is used again for one picture after the other soon allocates no
+/// A picture: u8 or u16, row-major height x width x channels; 1 channel is gray, 2 are gray and alpha, 3 RGB, 4 RGB and
+/// alpha, more are whatever they are. The memory grows and never shrinks, so that an Image which is used again for one picture after the other soon allocates no
 /// more.
 class Image {
  public:
@@ -41,11 +54,20 @@ class Image {
   const std::uint8_t* data() const { return pixels_.data(); }
   std::uint8_t* row(int y) { return data() + offset(y); }
   const std::uint8_t* row(int y) const { return data() + offset(y); }
+  /// The same of levels: Level is std::uint8_t or, of 16 bits, std::uint16_t.
+  template <class Level>
+  Level* levels(int y = 0) {
+    return reinterpret_cast<Level*>(row(y));
+  }
+  template <class Level>
+  const Level* levels(int y = 0) const {
+    return reinterpret_cast<const Level*>(row(y));
+  }
 
  private:
   std::size_t offset(int y) const {
     return static_cast<std::size_t>(y) * static_cast<std::size_t>(size_.width) *
-           static_cast<std::size_t>(size_.channels);
+           static_cast<std::size_t>(size_.pixel_bytes());
   }
 
   ImageSize size_;

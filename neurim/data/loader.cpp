@@ -65,7 +65,7 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
     : BatchSource(dataset, split, preprocess, augment, options) {
   const Transform transform(preprocess, augment);
   const ImageSize size = preprocess.size();
-  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.bytes() * sizeof(float)), 1, 32));
+  chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.levels() * sizeof(float)), 1, 32));
   chunks_per_batch_ = (options.batch + chunk_ - 1) / chunk_;
   slots_.resize(options.workers == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
   for (Slot& slot : slots_) make_room(slot, size_of(0));
@@ -164,7 +164,7 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   Slot& slot = slot_of(batch);
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    float* out = slot.images.data() + at * preprocess_.size().bytes();
+    float* out = slot.images.data() + at * preprocess_.size().levels();
     slot.indices[at] =
         first_good(sample_at(batch, i), [&](std::int64_t index) { produce(index, worker, out); });
     put_labels(slot, at);
@@ -183,7 +183,7 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   const std::uint8_t* kept = cache_ ? cache_->find(index, crc) : nullptr;
   if (kept) return worker.transform.finish(kept, random, out);
   if (stored.bytes.empty()) stored = dataset_.read(split_, index, worker.stored);
-  const ImageHeader& header = worker.decoder.open(stored, preprocess_.decode);
+  const ImageHeader& header = worker.decoder.open(stored, preprocess_.decoding());
   const Image& fitted = worker.transform.fit(worker.decoder, random);
   count_turned(index, header);
   if (cache_) cache_->keep(index, crc, fitted.data());

@@ -93,7 +93,8 @@ struct Packer {
                     .name_bytes = static_cast<std::uint32_t>(name.size()),
                     .height = static_cast<std::uint32_t>(stored.pixels.height),
                     .width = static_cast<std::uint32_t>(stored.pixels.width),
-                    .channels = static_cast<std::uint32_t>(stored.pixels.channels)};
+                    .channels = static_cast<std::uint32_t>(stored.pixels.channels),
+                    .bits = stored.pixels.bits == 16 ? 16u : 0u};
     JpegRows rows;
     std::string indexed;
     const bool jpeg = decoder.open(stored).format == "JPEG";

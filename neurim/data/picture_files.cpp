@@ -17,7 +17,7 @@ constexpr Extension kExtensions[] = {
     {".jpg", "JPEG"}, {".jpeg", "JPEG"}, {".jpe", "JPEG"}, {".jfif", "JPEG"}, {".png", "PNG"},
     {".webp", "WebP"}, {".bmp", "BMP"},  {".dib", "BMP"},  {".gif", "GIF"},   {".tif", "TIFF"},
     {".tiff", "TIFF"}, {".ppm", "PNM"},  {".pgm", "PNM"},  {".pbm", "PNM"},   {".pnm", "PNM"},
-    {".avif", "AVIF or HEIC"}, {".heic", "AVIF or HEIC"}, {".heif", "AVIF or HEIC"},
+    {".avif", "AVIF or HEIC"}, {".heic", "AVIF or HEIC"}, {".heif", "AVIF or HEIC"}, {".npy", "NPY"},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "neurim/data/preprocess.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -8,25 +9,35 @@ namespace neurim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};  // in the order of ResizeMode
+constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};            // in the order of ResizeMode
+constexpr std::string_view kInterpolations[] = {"nearest", "bilinear", "bicubic"};  // and of Interpolation
 
-ResizeMode mode_named(std::string_view name) {
-  for (std::size_t i = 0; i < std::size(kModes); ++i)
-    if (kModes[i] == name) return static_cast<ResizeMode>(i);
-  fail(Fault::data, "preprocess: resize mode \"", name, "\" is unknown; it is crop, squash or letterbox");
+/// Which of the words it is.
+template <std::size_t count>
+std::size_t index_of(const char* option, std::string_view word, const std::string_view (&words)[count]) {
+  const std::vector<std::string> known(std::begin(words), std::end(words));
+  for (std::size_t i = 0; i < count; ++i)
+    if (words[i] == word) return i;
+  const std::string near = nearest(word, known);
+  fail(Fault::usage, option, ": there is no \"", word, "\"; ",
+       near.empty() ? "" : text("did you mean \"", near, "\"? "), "known are ", join(known, ", "));
 }
 
 void read_field(const std::string& key, const Json& value, Preprocess& to) {
   if (key == "channels")
     value.get_to(to.channels);
+  else if (key == "bits")
+    value.get_to(to.bits);
   else if (key == "height")
     value.get_to(to.height);
   else if (key == "width")
     value.get_to(to.width);
   else if (key == "resize")
-    to.resize = mode_named(value.get<std::string>());
+    to.resize = resize_mode_named(value.get<std::string>());
   else if (key == "crop_pct")
     value.get_to(to.crop_pct);
+  else if (key == "interpolation")
+    to.interpolation = interpolation_named(value.get<std::string>());
   else if (key == "fill")
     value.get_to(to.fill);
   else if (key == "mean")
@@ -44,8 +55,20 @@ void read_field(const std::string& key, const Json& value, Preprocess& to) {
 
 }  // namespace
 
+std::string_view name(ResizeMode mode) { return kModes[static_cast<std::size_t>(mode)]; }
+std::string_view name(Interpolation interpolation) { return kInterpolations[static_cast<std::size_t>(interpolation)]; }
+
+ResizeMode resize_mode_named(std::string_view name) {
+  return static_cast<ResizeMode>(index_of("resize", name, kModes));
+}
+Interpolation interpolation_named(std::string_view name) {
+  return static_cast<Interpolation>(index_of("interpolation", name, kInterpolations));
+}
+
 void Preprocess::check() const {
-  require(channels == 1 || channels == 3, "preprocess: channels is ", channels, "; 1 and 3 are possible");
+  require(channels >= 1 && channels <= kMostChannels, "preprocess: channels is ", channels, "; it is 1 to ",
+          kMostChannels);
+  require(bits == 8 || bits == 16, "preprocess: bits is ", bits, "; it is 8 or 16");
   require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
           " x ", width, "; each is 1 to 16384 pixels");
   require(crop_pct > 0 && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in (0, 1]");
@@ -57,12 +80,53 @@ void Preprocess::check() const {
     require(deviation > 0, "preprocess: std is ", deviation, "; it must be above 0");
 }
 
+DecodeOptions Preprocess::decoding() const {
+  DecodeOptions options = decode;
+  options.bits = bits;
+  options.all_channels = channels != 1 && channels != 3;
+  return options;
+}
+
+void Preprocess::choose_resize(std::string_view mode, std::optional<double> pct) {
+  const bool shortest = mode == "shortest";
+  require(!shortest || !pct || *pct == 1, "resize=shortest keeps the whole shorter side, so crop_pct is not ",
+          pct.value_or(1), "; leave it out, or use resize=crop");
+  if (mode != "auto") resize = shortest ? ResizeMode::crop : resize_mode_named(mode);
+  crop_pct = shortest ? 1 : pct.value_or(crop_pct);
+}
+
+ImageSize Preprocess::covering(int picture_height, int picture_width) const {
+  // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
+  const int cover_h = static_cast<int>(height / crop_pct), cover_w = static_cast<int>(width / crop_pct);
+  const bool by_height = static_cast<std::int64_t>(cover_h) * picture_width >=
+                         static_cast<std::int64_t>(cover_w) * picture_height;
+  const auto follow = [](int side, int cover, int of) {
+    return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
+  };
+  return {by_height ? cover_h : std::max(cover_h, follow(picture_height, cover_w, picture_width)),
+          by_height ? std::max(cover_w, follow(picture_width, cover_h, picture_height)) : cover_w, channels};
+}
+
+double Preprocess::cut_share(int picture_height, int picture_width) const {
+  if (resize != ResizeMode::crop) return 0;
+  const ImageSize whole = covering(picture_height, picture_width);
+  const double meant = crop_pct * crop_pct * whole.height * whole.width;
+  return std::max(0.0, 1 - static_cast<double>(height) * width / meant);
+}
+
 std::string Preprocess::json() const {
-  return Json{{"channels", channels}, {"height", height},
-              {"width", width},       {"resize", kModes[static_cast<std::size_t>(resize)]},
-              {"crop_pct", crop_pct}, {"fill", fill},
-              {"mean", mean},         {"std", std},
-              {"exif", decode.exif},  {"background", decode.background}}
+  return Json{{"channels", channels},
+              {"bits", bits},
+              {"height", height},
+              {"width", width},
+              {"resize", name(resize)},
+              {"crop_pct", crop_pct},
+              {"interpolation", name(interpolation)},
+              {"fill", fill},
+              {"mean", mean},
+              {"std", std},
+              {"exif", decode.exif},
+              {"background", decode.background}}
       .dump();
 }
 

@@ -91,8 +91,8 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);
 
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
-/// Pictures are u8 of (n, h, w) or (n, h, w, c) with c 1, 3 or 4, or (n, c, h, w) where no other reading is
-/// possible; labels are integers of (n) or (n, 1). Levels of 4 channels are shown over white.
+/// Pictures are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are integers of (n)
+/// or (n, 1).
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);
 Listing open_arrays(const std::string& path, const DatasetOptions& options);

@@ -1,7 +1,6 @@
 #include "neurim/data/statistics.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 
@@ -16,9 +15,9 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   preprocess.std = {1};
   const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
   const auto channels = static_cast<std::size_t>(preprocess.channels);
-  const std::size_t plane = preprocess.size().bytes() / channels;
+  const std::size_t plane = preprocess.size().levels() / channels;
   struct Sums {
-    std::array<double, 3> levels{}, squares{};
+    std::vector<double> levels, squares;
     bool good = false;
   };
   std::vector<Sums> sums(static_cast<std::size_t>(count));
@@ -27,11 +26,12 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     Transform transform(preprocess);
     Decoder decoder;
     std::vector<std::byte> buffer;
-    std::vector<float> pixels(preprocess.size().bytes());
+    std::vector<float> pixels(preprocess.size().levels());
     for (std::int64_t i; (i = next++) < count;) try {
-        decoder.open(dataset.read(Split::train, i * size / count, buffer), preprocess.decode);
+        decoder.open(dataset.read(Split::train, i * size / count, buffer), preprocess.decoding());
         transform(decoder, pixels.data());
         Sums& of = sums[static_cast<std::size_t>(i)];
+        of.levels.resize(channels), of.squares.resize(channels);
         for (std::size_t c = 0; c < channels; ++c)
           for (std::size_t p = c * plane; p < (c + 1) * plane; ++p) {
             of.levels[c] += static_cast<double>(pixels[p]);
@@ -41,10 +41,11 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
       } catch (const Error&) {  // whoever loads the sample names it
       }
   });
-  Sums all;
+  Sums all{std::vector<double>(channels), std::vector<double>(channels)};
   ChannelStatistics result;
   for (const Sums& of : sums) {
-    result.pictures += of.good;
+    if (!of.good) continue;
+    ++result.pictures;
     for (std::size_t c = 0; c < channels; ++c) {
       all.levels[c] += of.levels[c];
       all.squares[c] += of.squares[c];
@@ -59,6 +60,18 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     result.std.push_back(std::sqrt(std::max(0.0, all.squares[c] / pixels - mean * mean)));
   }
   return result;
+}
+
+std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most) {
+  const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
+  std::vector<ImageHeader> headers;
+  Decoder decoder;
+  std::vector<std::byte> buffer;
+  for (std::int64_t i = 0; i < count; ++i) try {
+      headers.push_back(decoder.open(dataset.read(Split::train, i * size / count, buffer)));
+    } catch (const Error&) {  // whoever loads the sample names it
+    }
+  return headers;
 }
 
 }  // namespace neurim

@@ -19,4 +19,7 @@ struct ChannelStatistics {
 ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
                                      std::int64_t most = 2000);
 
+/// The headers of at most `most` training pictures, spread evenly over the split. Unreadable ones are passed over.
+std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most = 64);
+
 }  // namespace neurim

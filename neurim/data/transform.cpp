@@ -1,31 +1,68 @@
 #include "neurim/data/transform.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "neurim/data/changes/geometry.h"
 #include "neurim/data/wide.h"
 
 namespace neurim {
 namespace {
 
 /// out[i] = level * scale + shift for the levels in[0], in[step], in[2 * step], …
-template <int step>
-[[gnu::always_inline]] inline void normalise_row(const std::uint8_t* __restrict in, int count, float scale,
+template <class Level>
+[[gnu::always_inline]] inline void normalise_row(const Level* __restrict in, int step, int count, float scale,
                                                  float shift, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = static_cast<float>(in[step * i]) * scale + shift;
 }
 
-NEURIM_WIDE void normalise_gray(const std::uint8_t* in, int count, float scale, float shift, float* out) {
-  normalise_row<1>(in, count, scale, shift, out);
+NEURIM_WIDE void normalise(const std::uint8_t* in, int channels, int count, float scale, float shift, float* out) {
+  switch (channels) {  // the most frequent, as constants
+    case 1: return normalise_row(in, 1, count, scale, shift, out);
+    case 3: return normalise_row(in, 3, count, scale, shift, out);
+    default: return normalise_row(in, channels, count, scale, shift, out);
+  }
 }
 
-NEURIM_WIDE void normalise_of_rgb(const std::uint8_t* in, int count, float scale, float shift, float* out) {
-  normalise_row<3>(in, count, scale, shift, out);
+NEURIM_WIDE void normalise(const std::uint16_t* in, int channels, int count, float scale, float shift, float* out) {
+  normalise_row(in, channels, count, scale, shift, out);
 }
 
 NEURIM_WIDE void mirror_row(const float* __restrict in, int count, float* __restrict out) {
   for (int i = 0; i < count; ++i) out[i] = in[count - 1 - i];
+}
+
+/// 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
+template <class Level>
+Level luma(Level red, Level green, Level blue) {
+  return static_cast<Level>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
+}
+
+/// The channels of a picture as another has them, by the rules of Preprocess.
+template <class In, class Out>
+void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, Image& to) {
+  const int before = from.channels(), after = to.channels();
+  const In* in = from.levels<In>();
+  const In* end = in + from.size().levels();
+  Out* out = to.levels<Out>();
+  if (before == after) return void(std::transform(in, end, out, level_as<Out, In>));
+  constexpr std::uint32_t most = std::numeric_limits<Out>::max();
+  const bool colored = before >= 3, has_alpha = before % 2 == 0, keeps_alpha = after % 2 == 0;
+  for (; in != end; in += before, out += after) {
+    const Out alpha = has_alpha ? level_as<Out>(in[before - 1]) : static_cast<Out>(most);
+    std::array<Out, 3> rgb{level_as<Out>(in[0]), level_as<Out>(in[colored]), level_as<Out>(in[colored * 2])};
+    if (has_alpha && !keeps_alpha)
+      for (std::size_t c = 0; c < 3; ++c)
+        rgb[c] = static_cast<Out>((std::uint32_t{rgb[c]} * alpha + level_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
+    if (after >= 3)
+      std::copy(rgb.begin(), rgb.end(), out);
+    else
+      out[0] = luma(rgb[0], rgb[1], rgb[2]);
+    if (keeps_alpha) out[after - 1] = alpha;
+  }
 }
 
 int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lround(size * ratio))); }
@@ -33,17 +70,23 @@ int scaled(int size, double ratio) { return std::max(1, static_cast<int>(std::lr
 }  // namespace
 
 Transform::Transform(const Preprocess& preprocess, const Augment& augment)
-    : preprocess_(preprocess), augment_(augment) {
+    : preprocess_(preprocess), augment_(augment), resampler_(preprocess.interpolation) {
   preprocess_.check();
   augment_.check();
+  for (const auto& change : augment_.changes) {
+    require(change->moves_only() || preprocess.bits == 8, "changes: ", change->text(),
+            " takes levels of 8 bits; leave it out, or use bits=8");
+    require(change->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2), "changes: ", change->text(),
+            " takes pictures of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
+  }
   line_.resize(static_cast<std::size_t>(preprocess_.width));
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
   for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
     const double mean = of(preprocess_.mean, c), deviation = of(preprocess_.std, c);
-    scale_[c] = static_cast<float>(1 / (255 * deviation));
-    shift_[c] = static_cast<float>(-mean / deviation);
+    scale_.push_back(static_cast<float>(1 / ((preprocess_.bits == 16 ? 65535 : 255) * deviation)));
+    shift_.push_back(static_cast<float>(-mean / deviation));
   }
 }
 
@@ -65,7 +108,7 @@ const Image& Transform::fit(Decoder& decoder, Random& random) {
   return fitted_;
 }
 
-Placement placement_of(const Preprocess& preprocess, int in_height, int in_width) {
+Placement placement_of(const Preprocess& preprocess, int in_height, int in_width, CropAt at) {
   const int height = preprocess.height, width = preprocess.width;
   if (preprocess.resize == ResizeMode::squash) return {height, width, {0, 0, height, width}};
   if (preprocess.resize == ResizeMode::letterbox) {
@@ -74,23 +117,13 @@ Placement placement_of(const Preprocess& preprocess, int in_height, int in_width
     const int h = std::min(scaled(in_height, ratio), height), w = std::min(scaled(in_width, ratio), width);
     return {h, w, {0, 0, h, w}, (height - h) / 2, (width - w) / 2};
   }
-  // Cropped: the side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
-  const int cover_h = static_cast<int>(height / preprocess.crop_pct);
-  const int cover_w = static_cast<int>(width / preprocess.crop_pct);
-  const bool by_height =
-      static_cast<std::int64_t>(cover_h) * in_width >= static_cast<std::int64_t>(cover_w) * in_height;
-  const auto follow = [](int side, int cover, int of) {
-    return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
-  };
-  const int h = by_height ? cover_h : std::max(cover_h, follow(in_height, cover_w, in_width));
-  const int w = by_height ? std::max(cover_w, follow(in_width, cover_h, in_height)) : cover_w;
-  const int top = static_cast<int>(std::nearbyint((h - height) / 2.0));
-  const int left = static_cast<int>(std::nearbyint((w - width) / 2.0));
-  return {h, w, {top, left, height, width}};
+  const ImageSize whole = preprocess.covering(in_height, in_width);
+  return {whole.height, whole.width,
+          five_crops(whole.height, whole.width, height, width)[static_cast<std::size_t>(at)]};
 }
 
 void Transform::resize(const Image& in) {
-  const Placement to = placement_of(preprocess_, in.height(), in.width());
+  const Placement to = placement_of(preprocess_, in.height(), in.width(), augment_.crop_at);
   fitted_.reshape(preprocess_.size());
   if (to.window.height < preprocess_.height || to.window.width < preprocess_.width)
     std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
@@ -98,18 +131,28 @@ void Transform::resize(const Image& in) {
 }
 
 const Image& Transform::with_channels(const Image& decoded) {
-  if (decoded.channels() == preprocess_.channels) return decoded;
-  recolored_.reshape({decoded.height(), decoded.width(), preprocess_.channels});
-  const std::uint8_t* from = decoded.data();
-  const std::uint8_t* end = from + decoded.size().bytes();
-  std::uint8_t* to = recolored_.data();
-  if (preprocess_.channels == 3) {
-    for (; from != end; ++from, to += 3) to[0] = to[1] = to[2] = *from;
+  const ImageSize from = decoded.size();
+  const int channels = preprocess_.channels, bits = preprocess_.bits;
+  if (from.channels == channels && from.bits == bits) return decoded;
+  if (from.channels != channels && (from.channels > 4 || channels > 4))
+    fail(Fault::data, "it has ", from.channels, " channels and the model takes ", channels,
+         "; train a model with channels=", from.channels, ", or convert the picture");
+  recolored_.reshape({from.height, from.width, channels, bits});
+  const std::uint8_t* in = decoded.data();
+  const std::uint8_t* end = in + from.bytes();
+  std::uint8_t* out = recolored_.data();
+  const auto& background = preprocess_.decode.background;
+  if (from.bits == 16) {
+    bits == 16 ? recolor<std::uint16_t, std::uint16_t>(decoded, background, recolored_)
+               : recolor<std::uint16_t, std::uint8_t>(decoded, background, recolored_);
+  } else if (bits == 16) {
+    recolor<std::uint8_t, std::uint16_t>(decoded, background, recolored_);
+  } else if (from.channels == 1 && channels == 3) {  // the most frequent
+    for (; in != end; ++in, out += 3) out[0] = out[1] = out[2] = *in;
+  } else if (from.channels == 3 && channels == 1) {
+    for (; in != end; in += 3, ++out) *out = luma(in[0], in[1], in[2]);
   } else {
-    // 0.299, 0.587 and 0.114 in 16 bits; they sum to 65536.
-    for (; from != end; from += 3, ++to)
-      *to =
-          static_cast<std::uint8_t>((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+    recolor<std::uint8_t, std::uint8_t>(decoded, background, recolored_);
   }
   return recolored_;
 }
@@ -127,15 +170,22 @@ void Transform::finish(const std::uint8_t* fitted, Random& random, float* out) {
     move_pixels(pose.down, pose.right, preprocess_.fill, fitted, preprocess_.size(), moved_.data());
     fitted = moved_.data();
   }
+  if (preprocess_.bits == 16)
+    write_planes(reinterpret_cast<const std::uint16_t*>(fitted), pose.mirrored, out);
+  else
+    write_planes(fitted, pose.mirrored, out);
+}
+
+template <class Level>
+void Transform::write_planes(const Level* fitted, bool mirrored, float* out) {
   const int height = preprocess_.height, width = preprocess_.width, channels = preprocess_.channels;
-  const auto normalise = channels == 1 ? normalise_gray : normalise_of_rgb;
   for (int y = 0; y < height; ++y)
     for (int c = 0; c < channels; ++c) {
-      const std::uint8_t* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
+      const Level* row = fitted + static_cast<std::int64_t>(y) * width * channels + c;
       float* to = out + (static_cast<std::int64_t>(c) * height + y) * width;
       const auto channel = static_cast<std::size_t>(c);
-      normalise(row, width, scale_[channel], shift_[channel], pose.mirrored ? line_.data() : to);
-      if (pose.mirrored) mirror_row(line_.data(), width, to);
+      normalise(row, channels, width, scale_[channel], shift_[channel], mirrored ? line_.data() : to);
+      if (mirrored) mirror_row(line_.data(), width, to);
     }
 }
 

@@ -1,6 +1,6 @@
 // Executes a Preprocess and an Augment.
 #pragma once
-#include <array>
+#include <vector>
 
 #include "neurim/data/augment.h"
 #include "neurim/data/preprocess.h"
@@ -14,7 +14,7 @@ struct Placement {
   Box window;
   int top = 0, left = 0;
 };
-Placement placement_of(const Preprocess& preprocess, int height, int width);
+Placement placement_of(const Preprocess& preprocess, int height, int width, CropAt at = CropAt::center);
 
 /// Turns pictures into model inputs. Holds buffers: one Transform serves one thread, and soon
 /// allocates no more.
@@ -22,14 +22,14 @@ class Transform {
  public:
   explicit Transform(const Preprocess& preprocess, const Augment& augment = {});
 
-  /// Whether `fit` draws no random numbers, so that its result may be kept.
-  bool fit_is_fixed() const { return !augment_.random_resized_crop; }
+  /// Whether what `fit` gives follows from the picture and the Preprocess alone, so that it may be kept.
+  bool fit_is_fixed() const { return !augment_.random_resized_crop && augment_.crop_at == CropAt::center; }
 
-  /// The picture that `decoder` has opened, in the model's channels and size, as u8. Of a random part only
+  /// The picture that `decoder` has opened, in the model's channels, size and bits. Of a random part only
   /// that is decoded. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
-  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(). Writes channels x
+  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(), by its bytes. Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);
 
@@ -39,10 +39,12 @@ class Transform {
  private:
   const Image& with_channels(const Image& decoded);
   void resize(const Image& in);
+  template <class Level>
+  void write_planes(const Level* fitted, bool mirrored, float* out);
 
   Preprocess preprocess_;
   Augment augment_;
-  std::array<float, 3> scale_{}, shift_{};  // of each channel: out = level * scale + shift
+  std::vector<float> scale_, shift_;  // of each channel: out = level * scale + shift
   Resampler resampler_;
   Image decoded_, recolored_, fitted_, changed_, moved_;
   Scratch scratch_;

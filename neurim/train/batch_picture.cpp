@@ -28,7 +28,7 @@ std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
                       .width = preprocess.width,
                       .caption = label_of(i)};
     for (std::size_t c = 0; c < 3; ++c) {
-      const std::size_t channel = preprocess.channels == 3 ? c : 0;
+      const std::size_t channel = preprocess.channels >= 3 ? c : 0;
       const float* values =
           batch.images.data() + (i * static_cast<std::size_t>(preprocess.channels) + channel) * plane;
       const double mean = of(preprocess.mean, channel), deviation = of(preprocess.std, channel);

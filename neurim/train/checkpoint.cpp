@@ -135,7 +135,7 @@ std::string model_json(const ModelCard& card) {
                 {"std", per_channel(p.std, p.channels)},
                 {"crop_pct", p.crop_pct},
                 {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
-                {"interpolation", "bilinear"}}},
+                {"interpolation", name(p.interpolation)}}},
               {"neurim", own}}
       .dump(2);
 }

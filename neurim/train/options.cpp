@@ -6,10 +6,13 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/data/image.h"
 
 namespace neurim {
 
 namespace {
+
+constexpr std::int64_t kMostPixels = 1 << 14;  // of a side
 
 void parse(const std::string& value, std::string& field, std::string_view) { field = value; }
 
@@ -52,6 +55,32 @@ void parse(std::string value, std::vector<double>& field, std::string_view name)
   field = numbers;
 }
 
+void parse(const std::string& value, PictureSize& field, std::string_view name) {
+  std::string word = lower(value);
+  if (starts_with(word, "[") && ends_with(word, "]")) word = word.substr(1, word.size() - 2);
+  std::vector<std::int64_t> sides;
+  for (std::string part : split(word, word.find('x') == word.npos ? ',' : 'x')) {
+    part.erase(0, part.find_first_not_of(' '));
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), sides.emplace_back());
+    const bool number = error == std::errc() && stop == part.data() + part.size();
+    require(number && sides.back() >= 1 && sides.back() <= kMostPixels && sides.size() <= 2, name, ": '", value,
+            "' is no size; give one number, or height x width such as 192x320, each of 1 to ", kMostPixels, " pixels");
+  }
+  field = {sides.front(), sides.back()};
+}
+
+void parse(const std::string& value, ChannelCount& field, std::string_view name) {
+  constexpr std::string_view kNames[] = {"gray", "la", "rgb", "rgba"};
+  const std::string word = lower(value);
+  std::int64_t count = std::find(std::begin(kNames), std::end(kNames), word) - std::begin(kNames) + 1;
+  if (count > std::ssize(kNames)) {
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    require(error == std::errc() && stop == word.data() + word.size(), name, ": '", value,
+            "' is no number of channels; give 1 to ", kMostChannels, ", gray, la, rgb or rgba");
+  }
+  field = count;
+}
+
 template <class T>
 void parse(const std::string& value, std::optional<T>& field, std::string_view name) {
   if (lower(value) == "auto") return field.reset();
@@ -64,6 +93,8 @@ template <class T>
 std::string written(const T& field) {
   return text(field);
 }
+
+std::string written(const ChannelCount& field) { return text(field.count); }
 
 std::string written(const std::vector<double>& field) {
   std::string out;
@@ -124,6 +155,11 @@ std::string value_of(std::string_view line) {
 
 }  // namespace
 
+void append(std::string& out, const PictureSize& size) {
+  out += text(size.height);
+  if (size.width != size.height) out += text('x', size.width);
+}
+
 template <class T>
 Options& Options::operator()(std::string name, T& field, std::string help, Aliases aliases) {
   NEURIM_ASSERT(!find(name));
@@ -140,9 +176,13 @@ template Options& Options::operator()(std::string, bool&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::int64_t&, std::string, Aliases);
 template Options& Options::operator()(std::string, double&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::vector<double>&, std::string, Aliases);
+template Options& Options::operator()(std::string, PictureSize&, std::string, Aliases);
+template Options& Options::operator()(std::string, ChannelCount&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<bool>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<std::int64_t>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<double>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<PictureSize>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<ChannelCount>&, std::string, Aliases);
 
 Option* Options::look_up(std::string_view name) {
   const std::string wanted = normal(name);

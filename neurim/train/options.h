@@ -9,6 +9,23 @@
 
 namespace neurim {
 
+/// Height and width of a model's input in pixels; one number means a square. Written "224", or "192x320": the height
+/// comes first, as in Ultralytics' imgsz and in the model's input of (N,C,H,W).
+struct PictureSize {
+  std::int64_t height, width;
+  PictureSize(std::int64_t side = 0) : PictureSize(side, side) {}
+  PictureSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  bool operator==(const PictureSize&) const = default;
+};
+void append(std::string& out, const PictureSize& size);
+
+/// Channels of a model's input: a number, or gray (1), la (gray and alpha, 2), rgb (3) or rgba (4).
+struct ChannelCount {
+  std::int64_t count;
+  ChannelCount(std::int64_t channels = 0) : count(channels) {}
+  operator std::int64_t() const { return count; }
+};
+
 /// A named option that stands for a field of some struct, which outlives it.
 struct Option {
   std::string name, help;
@@ -24,8 +41,8 @@ class Options {
  public:
   using Aliases = std::vector<std::string>;
 
-  /// T: std::string, bool, std::int64_t, double, std::vector<double>, or std::optional of the middle three,
-  /// where unset is written "auto".
+  /// T: std::string, bool, std::int64_t, double, std::vector<double>, PictureSize, ChannelCount, or std::optional of
+  /// all but words and lists, where unset is written "auto".
   template <class T>
   Options& operator()(std::string name, T& field, std::string help, Aliases aliases = {});
 

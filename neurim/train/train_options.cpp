@@ -18,7 +18,6 @@ namespace neurim {
 namespace {
 
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
-const std::vector<std::string> kResizes{"crop", "squash", "letterbox"};  // in the order of ResizeMode
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
@@ -79,10 +78,13 @@ double sgd_weight_decay(const Recipe& recipe, double lr, std::int64_t steps) {
   return std::min(recipe.sgd_decay, kWholeDecay / (mean_lr * static_cast<double>(steps)));
 }
 
-/// The height of training pictures: a multiple of 16 where it is not the whole height.
-std::int64_t training_size(std::int64_t height, double share) {
-  return share == 1 ? height
-                    : std::max<std::int64_t>(1, std::llround(static_cast<double>(height) * share / 16)) * 16;
+/// The size of training pictures: multiples of 16 where it is not the whole size.
+PictureSize training_size(const PictureSize& size, double share) {
+  if (share == 1) return size;
+  const auto part = [&](std::int64_t side) {
+    return std::max<std::int64_t>(1, std::llround(static_cast<double>(side) * share / 16)) * 16;
+  };
+  return {part(size.height), part(size.width)};
 }
 
 template <class T, class U>
@@ -114,10 +116,23 @@ ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dat
   return channel_statistics(dataset, preprocess_of(options), static_cast<int>(options.threads.value_or(neurim::threads())));
 }
 
+/// 16 where most training pictures have more than 8 bits and no random change needs 8.
+std::int64_t natural_bits(const TrainOptions& options, const Dataset& dataset) {
+  const Changes changes = parse_changes(options.changes);
+  if (options.brightness.value_or(0) > 0 ||
+      !std::all_of(changes.begin(), changes.end(), [](const auto& change) { return change->moves_only(); }))
+    return 8;
+  const std::vector<ImageHeader> headers = some_headers(dataset);
+  const auto wide = std::count_if(headers.begin(), headers.end(), [](const ImageHeader& h) { return h.bits > 8; });
+  return 2 * wide > std::ssize(headers) ? 16 : 8;
+}
+
 void resolve(std::string& list, const std::vector<double>& of_model, const std::vector<double>& of_data) {
   if (!list.empty() && list != "auto") return;
+  const std::vector<double>& values = list.empty() ? of_model : of_data;
+  const bool same = values.size() > 3 && std::count(values.begin(), values.end(), values[0]) == std::ssize(values);
   std::vector<std::string> numbers;
-  for (const double number : list.empty() ? of_model : of_data) numbers.push_back(text(number));
+  for (std::size_t c = 0; c < (same ? 1 : values.size()); ++c) numbers.push_back(text(values[c]));
   list = join(numbers, ",");
 }
 
@@ -132,10 +147,10 @@ void TrainOptions::visit(Options& o) {
   o("pretrained", pretrained, "safetensors file to take the first weights from", {"weights"});
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
-  o("imgsz", imgsz, "height and width of the model's input, pixels", {"img_size", "input_size"});
-  o("train_imgsz", train_imgsz, "height and width of training pictures, pixels: smaller ones train faster",
+  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
+  o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
     {"train_img_size"});
-  o("in_chans", in_chans, "channels of the model's input: 1 or 3", {"channels"});
+  o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
   o("lr", lr, "learning rate", {"lr0"});
   o("momentum", momentum, "of sgd");
@@ -166,10 +181,13 @@ void TrainOptions::visit(Options& o) {
   o("group_by", group_by, "column of the table whose equal values are never separated");
   o("multi_label", multi_label,
     "whether a picture may have several classes, in a table such as cat|dog, or none");
-  o("resize", resize, text("how pictures of other shapes are fitted: ", join(kResizes, ", ")),
+  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
   o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
+  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
+  o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
+  o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
   o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
   o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
   o("augment", augment, "random changes of training pictures that suit the model");
@@ -210,7 +228,8 @@ void TrainOptions::visit(Options& o) {
 void TrainOptions::check() const {
   check_choice("opt", opt, kOptimizers);
   check_choice("sched", sched, schedule_names());
-  check_choice("resize", resize, kResizes);
+  Preprocess().choose_resize(resize, crop_pct);
+  if (interpolation != "auto") interpolation_named(interpolation);
   check_choice("loader", loader, loader_names(), false);
   check_choice("monitor", monitor, kMonitors);
   require(reject_keep >= 0 && reject_keep <= 1, "reject_keep is ", reject_keep, "; it is a share in [0, 1]");
@@ -226,10 +245,16 @@ void TrainOptions::check() const {
   check_choice("class_weights", class_weights, kClassWeights, false);
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch", batch, 1, 1 << 20);
-  check_range("imgsz", imgsz, 1, 1 << 14);
-  check_range("train_imgsz", train_imgsz, 1, 1 << 14);
-  require(!in_chans || *in_chans == 1 || *in_chans == 3, "in_chans is ", in_chans.value_or(0),
-          "; 1 and 3 are possible");
+  for (const auto& [option, size] : {std::pair{"imgsz", &imgsz}, std::pair{"train_imgsz", &train_imgsz}})
+    if (*size)
+      for (const std::int64_t side : {(*size)->height, (*size)->width}) check_range(option, side, 1, 1 << 14);
+  check_range("in_chans", in_chans, 1, kMostChannels);
+  require(alpha_bg.size() <= 1 || alpha_bg.size() == 3, "alpha_bg has ", alpha_bg.size(),
+          " values; give one level, or red, green and blue");
+  require(!bits || *bits == 8 || *bits == 16, "bits is ", bits.value_or(0), "; it is 8 or 16");
+  for (const double level : alpha_bg)
+    require(level >= 0 && level <= 255 && level == std::floor(level), "alpha_bg is ", level,
+            "; it is a whole number from 0 to 255");
   require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
   require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0),
           "; it lies in [0, 1)");
@@ -290,7 +315,10 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
           " not; they have ", join(monitors, ", "));
 
   fill(r.resize, "crop");
-  fill(r.crop_pct, recipe.crop_pct);
+  fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
+  fill(r.interpolation, "bilinear");
+  fill(r.alpha_bg, {255, 255, 255});
+  fill(r.bits, natural_bits(r, dataset));
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
   resolve(r.mean, model_facts.mean, channels.mean);
@@ -313,15 +341,17 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
 }
 
 Preprocess preprocess_of(const TrainOptions& o) {
-  const auto mode = std::find(kResizes.begin(), kResizes.end(), o.resize) - kResizes.begin();
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
-                        .height = static_cast<int>(*o.imgsz),
-                        .width = static_cast<int>(*o.imgsz),
-                        .resize = static_cast<ResizeMode>(mode),
-                        .crop_pct = *o.crop_pct,
+                        .bits = static_cast<int>(*o.bits),
+                        .height = static_cast<int>(o.imgsz->height),
+                        .width = static_cast<int>(o.imgsz->width),
+                        .interpolation = interpolation_named(o.interpolation),
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std),
                         .decode = {.exif = o.exif}};
+  preprocess.choose_resize(o.resize, o.crop_pct);
+  for (std::size_t c = 0; c < 3; ++c)
+    preprocess.decode.background[c] = static_cast<std::uint8_t>(o.alpha_bg[o.alpha_bg.size() == 1 ? 0 : c]);
   preprocess.check();
   return preprocess;
 }
@@ -350,7 +380,8 @@ MixOptions mix_of(const TrainOptions& o) { return {.mixup_alpha = o.mixup, .cutm
 
 Preprocess training_preprocess_of(const TrainOptions& o) {
   Preprocess preprocess = preprocess_of(o);
-  preprocess.height = preprocess.width = static_cast<int>(*o.train_imgsz);
+  preprocess.height = static_cast<int>(o.train_imgsz->height);
+  preprocess.width = static_cast<int>(o.train_imgsz->width);
   return preprocess;
 }
 

@@ -18,7 +18,9 @@ struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
   std::string model;       ///< a name that create_model knows
   std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
-  std::optional<std::int64_t> epochs, batch, imgsz, train_imgsz, in_chans;
+  std::optional<std::int64_t> epochs, batch;
+  std::optional<ChannelCount> in_chans;
+  std::optional<PictureSize> imgsz, train_imgsz;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
   std::optional<double> lr, momentum, weight_decay;
@@ -38,8 +40,11 @@ struct TrainOptions {
   std::string classes;  ///< their order: a file with a name a line, or names with commas; "": lexicographic
   std::string group_by;              ///< a column of the table: equal values stay in one split
   std::optional<bool> multi_label;   ///< whether a picture may have several classes: see DatasetOptions
-  std::string resize = "auto";  ///< crop, squash, letterbox
+  std::string resize = "auto";  ///< crop, squash, letterbox, shortest
   std::optional<double> crop_pct;
+  std::optional<std::int64_t> bits;     ///< that levels keep up to the model: 8 or 16
+  std::vector<double> alpha_bg;        ///< the level, or red, green and blue, of 0 to 255, behind transparent pixels
+  std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   bool exif = true;  ///< turn pictures upright as their EXIF orientation says
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.
   std::string mean, std;

@@ -10,6 +10,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/data/open_loader.h"
+#include "neurim/data/statistics.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/model/state.h"
@@ -32,6 +33,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kDrawnBatches = 3;
 constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
 constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
+constexpr double kMuchCut = 0.2;         // of a picture's area, by evaluation's crop, worth a hint
 constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -74,6 +76,16 @@ class MetricsFile {
   std::string content_;
 };
 
+/// The share of the median picture's area that resizing cuts off; NaN where no picture can be read.
+double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
+  std::vector<double> shares;
+  for (const ImageHeader& header : some_headers(dataset)) shares.push_back(preprocess.cut_share(header.height, header.width));
+  if (shares.empty()) return std::nan("");
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *middle;
+}
+
 /// One run, from the first step to the last.
 class Run {
  public:
@@ -111,7 +123,7 @@ class Run {
   Model model_;
   const Dataset dataset_;
   const Preprocess preprocess_;
-  const std::int64_t train_size_;  // height and width of training pictures
+  const PictureSize train_size_;
   const Schedule schedule_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor random_;
@@ -215,7 +227,8 @@ void Run::describe() {
                     thousands(dataset_.size(Split::val)), " val)"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
-                    preprocess_.height, "x", preprocess_.width));
+                    preprocess_.height, "x", preprocess_.width,
+                    preprocess_.height == preprocess_.width ? "" : " (channels x height x width)"));
   for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
   const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
@@ -226,6 +239,9 @@ void Run::describe() {
                       "class_weights=sqrt helps the rare ones"));
   if (data_changed_)
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
+  if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
+    console_.say(text("  data    the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
+                      " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
   if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
   console_.say(text("   Epoch     loss  val_loss    ", multi_label() ? " map" : "top1",
                     "      f1        lr    img/s  data%    time"));
@@ -244,12 +260,12 @@ void Run::draw(const Batch& batch) {
 
 /// Mixes each picture with its counterpart from the end of the batch.
 void Run::mix(const Batch& batch, const Plan& plan) {
-  const int size = static_cast<int>(train_size_);
+  const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
   Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(progress_.step), kMixStream);
-  const Mix drawn = draw_mix(mix_of(options_), size, size, random);
+  const Mix drawn = draw_mix(mix_of(options_), height, width, random);
   partners_.resize(static_cast<std::size_t>(batch.size));
   std::iota(partners_.rbegin(), partners_.rend(), 0);
-  mix_images(drawn, partners_, preprocess_.channels, size, size, batch.images, mix_buffers_);
+  mix_images(drawn, partners_, preprocess_.channels, height, width, batch.images, mix_buffers_);
   if (multi_label()) {
     const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where pictures are cut
     const auto classes = static_cast<int>(dataset_.class_names().size());
@@ -268,9 +284,9 @@ void Run::train_batch(const Batch& batch) {
                    static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches())));
   const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
   const Plan& plan = plans_.plan_for(
-      multi_label() ? multi_label_types(batch.size, preprocess_.channels, train_size_, train_size_,
+      multi_label() ? multi_label_types(batch.size, preprocess_.channels, train_size_.height, train_size_.width,
                                         std::ssize(dataset_.class_names()))
-                    : batch_types(batch.size, preprocess_.channels, train_size_, train_size_, mixed));
+                    : batch_types(batch.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
   if (mixed) mix(batch, plan);
   run_batch(plan, batch);
   const double loss = plan.outputs()[0].item();
@@ -570,6 +586,15 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   }
 }
 
+/// The channels of a model where nobody says: of pictures in memory what they have without alpha, of picture files
+/// those that are more than colour and alpha; 0 for the model's own.
+std::int64_t natural_channels(const Dataset& dataset) {
+  if (const auto size = dataset.in_memory())
+    return size->channels == 2 || size->channels == 4 ? size->channels - 1 : size->channels;
+  const std::vector<ImageHeader> headers = some_headers(dataset, 1);
+  return headers.empty() || headers[0].channels <= 4 ? 0 : headers[0].channels;
+}
+
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
@@ -583,8 +608,7 @@ TrainResult train(const TrainOptions& options, const TrainControl& control) {
   dataset_options.class_names = classes_of(options);
   const Dataset dataset = open_for_training(options.data, dataset_options);
   std::int64_t channels = options.in_chans.value_or(0);
-  if (const auto size = dataset.in_memory(); size && !options.in_chans && options.pretrained.empty())
-    channels = size->channels;
+  if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
   Model model =
       create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
                                    .in_chans = channels,

@@ -14,6 +14,7 @@
 #include "neurim/data/changes/geometry.h"
 #include "neurim/data/changes/levels.h"
 #include "neurim/data/changes/policies.h"
+#include "neurim/data/resample.h"
 
 namespace neurim {
 namespace {
@@ -60,6 +61,14 @@ const std::map<std::string, Apply> kOperations{
     {"autocontrast", [](Image& i, Scratch&, const Values&) { autocontrast(i); }},
     {"blur", [](Image& i, Scratch& s, const Values& v) { blur(i, static_cast<int>(v[0]), v[1], s); }},
     {"sharpness", [](Image& i, Scratch& s, const Values& v) { adjust_sharpness(i, v[0], s); }},
+    {"resize",
+     [](Image& i, Scratch&, const Values& v) {
+       const int height = static_cast<int>(v[1]), width = static_cast<int>(v[2]);
+       Image out;
+       out.reshape({height, width, i.channels()});
+       Resampler(static_cast<Interpolation>(v[0])).resize(i, i.box(), height, width, out.box(), out);
+       i = out;
+     }},
     {"step",
      [](Image& i, Scratch& s, const Values& v) {
        apply_step({static_cast<Operation>(static_cast<int>(v[0])), v[1]}, i, s);
@@ -96,7 +105,7 @@ int run(int count, char** words) {
   Values values;
   for (int i = 5; i < count; ++i) values.push_back(std::atof(words[i]));
   kOperations.at(name)(image, scratch, values);
-  std::cout.write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(size.bytes()));
+  std::cout.write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size().bytes()));
   return 0;
 }
 

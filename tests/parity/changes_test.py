@@ -39,11 +39,11 @@ def picture(height, width, channels, seed=0):
     return levels
 
 
-def ours(levels, name, *values):
+def ours(levels, name, *values, shape=None):
     height, width, channels = levels.shape
     words = [RUNNER, str(height), str(width), str(channels), name, *(repr(float(v)) for v in values)]
     done = subprocess.run(words, input=levels.tobytes(), stdout=subprocess.PIPE, check=True)
-    return np.frombuffer(done.stdout, np.uint8).reshape(levels.shape)
+    return np.frombuffer(done.stdout, np.uint8).reshape(shape or levels.shape)
 
 
 def theirs(levels, change):
@@ -82,6 +82,23 @@ class ChangesTest(unittest.TestCase):
         result = ours(levels, name, *values)
         np.testing.assert_array_equal(result[:, :, 3], levels[:, :, 3])
         np.testing.assert_array_equal(result[:, :, :3], ours(np.ascontiguousarray(levels[:, :, :3]), name, *values))
+
+    def test_resize(self):
+        """Pictures, and checks of black and white, whose overshoot is cut between the two passes: columns first."""
+        for height, width in ((37, 53), (64, 64), (1, 19), (300, 200)):
+            for count in (1, 3):
+                sharp = np.repeat((np.indices((height, width)).sum(0) // 3 % 2 * 255).astype(np.uint8)[:, :, None], count, 2)
+                for levels in (picture(height, width, count), np.ascontiguousarray(sharp)):
+                    for to in ((64, 64), (20, 31), (150, 9), (37, 53), (1, 1), (224, 111)):
+                        for how, filter in enumerate((Image.NEAREST, Image.BILINEAR, Image.BICUBIC)):
+                            source = Image.fromarray(levels[:, :, 0] if count == 1 else levels)
+                            if filter == Image.BICUBIC:
+                                source = source.resize((to[1], height), filter)
+                            expected = np.asarray(source.resize(to[::-1], filter))
+                            found = ours(levels, "resize", how, *to, shape=expected.shape)
+                            difference = np.abs(found.astype(int) - expected).max()
+                            self.largest[f"resize {how}"] = max(self.largest[f"resize {how}"], int(difference))
+                            self.assertLessEqual(difference, 1 if how else 0, (how, levels.shape, to))
 
     def test_flips(self):
         self.compare("hflip", (), F.hflip, tolerance=0)

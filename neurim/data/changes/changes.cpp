@@ -40,6 +40,7 @@ struct Entry {
   const char* name;
   std::vector<Argument> arguments;
   void (*apply)(const Values& values, const Target& target);
+  bool moves_only = false;
 };
 
 Argument probability(double preset) { return {"p", 0, 1, preset}; }
@@ -132,14 +133,15 @@ std::vector<Argument> factor_arguments() {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list{
-      {"hflip", {probability(0.5)}, apply_maybe<flip_horizontally>},
-      {"vflip", {probability(0.5)}, apply_maybe<flip_vertically>},
+      {"hflip", {probability(0.5)}, apply_maybe<flip_horizontally>, true},
+      {"vflip", {probability(0.5)}, apply_maybe<flip_vertically>, true},
       {"rotate",
        {{"degrees", 0, 180}, kFillBlack},
        [](const Values& v, const Target& to) {
          const double degrees = symmetric(v[0], to.random);
          change_bilinear(rotation(degrees, to.image.height(), to.image.width()), v[1], to);
-       }},
+       },
+       true},
       {"affine",
        {{"degrees", 0, 180},
         {"translate", 0, 1, 0},
@@ -147,8 +149,9 @@ const std::vector<Entry>& entries() {
         {"scale_high", 0.01, 100, 1},
         {"shear", 0, 89, 0},
         kFillBlack},
-       apply_affine},
-      {"perspective", {{"distortion", 0, 1, 0.5}, probability(0.5), kFillBlack}, apply_perspective},
+       apply_affine,
+       true},
+      {"perspective", {{"distortion", 0, 1, 0.5}, probability(0.5), kFillBlack}, apply_perspective, true},
       {"jitter",
        {{"brightness", 0, 100}, {"contrast", 0, 100}, {"saturation", 0, 100}, {"hue", 0, 0.5}},
        apply_jitter},
@@ -196,7 +199,8 @@ const std::vector<Entry>& entries() {
          const Erasing erasing{v[0], {v[1], v[2]}, {v[3], v[4]}, static_cast<int>(v[5])};
          const Box box = draw_erased(erasing, to.image.height(), to.image.width(), to.random);
          erase(to.image, box, erasing.fill, to.random);
-       }},
+       },
+       true},
   };
   return list;
 }
@@ -207,6 +211,7 @@ class Listed final : public Change {
   void apply(Image& image, Scratch& scratch, Random& random) const override {
     entry_.apply(values_, {image, scratch, random});
   }
+  bool moves_only() const override { return entry_.moves_only; }
   std::string text() const override {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < entry_.arguments.size(); ++i) {

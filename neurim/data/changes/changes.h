@@ -28,7 +28,11 @@ class Change {
  public:
   virtual ~Change() = default;
 
-  /// Changes a picture of 1, 3 or 4 channels, whose size stays. Every choice comes from `random`: first
+  /// Whether it moves or covers pixels and so takes any channels and bits; others take 1, 3 or 4
+  /// channels of 8 bits.
+  virtual bool moves_only() const { return false; }
+
+  /// Changes a picture, whose size stays. Every choice comes from `random`: first
   /// whether the change happens, where it has a p, then its magnitudes in the order of its arguments (jitter:
   /// first its order).
   virtual void apply(Image& image, Scratch& scratch, Random& random) const = 0;

@@ -27,15 +27,18 @@ Box draw_erased(const Erasing& erasing, int height, int width, Random& random) {
 }
 
 void erase(Image& image, const Box& box, int fill, Random& random) {
-  const int channels = image.channels(), colors = std::min(channels, 3);
+  const int channels = image.channels(), colors = channels == 2 || channels == 4 ? channels - 1 : channels;
   std::uint32_t bytes = 0;
   int left = 0;
   for (int y = box.top; y < box.top + box.height; ++y)
     for (int x = box.left; x < box.left + box.width; ++x)
       for (int c = 0; c < colors; ++c) {
         if (fill == Erasing::kNoise && left == 0) bytes = random.bits(), left = 4;
-        image.row(y)[x * channels + c] =
-            static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
+        const auto level = static_cast<std::uint8_t>(fill == Erasing::kNoise ? bytes : static_cast<std::uint32_t>(fill));
+        if (image.size().bits == 16)
+          image.levels<std::uint16_t>(y)[x * channels + c] = level_as<std::uint16_t>(level);
+        else
+          image.row(y)[x * channels + c] = level;
         bytes >>= 8, --left;
       }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 #include "neurim/base/error.h"
@@ -15,9 +14,9 @@ constexpr int kFixedLimit = 32768;  // sides from which 16.16 fixed point overfl
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
 /// Calls put(output pixel, input point) with the point of every output pixel's centre.
-template <class Put>
+template <class Level, class Put>
 void for_each_point(const Warp& m, Image& out, const Put& put) {
-  std::uint8_t* to = out.data();
+  Level* to = out.levels<Level>();
   for (int y = 0; y < out.height(); ++y)
     for (int x = 0; x < out.width(); ++x, to += out.channels()) {
       const double u = x + 0.5, v = y + 0.5, depth = m[6] * u + m[7] * v + m[8];
@@ -25,63 +24,64 @@ void for_each_point(const Warp& m, Image& out, const Put& put) {
     }
 }
 
-template <int channels>
-void put_nearest(const Image& in, std::int64_t y, std::int64_t x, std::uint8_t fill, std::uint8_t* to) {
-  if (y < 0 || y >= in.height() || x < 0 || x >= in.width()) {
-    std::memset(to, fill, channels);
-  } else {
-    std::memcpy(to, in.row(static_cast<int>(y)) + x * channels, channels);
-  }
+/// `fixed`, here and below: the number of channels where the compiler knows it; 0: any.
+template <int fixed, class Level>
+void put_nearest(const Image& in, std::int64_t y, std::int64_t x, Level fill, Level* to) {
+  const int channels = fixed ? fixed : in.channels();
+  if (y < 0 || y >= in.height() || x < 0 || x >= in.width())
+    std::fill_n(to, channels, fill);
+  else
+    std::copy_n(in.levels<Level>(static_cast<int>(y)) + x * channels, channels, to);
 }
 
-template <int channels>
-void put_bilinear(const Image& in, Point at, std::uint8_t fill, std::uint8_t* to) {
+template <int fixed, class Level>
+void put_bilinear(const Image& in, Point at, Level fill, Level* to) {
+  const int channels = fixed ? fixed : in.channels();
   // Written so that a point at infinity or of no number is outside.
   if (!(at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height())) {
-    std::memset(to, fill, channels);
+    std::fill_n(to, channels, fill);
     return;
   }
   const double x = at.x - 0.5, y = at.y - 0.5;
   const int column = static_cast<int>(std::floor(x)), row = static_cast<int>(std::floor(y));
   const double dx = x - column, dy = y - row;
   const int left = std::max(column, 0) * channels, right = std::min(column + 1, in.width() - 1) * channels;
-  const std::uint8_t *upper = in.row(std::max(row, 0)), *lower = in.row(std::min(row + 1, in.height() - 1));
+  const Level *upper = in.levels<Level>(std::max(row, 0)), *lower = in.levels<Level>(std::min(row + 1, in.height() - 1));
   for (int c = 0; c < channels; ++c) {
     const double above = upper[left + c] + (upper[right + c] - upper[left + c]) * dx;
     const double below = lower[left + c] + (lower[right + c] - lower[left + c]) * dx;
-    to[c] = static_cast<std::uint8_t>(above + (below - above) * dy);
+    to[c] = static_cast<Level>(above + (below - above) * dy);
   }
 }
 
 std::int64_t fixed_point(double value) { return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5)); }
 
 /// The nearest pixels of an affine warp, in steps of 16.16 fixed point.
-template <int channels>
-void walk_nearest(const Warp& m, const Image& in, std::uint8_t fill, Image& out) {
+template <int fixed, class Level>
+void walk_nearest(const Warp& m, const Image& in, Level fill, Image& out) {
   std::int64_t row_x = fixed_point(m[2] + (m[0] + m[1]) * 0.5),
                row_y = fixed_point(m[5] + (m[3] + m[4]) * 0.5);
   const std::int64_t x_by_x = fixed_point(m[0]), x_by_y = fixed_point(m[1]);
   const std::int64_t y_by_x = fixed_point(m[3]), y_by_y = fixed_point(m[4]);
-  std::uint8_t* to = out.data();
+  Level* to = out.levels<Level>();
   for (int y = 0; y < out.height(); ++y, row_x += x_by_y, row_y += y_by_y) {
     std::int64_t from_x = row_x, from_y = row_y;
-    for (int x = 0; x < out.width(); ++x, to += channels, from_x += x_by_x, from_y += y_by_x)
-      put_nearest<channels>(in, from_y >> 16, from_x >> 16, fill, to);
+    for (int x = 0; x < out.width(); ++x, to += in.channels(), from_x += x_by_x, from_y += y_by_x)
+      put_nearest<fixed>(in, from_y >> 16, from_x >> 16, fill, to);
   }
 }
 
-template <int channels>
-void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t fill, const Image& in,
-                   Image& out) {
+template <int fixed, class Level>
+void warp_channels(const Warp& m, Interpolation interpolation, std::uint8_t level, const Image& in, Image& out) {
+  const Level fill = level_as<Level>(level);
   if (interpolation == Interpolation::bilinear) {
-    for_each_point(m, out, [&](std::uint8_t* to, Point at) { put_bilinear<channels>(in, at, fill, to); });
+    for_each_point<Level>(m, out, [&](Level* to, Point at) { put_bilinear<fixed>(in, at, fill, to); });
   } else if (m[6] == 0 && m[7] == 0 && m[8] == 1 && std::max(in.height(), in.width()) < kFixedLimit) {
-    walk_nearest<channels>(m, in, fill, out);
+    walk_nearest<fixed>(m, in, fill, out);
   } else {
-    for_each_point(m, out, [&](std::uint8_t* to, Point at) {
+    for_each_point<Level>(m, out, [&](Level* to, Point at) {
       const bool inside = at.x >= 0 && at.x < in.width() && at.y >= 0 && at.y < in.height();
-      put_nearest<channels>(in, inside ? static_cast<int>(at.y) : -1, inside ? static_cast<int>(at.x) : -1,
-                            fill, to);
+      put_nearest<fixed>(in, inside ? static_cast<int>(at.y) : -1, inside ? static_cast<int>(at.x) : -1, fill, to);
     });
   }
 }
@@ -107,24 +107,25 @@ std::array<double, n> solve(std::array<std::array<double, n + 1>, n> rows) {
 }  // namespace
 
 void flip_vertically(Image& image) {
-  const std::size_t bytes = static_cast<std::size_t>(image.width() * image.channels());
+  const std::size_t bytes = static_cast<std::size_t>(image.width() * image.size().pixel_bytes());
   for (int top = 0, bottom = image.height() - 1; top < bottom; ++top, --bottom)
     std::swap_ranges(image.row(top), image.row(top) + bytes, image.row(bottom));
 }
 
 void flip_horizontally(Image& image) {
-  const int channels = image.channels();
+  const int pixel = image.size().pixel_bytes();
   for (int y = 0; y < image.height(); ++y) {
-    std::uint8_t *left = image.row(y), *right = left + (image.width() - 1) * channels;
-    for (; left < right; left += channels, right -= channels) std::swap_ranges(left, left + channels, right);
+    std::uint8_t *left = image.row(y), *right = left + (image.width() - 1) * pixel;
+    for (; left < right; left += pixel, right -= pixel) std::swap_ranges(left, left + pixel, right);
   }
 }
 
 void warp(const Warp& warp, Interpolation interpolation, std::uint8_t fill, Image& image, Scratch& scratch) {
   scratch.image.reshape(image.size());
-  const auto of = image.channels() == 1   ? warp_channels<1>
-                  : image.channels() == 3 ? warp_channels<3>
-                                          : warp_channels<4>;
+  const auto of = image.size().bits == 16  ? warp_channels<0, std::uint16_t>
+                  : image.channels() == 1 ? warp_channels<1, std::uint8_t>
+                  : image.channels() == 3 ? warp_channels<3, std::uint8_t>
+                                          : warp_channels<0, std::uint8_t>;
   of(warp, interpolation, fill, image, scratch.image);
   std::swap(image, scratch.image);
 }

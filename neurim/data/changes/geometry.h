@@ -19,9 +19,8 @@ struct Point {
 
 /// Row-major 3x3 matrix that maps an output point (x, y, 1) to the input point it shows, up to scale.
 using Warp = std::array<double, 9>;
-enum class Interpolation { nearest, bilinear };
 
-/// Every output pixel shows the input at warp(its centre); points outside the picture show `fill`. As
+/// Nearest or bilinear: every output pixel shows the input at warp(its centre); points outside the picture show `fill`. As
 /// Pillow's Image.transform: bilinear repeats the border pixels for half a pixel and cuts fractions of levels
 /// off; nearest walks an affine warp in 16.16 fixed point for sides below 32768. Bilinear agrees with Pillow
 /// within one level; nearest may take the neighbour where a point falls between two pixels. A fourth channel

@@ -71,6 +71,12 @@ DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& pr
       sound_(static_cast<std::size_t>(samples_)) {
   require(augment.changes.empty(), "loader=dali: DALI has no equal of ",
           augment.changes.empty() ? "" : augment.changes[0]->text(), "; leave it out, or use loader=neurim");
+  require((preprocess.channels == 1 || preprocess.channels == 3) && preprocess.bits == 8,
+          "loader=dali: it makes gray and RGB pictures of 8 bits, not ", preprocess.channels, " channels of ",
+          preprocess.bits, "; use loader=neurim");
+  require(preprocess.interpolation == Interpolation::bilinear && augment.crop_at == CropAt::center,
+          "loader=dali: it resizes bilinearly and cuts the centre; leave out interpolation and crops, or use "
+          "loader=neurim");
   require(options.cache == Cache::automatic || options.cache == Cache::none,
           "loader=dali: it keeps no resized pictures; leave out cache, or use loader=neurim");
   pipeline_.emplace(preprocess, pads_, static_cast<int>(size_of(0)), std::max(options.workers, 1));
@@ -129,7 +135,7 @@ void DaliLoader::prepare(std::int64_t batch, Slot& slot, bool all_decoded) {
 
 void DaliLoader::add(std::int64_t index, Slot& slot, bool decoded) {
   const StoredImage stored = dataset_.read(split_, index, slot.stored);
-  const ImageHeader& header = slot.decoder.open(stored, preprocess_.decode);
+  const ImageHeader& header = slot.decoder.open(stored, preprocess_.decoding());
   decoded = decoded || !decodes(header);
   // DALI makes something of most damaged files, and says nothing: the first time our decoder looks at all of
   // it.

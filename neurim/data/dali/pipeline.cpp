@@ -135,7 +135,7 @@ void Inputs::add(std::int64_t bytes, const Box& part, const Placement& placement
 }
 
 Pipeline::Pipeline(const Preprocess& preprocess, bool pads, int most_samples, int threads)
-    : floats_(preprocess.size().bytes()), pads_(pads) {
+    : floats_(preprocess.size().levels()), pads_(pads) {
   daliPipelineParams_t params{};
   DALI_SET_PARAM(params, max_batch_size, most_samples);
   DALI_SET_PARAM(params, num_threads, threads);

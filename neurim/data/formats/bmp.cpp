@@ -1,6 +1,7 @@
 // Windows and OS/2 bitmaps (Microsoft, "Bitmap Storage": BITMAPCOREHEADER to BITMAPV5HEADER).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "neurim/data/formats/format.h"
 
@@ -64,7 +65,7 @@ class BmpReader : public ImageReader {
     const bool runs = compression_ == kRle8 || compression_ == kRle4;
     if (!runs && (data_ > bytes_.size() || bytes_.size() - data_ < rows_bytes()))  // before memory is taken for them
       bad_image(kFormat, "it is cut off");
-    image.reshape({header_.height, header_.width, 3});
+    image.reshape({header_.height, header_.width, options.all_channels ? header_.channels : 3});
     if (runs) {
       read_runs(image);
     } else if (depth_ <= 8) {
@@ -155,10 +156,12 @@ class BmpReader : public ImageReader {
     const int pixel_bytes = depth_ / 8;
     for_each_row([&](const std::byte* row, int y) {
       std::uint8_t* to = image.row(y);
-      for (int x = 0; x < header_.width; ++x, row += pixel_bytes, to += 3) {
+      const int channels = image.channels();
+      for (int x = 0; x < header_.width; ++x, row += pixel_bytes, to += channels) {
         std::uint32_t pixel = 0;
         for (int i = pixel_bytes - 1; i >= 0; --i) pixel = pixel << 8 | std::to_integer<std::uint32_t>(row[i]);
-        const int alpha = masks_[3] ? level(pixel, masks_[3]) : 255;
+        int alpha = masks_[3] ? level(pixel, masks_[3]) : 255;
+        if (channels == 4) to[3] = static_cast<std::uint8_t>(std::exchange(alpha, 255));
         for (std::size_t c = 0; c < 3; ++c)
           to[c] = static_cast<std::uint8_t>(
               (level(pixel, masks_[c]) * alpha + options.background[c] * (255 - alpha) + 127) / 255);

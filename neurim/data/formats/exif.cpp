@@ -83,8 +83,8 @@ void turn_upright(const Image& stored, int orientation, Image& upright) {
   const bool swapped = swaps_axes(orientation), mirror_x = mirrors_x(orientation),
              mirror_y = mirrors_y(orientation);
   const ImageSize size = stored.size();
-  upright.reshape(swapped ? ImageSize{size.width, size.height, size.channels} : size);
-  const std::size_t pixel = static_cast<std::size_t>(size.channels);
+  upright.reshape(swapped ? ImageSize{size.width, size.height, size.channels, size.bits} : size);
+  const std::size_t pixel = static_cast<std::size_t>(size.pixel_bytes());
   std::uint8_t* to = upright.data();
   for (int y = 0; y < upright.height(); ++y)
     for (int x = 0; x < upright.width(); ++x, to += pixel) {

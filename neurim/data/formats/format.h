@@ -18,7 +18,7 @@ class ImageReader {
   /// bad_image.
   virtual ImageHeader open(const StoredImage& stored) = 0;
   /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
-  /// which gets 1 or 3 channels. Called after the header was found to be in bounds.
+  /// which gets the channels that Decoder states. Called after the header was found to be in bounds.
   virtual Box read(const Box& part, const DecodeOptions& options, Image& image) = 0;
 };
 
@@ -31,14 +31,19 @@ class ImageReader {
 /// Throws unless 1 <= width * height <= Decoder::kMostPixels.
 void check_pixels(std::string_view format, std::int64_t height, std::int64_t width);
 
-/// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts. Its
-/// corner comes to lie at (top, left), and nothing of it outside of `image`.
+/// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts. Where `image`
+/// has alpha (2 or 4 channels), `rgba` itself. Its corner comes to lie at (top, left), and nothing of it outside of
+/// `image`.
 void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top = 0,
            int left = 0);
+
+/// Fills a picture of 3 channels with the background, one of 4 with what is transparent.
+void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image);
 
 std::unique_ptr<ImageReader> bmp_reader();
 std::unique_ptr<ImageReader> gif_reader();
 std::unique_ptr<ImageReader> jpeg_reader();
+std::unique_ptr<ImageReader> npy_reader();
 std::unique_ptr<ImageReader> png_reader();
 std::unique_ptr<ImageReader> pnm_reader();
 std::unique_ptr<ImageReader> tiff_reader();

@@ -34,10 +34,8 @@ class GifReader : public ImageReader {
   }
 
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
-    image.reshape({header_.height, header_.width, 3});
-    std::uint8_t* to = image.data();
-    for (const std::uint8_t* end = to + image.size().bytes(); to != end; to += 3)
-      std::copy_n(options.background.data(), 3, to);
+    image.reshape({header_.height, header_.width, transparent_ >= 0 && options.all_channels ? 4 : 3});
+    fill_canvas(options.background, image);
     unpack(static_cast<std::size_t>(height_) * static_cast<std::size_t>(width_));
     const std::uint16_t* line = indices_.data();
     const auto draw = [&](int y) {
@@ -141,13 +139,15 @@ class GifReader : public ImageReader {
 
   void draw_line(const std::uint16_t* line, int y, Image& image) const {
     const std::span<const std::byte> colors = local_.empty() ? global_ : local_;
-    std::uint8_t* to = image.row(top_ + y) + left_ * 3;
+    const int channels = image.channels();
+    std::uint8_t* to = image.row(top_ + y) + left_ * channels;
     for (const std::uint16_t index : std::span(line, static_cast<std::size_t>(width_))) {
       if (index != transparent_) {
         if (index * 3u >= colors.size()) bad_image(kFormat, "a colour is outside of its palette");
         for (std::size_t c = 0; c < 3; ++c) to[c] = std::to_integer<std::uint8_t>(colors[index * 3u + c]);
+        if (channels == 4) to[3] = 255;
       }
-      to += 3;
+      to += channels;
     }
   }
 

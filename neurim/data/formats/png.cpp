@@ -46,19 +46,20 @@ class PngReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     check(damage_);
     const auto& background = options.background;
+    const bool keeps = alpha_ && options.all_channels;
     const bool gray =
-        gray_ && (!alpha_ || (background[0] == background[1] && background[1] == background[2]));
-    const ImageSize size{header_.height, header_.width, gray ? 1 : 3};
+        gray_ && (!alpha_ || keeps || (background[0] == background[1] && background[1] == background[2]));
+    const bool wide = header_.bits == 16 && options.bits == 16;
+    const ImageSize size{header_.height, header_.width, (gray ? 1 : 3) + keeps, wide ? 16 : 8};
     image.reshape(size);
-    // libspng expands gray of 16 bits to RGBA and RGB only; there the upper byte of the first channel is the
-    // gray.
-    if (!alpha_ && !(gray && header_.bits == 16)) {
+    // libspng expands gray of 16 bits to RGBA and RGB only; there the first channel, or its upper byte, is the gray.
+    if (!wide && !alpha_ && !(gray && header_.bits == 16)) {
       check(spng_decode_image(context_.get(), image.data(), size.bytes(), gray ? SPNG_FMT_G8 : SPNG_FMT_RGB8,
                               0));
     } else {
-      rgba_.reshape({size.height, size.width, 4});
-      check(spng_decode_image(context_.get(), rgba_.data(), rgba_.size().bytes(), SPNG_FMT_RGBA8,
-                              alpha_ ? SPNG_DECODE_TRNS : 0));
+      rgba_.reshape({size.height, size.width, 4, size.bits});
+      check(spng_decode_image(context_.get(), rgba_.data(), rgba_.size().bytes(),
+                              wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, alpha_ ? SPNG_DECODE_TRNS : 0));
       blend(rgba_, background, image);
     }
     return part;
@@ -79,13 +80,15 @@ class PngReader : public ImageReader {
 }  // namespace
 
 std::string encode_png(const Image& image) {
-  NEURIM_ASSERT(image.channels() == 1 || image.channels() == 3);
+  constexpr std::uint8_t kTypes[] = {SPNG_COLOR_TYPE_GRAYSCALE, SPNG_COLOR_TYPE_GRAYSCALE_ALPHA,
+                                     SPNG_COLOR_TYPE_TRUECOLOR, SPNG_COLOR_TYPE_TRUECOLOR_ALPHA};
+  if (image.channels() > 4)
+    fail(Fault::data, "a picture of ", image.channels(), " channels is no PNG, which has 1 to 4; pack it instead");
   const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
   spng_ihdr header{.width = static_cast<std::uint32_t>(image.width()),
                    .height = static_cast<std::uint32_t>(image.height()),
-                   .bit_depth = 8,
-                   .color_type = static_cast<std::uint8_t>(image.channels() == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
-                                                                                 : SPNG_COLOR_TYPE_TRUECOLOR)};
+                   .bit_depth = static_cast<std::uint8_t>(image.size().bits),
+                   .color_type = kTypes[image.channels() - 1]};
   int error = context ? 0 : static_cast<int>(SPNG_EMEM);
   std::size_t size = 0;
   void* bytes = nullptr;

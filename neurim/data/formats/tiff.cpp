@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "neurim/data/formats/format.h"
 
@@ -54,19 +55,29 @@ class TiffReader : public ImageReader {
       unsupported_image(kFormat, text("it has ", samples, " inks or an alpha beside them"));
     gray_ = photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE;
     const bool indexed = photometric == PHOTOMETRIC_PALETTE;
-    if (samples > (indexed ? 1 : gray_ ? 2 : 4))
+    if (samples > kMostChannels || (indexed && samples > 1))
       unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
     // Without a word on what it is, a further level is as likely infrared or a mask as alpha.
     alpha_ = extras > 0 && extra_kinds[0] != EXTRASAMPLE_UNSPECIFIED;
     TIFFGetFieldDefaulted(file_, TIFFTAG_PLANARCONFIG, &planes);
-    if (gray_ && alpha_ && (bits != 8 || planes != PLANARCONFIG_CONTIG))
-      unsupported_image(kFormat, "it is gray and has alpha that is not of 8 bits beside the gray");
+    samples_ = samples;
+    planes_ = planes;
+    inverted_ = photometric == PHOTOMETRIC_MINISWHITE;
+    plain_ = gray_ || photometric == PHOTOMETRIC_RGB;
+    many_ = samples > (gray_ ? 2 : 4);
+    if (many_ && !plain_) unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
+    if (many_ && bits != 8 && bits != 16)
+      unsupported_image(kFormat, text("it has ", samples, " levels a pixel of ", bits, " bits"));
+    if (many_) check_pixels(kFormat, height, static_cast<std::int64_t>(width) * ((samples + 3) / 4));  // of 4 bytes
     // libtiff multiplies colours by alpha, but not gray.
-    multiplied_ = !gray_ || !alpha_ || extra_kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+    associated_ = alpha_ && extra_kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+    multiplied_ = !gray_ || !alpha_ || associated_;
     header_ = {.format = kFormat,
                .height = static_cast<int>(height),
                .width = static_cast<int>(width),
-               .channels = photometric == PHOTOMETRIC_SEPARATED ? 4 : (gray_ ? 1 : 3) + alpha_,
+               .channels = many_                                ? samples
+                           : photometric == PHOTOMETRIC_SEPARATED ? 4
+                                                                  : (gray_ ? 1 : 3) + alpha_,
                .bits = bits,
                .orientation = orientation >= 1 && orientation <= 8 ? orientation : 1};
     return header_;
@@ -75,6 +86,17 @@ class TiffReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
     if (cut_off_) bad_image(kFormat, "it is cut off");
     if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
+    const bool beside = samples_ > (gray_ ? 1 : 3), wide = header_.bits == 16 && options.bits == 16;
+    if (many_ || (plain_ && (wide || (options.all_channels && beside && (header_.bits == 8 || header_.bits == 16))))) {
+      const bool all = many_ || options.all_channels || !beside;
+      Image& samples = all ? image : rgba_;
+      samples.reshape({header_.height, header_.width, samples_, wide ? 16 : 8});
+      wide ? read_samples<std::uint16_t>(samples) : read_samples<std::uint8_t>(samples);
+      if (!all) show_over(options.background, image);
+      return part;
+    }
+    if (gray_ && alpha_ && (header_.bits != 8 || planes_ != PLANARCONFIG_CONTIG))
+      unsupported_image(kFormat, "it is gray and has alpha that is not of 8 bits beside the gray");
     char reason[1024] = {};
     if (!TIFFRGBAImageOK(file_, reason)) unsupported_image(kFormat, reason);
     rgba_.reshape({header_.height, header_.width, 4});
@@ -102,6 +124,73 @@ class TiffReader : public ImageReader {
   }
 
  private:
+  /// All samples of each pixel as they are stored, but for alpha that the colours are multiplied with: they are
+  /// divided by it.
+  template <class Level>
+  void read_samples(Image& image) {
+    damaged_ = false;
+    message_[0] = 0;
+    const bool tiled = TIFFIsTiled(file_);
+    std::uint32_t high = 1, wide = static_cast<std::uint32_t>(header_.width);
+    if (tiled && !(TIFFGetField(file_, TIFFTAG_TILEWIDTH, &wide) && TIFFGetField(file_, TIFFTAG_TILELENGTH, &high))) stop();
+    const tmsize_t size = tiled ? TIFFTileSize(file_) : TIFFScanlineSize(file_);
+    const bool apart = planes_ == PLANARCONFIG_SEPARATE;
+    const std::size_t stored = apart ? 1 : static_cast<std::size_t>(samples_), bytes = header_.bits == 16 ? 2 : 1;
+    if (size <= 0 || size > kMostBytes || static_cast<std::size_t>(size) < std::size_t{high} * wide * stored * bytes) stop();
+    block_.resize(static_cast<std::size_t>(size));
+    for (int sample = 0; sample < (apart ? samples_ : 1); ++sample)
+      for (std::uint32_t top = 0; top < static_cast<std::uint32_t>(header_.height); top += high)
+        for (std::uint32_t left = 0; left < static_cast<std::uint32_t>(header_.width); left += wide) {
+          const auto plane = static_cast<std::uint16_t>(sample);
+          const bool whole = tiled ? TIFFReadTile(file_, block_.data(), left, top, 0, plane) >= 0
+                                   : TIFFReadScanline(file_, block_.data(), top, plane) >= 0;
+          if (!whole || damaged_) stop();
+          const std::uint32_t rows = std::min(high, static_cast<std::uint32_t>(header_.height) - top);
+          const std::uint32_t columns = std::min(wide, static_cast<std::uint32_t>(header_.width) - left);
+          for (std::uint32_t y = 0; y < rows; ++y) {
+            const std::byte* from = block_.data() + std::size_t{y} * wide * stored * bytes;
+            Level* to = image.levels<Level>(static_cast<int>(top + y)) +
+                        std::size_t{left} * static_cast<std::size_t>(samples_) + static_cast<std::size_t>(sample);
+            for (std::uint32_t x = 0; x < columns; ++x, to += samples_)
+              for (std::size_t s = 0; s < stored; ++s, from += bytes) to[s] = level<Level>(from, bytes);
+          }
+        }
+    constexpr std::uint32_t most = std::numeric_limits<Level>::max();
+    const int colors = gray_ ? 1 : 3;
+    Level* pixel = image.levels<Level>();
+    for (const Level* end = pixel + image.size().levels(); pixel != end; pixel += samples_) {
+      if (inverted_) *pixel = static_cast<Level>(most - *pixel);
+      if (!associated_) continue;
+      const std::uint32_t alpha = std::max<std::uint32_t>(pixel[colors], 1);
+      for (int c = 0; c < colors; ++c)
+        pixel[c] = static_cast<Level>(std::min(most, (pixel[c] * most + alpha / 2) / alpha));
+    }
+  }
+
+  /// A stored level of so many bytes; of 8 bits the nearest.
+  template <class Level>
+  static Level level(const std::byte* from, std::size_t bytes) {
+    if (bytes == 1) return level_as<Level>(std::to_integer<std::uint8_t>(*from));
+    std::uint16_t wide = 0;
+    std::memcpy(&wide, from, sizeof wide);
+    return level_as<Level>(wide);
+  }
+
+  /// The colours of the samples of 16 bits in rgba_ over the background; a further sample that is no alpha goes.
+  void show_over(const std::array<std::uint8_t, 3>& background, Image& image) {
+    constexpr std::uint32_t most = 65535;
+    const int colors = gray_ ? 1 : 3, channels = gray_ && !alpha_ ? 1 : 3;
+    image.reshape({header_.height, header_.width, channels, 16});
+    const auto* from = rgba_.levels<std::uint16_t>();
+    auto* to = image.levels<std::uint16_t>();
+    for (const auto* end = from + rgba_.size().levels(); from != end; from += samples_, to += channels) {
+      const std::uint32_t alpha = alpha_ ? from[colors] : most;
+      for (int c = 0; c < channels; ++c)
+        to[c] = static_cast<std::uint16_t>(
+            (from[std::min(c, colors - 1)] * alpha + background[static_cast<std::size_t>(c)] * 257u * (most - alpha) + most / 2) / most);
+    }
+  }
+
   static TiffReader* self(void* reader) { return static_cast<TiffReader*>(reader); }
 
   // The file as libtiff sees it: bytes in memory.
@@ -160,8 +249,12 @@ class TiffReader : public ImageReader {
   bool guesses_ = false, cut_off_ = false;
   bool damaged_ = false;  // a warning was heard
   bool gray_ = false, alpha_ = false, multiplied_ = true;
+  bool plain_ = false, many_ = false;  // gray or RGB; more samples than those with alpha have
+  bool inverted_ = false, associated_ = false;
+  int samples_ = 1, planes_ = PLANARCONFIG_CONTIG;
+  std::vector<std::byte> block_;  // a row or a tile
   ImageHeader header_;
-  Image rgba_;
+  Image rgba_;  // or the samples
 };
 
 }  // namespace

@@ -25,10 +25,10 @@ class WebpReader : public ImageReader {
   }
 
   Box read(const Box& part, const DecodeOptions& options, Image& image) override {
-    image.reshape({header_.height, header_.width, 3});
+    image.reshape({header_.height, header_.width, features_.has_alpha && options.all_channels ? 4 : 3});
     if (features_.has_animation) {
       read_first_frame(options, image);
-    } else if (features_.has_alpha) {
+    } else if (features_.has_alpha && !options.all_channels) {
       rgba_.reshape({header_.height, header_.width, 4});
       decode_into(bytes_, rgba_);
       blend(rgba_, options.background, image);
@@ -79,9 +79,7 @@ class WebpReader : public ImageReader {
     if (!demuxed || !WebPDemuxGetFrame(demuxed.get(), 1, &frame) || !frame.complete ||
         frame.x_offset + frame.width > header_.width || frame.y_offset + frame.height > header_.height)
       bad_image(kFormat, "its first frame is damaged or cut off");
-    std::uint8_t* to = image.data();
-    for (const std::uint8_t* end = to + image.size().bytes(); to != end; to += 3)
-      std::copy_n(options.background.data(), 3, to);
+    fill_canvas(options.background, image);
     rgba_.reshape({frame.height, frame.width, 4});
     decode_into(frame.fragment, rgba_);
     blend(rgba_, options.background, image, frame.y_offset, frame.x_offset);

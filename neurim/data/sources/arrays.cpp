@@ -58,46 +58,42 @@ std::string shape_text(const NpyArray& array) {
   return found + ")";
 }
 
-/// The pictures of an array as u8 (n, h, w, c) with c 1 or 3.
+/// The bytes of the pictures of an array as (n, h, w, c).
 std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& where, ImageSize& size,
                                    std::vector<std::string>& notes) {
-  if (array.item_size != 1 || array.is_signed)
-    fail(Fault::data, where, ": pictures are uint8, but these elements are ",
+  if (array.item_size > 2 || array.is_signed)
+    fail(Fault::data, where, ": pictures are uint8 or uint16, but these elements are ",
          array.is_signed ? "int" : "uint", 8 * array.item_size,
          "; save x.astype(\"uint8\") of levels from 0 to 255");
   const std::vector<std::int64_t>& s = array.shape;
-  const auto is_count = [](std::int64_t channels) { return channels == 1 || channels == 3 || channels == 4; };
-  const bool last = s.size() == 4 && is_count(s[3]), first = s.size() == 4 && is_count(s[1]);
+  // The shorter of the two axes that may be channels is; colour is never taken for a side.
+  const auto is_count = [](std::int64_t channels) { return channels >= 1 && channels <= 4; };
+  const bool axes = s.size() == 4;
+  const bool ambiguous = axes && (s[1] == s[3] || (is_count(s[1]) && is_count(s[3])));
+  const bool planar = axes && s[1] < s[3];
+  const std::int64_t channels = !axes ? 1 : s[planar ? 1 : 3];
   constexpr std::int64_t most = 1 << 14;
-  if ((s.size() != 3 && !last && !first) || (last && first))
-    fail(Fault::data, where, ": the shape ", shape_text(array), " is ",
-         last && first ? "ambiguous" : "none of pictures",
-         "; save (n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels");
-  const bool planar = first && !last;
-  const std::int64_t height = s[planar ? 2 : 1], width = s[planar ? 3 : 2],
-                     channels = s.size() == 3 ? 1 : s[planar ? 1 : 3];
+  if ((s.size() != 3 && !axes) || ambiguous || channels < 1 || channels > kMostChannels)
+    fail(Fault::data, where, ": the shape ", shape_text(array), " is ", ambiguous ? "ambiguous" : "none of pictures",
+         "; save (n, height, width) or (n, height, width, channels) with 1 to ", kMostChannels, " channels");
+  const std::int64_t height = s[planar ? 2 : 1], width = s[planar ? 3 : 2];
   if (height < 1 || width < 1 || height > most || width > most)
     fail(Fault::data, where, ": pictures of ", height, " x ", width, " are none or too large");
-  const std::size_t plane = static_cast<std::size_t>(height * width),
-                    from = static_cast<std::size_t>(channels), to = from == 4 ? 3 : from,
-                    count = static_cast<std::size_t>(s[0]);
-  size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(to)};
-  std::vector<std::uint8_t> pixels(count * plane * to);
+  const auto plane = static_cast<std::size_t>(height * width), of = static_cast<std::size_t>(channels);
+  const std::size_t item = array.item_size;
+  size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(channels), static_cast<int>(8 * item)};
   const auto* levels = reinterpret_cast<const std::uint8_t*>(array.bytes.data());
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t p = 0; p < plane; ++p) {
-      const auto level = [&](std::size_t c) {
-        return levels[i * plane * from + (planar ? c * plane + p : p * from + c)];
-      };
-      std::uint8_t* pixel = pixels.data() + (i * plane + p) * to;
-      for (std::size_t c = 0; c < to; ++c)
-        pixel[c] = from == 4
-                       ? static_cast<std::uint8_t>((level(c) * level(3) + 255 * (255 - level(3)) + 127) / 255)
-                       : level(c);
-    }
+  std::vector<std::uint8_t> pixels(levels, levels + array.bytes.size());
+  if (planar)
+    for (std::size_t at = 0; at < pixels.size(); at += plane * of * item)
+      for (std::size_t p = 0; p < plane; ++p)
+        for (std::size_t c = 0; c < of; ++c)
+          std::copy_n(levels + at + (c * plane + p) * item, item, pixels.begin() + static_cast<std::ptrdiff_t>(at + (p * of + c) * item));
   if (planar)
     notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
-  if (from == 4) notes.push_back(text(where, ": the fourth channel is taken as opacity, shown over white"));
+  if (channels == 2 || channels == 4)
+    notes.push_back(text(where, ": channel ", channels, " is taken as alpha: channels=", channels == 2 ? "la" : "rgba",
+                         " keeps it, else alpha_bg shows through"));
   return pixels;
 }
 

@@ -13,7 +13,7 @@ class MemorySource : public Source {
   struct Part {
     std::string path;
     std::int64_t first = 0;            ///< the number of its first item
-    std::vector<std::uint8_t> pixels;  ///< (items, height, width, channels)
+    std::vector<std::uint8_t> pixels;  ///< bytes of (items, height, width, channels)
   };
 
   MemorySource(ImageSize size, std::vector<Part> parts) : size_(size), parts_(std::move(parts)) {}

@@ -83,7 +83,7 @@ class PackedSource : public Source {
       check(record);
       checked.store(true, std::memory_order_relaxed);
     }
-    stored.pixels = {static_cast<int>(head.height), static_cast<int>(head.width), static_cast<int>(head.channels)};
+    stored.pixels = pixels_of(head);
     // Bodies begin at multiples of 8, and so do their row indices.
     stored.rows = {reinterpret_cast<const std::uint32_t*>(rows.data()), head.rows};
     stored.block_height = head.block_height;
@@ -97,6 +97,11 @@ class PackedSource : public Source {
   }
 
  private:
+  static ImageSize pixels_of(const RecordHead& head) {
+    return {static_cast<int>(head.height), static_cast<int>(head.width), static_cast<int>(head.channels),
+            head.bits == 16 ? 16 : 8};
+  }
+
   Record find(std::int64_t item) const {
     const std::uint64_t offset = table_[static_cast<std::size_t>(item)].offset;
     const std::optional<Record> record =
@@ -110,12 +115,11 @@ class PackedSource : public Source {
     if (record_crc(head, record.body) != head.crc)
       fail(Fault::data, "its bytes in the packed file have changed", kFix);
     // What the CRC cannot say: whether the writer was ours.
-    const ImageSize pixels{static_cast<int>(head.height), static_cast<int>(head.width),
-                           static_cast<int>(head.channels)};
+    const ImageSize pixels = pixels_of(head);
     const bool raw = head.height || head.width || head.channels;
     const auto* rows = reinterpret_cast<const std::uint32_t*>(record.body.data() + aligned(head.name_bytes));
-    bool sound = !raw || (head.height <= 1u << 14 && head.width <= 1u << 14 &&
-                          (head.channels == 1 || head.channels == 3) && pixels.bytes() == head.bytes);
+    bool sound = (head.bits == 0 || (raw && head.bits == 16)) && (!raw || (head.height <= 1u << 14 && head.width <= 1u << 14 &&
+                          head.channels >= 1 && head.channels <= kMostChannels && pixels.bytes() == head.bytes));
     for (std::uint32_t i = 0; i < head.rows; ++i)
       sound = sound && rows[i] >= 2 && rows[i] <= head.bytes && (i == 0 || rows[i] >= rows[i - 1] + 2);
     if (!sound || (head.rows > 0 && (head.rows < 2 || head.block_height < 8 || head.block_height > 32)))

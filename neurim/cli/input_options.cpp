@@ -1,0 +1,22 @@
+#include "neurim/cli/input_options.h"
+
+namespace neurim::cli {
+
+void InputOptions::visit(Options& o) {
+  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320; auto: as in training",
+    {"img_size", "input_size"});
+  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1); auto: as in training",
+    {"resize_mode", "crop_mode"});
+  o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps; auto: as in training");
+  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic; auto: as in training");
+}
+
+Preprocess InputOptions::applied_to(Preprocess preprocess) const {
+  if (imgsz) preprocess.height = static_cast<int>(imgsz->height), preprocess.width = static_cast<int>(imgsz->width);
+  preprocess.choose_resize(resize, crop_pct);
+  if (interpolation != "auto") preprocess.interpolation = interpolation_named(interpolation);
+  preprocess.check();
+  return preprocess;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,22 @@
+// What verbs that use a trained model may change of how pictures reach it.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "neurim/data/preprocess.h"
+#include "neurim/train/options.h"
+
+namespace neurim::cli {
+
+/// What is not given stays as the model was trained.
+struct InputOptions {
+  std::optional<PictureSize> imgsz;
+  std::string resize = "auto", interpolation = "auto";
+  std::optional<double> crop_pct;
+
+  void visit(Options& options);
+  /// Throws Error(usage) on values that no picture could be brought to.
+  Preprocess applied_to(Preprocess preprocess) const;
+};
+
+}  // namespace neurim::cli

@@ -1,0 +1,68 @@
+#include "neurim/train/crop_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/data/open_loader.h"
+#include "neurim/ops/softmax.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
+                                         const Preprocess& preprocess, const TrainOptions& options, int crops,
+                                         std::vector<BadSample>& bad, const Validation::Watch& watch) {
+  constexpr int kParts = 5;
+  require(crops == kParts || crops == 2 * kParts, "crops is ", crops, "; it is 1, 5, or 10 with mirror images");
+  require(preprocess.resize == ResizeMode::crop, "crops=", crops, " cuts parts out of larger pictures, and resize=",
+          name(preprocess.resize), " cuts nothing; add resize=crop");
+  const std::size_t classes = dataset.class_names().size();
+  const auto samples = static_cast<std::size_t>(dataset.size(split));
+  std::vector<float> sums(samples * classes), shares;
+  std::vector<bool> seen;
+  LoaderOptions loading = loader_of(options);
+  loading.cache = Cache::none;  // each part is seen once
+  Compiled plans([&](const Tensors& in) { return Tensors{softmax(validation_step(model)(in)[0])}; },
+                       {.deterministic = options.deterministic, .device = device_named(options.device)});
+  for (int crop = 0; crop < crops; ++crop) {
+    const std::unique_ptr<BatchSource> loader =
+        open_loader(options.loader, dataset, split, preprocess,
+                    {.crop_at = static_cast<CropAt>(crop % kParts), .hflip = crop < kParts ? 0.0 : 1.0}, loading);
+    seen.assign(samples, false);
+    loader->start(0);
+    Batch batch;
+    for (std::int64_t done = 1; loader->next(batch); ++done) {
+      const Plan& plan =
+          plans.plan_for(batch_types(batch.size, preprocess.channels, preprocess.height, preprocess.width));
+      run_batch(plan, batch);
+      shares.resize(static_cast<std::size_t>(batch.size) * classes);
+      plan.outputs()[0].read(shares.data());
+      for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size); ++i) {
+        const auto index = static_cast<std::size_t>(batch.indices[i]);
+        if (seen[index]) continue;  // it stood in for one that cannot be decoded
+        seen[index] = true;
+        for (std::size_t c = 0; c < classes; ++c) sums[index * classes + c] += shares[i * classes + c];
+      }
+      const double part = static_cast<double>(done) / static_cast<double>(loader->batches());
+      if (watch && !watch((crop + part) / crops)) return {};
+    }
+    bad = loader->bad();
+  }
+
+  Evaluation evaluation(dataset.class_names());
+  for (std::size_t index = 0; index < samples; ++index) {
+    if (!seen[index]) continue;
+    const std::span<float> mean(sums.data() + index * classes, classes);
+    for (float& share : mean) share /= static_cast<float>(crops);
+    const std::int64_t label = dataset.label(split, static_cast<std::int64_t>(index));
+    evaluation.add(mean, {&label, 1});
+    const float share = std::max(mean[static_cast<std::size_t>(label)], std::numeric_limits<float>::min());
+    evaluation.add_loss(-std::log(static_cast<double>(share)), 1);
+  }
+  return evaluation;
+}
+
+}  // namespace neurim

@@ -1,0 +1,16 @@
+// Judging a model by several parts of each picture.
+#pragma once
+#include "neurim/train/validation.h"
+
+namespace neurim {
+
+/// Five-crop and ten-crop evaluation: the corners and the centre of each picture, scaled as ResizeMode::crop scales
+/// it, and with `crops` 10 the mirror image of each (torchvision's FiveCrop and TenCrop). The prediction is the mean
+/// of the parts' probabilities (not of their logits), the loss its cross-entropy. Holds classes floats a sample.
+/// `preprocess` has ResizeMode::crop, `options` are resolved ones, and `bad` gets what could not be decoded. Nothing
+/// when `watch` ended it. Throws Error(usage) for other numbers of crops and other modes.
+std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
+                                         const Preprocess& preprocess, const TrainOptions& options, int crops,
+                                         std::vector<BadSample>& bad, const Validation::Watch& watch = {});
+
+}  // namespace neurim
