@@ -344,21 +344,22 @@ TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
   EXPECT_EQ(levels16(upright), (Levels{0x0304, 0x0102}));
 }
 
+std::string npy_of(const std::string& type, const std::string& shape, const std::string& levels) {
+  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header += std::string(63 - (10 + header.size()) % 64, ' ') + "\n";
+  return "\x93NUMPY\x01\0"s + little(header.size(), 2) + header + levels;
+}
+
 TEST(Decode, Npy) {
-  const auto npy = [](const std::string& type, const std::string& shape, const std::string& levels) {
-    std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
-    header += std::string(63 - (10 + header.size()) % 64, ' ') + "\n";
-    return "\x93NUMPY\x01\0"s + little(header.size(), 2) + header + levels;
-  };
-  const Image many = decoded(npy("|u1", "(1, 2, 5)", "abcdefghij"));
+  const Image many = decoded(npy_of("|u1", "(1, 2, 5)", "abcdefghij"));
   EXPECT_EQ(many.size(), (ImageSize{1, 2, 5}));
   EXPECT_EQ(levels(many)[7], 'h');
-  EXPECT_EQ(decoded(npy("|u1", "(2, 3)", "abcdef")).size(), (ImageSize{2, 3, 1}));
-  EXPECT_EQ(levels(decoded(npy("<u2", "(1, 2)", "\x80\x80\xFF\xFF"s))), (std::vector<int>{128, 255}));
-  EXPECT_EQ(decoded(npy("<u2", "(1, 2)", "\x02\x01\xFF\xFF"s), {.bits = 16}).levels<std::uint16_t>()[0], 0x0102);
-  expect_words(error_of([&] { decoded(npy("|u1", "(4,)", "abcd")); }), {"NPY", "1 axes"});
-  expect_words(error_of([&] { decoded(npy("|i1", "(2, 2)", "abcd")); }), {"NPY", "uint8"});
-  expect_words(error_of([&] { decoded(npy("|u1", "(2, 3)", "abc")); }), {"NPY", "(2, 3)"});
+  EXPECT_EQ(decoded(npy_of("|u1", "(2, 3)", "abcdef")).size(), (ImageSize{2, 3, 1}));
+  EXPECT_EQ(levels(decoded(npy_of("<u2", "(1, 2)", "\x80\x80\xFF\xFF"s))), (std::vector<int>{128, 255}));
+  EXPECT_EQ(decoded(npy_of("<u2", "(1, 2)", "\x02\x01\xFF\xFF"s), {.bits = 16}).levels<std::uint16_t>()[0], 0x0102);
+  expect_words(error_of([&] { decoded(npy_of("|u1", "(4,)", "abcd")); }), {"NPY", "1 axes"});
+  expect_words(error_of([&] { decoded(npy_of("|i1", "(2, 2)", "abcd")); }), {"NPY", "uint8"});
+  expect_words(error_of([&] { decoded(npy_of("|u1", "(2, 3)", "abc")); }), {"NPY", "(2, 3)"});
 }
 
 TEST(Decode, AllEightOrientations) {
@@ -515,6 +516,8 @@ TEST(Decode, NoDamageCrashes) {
         bmp_of(40, 40, 24, "", std::string(4800, 'x')),
         gif_of(20, 20, gif_frame(20, 20, std::string(400, '\1'), true, 2)),
         tiff_of(40, 40, 3, 8, std::string(4800, 'x'), {.orientation = 5}),
+        tiff_of(40, 40, 6, 8, std::string(9600, 'x')), tiff_of(40, 40, 4, 16, std::string(12800, 'x'), {.extra = {1}}),
+        npy_of("<u2", "(20, 20, 6)", std::string(4800, 'x')),
         "P5 40 40 255\n" + std::string(1600, 'x'), "P3 4 4 9 " + std::string(100, '7'), webp_of(image),
         webp_animation(40, 40, webp_frame(webp_of(image), image)),
         bmp_of(4, 4, 8, std::string(16, 'p'), std::string("\4\1\0\0\4\2\0\0\0\4\1\2\1\2\0\1", 16), 1)})
@@ -524,7 +527,7 @@ TEST(Decode, NoDamageCrashes) {
       for (int i = 0; i < 4; ++i)
         bytes[random.below(static_cast<std::uint32_t>(bytes.size()))] = static_cast<char>(random.bits());
       try {
-        decoded(bytes);
+        decoded(bytes, round % 2 ? DecodeOptions{} : DecodeOptions{.all_channels = true, .bits = 16});
       } catch (const Error& e) {
         EXPECT_EQ(e.fault(), Fault::data);
       }
