@@ -13,12 +13,18 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool2d.h"
 #include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/cast.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/flatten.h"
+#include "neurim/ops/group_norm.h"
+#include "neurim/ops/interpolate.h"
+#include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/local_response_norm.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/pad.h"
 #include "neurim/ops/slice.h"
 #include "tests/op_table.h"
 
@@ -203,6 +209,19 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
        [](const Tensors& in) -> Tensors {
          const std::int64_t n = in[0].size(0);
          return {slice(concat({in[0], in[0] * 2.0}, 0), {n}, {2 * n}, {0}, {1})};
+       }},
+      {"norms-resampling-and-pads",
+       [row](const Tensors& in) -> Tensors {
+         const Tensor x = reshape(in[0], {in[0].size(0), 2, 2, 1}), weight = reshape(row, {4});
+         const Tensor exact = layer_norm(cast(in[0], DType::f64), {4}, weight, weight);
+         return {group_norm(x, 1),
+                 instance_norm(x),
+                 cast(exact, DType::f32),
+                 interpolate(x, {.size = {3, 4}}),
+                 interpolate(x, {.scale_factor = {2}, .mode = "bilinear"}),
+                 local_response_norm(x, {.size = 4}),
+                 pad(x, {0, 0, 1, 0, 0, 0, 1, 0}, "reflect"),
+                 pad(x, {0, 0, 1, 0, 0, 0, 1, 0}, "circular")};
        }},
       {"outputs-of-every-kind",
        [row](const Tensors& in) -> Tensors {

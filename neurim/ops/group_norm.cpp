@@ -24,8 +24,8 @@ std::vector<Sample> GroupNorm::samples() const {
     const Type channels{DType::f32, {x[1]}};
     return {std::make_shared<GroupNorm>(count, epsilon), {{DType::f32, x}, channels, channels}};
   };
-  return {row({2, 6, 5, 4}, 2, 1e-3), row({2, 6, 9, 9}, 6), row({3, 12}, 2), row({2, 3, 7}, 1),
-          row({1, 32, 3, 3}, 8)};
+  return {row({2, 6, 5, 4}, 2, 1e-3), row({2, 6, 9, 9}, 6),  row({3, 12}, 2),
+          row({2, 3, 7}, 1),          row({1, 32, 3, 3}, 8), row({4, 8, 40, 40}, 4)};
 }
 
 Types InstanceNorm::infer(std::span<const Type> in) const {
