@@ -8,11 +8,25 @@
 #include "neurim/ops/conv2d.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/dropout.h"
+#include "neurim/ops/embedding.h"
+#include "neurim/ops/flatten.h"
+#include "neurim/ops/glu.h"
+#include "neurim/ops/group_norm.h"
+#include "neurim/ops/interpolate.h"
+#include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/local_response_norm.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/pad.h"
+#include "neurim/ops/pixel_shuffle.h"
+#include "neurim/ops/prelu.h"
 #include "neurim/ops/random_uniform.h"
+#include "neurim/ops/rms_norm.h"
+#include "neurim/ops/selu.h"
+#include "neurim/ops/shrink.h"
 #include "neurim/ops/sum.h"
+#include "tests/compositions.h"
 #include "tests/op_table.h"
 
 namespace neurim {
@@ -215,6 +229,155 @@ TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {
   EXPECT_EQ(key.values<std::int64_t>()[1], 4) << "a replay moves the key on";
   const std::vector<double> next = interpret(graph, {x})[0].values<double>();
   EXPECT_NE(a, next);
+}
+
+/// What a function makes of x in a trace for training with the key {7, 3}.
+Tensor trained(const std::function<Tensor(const Tensor&)>& function, const Tensor& x) {
+  const std::int64_t words[] = {7, 3};
+  Trace trace({.training = true, .random = Tensor::from(Shape{2}, words)});
+  return interpret(trace.finish({function(trace.input(x.type()))}), {x})[0];
+}
+
+TEST(NetworkOps, WholeChannelsAndWholeSamplesDrop) {
+  const Tensor ones = Tensor::full({DType::f32, {40, 50, 2, 3}}, 1);
+  const auto check = [&](const Tensor& y, std::int64_t together) {
+    const std::vector<double> values = y.values<double>();
+    std::int64_t kept = 0;
+    const auto blocks = static_cast<std::int64_t>(values.size()) / together;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const double first = values[static_cast<std::size_t>(block * together)];
+      EXPECT_TRUE(first == 0 || std::abs(first - 4.0 / 3) < 1e-6) << first;
+      kept += first != 0;
+      for (std::int64_t i = 0; i < together; ++i)
+        ASSERT_EQ(values[static_cast<std::size_t>(block * together + i)], first);
+    }
+    // Four standard deviations.
+    const double count = static_cast<double>(blocks);
+    EXPECT_NEAR(static_cast<double>(kept) / count, 0.75, 4 * std::sqrt(0.75 * 0.25 / count));
+  };
+  check(trained([](const Tensor& x) { return dropout2d(x, 0.25); }, ones), 6);
+  check(trained([](const Tensor& x) { return drop_path(x, 0.25); }, ones), 300);
+  for (const auto& same : {dropout2d(ones, 0.5), drop_path(ones, 0.5), alpha_dropout(ones, 0.5)})
+    EXPECT_EQ(same.value(), ones.value()) << "outside training nothing drops";
+}
+
+TEST(NetworkOps, AlphaDropoutKeepsMeanAndVariance) {
+  Random random(5);
+  std::vector<float> values(40000);
+  for (float& value : values) value = static_cast<float>(random.normal());
+  const Tensor x = Tensor::from(Shape{40000}, values);
+  const std::vector<double> y =
+      trained([](const Tensor& t) { return alpha_dropout(t, 0.3); }, x).values<double>();
+  const double a = 1 / std::sqrt(0.7 * (1 + 0.3 * 1.7580993408473766 * 1.7580993408473766)),
+               b = a * 0.3 * 1.7580993408473766, gone = -a * 1.7580993408473766 + b;
+  double mean = 0, square = 0;
+  int dropped = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    mean += y[i] / 4e4, square += y[i] * y[i] / 4e4;
+    const bool drops = std::abs(y[i] - gone) < 1e-5;
+    dropped += drops;
+    if (!drops) {
+      ASSERT_NEAR(y[i], a * static_cast<double>(values[i]) + b, 1e-5);
+    }
+  }
+  EXPECT_NEAR(dropped / 4e4, 0.3, 0.01);
+  EXPECT_NEAR(mean, 0, 0.025);
+  EXPECT_NEAR(square - mean * mean, 1, 0.04);
+}
+
+TEST(NetworkOps, InstanceNormMovesRunningStatisticsInTrainingAlone) {
+  const float values[] = {1, 3, 10, 30, 5, 9, 20, 20};  // two samples of two channels of two
+  const Tensor x = Tensor::from(Shape{2, 2, 2}, values), mean = zeros({2}),
+               var = Tensor::full({DType::f32, {2}}, 1);
+  const auto norm = [&](const Tensor& t) { return instance_norm(t, {}, {}, mean, var, 0.5, 0); };
+  expect_near(trained(norm, Tensor::from(Shape{2, 2, 2}, std::vector<float>{1, 3, 10, 30, 5, 9, 20, 24})),
+              {-1, 1, -1, 1, -1, 1, -1, 1});
+  expect_near(mean, {2.25, 10.5});         // means 2, 7 and 20, 22
+  expect_near(var, {3, 0.5 + 0.5 * 104});  // variances 2, 8 and 200, 8
+  const std::vector<double> before = mean.values<double>();
+  expect_near(norm(x), batch_norm(x, {}, {}, mean, var, 0, 0).values<double>());
+  EXPECT_EQ(mean.values<double>(), before);
+}
+
+TEST(NetworkOps, NormsKeepWideWeightsBesideNarrowInputs) {
+  const Tensor x = Tensor::full({DType::bf16, {2, 3}}, 0.5), wide = Tensor::full({DType::f32, {3}}, 1);
+  EXPECT_EQ(layer_norm(x, {3}, wide, wide).dtype(), DType::bf16);
+  EXPECT_EQ(rms_norm(x, {3}, wide).dtype(), DType::bf16);
+  EXPECT_EQ(group_norm(x, 3, wide, wide).dtype(), DType::bf16);
+}
+
+TEST(NetworkOps, NormsOfLongRowsAndLargeMeans) {
+  // Two passes over a row: variance 0.25 beside a mean of 4096 would be lost in E[x^2] - E[x]^2.
+  std::vector<float> values(5000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 4095.5f : 4096.5f;
+  const std::vector<double> y =
+      layer_norm(Tensor::from(Shape{2, 2500}, values), {2500}, {}, {}, 0).values<double>();
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], i % 2 == 0 ? -1 : 1, 1e-5) << i;
+}
+
+TEST(NetworkOps, LocalResponseNormTakesAnyRank) {
+  const LocalResponseNormOptions options{.size = 3, .alpha = 0.5};
+  const std::vector<double> expected = local_response_norm(counting({2, 5, 3, 2}), options).values<double>();
+  EXPECT_EQ(local_response_norm(reshape(counting({60}), {2, 5, 6}), options).values<double>(), expected);
+  EXPECT_EQ(local_response_norm(reshape(counting({60}), {2, 5, 3, 1, 2}), options).values<double>(),
+            expected);
+}
+
+TEST(NetworkOps, PixelsShuffleAndComeBack) {
+  const Tensor x = counting({2, 8, 2, 3}), y = pixel_shuffle(x, 2);
+  ASSERT_EQ(y.shape(), (Shape{2, 2, 4, 6}));
+  const std::vector<double> values = y.values<double>();
+  // Row 1, column 0 of channel 1 is pixel (0,0) of channel 1 * 4 + 1 * 2 + 0.
+  EXPECT_EQ(values[24 + 6], 6 * 6);
+  EXPECT_EQ(pixel_unshuffle(y, 2).values<double>(), x.values<double>());
+  EXPECT_EQ(channel_shuffle(counting({1, 6, 1}), 2).values<double>(),
+            (std::vector<double>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(NetworkOps, CompositionsInEveryDType) {
+  for (const Composition& each : compositions()) {
+    const Sample sample{nullptr, each.in, each.fill};
+    for (const DType dtype : op_table::dtypes(sample)) {
+      const Types types = op_table::in_dtype(sample.in, dtype);
+      const Tensors in = op_table::inputs(sample, types, 1);
+      const Tensors exact = op_table::converted(in, op_table::in_dtype(types, DType::f64));
+      const Tensor out = each.function(in);
+      EXPECT_EQ(out.dtype(), dtype) << each.name;
+      EXPECT_EQ(op_table::difference({each.function(exact)}, {out}, 1e-6 + 4 * op_table::epsilon(dtype)), "")
+          << each.name << ' ' << name(dtype);
+    }
+  }
+}
+
+TEST(NetworkOps, MessagesOfShapesAndModes) {
+  const Tensor x = zeros({2, 6, 5});
+  EXPECT_EQ(message([&] { layer_norm(x, {4}, zeros({4}), zeros({4})); }),
+            "layer_norm: the normalized shape (4) is not that of the last axes of the input (2,6,5)");
+  EXPECT_EQ(message([&] { layer_norm(x, {5}, zeros({4})); }),
+            "layer_norm: a weight or bias (4) has not the normalized shape (5)");
+  EXPECT_EQ(message([&] { group_norm(x, 4); }),
+            "group_norm: the 6 channels of input (2,6,5) do not divide into 4 groups");
+  EXPECT_EQ(message([&] { instance_norm(zeros({2, 3, 1})); }),
+            "instance_norm: input (2,3,1) has one value per channel and sample, which has no variance: use a "
+            "larger input");
+  EXPECT_EQ(message([&] { interpolate(x, {.size = {3}, .mode = "bilinear"}); }),
+            "interpolate: mode is 'bilinear', input (2,6,5) takes nearest, nearest-exact, linear");
+  EXPECT_EQ(message([&] { interpolate(x, {.size = {3}, .scale_factor = {2}}); }),
+            "interpolate: takes size or scale_factor, one number, for input (2,6,5), got 1 and 1");
+  EXPECT_EQ(message([&] { pad(x, {0, 0, 5, 0, 0, 0}, "reflect"); }),
+            "pad: mode reflect adds up to 4 along axis 2 of (2,6,5), not 5");
+  EXPECT_EQ(message([&] { pad(x, {0, 0, 1, 0, 0, 1}, "mirror"); }),
+            "pad: mode is 'mirror', but has to be reflect, replicate or circular");
+  EXPECT_EQ(message([&] { glu(x); }), "glu: axis 2 of (2,6,5) has an odd size and no halves");
+  EXPECT_EQ(message([&] { prelu(x, zeros({5})); }), "prelu: weight is (5), input (2,6,5) takes (1) or (6)");
+  EXPECT_EQ(message([&] { softshrink(x, -1); }), "shrink: lambd is -1, but has to be 0 or more");
+  EXPECT_EQ(message([&] { celu(x, 0); }), "celu: alpha is 0, but has to be above 0");
+  EXPECT_EQ(message([&] { unflatten(x, 1, {4, -1}); }),
+            "unflatten: axis 1 of (2,6,5) does not divide into (4,-1)");
+  EXPECT_EQ(message([&] { flatten(x, 2, 1); }), "flatten: start axis 2 of (2,6,5) is behind end axis 1");
+  EXPECT_EQ(message([&] { alpha_dropout(x, 1); }), "alpha_dropout: p is 1, has to lie in [0, 1)");
+  EXPECT_EQ(message([&] { embedding(Tensor::full({DType::i64, {2}}, 0), zeros({3, 2}), 3); }),
+            "embedding: padding_idx 3 names no row of the weight (3,2)");
 }
 
 TEST(NetworkOps, RandomUniformFillsItsRange) {

@@ -13,8 +13,14 @@
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/nn/activations.h"
+#include "neurim/nn/batch_norm1d.h"
+#include "neurim/nn/embedding.h"
 #include "neurim/nn/linear.h"
+#include "neurim/nn/norm.h"
+#include "neurim/nn/pad.h"
 #include "neurim/nn/pool2d.h"
+#include "neurim/nn/prelu.h"
+#include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
 
 namespace neurim {
@@ -141,8 +147,78 @@ TEST(Layers, ShapesOfEach) {
   EXPECT_EQ((nn::AvgPool2d{.kernel = 3, .stride = 1, .pad = 1}(x).shape()), x.shape());
   EXPECT_EQ(nn::GlobalAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
   EXPECT_EQ(nn::Flatten{}(x).shape(), (Shape{2, 324}));
+  EXPECT_EQ((nn::Flatten{1, 2}(x).shape()), (Shape{2, 36, 9}));
+  EXPECT_EQ((nn::Unflatten{1, {2, -1}}(x).shape()), (Shape{2, 2, 2, 9, 9}));
+  EXPECT_EQ((nn::Upsample{.scale_factor = {2}, .mode = "bilinear"}(x).shape()), (Shape{2, 4, 18, 18}));
+  EXPECT_EQ((nn::Upsample{.size = {5, 7}}(x).shape()), (Shape{2, 4, 5, 7}));
+  EXPECT_EQ(nn::PixelShuffle{}(x).shape(), (Shape{2, 1, 18, 18}));
+  EXPECT_EQ(nn::PixelUnshuffle{3}(x).shape(), (Shape{2, 36, 3, 3}));
+  EXPECT_EQ(nn::ChannelShuffle{}(x).shape(), x.shape());
+  EXPECT_EQ((nn::ReflectionPad2d{{1, 2, 3, 4}}(x).shape()), (Shape{2, 4, 16, 12}));
+  EXPECT_EQ((nn::ConstantPad2d{-1, 2}(x).shape()), (Shape{2, 4, 7, 7}));
+  EXPECT_EQ(nn::GLU{1}(x).shape(), (Shape{2, 2, 9, 9}));
+  EXPECT_EQ(nn::Bilinear(9, 9, 3)(x, x).shape(), (Shape{2, 4, 9, 3}));
   EXPECT_EQ(nn::BasicBlock(4, 8, 2)(x).shape(), (Shape{2, 8, 5, 5}));
   EXPECT_EQ(nn::Bottleneck(4, 2, 2)(x).shape(), (Shape{2, 8, 5, 5}));
+}
+
+TEST(Layers, PadsStandWherePyTorchPutsThem) {
+  const Tensor x = Tensor::from({1, 1, 3}, std::vector<float>{1, 2, 3});
+  using Values = std::vector<float>;
+  EXPECT_EQ((nn::ReflectionPad1d{{2, 1}}(x).values<float>()), (Values{3, 2, 1, 2, 3, 2}));
+  EXPECT_EQ((nn::ReplicationPad1d{{2, 1}}(x).values<float>()), (Values{1, 1, 1, 2, 3, 3}));
+  EXPECT_EQ((nn::CircularPad1d{{2, 1}}(x).values<float>()), (Values{2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ((nn::ConstantPad1d{{2, -1}, 7}(x).values<float>()), (Values{7, 7, 1, 2}));
+  const Tensor image = Tensor::from({1, 1, 2, 2}, Values{1, 2, 3, 4});
+  EXPECT_EQ((nn::ReplicationPad2d{{1, 0, 0, 1}}(image).values<float>()), (Values{1, 1, 2, 3, 3, 4, 3, 3, 4}));
+  EXPECT_EQ((nn::CircularPad2d{{1, 0, 0, 1}}(image).values<float>()), (Values{2, 1, 2, 4, 3, 4, 2, 1, 2}));
+  EXPECT_NE(message([&] { nn::ReflectionPad2d{}(x); }).find("(1,1,3)"), std::string::npos);
+}
+
+TEST(Layers, NormsHaveTheParametersOfPyTorchs) {
+  nn::LayerNorm layer({4, 9}), plain({9}, {.elementwise_affine = false}), scaled({9}, {.bias = false});
+  nn::RMSNorm rms({9});
+  nn::GroupNorm group(2, 4);
+  nn::InstanceNorm2d instance(4, {.affine = true, .track_running_stats = true}), bare(4);
+  nn::BatchNorm1d batch(4);
+  const std::vector<std::string> both{"weight", "bias"}, all{"weight", "bias", "running_mean", "running_var"};
+  EXPECT_EQ(names(layer), both);
+  EXPECT_EQ(names(plain), std::vector<std::string>{});
+  EXPECT_EQ(names(scaled), std::vector<std::string>{"weight"});
+  EXPECT_EQ(names(rms), std::vector<std::string>{"weight"});
+  EXPECT_EQ(names(group), both);
+  EXPECT_EQ(names(instance), all);
+  EXPECT_EQ(names(bare), std::vector<std::string>{});
+  EXPECT_EQ(names(batch), all);
+  EXPECT_EQ(find(instance, "running_var").role, Role::state);
+  EXPECT_EQ(layer.weight.shape(), (Shape{4, 9}));
+
+  const float values[] = {1, 3, 5, 9};
+  const Tensor x = Tensor::from(Shape{1, 4, 1, 1}, values), flat = Tensor::from(Shape{1, 4}, values);
+  const std::vector<double> grouped = group(x).values<double>(),
+                            rows = nn::LayerNorm({4})(flat).values<double>();
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(grouped[i], i % 2 == 0 ? -1 : 1, 1e-5);
+    EXPECT_NEAR(rows[i], (static_cast<double>(values[i]) - 4.5) / std::sqrt(8.75), 1e-5);
+  }
+  EXPECT_NEAR(nn::RMSNorm({4})(flat).values<double>()[0], 1 / std::sqrt(29), 1e-6);
+  EXPECT_NEAR((nn::LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}(x).values<double>()[0]), 1.0 / 11,
+              1e-6);
+  EXPECT_NE(message([&] { bare(flat); }).find("InstanceNorm2d: takes x(N,C,H,W)"), std::string::npos);
+  EXPECT_NE(message([&] { batch(x); }).find("BatchNorm1d: takes"), std::string::npos);
+  EXPECT_NE(message([] { nn::GroupNorm(3, 4); }).find("GroupNorm: 4 channels"), std::string::npos);
+  EXPECT_EQ(nn::SyncBatchNorm(4)(x).values<double>(), nn::BatchNorm2d(4)(x).values<double>());
+}
+
+TEST(Layers, EmbeddingKeepsItsPaddingRowZero) {
+  nn::Embedding table(5, 3, {.padding_idx = -2});
+  initialise(table, 4);
+  const std::vector<float> weight = table.weight.values<float>();
+  for (std::size_t i = 0; i < weight.size(); ++i) EXPECT_EQ(weight[i] == 0, i / 3 == 3) << i;
+  const std::int64_t indices[] = {3, 0};
+  const Tensor picked = table(Tensor::from(Shape{2, 1}, indices));
+  EXPECT_EQ(picked.shape(), (Shape{2, 1, 3}));
+  EXPECT_EQ(picked.values<float>()[3], weight[0]);
 }
 
 TEST(Layers, ActivationsCallTheirOps) {
@@ -163,6 +239,18 @@ TEST(Layers, ActivationsCallTheirOps) {
   expect(nn::Softplus{}, std::log1p(std::exp(-1)), 8 + std::log1p(std::exp(-8)));
   expect(nn::Hardswish{}, -1.0 / 3, 8);
   expect(nn::Hardsigmoid{}, 1.0 / 3, 1);
+  expect(nn::SELU{}, 1.0507009873554805 * 1.6732632423543772 * std::expm1(-1), 8 * 1.0507009873554805);
+  expect(nn::CELU{2}, 2 * std::expm1(-0.5), 8);
+  expect(nn::Mish{}, -std::tanh(std::log1p(std::exp(-1))), 8 * std::tanh(std::log1p(std::exp(8))));
+  expect(nn::LogSigmoid{}, -1 - std::log1p(std::exp(-1)), -std::log1p(std::exp(-8)));
+  expect(nn::Softsign{}, -0.5, 8.0 / 9);
+  expect(nn::Hardtanh{-0.5, 3}, -0.5, 3);
+  expect(nn::Hardshrink{1}, 0, 8);
+  expect(nn::Softshrink{0.25}, -0.75, 7.75);
+  expect(nn::Tanhshrink{}, -1 - std::tanh(-1), 8 - std::tanh(8));
+  expect(nn::Threshold{0, 5}, 5, 8);
+  expect(nn::PReLU(1), -0.25, 8);
+  expect(nn::PReLU(2, 0.5), -0.5, 8);
   expect(nn::Softmax{}, 1 / (1 + std::exp(9)), 1 / (1 + std::exp(-9)));
   expect(nn::LogSoftmax{}, -9 - std::log1p(std::exp(-9)), -std::log1p(std::exp(-9)));
 }

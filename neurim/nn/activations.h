@@ -21,6 +21,13 @@ struct ELU {
   double alpha = 1;
   Tensor operator()(const Tensor& x) const;
 };
+struct SELU {
+  Tensor operator()(const Tensor& x) const;
+};
+struct CELU {
+  double alpha = 1;
+  Tensor operator()(const Tensor& x) const;
+};
 struct GELU {
   std::string approximate = "none";  ///< or "tanh"
   Tensor operator()(const Tensor& x) const;
@@ -43,8 +50,42 @@ struct Hardswish {
 struct Hardsigmoid {
   Tensor operator()(const Tensor& x) const;
 };
+struct Hardtanh {
+  double min_val = -1, max_val = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+struct Mish {
+  Tensor operator()(const Tensor& x) const;
+};
+struct LogSigmoid {
+  Tensor operator()(const Tensor& x) const;
+};
+struct Softsign {
+  Tensor operator()(const Tensor& x) const;
+};
+struct Hardshrink {
+  double lambd = 0.5;
+  Tensor operator()(const Tensor& x) const;
+};
+struct Softshrink {
+  double lambd = 0.5;
+  Tensor operator()(const Tensor& x) const;
+};
+struct Tanhshrink {
+  Tensor operator()(const Tensor& x) const;
+};
+struct Threshold {
+  double threshold = 0, value = 0;  ///< what is not above `threshold` becomes `value`
+  Tensor operator()(const Tensor& x) const;
+};
 
-/// Shares that sum to 1 along an axis; the shape stays.
+/// Halves an axis: the first half times the sigmoid of the second.
+struct GLU {
+  std::int64_t axis = -1;
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// Shares that sum to 1 along an axis; the shape stays. Axis 1 of images is PyTorch's Softmax2d.
 struct Softmax {
   std::int64_t axis = -1;
   Tensor operator()(const Tensor& x) const;
@@ -61,9 +102,31 @@ struct Dropout {
   Tensor operator()(const Tensor& x) const;
 };
 
-/// (N,C,H,W) -> (N,C*H*W): joins all axes from `start_axis` on.
+/// The same for each plane of x(N,C,…) at once.
+struct Dropout2d {
+  double p = 0.5;
+  Tensor operator()(const Tensor& x) const;
+};
+/// The same for each sample of x(N,…) at once: stochastic depth.
+struct DropPath {
+  double p = 0.1;
+  Tensor operator()(const Tensor& x) const;
+};
+/// Dropout for networks of SELU: keeps mean 0 and variance 1.
+struct AlphaDropout {
+  double p = 0.5;
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// (N,C,H,W) -> (N,C*H*W): joins the axes from `start_axis` to `end_axis`, both included.
 struct Flatten {
-  std::int64_t start_axis = 1;
+  std::int64_t start_axis = 1, end_axis = -1;
+  Tensor operator()(const Tensor& x) const;
+};
+/// Takes an axis apart into several of the given sizes, one of which may be -1.
+struct Unflatten {
+  std::int64_t axis = 1;
+  Shape sizes;
   Tensor operator()(const Tensor& x) const;
 };
 

@@ -109,6 +109,10 @@ void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::strin
     Random random(seed, hash(name), static_cast<std::uint32_t>(part));
     for (std::size_t i = begin; i < end; ++i) values[i] = static_cast<float>(draw(init, random));
   });
+  if (init.zero_row >= 0) {
+    const std::int64_t row = tensor.numel() / tensor.size(0);
+    std::fill_n(values.begin() + init.zero_row * row, row, 0.f);
+  }
   tensor.write(values.data());
 }
 

@@ -12,6 +12,7 @@ struct Init {
   enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;
   double mean = 0, deviation = 1;  ///< constant: the mean; normal and trunc_normal
   double low = 0, high = 1;        ///< uniform: [low, high); trunc_normal: the values that are kept
+  std::int64_t zero_row = -1;      ///< the slice along the first axis that is 0 instead; -1: none
 };
 
 Init constant(double value);

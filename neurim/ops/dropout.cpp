@@ -1,14 +1,28 @@
 #include "neurim/ops/dropout.h"
 
+#include <cmath>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/compare.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/rules.h"
+#include "neurim/ops/where.h"
+#include "neurim/ops/wide.h"
 
 namespace neurim {
 
 namespace {
 
 void check_probability(double p) { require(p >= 0 && p <= 1, "dropout: p is ", p, ", has to lie in [0, 1]"); }
+
+/// One factor, 0 or 1/(1-p), for all elements of x that share their place along the first `axes` axes.
+Tensor shared_factors(const Tensor& x, int axes, double p) {
+  Shape shape = x.shape();
+  for (int axis = axes; axis < x.rank(); ++axis) shape[axis] = 1;
+  return dropout(Tensor::full({x.dtype(), shape}, 1, x.device()), p);
+}
 
 }  // namespace
 
@@ -54,6 +68,27 @@ Tensor dropout(const Tensor& x, double p) {
   op->p = p;
   op->ordinal = random.ordinal;
   return apply1(op, {x, random.key});
+}
+
+Tensor dropout2d(const Tensor& x, double p) {
+  check_probability(p);
+  require(x.rank() >= 2, "dropout2d: takes x(N,C,…), got ", x.shape());
+  return !training() || p == 0 ? x : x * shared_factors(x, 2, p);
+}
+
+Tensor drop_path(const Tensor& x, double p) {
+  check_probability(p);
+  require(x.rank() >= 1, "drop_path: takes x(N,…), got a scalar");
+  return !training() || p == 0 ? x : x * shared_factors(x, 1, p);
+}
+
+Tensor alpha_dropout(const Tensor& x, double p) {
+  require(p >= 0 && p < 1, "alpha_dropout: p is ", p, ", has to lie in [0, 1)");
+  if (!training() || p == 0) return x;
+  constexpr double kLimit = -1.7580993408473766;  // -alpha * scale of selu
+  const Tensor y = wide(x), stays = greater(shared_factors(y, y.rank(), p), scalar_like(y, 0));
+  const double a = 1 / std::sqrt((1 - p) * (1 + p * kLimit * kLimit)), b = -a * p * kLimit;
+  return cast(where(stays, y, scalar_like(y, kLimit)) * a + b, x.dtype());
 }
 
 void define_dropout() { define<Dropout>(); }

@@ -1,5 +1,8 @@
 #include "neurim/ops/pad.h"
 
+#include <algorithm>
+
+#include "neurim/ops/gather.h"
 #include "neurim/ops/rules.h"
 
 namespace neurim {
@@ -34,10 +37,63 @@ std::vector<Sample> Pad::samples() const {
           row({5, 4}, {-1, 2, -2, -1}), row({3}, {0, 0}, 1), row({}, {})};
 }
 
+Types BorderPad::infer(std::span<const Type> in) const {
+  check_count(*this, in, 1, 1);
+  require(mode == "reflect" || mode == "replicate" || mode == "circular", "pad: mode is '", mode,
+          "', but has to be reflect, replicate or circular");
+  const Type out = Pad(pads).infer(in)[0];
+  const std::size_t rank = pads.size() / 2;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t size = in[0].shape[static_cast<int>(axis)];
+    const std::int64_t most = std::max(pads[axis], pads[rank + axis]);
+    const std::int64_t limit = mode == "reflect" ? size - 1 : mode == "circular" || size == 0 ? size : most;
+    require(most <= std::max<std::int64_t>(limit, 0), "pad: mode ", mode, " adds up to ", limit,
+            " along axis ", axis, " of ", in[0].shape, ", not ", most);
+  }
+  return {out};
+}
+
+Tensors BorderPad::decompose(std::span<const Tensor> in) const {
+  Tensor x = in[0];
+  const std::size_t rank = pads.size() / 2;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t size = x.size(static_cast<int>(axis)), begin = pads[axis], end = pads[rank + axis];
+    if (begin == 0 && end == 0) continue;
+    std::vector<std::int64_t> from;
+    for (std::int64_t i = -begin; i < size + end; ++i)
+      from.push_back(mode == "reflect"     ? (i < 0 ? -i : i < size ? i : 2 * (size - 1) - i)
+                     : mode == "replicate" ? std::clamp<std::int64_t>(i, 0, size - 1)
+                                           : (i + size) % size);
+    const Shape count{static_cast<std::int64_t>(from.size())};
+    x = gather(x, Tensor::from(count, from, x.device()), static_cast<std::int64_t>(axis));
+  }
+  return {x};
+}
+
+std::vector<Sample> BorderPad::samples() const {
+  const auto row = [](const Shape& x, std::vector<std::int64_t> amounts, std::string border) -> Sample {
+    return {std::make_shared<BorderPad>(std::move(amounts), std::move(border)), {{DType::f32, x}}};
+  };
+  std::vector<Sample> all;
+  for (const char* border : {"reflect", "replicate", "circular"}) {
+    all.push_back(row({2, 3, 5, 4}, {0, 0, 1, 2, 0, 0, 4, 3}, border));
+    all.push_back(row({2, 3, 6}, {0, 0, 2, 0, 0, 1}, border));
+  }
+  all.push_back(row({1, 2, 3}, {0, 0, 7, 0, 0, 9}, "replicate"));
+  return all;
+}
+
+Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, const std::string& mode) {
+  return apply1(std::make_shared<BorderPad>(std::move(pads), mode), {x});
+}
+
 Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, double value) {
   return apply1(std::make_shared<Pad>(std::move(pads), value), {x});
 }
 
-void define_pad() { define<Pad>(); }
+void define_pad() {
+  define<Pad>();
+  define<BorderPad>();
+}
 
 }  // namespace neurim

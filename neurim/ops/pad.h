@@ -1,4 +1,4 @@
-// Surrounding a tensor with a constant.
+// Surrounding a tensor with a constant, or with elements of its own.
 #pragma once
 #include "neurim/graph/op.h"
 
@@ -23,5 +23,26 @@ class Pad final : public Op {
 /// negative pad crops. Any dtype. Throws Error(usage) unless there are two pads per axis and every size stays
 /// 0 or more.
 Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, double value = 0);
+
+/// The same with elements of x around it: "reflect" mirrors it at its outermost elements, "replicate" repeats
+/// these, "circular" goes on at the other end. Throws Error(usage) on another mode, and where a reflection is
+/// not shorter than the axis or a circular pad longer.
+Tensor pad(const Tensor& x, std::vector<std::int64_t> pads, const std::string& mode);
+
+/// pad with elements of x.
+class BorderPad final : public Op {
+ public:
+  explicit BorderPad(std::vector<std::int64_t> amounts = {}, std::string border = "reflect")
+      : pads(std::move(amounts)), mode(std::move(border)) {}
+  std::vector<std::int64_t> pads;  ///< as in Pad
+  std::string mode;
+
+  std::string_view name() const override { return "border_pad"; }
+  void fields(Fields& f) override { f("pads", pads)("mode", mode); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors decompose(std::span<const Tensor> in) const override;
+  Onnx onnx() const override { return {"Pad", mode == "circular" ? 19 : 13}; }
+  std::vector<Sample> samples() const override;
+};
 
 }  // namespace neurim

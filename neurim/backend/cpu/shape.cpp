@@ -395,25 +395,37 @@ struct Gathered {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Gathered*>(self);
-    bool outside = false;
-    for (std::int64_t slice = part_begin(own.slices, own.parts, part);
-         slice < part_begin(own.slices, own.parts, part + 1); ++slice) {
-      const std::int64_t which = slice % own.indices;
-      std::int64_t index = own.wide ? static_cast<const std::int64_t*>(args.in[1])[which]
-                                    : static_cast<const std::int32_t*>(args.in[1])[which];
-      if (index < 0) index += own.size;
-      std::byte* to = static_cast<std::byte*>(args.out[0]) + slice * own.bytes;
-      const bool inside = index >= 0 && index < own.size;
-      if (inside)
-        std::memcpy(
-            to,
-            static_cast<const std::byte*>(args.in[0]) + (slice / own.indices * own.size + index) * own.bytes,
-            static_cast<std::size_t>(own.bytes));
-      else
-        std::memset(to, 0, static_cast<std::size_t>(own.bytes));
-      outside |= !inside;
-    }
+    const std::int64_t first = part_begin(own.slices, own.parts, part),
+                       last = part_begin(own.slices, own.parts, part + 1);
+    const bool outside = own.bytes == 2   ? own.pick<2>(args, first, last)
+                         : own.bytes == 4 ? own.pick<4>(args, first, last)
+                         : own.bytes == 8 ? own.pick<8>(args, first, last)
+                                          : own.pick<0>(args, first, last);
     if (outside) std::atomic_ref(*args.status).fetch_or(kStatusIndexOutOfRange, std::memory_order_relaxed);
+  }
+
+  /// Writes slices [first, last), of kBytes bytes unless that is 0; says whether an index was out of range.
+  template <std::size_t kBytes>
+  bool pick(const Args& args, std::int64_t first, std::int64_t last) const {
+    if (first == last) return false;
+    const std::size_t count = kBytes == 0 ? static_cast<std::size_t>(bytes) : kBytes;
+    const auto step = static_cast<std::int64_t>(count);
+    const std::byte* from = static_cast<const std::byte*>(args.in[0]) + first / indices * size * step;
+    std::byte* to = static_cast<std::byte*>(args.out[0]) + first * step;
+    bool outside = false;
+    for (std::int64_t slice = first, which = first % indices; slice < last; ++slice, to += step) {
+      std::int64_t index = wide ? static_cast<const std::int64_t*>(args.in[1])[which]
+                                : static_cast<const std::int32_t*>(args.in[1])[which];
+      if (index < 0) index += size;
+      if (index >= 0 && index < size) {
+        std::memcpy(to, from + index * step, count);
+      } else {
+        std::memset(to, 0, count);
+        outside = true;
+      }
+      if (++which == indices) which = 0, from += size * step;
+    }
+    return outside;
   }
 };
 

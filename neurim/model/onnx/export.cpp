@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kDependsOnBatch =
     " depends on the batch size; compute it from the input by ops, or export with dynamic_batch = false";
 
-/// The operations of the function, with those that ONNX has no form of said in other ops where that is
-/// possible.
+/// The operations of the function, with those that ONNX has no form of in this opset said in other ops where
+/// that is possible.
 Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-             std::int64_t batch, Device device) {
+             std::int64_t batch, std::int64_t opset, Device device) {
   Trace trace({.device = device});
   Tensors in;
   for (const OnnxInput& input : inputs) {
@@ -26,8 +26,9 @@ Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<
   }
   const Graph graph = trace.finish(function(in));
   require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
-  return rewrite(graph, [](const Graph::Node& node, const Tensors& operands) {
-    return onnx_rule(*node.op).write ? Tensors{} : node.op->decompose(operands);
+  const auto written = [&](const Op& op) { return onnx_rule(op).write && op.onnx().since <= opset; };
+  return rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) {
+    return written(*node.op) ? Tensors{} : node.op->decompose(operands);
   });
 }
 
@@ -149,8 +150,8 @@ void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vec
     for (const OnnxInput& input : inputs)
       require(!input.type.shape.empty(), "onnx: the input '", input.name,
               "' is a scalar and has no batch axis");
-  const Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, device);
-  const Graph larger = options.dynamic_batch ? traced(function, inputs, high, device) : graph;
+  const Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, options.opset, device);
+  const Graph larger = options.dynamic_batch ? traced(function, inputs, high, options.opset, device) : graph;
   check_alike(graph, larger);
   require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ",
           graph.outputs.size(), " outputs");

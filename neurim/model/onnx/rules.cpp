@@ -12,7 +12,10 @@
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
 #include "neurim/ops/gelu.h"
+#include "neurim/ops/group_norm.h"
+#include "neurim/ops/interpolate.h"
 #include "neurim/ops/iota.h"
+#include "neurim/ops/layer_norm.h"
 #include "neurim/ops/leaky_relu.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/max_pool2d.h"
@@ -57,7 +60,8 @@ class Translate final : public Fields {
   Fields& add(std::string_view name, const T& value) {
     static const std::map<std::string_view, std::string_view> others{
         {"stride", "strides"}, {"dilation", "dilations"}, {"pad", "pads"},
-        {"groups", "group"},   {"eps", "epsilon"},        {"kernel", "kernel_shape"}};
+        {"groups", "group"},   {"eps", "epsilon"},        {"kernel", "kernel_shape"},
+        {"k", "bias"}};
     const auto at = others.find(name);
     out.emplace_back(at == others.end() ? name : at->second, value);
     return *this;
@@ -265,16 +269,72 @@ void gelu(OnnxSite& s) {
   s.node("Mul", {half, s.node("Add", {bent, s.scalar(1)})});
 }
 
+/// The inputs in the dtype of the first: ONNX's normalizations take one dtype, ours a wider weight too.
+std::vector<std::string> of_one_dtype(OnnxSite& s) {
+  std::vector<std::string> in = s.in;
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (s.types[i].dtype != s.types[0].dtype)
+      in[i] = s.node("Cast", {in[i]}, {{"to", std::int64_t{onnx_type(s.types[0].dtype)}}});
+  return in;
+}
+
+void layer_norm(OnnxSite& s) {
+  const std::int64_t axis = -s.types[1].shape.rank();
+  const std::vector<std::string> in = of_one_dtype(s);
+  s.node(operator_name(s), in, {{"axis", axis}, {"epsilon", as<LayerNorm>(s.op).eps}});
+}
+
+void group_norm(OnnxSite& s) {
+  const auto& op = as<GroupNorm>(s.op);
+  const std::vector<std::string> in = of_one_dtype(s);
+  s.node(operator_name(s), in, {{"num_groups", op.groups}, {"epsilon", op.eps}});
+}
+
+void instance_norm(OnnxSite& s) {
+  const std::vector<std::string> in = of_one_dtype(s);
+  s.node(operator_name(s), in, translated(s.op));
+}
+
+void interpolate(OnnxSite& s) {
+  const InterpolateOptions& o = as<Interpolate>(s.op).options;
+  const bool nearest = o.mode.starts_with("nearest"), exact = o.mode == "nearest-exact";
+  OnnxAttributes attributes{{"mode", nearest ? "nearest" : o.mode == "bicubic" ? "cubic" : "linear"}};
+  attributes.emplace_back("coordinate_transformation_mode", o.align_corners      ? "align_corners"
+                                                            : nearest && !exact ? "asymmetric"
+                                                                                : "half_pixel");
+  if (nearest) attributes.emplace_back("nearest_mode", exact ? "round_prefer_ceil" : "floor");
+  if (o.scale_factor.empty()) {
+    s.node("Resize", {s.in[0], "", "", s.list(s.out_sizes, "sizes")}, attributes);
+    return;
+  }
+  std::vector<float> scales(static_cast<std::size_t>(s.out.shape.rank()), 1);
+  for (std::size_t axis = 2; axis < scales.size(); ++axis)
+    scales[axis] = static_cast<float>(o.scale_factor[o.scale_factor.size() == 1 ? 0 : axis - 2]);
+  const Tensor list = Tensor::from({static_cast<std::int64_t>(scales.size())}, scales);
+  s.node("Resize", {s.in[0], "", s.file.constant(list, text(s.name, "/scales"))}, attributes);
+}
+
+void border_pad(OnnxSite& s) {
+  const auto& op = as<BorderPad>(s.op);
+  const std::string mode = op.mode == "replicate" ? "edge" : op.mode == "circular" ? "wrap" : op.mode;
+  s.node(operator_name(s), {s.in[0], s.list(op.pads, "pads")}, {{"mode", mode}});
+}
+
 const std::map<std::string_view, OnnxRule>& rules() {
   static const std::map<std::string_view, OnnxRule> table{
       {"avg_pool2d", {avg_pool}},
+      {"border_pad", {border_pad}},
       {"broadcast_to", {broadcast_to, true}},
       {"cast", {cast}},
       {"clamp", {clamp}},
       {"conv2d", {conv}},
       {"gelu", {gelu}},
+      {"group_norm", {group_norm}},
       {"hardsigmoid", {hardsigmoid}},
+      {"instance_norm", {instance_norm}},
+      {"interpolate", {interpolate}},
       {"iota", {iota}},
+      {"layer_norm", {layer_norm}},
       {"leaky_relu", {leaky_relu}},
       {"linear", {linear}},
       {"matmul", {matmul}},

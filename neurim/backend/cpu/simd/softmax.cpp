@@ -1,39 +1,21 @@
 #include "neurim/backend/cpu/softmax.h"
 
 #include "neurim/backend/cpu/simd_math.h"
+#include "neurim/backend/cpu/simd_sum.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-constexpr int kLanes = 64;
-constexpr int kBlock = 1024;  // additions go to a double after so many elements
-
 float greatest(const float* x, std::int64_t n) {
-  float lane[kLanes], most = -kInfinity;
+  float lane[kSumLanes], most = -kInfinity;
   for (float& l : lane) l = -kInfinity;
   std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+  for (; i + kSumLanes <= n; i += kSumLanes)
+    for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  for (int l = 0; l < kLanes && l < n; ++l) most = lane[l] > most ? lane[l] : most;
+  for (int l = 0; l < kSumLanes && l < n; ++l) most = lane[l] > most ? lane[l] : most;
   return most;
-}
-
-/// The sum of f(i) over [0, n).
-template <class F>
-double sum_of(std::int64_t n, F f) {
-  double total = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t end = n - begin < kBlock ? n : begin + kBlock;
-    float lane[kLanes] = {};
-    std::int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lane[l] += f(i + l);
-    for (int l = 0; i + l < end; ++l) lane[l] += f(i + l);
-    for (int l = 0; l < kLanes && l < end - begin; ++l) total += static_cast<double>(lane[l]);
-  }
-  return total;
 }
 
 /// log(sum(e^x)) as two terms, whose sum it is.

@@ -1,0 +1,93 @@
+#include "neurim/backend/cpu/norm.h"
+
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/layer_norm.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+struct Prepared {
+  NormShape shape;
+  std::int64_t rows;
+  int parts, joins;
+  decltype(&portable::run_norm) run = NEURIM_DISPATCH(run_norm);
+  decltype(&portable::run_norm_grad) run_grad = NEURIM_DISPATCH(run_norm_grad);
+
+  std::int64_t weights() const { return shape.groups * shape.channels; }
+};
+
+/// Nothing when the kernels do not take the site, which then says why.
+std::shared_ptr<Prepared> prepared_for(Site& site, const Type& x, const Type& weight) {
+  for (const Spec& value : site.values)
+    if (value.type.dtype != DType::f32) {
+      site.why = "takes f32 only";
+      return nullptr;
+    }
+  const auto& op = static_cast<const NormOp&>(site.op());
+  const NormRows n = op.rows(x.shape, weight.shape);
+  const std::int64_t weights = weight.shape.numel();
+  const int parts = parts_of(site, x.shape.numel(), n.rows);
+  return std::make_shared<Prepared>(
+      Prepared{{n.groups, n.channels, n.inner, op.centered(), static_cast<float>(op.eps)},
+               n.rows,
+               parts,
+               parts_of(site, parts * weights, weights)});
+}
+
+Launch prepare(Site& site) {
+  const auto prepared = prepared_for(site, site.input(0).type, site.input(1).type);
+  if (!prepared) return {};
+  const auto launch = [](const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Prepared*>(self);
+    const auto in = [&](std::size_t i) { return static_cast<const float*>(args.in[i]); };
+    own.run(own.shape, in(0), in(1), args.in.size() > 2 ? in(2) : nullptr, static_cast<float*>(args.out[0]),
+            part_begin(own.rows, own.parts, part), part_begin(own.rows, own.parts, part + 1));
+  };
+  return {launch, prepared, prepared->parts};
+}
+
+/// Every part sums its rows' shares of dweight and dbias into its piece of the scratch memory; the second
+/// phase adds the pieces in their order.
+Launch prepare_grad(Site& site) {
+  const auto prepared = prepared_for(site, site.input(1).type, site.input(2).type);
+  if (!prepared) return {};
+  site.scratch = static_cast<std::size_t>(2 * prepared->parts * prepared->weights()) * sizeof(float);
+  const auto launch = [](const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Prepared*>(self);
+    const auto in = [&](std::size_t i) { return static_cast<const float*>(args.in[i]); };
+    const auto out = [&](std::size_t i) { return static_cast<float*>(args.out[i]); };
+    auto* shares = static_cast<float*>(args.scratch);
+    const std::int64_t weights = own.weights();
+    if (part < own.parts) {
+      float* piece = shares + 2 * part * weights;
+      std::fill_n(piece, 2 * weights, 0.f);
+      own.run_grad(own.shape, in(0), in(1), in(2), out(0), piece, piece + weights,
+                   part_begin(own.rows, own.parts, part), part_begin(own.rows, own.parts, part + 1));
+      return;
+    }
+    const int join = part - own.parts;
+    for (std::size_t which = 0; which + 1 < args.out.size(); ++which)
+      for (std::int64_t c = part_begin(weights, own.joins, join);
+           c < part_begin(weights, own.joins, join + 1); ++c) {
+        double total = 0;
+        for (int piece = 0; piece < own.parts; ++piece)
+          total += static_cast<double>(shares[(2 * piece + static_cast<int>(which)) * weights + c]);
+        out(which + 1)[c] = static_cast<float>(total);
+      }
+  };
+  return {launch, prepared, prepared->parts, prepared->joins};
+}
+
+}  // namespace
+
+void cpu_norm() {
+  for (const std::string_view op : {"layer_norm", "group_norm", "rms_norm"})
+    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare});
+  add({.op = "norm_grad", .name = "cpu", .device = 0, .rank = 20, .prepare = prepare_grad});
+}
+
+}  // namespace neurim

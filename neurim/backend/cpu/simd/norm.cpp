@@ -1,0 +1,119 @@
+#include "neurim/backend/cpu/norm.h"
+
+#include "neurim/backend/cpu/simd_sum.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+/// The mean of a row and 1 / sqrt(variance + eps): two passes over what the first brings into the cache.
+struct Statistics {
+  float mean = 0, inverse;
+  Statistics(const NormShape& shape, const float* x) {
+    const std::int64_t n = shape.size();
+    const double count = static_cast<double>(n);
+    if (shape.centered) mean = static_cast<float>(sum_of(n, [=](std::int64_t i) { return x[i]; }) / count);
+    const float m = mean;
+    const double squares = sum_of(n, [=](std::int64_t i) { return (x[i] - m) * (x[i] - m); });
+    inverse = static_cast<float>(1 / __builtin_sqrt(squares / count + static_cast<double>(shape.eps)));
+  }
+};
+
+/// A row whose every element has a weight of its own.
+void norm_elements(std::int64_t n, float mean, float inverse, const float* x, const float* weight,
+                   const float* bias, float* y) {
+  if (bias) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i];
+  }
+}
+
+void norm_channel(std::int64_t n, float mean, float scale, float shift, const float* x, float* y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale + shift;
+}
+
+/// The means of dy * weight (0 where the mean counts as 0) and of that times the normalized x.
+struct Means {
+  float lift, slope;
+};
+
+void grad_elements(std::int64_t n, const Statistics& s, Means means, const float* dy, const float* x,
+                   const float* weight, float* dx, float* dweight, float* dbias) {
+  const float mean = s.mean, inverse = s.inverse;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float normal = (x[i] - mean) * inverse;
+    dx[i] = inverse * (dy[i] * weight[i] - means.lift - normal * means.slope);
+    dweight[i] += dy[i] * normal;
+    dbias[i] += dy[i];
+  }
+}
+
+void grad_channel(std::int64_t n, const Statistics& s, Means means, const float* dy, const float* x,
+                  float weight, float* dx) {
+  const float mean = s.mean, inverse = s.inverse;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i)
+    dx[i] = inverse * (dy[i] * weight - means.lift - (x[i] - mean) * inverse * means.slope);
+}
+
+}  // namespace
+
+void run_norm(const NormShape& shape, const float* x, const float* weight, const float* bias, float* y,
+              std::int64_t first, std::int64_t last) {
+  const std::int64_t inner = shape.inner;
+  for (std::int64_t row = first; row < last; ++row) {
+    const float* from = x + row * shape.size();
+    float* to = y + row * shape.size();
+    const std::int64_t base = row % shape.groups * shape.channels;
+    const Statistics s(shape, from);
+    if (inner == 1)
+      norm_elements(shape.channels, s.mean, s.inverse, from, weight + base, bias ? bias + base : nullptr, to);
+    else
+      for (std::int64_t c = 0; c < shape.channels; ++c)
+        norm_channel(inner, s.mean, s.inverse * weight[base + c], bias ? bias[base + c] : 0, from + c * inner,
+                     to + c * inner);
+  }
+}
+
+void run_norm_grad(const NormShape& shape, const float* dy, const float* x, const float* weight, float* dx,
+                   float* dweight, float* dbias, std::int64_t first, std::int64_t last) {
+  const std::int64_t inner = shape.inner, size = shape.size();
+  const double count = static_cast<double>(size);
+  for (std::int64_t row = first; row < last; ++row) {
+    const float *d = dy + row * size, *from = x + row * size;
+    float* to = dx + row * size;
+    const std::int64_t base = row % shape.groups * shape.channels;
+    const float* scale = weight + base;
+    const Statistics s(shape, from);
+    const float mean = s.mean, inverse = s.inverse;
+    double lift = 0, slope = 0;
+    if (inner == 1) {
+      if (shape.centered) lift = sum_of(size, [=](std::int64_t i) { return d[i] * scale[i]; });
+      slope = sum_of(size, [=](std::int64_t i) { return d[i] * scale[i] * ((from[i] - mean) * inverse); });
+    } else {
+      for (std::int64_t c = 0; c < shape.channels; ++c) {
+        const float *dc = d + c * inner, *xc = from + c * inner;
+        const double total = sum_of(inner, [=](std::int64_t i) { return dc[i]; });
+        const double along =
+            sum_of(inner, [=](std::int64_t i) { return dc[i] * ((xc[i] - mean) * inverse); });
+        dbias[base + c] += static_cast<float>(total);
+        dweight[base + c] += static_cast<float>(along);
+        if (shape.centered) lift += total * static_cast<double>(scale[c]);
+        slope += along * static_cast<double>(scale[c]);
+      }
+    }
+    const Means means{static_cast<float>(lift / count), static_cast<float>(slope / count)};
+    if (inner == 1)
+      grad_elements(size, s, means, d, from, scale, to, dweight + base, dbias + base);
+    else
+      for (std::int64_t c = 0; c < shape.channels; ++c)
+        grad_channel(inner, s, means, d + c * inner, from + c * inner, scale[c], to + c * inner);
+  }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,98 @@
+// Normalisation of each sample by itself; the shape stays.
+#pragma once
+#include "neurim/nn/module.h"
+
+namespace neurim::nn {
+
+/// Over the last axes, whose sizes are `normalized_shape`; parameters weight and bias of that shape. Ba et
+/// al., "Layer normalization", 2016.
+struct LayerNorm {
+  struct Config {
+    double eps = 1e-5;
+    bool elementwise_affine = true;  ///< or neither weight nor bias
+    bool bias = true;
+  };
+
+  explicit LayerNorm(const Shape& normalized_shape);
+  LayerNorm(const Shape& normalized_shape, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  Shape normalized_shape;
+  Config config;
+  Tensor weight, bias;
+};
+
+/// By the root of the mean square over the last axes; parameter weight. Zhang and Sennrich, "Root mean square
+/// layer normalization", NeurIPS'19.
+struct RMSNorm {
+  struct Config {
+    double eps = 0x1p-23;  ///< the epsilon of f32, PyTorch's choice for inputs of that dtype
+    bool elementwise_affine = true;
+  };
+
+  explicit RMSNorm(const Shape& normalized_shape);
+  RMSNorm(const Shape& normalized_shape, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  Shape normalized_shape;
+  Config config;
+  Tensor weight;
+};
+
+/// Of x(N,num_channels,…) over groups of neighbouring channels; parameters weight and bias, one a channel. Wu
+/// and He, "Group normalization", ECCV'18.
+struct GroupNorm {
+  struct Config {
+    double eps = 1e-5;
+    bool affine = true;
+  };
+
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels);
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels,
+            const Config& config);  ///< throws Error(usage) when the channels do not divide
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  std::int64_t num_groups;
+  Config config;
+  Tensor weight, bias;
+};
+
+/// Of x(N,channels,H,W) over each plane. Without parameters unless `affine`; with running statistics, which
+/// take the sample's place outside training, where `track_running_stats`. Ulyanov et al., "Instance
+/// normalization", 2016.
+struct InstanceNorm2d {
+  struct Config {
+    double eps = 1e-5, momentum = 0.1;  ///< momentum: the share of the new batch in the running statistics
+    bool affine = false, track_running_stats = false;
+  };
+
+  explicit InstanceNorm2d(std::int64_t channels);
+  InstanceNorm2d(std::int64_t channels, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  std::int64_t channels;
+  Config config;
+  Tensor weight, bias, running_mean, running_var;
+
+ protected:
+  Tensor normalize(const Tensor& x) const;
+};
+
+/// The same of x(N,channels,L).
+struct InstanceNorm1d : InstanceNorm2d {
+  using InstanceNorm2d::InstanceNorm2d;
+  Tensor operator()(const Tensor& x) const;
+};
+
+/// Of x(N,C,…) by the squares of `size` neighbouring channels: see local_response_norm. No parameters.
+struct LocalResponseNorm {
+  std::int64_t size = 5;
+  double alpha = 1e-4, beta = 0.75, k = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+
+}  // namespace neurim::nn

@@ -1,0 +1,59 @@
+// Layers that surround images and series, without parameters.
+#pragma once
+#include "neurim/graph/tensor.h"
+
+namespace neurim::nn {
+
+/// Elements before and after a series; one number stands for both.
+struct Ends {
+  std::int64_t left, right;
+  constexpr Ends(std::int64_t both) : left(both), right(both) {}
+  constexpr Ends(std::int64_t l, std::int64_t r) : left(l), right(r) {}
+};
+/// Elements around an image, in PyTorch's order; one number stands for all. Negative ones crop.
+struct Sides {
+  std::int64_t left, right, top, bottom;
+  constexpr Sides(std::int64_t all) : left(all), right(all), top(all), bottom(all) {}
+  constexpr Sides(std::int64_t l, std::int64_t r, std::int64_t t, std::int64_t b)
+      : left(l), right(r), top(t), bottom(b) {}
+};
+
+// x(N,C,L) -> (N,C,left+L+right)
+struct ConstantPad1d {
+  Ends pad = 1;
+  double value = 0;
+  Tensor operator()(const Tensor& x) const;
+};
+struct ReflectionPad1d {
+  Ends pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+struct ReplicationPad1d {
+  Ends pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+struct CircularPad1d {
+  Ends pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+
+// x(N,C,H,W) -> (N,C,top+H+bottom,left+W+right)
+struct ConstantPad2d {
+  Sides pad = 1;
+  double value = 0;
+  Tensor operator()(const Tensor& x) const;
+};
+struct ReflectionPad2d {
+  Sides pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+struct ReplicationPad2d {
+  Sides pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+struct CircularPad2d {
+  Sides pad = 1;
+  Tensor operator()(const Tensor& x) const;
+};
+
+}  // namespace neurim::nn
