@@ -148,6 +148,7 @@ TWINS = {
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
     "conv2d": conv2d,
     "cross_entropy": cross_entropy,
+    "detach": plain(torch.detach),
     "div": div,
     "elu": lambda a, x: F.elu(x, a["alpha"]),
     "equal": plain(torch.eq),
