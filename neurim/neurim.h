@@ -50,6 +50,7 @@
 #include "neurim/ops/concat.h"
 #include "neurim/ops/conv2d.h"
 #include "neurim/ops/cross_entropy.h"
+#include "neurim/ops/ctc_loss.h"
 #include "neurim/ops/detach.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/dropout.h"

@@ -8,7 +8,9 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/cross_entropy.h"
+#include "neurim/ops/ctc_loss.h"
 #include "neurim/ops/detach.h"
+#include "neurim/ops/log_softmax.h"
 #include "neurim/ops/losses/bce_loss.h"
 #include "neurim/ops/losses/focal_loss.h"
 #include "neurim/ops/losses/kl_div.h"
@@ -116,6 +118,10 @@ const std::vector<Case> kCases{
      {kMatrix, kMatrix},
      {kPositive, {0, 4}},
      false},
+    {"ctc_loss",
+     [](const Tensors& x) { return ctc_loss(log_softmax(x[0]), x[1], x[2], x[3]); },
+     {{DType::f32, {7, 4, 5}}, {DType::i64, {4, 3}}, kLabels, kLabels},
+     {{}, {1, 5}, {6, 8}, {0, 4}}},
 };
 
 /// The gradients of a loss to its floating inputs, in their order.
@@ -280,6 +286,32 @@ TEST(Losses, ClassesOutsideTheirRangeAreRefused) {
     EXPECT_EQ(fault([&] { softmax_focal_loss(x, target); }), Fault::data) << label;
     EXPECT_EQ(fault([&] { multi_margin_loss(x, target); }), Fault::data) << label;
   }
+  const auto ctc = [&](std::vector<std::int64_t> labels, std::int64_t steps, std::int64_t length) {
+    const Shape shape{1, static_cast<std::int64_t>(labels.size())};
+    return fault([&] {
+      ctc_loss(zeros({4, 1, 3}), integers(shape, labels), integers({1}, {steps}), integers({1}, {length}));
+    });
+  };
+  EXPECT_EQ(ctc({1, 2}, 4, 2), Fault::gate) << "is in order";
+  EXPECT_EQ(ctc({1, 3}, 4, 2), Fault::data) << "no such class";
+  EXPECT_EQ(ctc({1, 0}, 4, 2), Fault::data) << "the blank is no label";
+  EXPECT_EQ(ctc({1, 0}, 4, 1), Fault::gate) << "padding may be anything";
+  EXPECT_EQ(ctc({1, 2}, 5, 2), Fault::data) << "more steps than there are";
+  EXPECT_EQ(ctc({1, 2}, 4, 3), Fault::data) << "more labels than there are";
+  EXPECT_EQ(ctc({1, 2}, -1, 2), Fault::data);
+  EXPECT_EQ(ctc({1, 2}, 4, -1), Fault::data);
+}
+
+TEST(Losses, CtcCountsEveryAlignment) {
+  // Two steps of two equally probable classes spell "1" as 11, 1- and -1: three ways of four.
+  const Tensor even = Tensor::full({DType::f64, {2, 1, 2}}, std::log(0.5));
+  const Tensor two = integers({1}, {2}), one = integers({1}, {1});
+  EXPECT_NEAR(ctc_loss(even, integers({1, 1}, {1}), two, one).item(), -std::log(0.75), 1e-12);
+  EXPECT_EQ(ctc_loss(even, integers({1, 1}, {1}), integers({1}, {0}), integers({1}, {0})).item(), 0);
+  // "11" needs a blank between, a third step.
+  const Tensor twice = integers({1, 2}, {1, 1});
+  EXPECT_EQ(ctc_loss(even, twice, two, two).item(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(ctc_loss(even, twice, two, two, {.zero_infinity = true}).item(), 0);
 }
 
 TEST(Losses, DetachCutsTheGradient) {
@@ -335,6 +367,15 @@ TEST(Losses, MessagesNameBothShapes) {
       message([&] { gaussian_nll_loss(x, x, zeros({3})); }),
       "gaussian_nll_loss: var is f32(3), x f32(2,3) expects its type, with size 1 in place of at most one "
       "axis, or without the last axis");
+  const auto ctc = [&](const Shape& targets, std::int64_t lengths, std::int64_t blank) {
+    const Tensor n = zeros({lengths}, DType::i64);
+    return message([&] { ctc_loss(zeros({4, 2, 3}), zeros(targets, DType::i64), n, n, {.blank = blank}); });
+  };
+  EXPECT_EQ(ctc({3, 5}, 2, 0),
+            "ctc_loss: targets are i64(3,5), log_probs (4,2,3) expect labels i64(2,S), or all of them as "
+            "i64(sum of the lengths)");
+  EXPECT_EQ(ctc({2, 5}, 3, 0), "ctc_loss: input_lengths are i64(3), log_probs (4,2,3) expect i64(2)");
+  EXPECT_EQ(ctc({2, 5}, 2, 3), "ctc_loss: blank is class 3, but log_probs (4,2,3) have 3 classes");
 }
 
 }  // namespace

@@ -31,6 +31,12 @@ const std::map<std::string, Loss> kLosses{
                             {.label_smoothing = o.value("label_smoothing", 0.), .reduction = reduction(o)},
                             optional(in, 2));
      }},
+    {"ctc_loss",  // of logits, since the gradients to the log probabilities differ
+     [](const Tensors& in, const Json& o) {
+       return ctc_loss(
+           log_softmax(in[0], 2), in[1], in[2], in[3],
+           {.blank = o.at("blank"), .reduction = reduction(o), .zero_infinity = o.at("zero_infinity")});
+     }},
     {"gaussian_nll_loss",
      [](const Tensors& in, const Json& o) {
        return gaussian_nll_loss(in[0], in[1], in[2],

@@ -1,4 +1,4 @@
-"""Compares the losses that are made of other ops with PyTorch's, forward and backward.
+"""Compares the losses that are made of other ops, and CTC, with PyTorch's, forward and backward.
 
 Every combination of options, on random numbers and on multiples of one half, which meet the kinks. PyTorch computes in
 double precision on the same rounded inputs. ctest sets NEURIM_BUILD (the build folder, whose tests/losses runs our
@@ -63,6 +63,10 @@ def softmax_focal_loss(logits, target, weight=None, gamma=2, ignore_index=-100, 
     scale = torch.where(target == ignore_index, 0, scale[target.clamp_min(0)])
     losses = scale * (1 - torch.exp(-entropy)) ** gamma * entropy
     return losses.sum() / scale.sum() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+def ctc_loss(logits, targets, input_lengths, target_lengths, **options):
+    return F.ctc_loss(logits.log_softmax(2), targets, input_lengths, target_lengths, **options)
 
 
 def with_weight(function):
@@ -224,6 +228,19 @@ class Losses(unittest.TestCase):
                      [[numbers(3, 20, low=0.1), counts(3, 20)]], constant=(1,))
         self.compare("poisson_nll_loss", F.poisson_nll_loss, grid(log_input=(True,), **options),
                      [[numbers(3, 20), numbers(3, 20, low=1.1, high=5)]])
+
+    def test_ctc(self):
+        steps, batch, count = 12, 5, 6
+        target_lengths = torch.tensor([4, 1, 0, 3, 4])
+        for blank in (0, count - 1):
+            labels = torch.randint(0, count - 1, (batch, 4)) + (blank == 0)
+            labels[0] = labels[0, 0]  # repeated labels need blanks between them
+            in_a_row = torch.cat([row[:length] for row, length in zip(labels, target_lengths)])
+            for lengths in ([12, 12, 12, 12, 12], [7, 1, 5, 12, 4], [6, 1, 1, 2, 3]):
+                inputs = [[numbers(steps, batch, count, low=-3, high=3), targets, torch.tensor(lengths), target_lengths]
+                          for targets in (labels, in_a_row)]
+                self.compare("ctc_loss", ctc_loss,
+                             grid(reduction=REDUCTIONS, blank=(blank,), zero_infinity=(False, True)), inputs)
 
 
 if __name__ == "__main__":
