@@ -7,11 +7,14 @@
 #include "neurim/ops/div.h"
 #include "neurim/ops/iota.h"
 #include "neurim/ops/log_softmax.h"
+#include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/neg.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
+#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -40,8 +43,7 @@ Type loss_type(const Op& op, const CrossEntropyOptions& o, const Type& logits, c
   }
   require(o.label_smoothing >= 0 && o.label_smoothing <= 1, op.name(), ": label_smoothing is ",
           o.label_smoothing, ", has to lie in [0, 1]");
-  require(o.reduction == "mean" || o.reduction == "sum" || o.reduction == "none", op.name(),
-          ": reduction is \"", o.reduction, "\", has to be mean, sum or none");
+  check_reduction(op.name(), o.reduction);
   return {logits.dtype, o.reduction == "none" ? places : Shape{}};
 }
 
@@ -69,6 +71,34 @@ Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Te
   if (o.reduction == "sum") return total * cast(dloss, dtype);
   const Tensor hits = sum(hit, other_axes);
   return (total - hits * cast(loss, dtype)) * cast(dloss, dtype) / sum(hits * weights);
+}
+
+/// The loss against probabilities of the classes, made of other ops.
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& o,
+                          const Tensor& class_weights) {
+  const Shape& x = logits.shape();
+  check_floating("cross_entropy", "the logits", logits);
+  check_reduction("cross_entropy", o.reduction);
+  require(x.rank() >= 2 && x[1] > 0, "cross_entropy: takes logits (N,C,…), got ", x);
+  require(target.shape() == x, "cross_entropy: target is ", target.type(), ", logits ", logits.type(),
+          " expect probabilities ", x, " or class numbers i64");
+  require(o.ignore_index == CrossEntropyOptions{}.ignore_index, "cross_entropy: ignore_index is ",
+          o.ignore_index, ", but probabilities as target are not class numbers; leave it out");
+  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, "cross_entropy: label_smoothing is ",
+          o.label_smoothing, ", has to lie in [0, 1]");
+  const Tensor log_probs = log_softmax(wide(logits), 1);
+  Tensor share = cast(target, log_probs.dtype());
+  if (o.label_smoothing > 0)
+    share = share * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(x[1]);
+  if (class_weights) {
+    require(is_floating(class_weights.dtype()) && class_weights.shape() == Shape{x[1]},
+            "cross_entropy: class_weights are ", class_weights.type(), ", logits ", x, " expect floating ",
+            Shape{x[1]});
+    Shape along_classes{1, x[1]};
+    for (int axis = 2; axis < x.rank(); ++axis) along_classes.push_back(1);
+    share = share * reshape(cast(class_weights, share.dtype()), along_classes);
+  }
+  return reduced(-sum(share * log_probs, {1}), o.reduction, logits.dtype());
 }
 
 /// Every combination of reduction, label smoothing and class weights, each with another shape and
@@ -133,6 +163,7 @@ std::vector<Sample> CrossEntropyGrad::samples() const { return samples_of<CrossE
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options,
                      const Tensor& class_weights) {
+  if (is_floating(target.dtype())) return soft_cross_entropy(logits, target, options, class_weights);
   auto op = std::make_shared<CrossEntropy>();
   op->options = options;
   return apply1(op, class_weights ? Tensors{logits, target, class_weights} : Tensors{logits, target});

@@ -1,4 +1,4 @@
-// Cross entropy of logits against class numbers.
+// Cross entropy of logits against class numbers or probabilities.
 #pragma once
 #include "neurim/graph/op.h"
 
@@ -13,6 +13,10 @@ struct CrossEntropyOptions {
 /// logits(N,C,…), floating, target i64(N,…), class_weights(C) floating when given -> a scalar, or (N,…) with
 /// reduction "none", in the dtype of the logits. PyTorch's numerics: a mean over nothing is NaN. A target
 /// outside [0, C) that is not `ignore_index` sets kStatusIndexOutOfRange and counts as ignored.
+///
+/// A floating target (N,C,…) holds the probabilities of the classes: of pictures mixed by MixUp or CutMix, or
+/// of a teacher. Then the loss is -sum(w target log_softmax(logits)) over the classes, its mean that over the
+/// places, whatever their weights; gradients flow to the target too, and ignore_index has no meaning.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {},
                      const Tensor& class_weights = {});
 

@@ -1,6 +1,7 @@
 #include "neurim/ops/mse_loss.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
@@ -14,8 +15,7 @@ Types MseLoss::infer(std::span<const Type> in) const {
   check_floating(*this, in[0], "x");
   require(in[0] == in[1], name(), ": x is ", in[0], ", y is ", in[1],
           "; they have to be equal, this loss does not broadcast");
-  require(reduction == "mean" || reduction == "sum" || reduction == "none", name(), ": reduction is \"",
-          reduction, "\", has to be mean, sum or none");
+  check_reduction(name(), reduction);
   return {{in[0].dtype, reduction == "none" ? in[0].shape : Shape{}}};
 }
 

@@ -24,8 +24,8 @@ RUNNER = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "op_samp
 
 # Random numbers are our own, and the gradients are reached through the ops that they are of.
 WITHOUT_TWIN = {"dropout", "random_uniform"}
-# Inputs that PyTorch's own function has no gradient for.
-CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,), "binary_cross_entropy": (2,)}
+# Inputs that PyTorch's own function has no gradient for, or one that only log_softmax makes right (see losses_test.py).
+CONSTANT_IN_TORCH = {"batch_norm": (3, 4), "cross_entropy": (2,), "binary_cross_entropy": (2,), "ctc_loss": (0,)}
 
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
           "i64": torch.int64, "i32": torch.int32, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
@@ -75,6 +75,12 @@ def cross_entropy(a, logits, target, weights=None):
 
 def binary_cross_entropy(a, logits, target, weights=None):
     return F.binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction=a["reduction"])
+
+
+def ctc_loss(a, log_probs, targets, input_lengths, target_lengths):
+    if targets.dim() == 1:
+        targets = targets[:target_lengths.sum()]
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, a["blank"], "none", a["zero_infinity"])
 
 
 def matmul(a, x, y):
@@ -170,6 +176,8 @@ TWINS = {
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
     "conv2d": conv2d,
     "cross_entropy": cross_entropy,
+    "ctc_loss": ctc_loss,
+    "detach": plain(torch.detach),
     "div": div,
     "elu": lambda a, x: F.elu(x, a["alpha"]),
     "embedding": lambda a, weight, rows: F.embedding(rows.long() % len(weight), weight, a["padding_idx"]),
