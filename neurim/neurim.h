@@ -81,6 +81,7 @@
 #include "neurim/ops/pow.h"
 #include "neurim/ops/random_uniform.h"
 #include "neurim/ops/reciprocal.h"
+#include "neurim/ops/recurrent.h"
 #include "neurim/ops/reduce_max.h"
 #include "neurim/ops/reduce_min.h"
 #include "neurim/ops/relu.h"

@@ -82,8 +82,11 @@ TEST_P(OpTable, ReferenceInEveryDTypeAgreesWithF64) {
         const Tensors in = inputs(sample, types, kSeed), out = reference_outputs(sample.op, in);
         const Tensors exact = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
         EXPECT_EQ(types_of(out), sample.op->infer(types)) << where;
+        // A decomposition rounds between its ops too.
+        const double roundings = reference_kernel(*sample.op) ? 1 : 4;
         for (std::size_t i = 0; i < out.size(); ++i)
-          expect_none(difference({exact[i]}, {out[i]}, epsilon(out[i].dtype())), text(where, ", output ", i));
+          expect_none(difference({exact[i]}, {out[i]}, roundings * epsilon(out[i].dtype())),
+                      text(where, ", output ", i));
       });
     }
 }

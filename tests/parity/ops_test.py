@@ -126,6 +126,31 @@ def div(a, x, y):
     return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
 
 
+def recurrent(kind):
+    """One direction of nn.LSTM, nn.GRU or nn.RNN, on packed sequences."""
+    def twin(a, x, weight_ih, weight_hh, *rest):
+        rest = list(rest)
+        take = lambda count: [rest.pop(0) for _ in range(count)]
+        lstm = kind is torch.nn.LSTM
+        biases, projection = take(2 * a["bias"]), take(a.get("projection", 0))
+        states = take((1 + lstm) * a["state"])
+        lengths = rest[0] if rest else torch.full((x.shape[1],), x.shape[0])
+        hidden = weight_ih.shape[0] // {torch.nn.LSTM: 4, torch.nn.GRU: 3, torch.nn.RNN: 1}[kind]
+        options = {"proj_size": weight_hh.shape[1]} if projection else {}
+        if kind is torch.nn.RNN:
+            options["nonlinearity"] = a["nonlinearity"]
+        layer = kind(x.shape[2], hidden, bias=a["bias"], bidirectional=True, dtype=x.dtype, **options)
+        names = [name for name, _ in layer.named_parameters()]  # one direction, then the other
+        weights = dict(zip(names, 2 * [weight_ih, weight_hh, *biases, *projection], strict=True))
+        both = tuple(state.expand(2, *state.shape) for state in states) or (None,)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        y, last = torch.func.functional_call(layer, weights, (packed, both if len(both) == 2 else both[0]))
+        y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=x.shape[0])
+        side = int(a["reverse"])
+        return [y.chunk(2, -1)[side], *(state[side] for state in (last if lstm else [last]))]
+    return twin
+
+
 def plain(function):
     """An op without attributes."""
     return lambda a, *x: function(*x)
@@ -153,12 +178,14 @@ TWINS = {
     "greater": plain(torch.gt),
     "hardsigmoid": plain(F.hardsigmoid),
     "hardswish": plain(F.hardswish),
+    "gru": recurrent(torch.nn.GRU),
     "iota": lambda a: torch.arange(a["n"], dtype=DTYPES[a["dtype"]]),
     "leaky_relu": lambda a, x: F.leaky_relu(x, a["slope"]),
     "less_equal": plain(torch.le),
     "less": plain(torch.lt),
     "linear": plain(F.linear),
     "log_softmax": lambda a, x: x.log_softmax(a["axis"]),
+    "lstm": recurrent(torch.nn.LSTM),
     "matmul": matmul,
     "max_pool2d": max_pool2d,
     "mean": reduction(torch.mean),
@@ -169,6 +196,7 @@ TWINS = {
     "reduce_max": reduction(torch.amax),
     "reduce_min": reduction(torch.amin),
     "reshape": lambda a, x: x.reshape(a["shape"]),
+    "rnn": recurrent(torch.nn.RNN),
     "sgd_step": sgd_step,
     "silu": plain(F.silu),
     "slice": slices,
@@ -181,6 +209,11 @@ TWINS = {
 for same in ("abs add erf exp floor log logical_and logical_not logical_or maximum minimum mul neg pow reciprocal "
              "relu rsqrt sigmoid sign sqrt square sub tanh").split():
     TWINS[same] = plain(getattr(torch, same))
+
+
+def foreign(row):
+    """Variants that PyTorch has not: ONNX Runtime is their peer."""
+    return row["attributes"].get("peephole") or row["attributes"].get("reset_after") is False
 
 
 def as_double(array):
@@ -231,7 +264,7 @@ class Ops(unittest.TestCase):
 
     def test_every_sample(self):
         for i, row in enumerate(self.rows):
-            if row["op"].endswith("_grad") or row["op"] in WITHOUT_TWIN:
+            if row["op"].endswith(("_grad", "_recurrence")) or row["op"] in WITHOUT_TWIN or foreign(row):
                 continue
             with self.subTest(row["what"]):
                 self.check(i, row)
