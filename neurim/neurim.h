@@ -32,6 +32,7 @@
 #include "neurim/nn/linear.h"
 #include "neurim/nn/module.h"
 #include "neurim/nn/pool2d.h"
+#include "neurim/nn/recurrent.h"
 #include "neurim/nn/residual.h"
 #include "neurim/nn/sequential.h"
 #include "neurim/nn/size2d.h"
