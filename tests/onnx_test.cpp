@@ -10,6 +10,7 @@
 #include "neurim/model/onnx/export.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/nn/recurrent.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool2d.h"
 #include "neurim/ops/broadcast_to.h"
@@ -100,7 +101,8 @@ bool for_training(std::string_view op) {
 /// An LSTM whose outputs are projected cannot begin with given states.
 bool has_no_form(const Op& op) {
   const std::string said = attributes(op);
-  return op.name() == "lstm" && said.find("state=true") != said.npos && said.find("projection=true") != said.npos;
+  return op.name() == "lstm" && said.find("state=true") != said.npos &&
+         said.find("projection=true") != said.npos;
 }
 
 struct Interface {
@@ -201,6 +203,13 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
        [row](const Tensors& in) -> Tensors {
          const std::int64_t n = in[0].size(0);
          return {broadcast_to(row, {2, 3 * n, 4}), broadcast_to(row, {n, 4})};
+       }},
+      {"recurrent-layers",
+       [](const Tensors& in) -> Tensors {
+         static const nn::LSTM net(
+             1, 5, {.num_layers = 2, .batch_first = true, .bidirectional = true, .proj_size = 3});
+         const nn::RecurrentOutput out = net(reshape(in[0], {in[0].size(0), 4, 1}));
+         return {out.y, out.last.c};
        }},
       {"slice-by-the-batch",
        [](const Tensors& in) -> Tensors {
