@@ -150,16 +150,20 @@ class Asked {
   Launch launch_;
 };
 
+inline const Kernel* reference_kernel(const Op& op) {
+  for (const Kernel& kernel : kernels(op.name(), 0))
+    if (kernel.name == "reference") return &kernel;
+  return nullptr;
+}
+
 /// What the reference kernel gives; where an op has none, what its decomposition gives.
 inline Tensors reference_outputs(const std::shared_ptr<const Op>& op, const Tensors& in) {
-  for (const Kernel& kernel : kernels(op->name(), 0)) {
-    if (kernel.name != "reference") continue;
-    std::string fault;
-    Tensors out = Asked(kernel, *op, in, {}).run({}, 0xff, false, fault);
-    if (!fault.empty()) fail(Fault::failure, "reference kernel: ", fault);
-    return out;
-  }
-  return neurim::apply(op, in);
+  const Kernel* kernel = reference_kernel(*op);
+  if (!kernel) return neurim::apply(op, in);
+  std::string fault;
+  Tensors out = Asked(*kernel, *op, in, {}).run({}, 0xff, false, fault);
+  if (!fault.empty()) fail(Fault::failure, "reference kernel: ", fault);
+  return out;
 }
 
 }  // namespace neurim::op_table

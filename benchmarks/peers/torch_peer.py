@@ -13,20 +13,37 @@ from serve import serve
 SMALL = {"lenet5": (10, 1), "resnet20": (10, 3)}  # classes, channels
 
 
+class Recurrent(torch.nn.Module):
+    """Two layers, ten classes from the last output: the network of ../recurrent.cpp."""
+    def __init__(self, kind):
+        super().__init__()
+        self.net = kind(128, 256, 2, batch_first=True)
+        self.classes = torch.nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.classes(self.net(x)[0][:, -1])
+
+
+RECURRENT = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=["train", "infer"], required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--imgsz", type=int, required=True)
+    parser.add_argument("--imgsz", type=int, required=True, help="pixels; of recurrent models the number of steps")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--compile", action="store_true")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
-    classes, channels = SMALL.get(a.model, (1000, 3))
-    model = torch_models.create(a.model, classes, channels).to(memory_format=torch.channels_last)
-    images = torch.randn(a.batch, channels, a.imgsz, a.imgsz).contiguous(memory_format=torch.channels_last)
+    if a.model in RECURRENT:
+        classes, model, images = 10, Recurrent(RECURRENT[a.model]), torch.randn(a.batch, a.imgsz, 128)
+    else:
+        classes, channels = SMALL.get(a.model, (1000, 3))
+        model = torch_models.create(a.model, classes, channels).to(memory_format=torch.channels_last)
+        images = torch.randn(a.batch, channels, a.imgsz, a.imgsz).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(classes, (a.batch,))
 
     if a.mode == "train":

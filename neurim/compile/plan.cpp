@@ -19,11 +19,11 @@ constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight
 Program build(const Graph& traced, const PlanOptions& options) {
   Graph graph = traced;
   if (options.freeze) graph = freeze(graph);
+  graph = decompose(graph, options.interpret);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(graph);
     if (options.freeze) graph = fold(fold_batch_norm(graph));
   }
-  graph = decompose(graph, options.interpret);
   const int chunks = options.deterministic ? kFixedChunks : threads();
   Program program = lower(std::move(graph), {options.interpret, options.training && !options.interpret, chunks});
   plan_memory(program);

@@ -156,6 +156,31 @@ def div(a, x, y):
     return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
 
 
+def recurrent(kind):
+    """One direction of nn.LSTM, nn.GRU or nn.RNN, on packed sequences."""
+    def twin(a, x, weight_ih, weight_hh, *rest):
+        rest = list(rest)
+        take = lambda count: [rest.pop(0) for _ in range(count)]
+        lstm = kind is torch.nn.LSTM
+        biases, projection = take(2 * a["bias"]), take(a.get("projection", 0))
+        states = take((1 + lstm) * a["state"])
+        lengths = rest[0] if rest else torch.full((x.shape[1],), x.shape[0])
+        hidden = weight_ih.shape[0] // {torch.nn.LSTM: 4, torch.nn.GRU: 3, torch.nn.RNN: 1}[kind]
+        options = {"proj_size": weight_hh.shape[1]} if projection else {}
+        if kind is torch.nn.RNN:
+            options["nonlinearity"] = a["nonlinearity"]
+        layer = kind(x.shape[2], hidden, bias=a["bias"], bidirectional=True, dtype=x.dtype, **options)
+        names = [name for name, _ in layer.named_parameters()]  # one direction, then the other
+        weights = dict(zip(names, 2 * [weight_ih, weight_hh, *biases, *projection], strict=True))
+        both = tuple(state.expand(2, *state.shape) for state in states) or (None,)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        y, last = torch.func.functional_call(layer, weights, (packed, both if len(both) == 2 else both[0]))
+        y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=x.shape[0])
+        side = int(a["reverse"])
+        return [y.chunk(2, -1)[side], *(state[side] for state in (last if lstm else [last]))]
+    return twin
+
+
 def plain(function):
     """An op without attributes."""
     return lambda a, *x: function(*x)
@@ -192,6 +217,7 @@ TWINS = {
     "hardswish": plain(F.hardswish),
     "instance_norm": lambda a, x, weight, bias: F.instance_norm(x, None, None, weight, bias, eps=a["eps"]),
     "interpolate": interpolate,
+    "gru": recurrent(torch.nn.GRU),
     "iota": lambda a: torch.arange(a["n"], dtype=DTYPES[a["dtype"]]),
     "layer_norm": lambda a, x, weight, bias: F.layer_norm(x, weight.shape, weight, bias, a["eps"]),
     "leaky_relu": lambda a, x: F.leaky_relu(x, a["slope"]),
@@ -200,6 +226,7 @@ TWINS = {
     "linear": plain(F.linear),
     "local_response_norm": lambda a, x: F.local_response_norm(x, **a),
     "log_softmax": lambda a, x: x.log_softmax(a["axis"]),
+    "lstm": recurrent(torch.nn.LSTM),
     "matmul": matmul,
     "max_pool2d": max_pool2d,
     "mean": reduction(torch.mean),
@@ -214,6 +241,7 @@ TWINS = {
     "reshape": lambda a, x: x.reshape(a["shape"]),
     "rms_norm": lambda a, x, weight: F.rms_norm(x, weight.shape, weight, a["eps"]),
     "selu": plain(F.selu),
+    "rnn": recurrent(torch.nn.RNN),
     "sgd_step": sgd_step,
     "shrink": shrink,
     "silu": plain(F.silu),
@@ -236,6 +264,11 @@ def twin(row):
         return TWINS[row["op"]]
     function = getattr(F, row["op"], None) or getattr(torch, row["op"])
     return lambda a, *x: function(*x, **a)
+
+
+def foreign(row):
+    """Variants that PyTorch has not: ONNX Runtime is their peer."""
+    return row["attributes"].get("peephole") or row["attributes"].get("reset_after") is False
 
 
 def as_double(array):
@@ -286,7 +319,7 @@ class Ops(unittest.TestCase):
 
     def test_every_sample(self):
         for i, row in enumerate(self.rows):
-            if not row["composition"] and (row["op"].endswith("_grad") or row["op"] in WITHOUT_TWIN):
+            if foreign(row) or not row["composition"] and (row["op"].endswith(("_grad", "_recurrence")) or row["op"] in WITHOUT_TWIN):
                 continue
             with self.subTest(row["what"]):
                 self.check(i, row)

@@ -84,8 +84,10 @@ class Export {
 
   void nodes(const std::vector<std::string>& outputs) {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const int result = graph_.nodes[n].out[0];
-      const auto at = std::find(graph_.outputs.begin(), graph_.outputs.end(), result);
+      const std::vector<int>& results = graph_.nodes[n].out;
+      const auto at = results.size() > 1
+                          ? graph_.outputs.end()  // these take their names from the rule
+                          : std::find(graph_.outputs.begin(), graph_.outputs.end(), results[0]);
       node(n, at == graph_.outputs.end() ? std::string()
                                          : outputs[static_cast<std::size_t>(at - graph_.outputs.begin())]);
     }
@@ -130,8 +132,12 @@ class Export {
       site.types.push_back(value(v).type);
     }
     rule.write(site);
-    file_.rename_last(site.name);
-    name(node.out[0]) = site.name;
+    if (site.results.empty()) {
+      file_.rename_last(site.name);
+      site.results = {site.name};
+    }
+    NEURIM_ASSERT(site.results.size() == node.out.size());
+    for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = site.results[i];
   }
 
   const Graph &graph_, &larger_;

@@ -21,6 +21,7 @@
 #include "neurim/ops/max_pool2d.h"
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"
+#include "neurim/ops/recurrent.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
@@ -320,6 +321,72 @@ void border_pad(OnnxSite& s) {
   s.node(operator_name(s), {s.in[0], s.list(op.pads, "pads")}, {{"mode", mode}});
 }
 
+/// One direction of one layer. ONNX stacks directions along an axis of their own, which every operand has
+/// here with size 1, and orders the gates i, o, f, g and z, r, n.
+void recurrent(OnnxSite& s) {
+  const auto& op = as<Recurrent>(s.op);
+  const RecurrentOptions& o = op.options;
+  require(!o.projection || !o.state, op.name(),
+          ": ONNX has no form of a projection that begins with given states; leave the states or the "
+          "projection out");
+  const std::int64_t gates = gate_count(op.cell), hidden = s.types[1].shape[0] / gates;
+  const auto sorted = [&](const std::string& stack, const List& order, const List& columns) {
+    List split{static_cast<std::int64_t>(order.size()), hidden}, joined{1, split[0] * hidden};
+    split.insert(split.end(), columns.begin(), columns.end());
+    joined.insert(joined.end(), columns.begin(), columns.end());
+    const std::string parts = s.node("Reshape", {stack, s.list(split, "split")});
+    const std::string moved = s.node("Gather", {parts, s.list(order, "order")}, {{"axis", std::int64_t{0}}});
+    return s.node("Reshape", {moved, s.list(joined, "joined")});
+  };
+  const List order = op.cell == Cell::lstm  ? List{0, 3, 1, 2}
+                     : op.cell == Cell::gru ? List{1, 0, 2}
+                                            : List{0};
+  const auto with_direction = [&](const std::string& x) {
+    return s.node("Unsqueeze", {x, s.list(List{0}, "direction")});
+  };
+  const auto without_direction = [&](const std::string& y, std::int64_t axis) {
+    return s.node("Squeeze", {y, s.list(List{axis}, "direction")});
+  };
+
+  std::size_t next = 3;
+  std::string bias, hr, peephole, lengths, h0, c0, weight_hh = s.in[2];
+  if (o.bias) {
+    List both = order;
+    for (const std::int64_t gate : order) both.push_back(gates + gate);
+    bias = sorted(s.node("Concat", {s.in[next], s.in[next + 1]}, {{"axis", std::int64_t{0}}}), both, {});
+    next += 2;
+  }
+  if (o.projection) {  // without it the same network hears its inner outputs through both matrices at once
+    weight_hh = s.node("MatMul", {weight_hh, s.in[next]});
+    hr = transposed(s, s.in[next++], 2);
+  }
+  if (o.peephole) peephole = sorted(s.in[next++], {0, 2, 1}, {});
+  if (o.state) h0 = with_direction(s.in[next++]);
+  if (o.state && op.cell == Cell::lstm) c0 = with_direction(s.in[next++]);
+  if (o.lengths) lengths = s.node("Cast", {s.in[next]}, {{"to", std::int64_t{onnx_type(DType::i32)}}});
+
+  OnnxAttributes attributes{{"hidden_size", hidden},
+                            {"direction", std::string(o.reverse ? "reverse" : "forward")}};
+  if (op.cell == Cell::gru) attributes.emplace_back("linear_before_reset", std::int64_t{o.reset_after});
+  if (op.cell == Cell::rnn)
+    attributes.emplace_back("activations",
+                            std::vector<std::string>{o.nonlinearity == "relu" ? "Relu" : "Tanh"});
+  std::vector<std::string> in{s.in[0],
+                              sorted(s.in[1], order, {s.types[1].shape[1]}),
+                              sorted(weight_hh, order, {o.projection ? hidden : s.types[2].shape[1]}),
+                              bias,
+                              lengths,
+                              h0};
+  if (op.cell == Cell::lstm) in.insert(in.end(), {c0, peephole});
+  const std::vector<std::string> out = s.file.node(
+      operator_name(s), in, attributes, text(s.name, '/', op.onnx().name), op.cell == Cell::lstm ? 3 : 2);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::string result = without_direction(out[i], i == 0);
+    if (o.projection && i < 2) result = s.node("MatMul", {result, hr});
+    s.results.push_back(result);
+  }
+}
+
 const std::map<std::string_view, OnnxRule>& rules() {
   static const std::map<std::string_view, OnnxRule> table{
       {"avg_pool2d", {avg_pool}},
@@ -330,6 +397,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"conv2d", {conv}},
       {"gelu", {gelu}},
       {"group_norm", {group_norm}},
+      {"gru", {recurrent}},
       {"hardsigmoid", {hardsigmoid}},
       {"instance_norm", {instance_norm}},
       {"interpolate", {interpolate}},
@@ -337,6 +405,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"layer_norm", {layer_norm}},
       {"leaky_relu", {leaky_relu}},
       {"linear", {linear}},
+      {"lstm", {recurrent}},
       {"matmul", {matmul}},
       {"max_pool2d", {max_pool}},
       {"mean", {[](OnnxSite& s) { reduce(s, "ReduceMean", 18); }}},
@@ -346,6 +415,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"reduce_max", {[](OnnxSite& s) { reduce(s, "ReduceMax", 18); }}},
       {"reduce_min", {[](OnnxSite& s) { reduce(s, "ReduceMin", 18); }}},
       {"reshape", {reshape, true}},
+      {"rnn", {recurrent}},
       {"rsqrt", {rsqrt}},
       {"silu", {silu}},
       {"slice", {slice, true}},

@@ -24,6 +24,7 @@ struct OnnxSite {
   Types types;  ///< of the inputs, in the trace of `op`
   Type out;
   OnnxSizes out_sizes;
+  std::vector<std::string> results = {};  ///< of an op with several outputs: what its rule found for each
 
   /// Adds a node and returns the name of its output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
@@ -43,7 +44,7 @@ struct OnnxSite {
   }
 };
 
-/// How an op is written: the last node that `write` adds is the result.
+/// How an op is written: the last node that `write` adds is the result, unless it names `results`.
 struct OnnxRule {
   void (*write)(OnnxSite&) = nullptr;
   bool sizes = false;  ///< the rule reads `larger`; attributes of other ops may not depend on the batch

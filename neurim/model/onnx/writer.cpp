@@ -44,6 +44,9 @@ void set_attribute(onnx::AttributeProto& attribute, const OnnxAttribute& from) {
   } else if (const auto* word = std::get_if<std::string>(&from.second)) {
     attribute.set_type(onnx::AttributeProto::STRING);
     attribute.set_s(*word);
+  } else if (const auto* words = std::get_if<std::vector<std::string>>(&from.second)) {
+    attribute.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& each : *words) attribute.add_strings(each);
   } else {
     attribute.set_type(onnx::AttributeProto::INTS);
     for (const std::int64_t each : std::get<std::vector<std::int64_t>>(from.second)) attribute.add_ints(each);
@@ -122,14 +125,21 @@ void OnnxWriter::output(const std::string& name, DType dtype, const OnnxSizes& s
 
 std::string OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
                              const OnnxAttributes& attributes, std::string_view wish) {
+  return node(type, in, attributes, wish, 1)[0];
+}
+
+std::vector<std::string> OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
+                                          const OnnxAttributes& attributes, std::string_view wish,
+                                          int outputs) {
   onnx::NodeProto& node = *file_->model.mutable_graph()->add_node();
-  const std::string name = fresh(wish);
-  node.set_name(name);
+  std::vector<std::string> names;
+  for (int i = 0; i < outputs; ++i) names.push_back(fresh(wish));
+  node.set_name(names[0]);
   node.set_op_type(std::string(type));
   for (const std::string& each : in) node.add_input(each);
-  node.add_output(name);
+  for (const std::string& each : names) node.add_output(each);
   for (const OnnxAttribute& each : attributes) set_attribute(*node.add_attribute(), each);
-  return name;
+  return names;
 }
 
 void OnnxWriter::rename_last(const std::string& name) {

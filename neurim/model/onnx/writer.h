@@ -21,7 +21,8 @@ struct OnnxSize {
 using OnnxSizes = std::vector<OnnxSize>;
 
 using OnnxAttribute =
-    std::pair<std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
+    std::pair<std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
+                                        std::vector<std::string>>>;
 using OnnxAttributes = std::vector<OnnxAttribute>;
 
 /// The number that ONNX gives an element type.
@@ -42,7 +43,10 @@ class OnnxWriter {
   void input(const std::string& name, DType dtype, const OnnxSizes& sizes);
   void output(const std::string& name, DType dtype, const OnnxSizes& sizes);
 
-  /// Adds a node with one output, whose name it returns: a fresh one.
+  /// Adds a node with `outputs` outputs, whose names it returns: fresh ones.
+  std::vector<std::string> node(std::string_view type, const std::vector<std::string>& in,
+                                const OnnxAttributes& attributes, std::string_view wish, int outputs);
+  /// The same with one output.
   std::string node(std::string_view type, const std::vector<std::string>& in,
                    const OnnxAttributes& attributes, std::string_view wish);
   /// Gives the output of the last node this name.

@@ -1,0 +1,62 @@
+// Recurrences over f32 sequences. A part owns whole sequences, so that no step waits for another part; the
+// product with the state and the arithmetic of the gates are done tile by tile, in registers.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// A weight repacked for products with rows of `depth` numbers: panels of `vectors` times 16 columns, within
+/// which all columns of one depth are neighbours; missing columns are zero. By gates, each of the panel's
+/// vectors holds the same units of another gate; otherwise the vectors are neighbours too.
+struct Panels {
+  int vectors = 4;
+  bool by_gate = false;
+  std::int64_t depth = 0, size = 0;                  ///< size: units of a gate, or columns
+  std::int64_t column_stride = 0, depth_stride = 0;  ///< in the weight
+  std::int64_t width() const { return by_gate ? 16 : 16 * vectors; }
+  std::int64_t count() const { return (size + width() - 1) / width(); }
+  std::int64_t floats() const { return count() * depth * vectors * 16; }
+};
+NEURIM_EACH_ISA(void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
+                                 std::int64_t last))
+
+enum class RecurrentCell : std::uint8_t { lstm, gru, gru_reset_before, rnn_tanh, rnn_relu };
+
+/// What both directions of differentiation know; absent operands are null. For the meanings see
+/// ops/recurrence.h.
+struct RecurrentPass {
+  RecurrentCell cell;
+  bool reverse;
+  std::int64_t steps, batch, hidden, outputs;
+  const float *peephole, *h0, *c0;
+  const std::int64_t* lengths;
+  const float* zeros;     ///< as many as the longest row
+  Panels weight, second;  ///< second: of the projection, or of gate n where the reset comes before
+  const float *packed_weight, *packed_second;
+
+  /// The steps of sequence n; a length that cannot be counts as 0.
+  std::int64_t length(std::int64_t n) const {
+    if (!lengths) return steps;
+    return lengths[n] < 1 || lengths[n] > steps ? 0 : lengths[n];
+  }
+};
+
+struct RecurrentForward : RecurrentPass {
+  const float *gates, *bias;
+  float *y, *h, *c, *out_gates, *saved;
+  float* inner;  ///< (batch, hidden): what is projected
+};
+
+struct RecurrentBackward : RecurrentPass {
+  const float *y, *gates, *saved, *dy, *dh, *dc;
+  float *dgates, *previous, *dh0, *dc0, *dhidden, *dprojected, *dpeephole;
+};
+
+/// Sequences [first, last).
+NEURIM_EACH_ISA(void run_recurrence(const RecurrentForward& pass, std::int64_t first, std::int64_t last))
+NEURIM_EACH_ISA(void run_recurrence_grad(const RecurrentBackward& pass, std::int64_t first,
+                                         std::int64_t last))
+
+}  // namespace neurim::cpu

@@ -1,0 +1,518 @@
+#include "neurim/backend/cpu/recurrence.h"
+
+#include <array>
+#include <utility>
+
+#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_math.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kAccumulators = 24;  // of 32 registers: the rest hold a row of the panel and a broadcast number
+#else
+constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
+#endif
+constexpr std::int64_t kMostRows = 64;  // sequences that walk together
+
+/// sums[r] = a[r] times one panel, kept in registers over the depth.
+template <int V, int R>
+void product(const float* const* a, std::int64_t depth, const float* panel, float* sums) {
+  Vec acc[R][V];
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) acc[r][v] = Vec{};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    Vec row[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) row[v] = load(panel + (k * V + v) * kLanes);
+#pragma GCC unroll 32
+    for (int r = 0; r < R; ++r) {
+      const Vec value = splat(a[r][k]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) acc[r][v] += row[v] * value;
+    }
+  }
+#pragma GCC unroll 32
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
+}
+
+template <int V>
+constexpr int kRows = kAccumulators / V > 0 ? kAccumulators / V : 1;
+
+using Product = void (*)(const float* const*, std::int64_t, const float*, float*);
+template <int V, int... R>
+constexpr auto products(std::integer_sequence<int, R...>) {
+  return std::array<Product, sizeof...(R)>{product<V, R + 1>...};
+}
+template <int V>
+constexpr auto kProducts = products<V>(std::make_integer_sequence<int, kRows<V>>());
+
+/// The products of `count` rows with all panels; calls each(row, panel, sums of the panel).
+template <int V, class Each>
+void multiply(const Panels& panels, const float* packed, const float* const* rows, std::int64_t count,
+              Each each) {
+  alignas(64) float sums[kRows<V> * V * kLanes];
+  const std::int64_t tiles = (count + kRows<V> - 1) / kRows<V>;  // of nearly equal height
+  for (std::int64_t p = 0; p < panels.count(); ++p)
+    for (std::int64_t t = 0; t < tiles; ++t) {
+      const std::int64_t begin = count * t / tiles, end = count * (t + 1) / tiles;
+      kProducts<V>[static_cast<std::size_t>(end - begin - 1)](rows + begin, panels.depth,
+                                                              packed + p* panels.depth* V* kLanes, sums);
+      for (std::int64_t r = begin; r < end; ++r) each(r, p, sums + (r - begin) * V * kLanes);
+    }
+}
+
+/// Calls body(first unit, how many, where among the sums) for the vectors of neighbouring columns of a panel.
+template <class Body>
+void each_vector(const Panels& panels, std::int64_t panel, Body body) {
+  for (int v = 0; v < panels.vectors; ++v) {
+    const std::int64_t unit = (panel * panels.vectors + v) * kLanes, left = panels.size - unit;
+    if (left > 0) body(unit, left < kLanes ? static_cast<int>(left) : kLanes, v * kLanes);
+  }
+}
+
+/// body(lane) for each of n lanes, as vector code.
+template <class Body>
+void lanes(int n, Body body) {
+  if (n == kLanes) {
+#pragma GCC ivdep
+    for (int l = 0; l < kLanes; ++l) body(l);
+  } else {
+    for (int l = 0; l < n; ++l) body(l);
+  }
+}
+
+void copy(const float* from, float* to, std::int64_t count) {
+  __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+void clear(float* to, std::int64_t count) {
+  if (to) __builtin_memset(to, 0, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+int gates_of(RecurrentCell cell) {
+  return cell == RecurrentCell::lstm                                             ? 4
+         : cell == RecurrentCell::gru || cell == RecurrentCell::gru_reset_before ? 3
+                                                                                 : 1;
+}
+
+/// The sequences that are alive at one step, and where each stood before.
+struct Walkers {
+  std::int64_t count = 0;
+  std::int64_t sequence[kMostRows];
+  bool first[kMostRows], last[kMostRows];  ///< whether this is the sequence's first or last step
+};
+
+/// Those of [begin, end) at step t; calls idle(n) for the others.
+template <class Idle>
+Walkers walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, std::int64_t end, Idle idle) {
+  Walkers all;
+  for (std::int64_t n = begin; n < end; ++n) {
+    const std::int64_t length = pass.length(n);
+    if (t >= length) {
+      idle(n);
+      continue;
+    }
+    all.sequence[all.count] = n;
+    all.first[all.count] = t == (pass.reverse ? length - 1 : 0);
+    all.last[all.count++] = t == (pass.reverse ? 0 : length - 1);
+  }
+  return all;
+}
+
+// --- forward ---
+
+/// One step of the sequences that walk.
+class ForwardStep {
+ public:
+  ForwardStep(const RecurrentForward& pass, const Walkers& walkers, std::int64_t t)
+      : p_(pass), w_(walkers), t_(t) {
+    const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
+    for (std::int64_t r = 0; r < w_.count; ++r) {
+      const std::int64_t n = w_.sequence[r], before = place(n) + back;
+      const auto state = [&](const float* walked, const float* initial, std::int64_t size) {
+        return !w_.first[r] ? walked + before * size : initial ? initial + n * size : pass.zeros;
+      };
+      h_[r] = state(pass.y, pass.h0, pass.outputs);
+      if (pass.cell == RecurrentCell::lstm) c_[r] = state(pass.saved, pass.c0, pass.hidden);
+    }
+  }
+
+  void lstm() const {
+    const std::int64_t H = p_.hidden;
+    multiply<4>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+      const float *g = p_.gates + at * 4 * H + u, *before = c_[r] + u,
+                  *peep = p_.peephole ? p_.peephole + u : nullptr;
+      float *to = p_.out_gates + at * 4 * H + u, *c = p_.saved + at * H + u;
+      float* h = p_.inner ? p_.inner + w_.sequence[r] * H + u : p_.y + at * H + u;
+      const int n = tail(u);
+      if (peep) lanes(n, [=](int l) { s[l] += peep[l] * before[l], s[16 + l] += peep[H + l] * before[l]; });
+      lanes(n, [=](int l) {
+        const float i = sigmoid_of(g[l] + s[l]), f = sigmoid_of(g[H + l] + s[16 + l]);
+        const float fresh = tanh_of(g[2 * H + l] + s[32 + l]);
+        to[l] = i, to[H + l] = f, to[2 * H + l] = fresh;
+        c[l] = f * before[l] + i * fresh;
+      });
+      if (peep) lanes(n, [=](int l) { s[48 + l] += peep[2 * H + l] * c[l]; });
+      lanes(n, [=](int l) {
+        const float o = sigmoid_of(g[3 * H + l] + s[48 + l]);
+        to[3 * H + l] = o;
+        h[l] = o * tanh_of(c[l]);
+      });
+    });
+    if (!p_.inner) return;
+    const float* inner[kMostRows];
+    for (std::int64_t r = 0; r < w_.count; ++r) inner[r] = p_.inner + w_.sequence[r] * H;
+    multiply<4>(p_.second, p_.packed_second, inner, w_.count,
+                [&](std::int64_t r, std::int64_t panel, float* s) {
+                  float* y = p_.y + place(w_.sequence[r]) * p_.outputs;
+                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
+                });
+  }
+
+  void gru() const {
+    const std::int64_t H = p_.hidden;
+    multiply<3>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
+                  *bias = (p_.bias ? p_.bias : p_.zeros) + u;
+      float *to = p_.out_gates + at * 3 * H + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
+      lanes(tail(u), [=](int l) {
+        const float reset = sigmoid_of(g[l] + s[l] + bias[l]),
+                    z = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
+        const float from_state = s[32 + l] + bias[2 * H + l],
+                    fresh = tanh_of(g[2 * H + l] + reset * from_state);
+        to[l] = reset, to[H + l] = z, to[2 * H + l] = fresh;
+        heard[l] = from_state;
+        h[l] = (1 - z) * fresh + z * before[l];
+      });
+    });
+  }
+
+  void gru_reset_before() const {
+    const std::int64_t H = p_.hidden;
+    multiply<2>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
+                  *bias = (p_.bias ? p_.bias : p_.zeros) + u;
+      float *to = p_.out_gates + at * 3 * H + u, *kept = p_.saved + at * H + u;
+      lanes(tail(u), [=](int l) {
+        const float reset = sigmoid_of(g[l] + s[l] + bias[l]);
+        to[l] = reset, to[H + l] = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
+        kept[l] = reset * before[l];
+      });
+    });
+    const float* kept[kMostRows];
+    for (std::int64_t r = 0; r < w_.count; ++r) kept[r] = p_.saved + place(w_.sequence[r]) * H;
+    multiply<4>(p_.second, p_.packed_second, kept, w_.count,
+                [&](std::int64_t r, std::int64_t panel, float* s) {
+                  const std::int64_t at = place(w_.sequence[r]);
+                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
+                    const float *g = p_.gates + (at * 3 + 2) * H + u, *before = h_[r] + u, *sum = s + v;
+                    const float* bias = p_.bias ? p_.bias + 2 * H + u : p_.zeros;
+                    float *to = p_.out_gates + at * 3 * H + u, *h = p_.y + at * H + u;
+                    lanes(n, [=](int l) {
+                      const float fresh = tanh_of(g[l] + sum[l] + bias[l]), z = to[H + l];
+                      to[2 * H + l] = fresh;
+                      h[l] = (1 - z) * fresh + z * before[l];
+                    });
+                  });
+                });
+  }
+
+  void rnn(bool relu) const {
+    multiply<4>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      const std::int64_t at = place(w_.sequence[r]) * p_.hidden;
+      each_vector(p_.weight, panel, [&](std::int64_t u, int n, int v) {
+        const float *g = p_.gates + at + u, *sum = s + v;
+        float* h = p_.y + at + u;
+        if (relu)
+          lanes(n, [=](int l) { h[l] = g[l] + sum[l] < 0 ? 0.f : g[l] + sum[l]; });
+        else
+          lanes(n, [=](int l) { h[l] = tanh_of(g[l] + sum[l]); });
+      });
+    });
+  }
+
+ private:
+  std::int64_t place(std::int64_t n) const { return t_ * p_.batch + n; }
+  int tail(std::int64_t u) const { return p_.hidden - u < kLanes ? static_cast<int>(p_.hidden - u) : kLanes; }
+
+  const RecurrentForward& p_;
+  const Walkers& w_;
+  std::int64_t t_;
+  const float *h_[kMostRows], *c_[kMostRows];  // before the step
+};
+
+void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_t end) {
+  const int gates = gates_of(p.cell);
+  for (std::int64_t s = 0; s < p.steps; ++s) {
+    const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
+    const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
+      const std::int64_t at = t * p.batch + n;
+      clear(p.y + at * p.outputs, p.outputs);
+      if (p.out_gates) clear(p.out_gates + at * gates * p.hidden, gates * p.hidden);
+      if (p.saved) clear(p.saved + at * p.hidden, p.hidden);
+    });
+    if (walking.count == 0) continue;
+    const ForwardStep step(p, walking, t);
+    if (p.cell == RecurrentCell::lstm)
+      step.lstm();
+    else if (p.cell == RecurrentCell::gru)
+      step.gru();
+    else if (p.cell == RecurrentCell::gru_reset_before)
+      step.gru_reset_before();
+    else
+      step.rnn(p.cell == RecurrentCell::rnn_relu);
+  }
+  for (std::int64_t n = begin; n < end; ++n) {
+    const std::int64_t length = p.length(n), at = (p.reverse ? 0 : length - 1) * p.batch + n;
+    const auto keep = [&](const float* walked, const float* initial, float* to, std::int64_t size) {
+      copy(length > 0 ? walked + at * size : initial ? initial + n * size : p.zeros, to + n * size, size);
+    };
+    keep(p.y, p.h0, p.h, p.outputs);
+    if (p.cell == RecurrentCell::lstm) keep(p.saved, p.c0, p.c, p.hidden);
+  }
+}
+
+// --- backward ---
+
+/// One step back of the sequences that walk. dh0 carries what reaches the state before a step beside the
+/// product with the weight (of the last step: dh), dc0 the gradient of c.
+class BackwardStep {
+ public:
+  BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t)
+      : p_(pass), w_(walkers), t_(t) {
+    const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
+    const std::int64_t stride = gates_of(pass.cell) * pass.hidden;
+    const float* behind = pass.cell == RecurrentCell::gru ? pass.dhidden : pass.dgates;
+    for (std::int64_t r = 0; r < w_.count; ++r) {
+      const std::int64_t n = w_.sequence[r];
+      after_[r] = w_.last[r] ? pass.zeros : behind + (place(n) - back) * stride;
+      const auto state = [&](const float* walked, const float* initial, std::int64_t size) {
+        return !w_.first[r] ? walked + (place(n) + back) * size : initial ? initial + n * size : pass.zeros;
+      };
+      h_[r] = state(pass.y, pass.h0, pass.outputs);
+      if (pass.cell == RecurrentCell::lstm) c_[r] = state(pass.saved, pass.c0, pass.hidden);
+      copy(h_[r], pass.previous + place(n) * pass.outputs, pass.outputs);
+    }
+  }
+
+  void lstm() const {
+    if (!p_.dprojected) {
+      each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) { lstm_units(r, u, n, d); });
+      return;
+    }
+    each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
+      copy(d, p_.dprojected + place(w_.sequence[r]) * p_.outputs + u, n);
+    });
+    const float* projected[kMostRows];
+    for (std::int64_t r = 0; r < w_.count; ++r)
+      projected[r] = p_.dprojected + place(w_.sequence[r]) * p_.outputs;
+    multiply<4>(
+        p_.second, p_.packed_second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+          each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
+        });
+  }
+
+  void gru() const {
+    const std::int64_t H = p_.hidden;
+    each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
+      const std::int64_t at = place(w_.sequence[r]);
+      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u, *heard = p_.saved + at * H + u;
+      float *to = p_.dgates + at * 3 * H + u, *inner = p_.dhidden + at * 3 * H + u;
+      float* carry = p_.dh0 + w_.sequence[r] * H + u;
+      lanes(n, [=](int l) {
+        const float reset = g[l], z = g[H + l], fresh = g[2 * H + l], dh = d[l];
+        const float dn = dh * (1 - z) * (1 - fresh * fresh), dz = dh * (before[l] - fresh) * z * (1 - z);
+        const float dr = dn * heard[l] * reset * (1 - reset);
+        to[l] = inner[l] = dr, to[H + l] = inner[H + l] = dz, to[2 * H + l] = dn;
+        inner[2 * H + l] = dn * reset;
+        carry[l] = dh * z;
+      });
+    });
+  }
+
+  void gru_reset_before() const {
+    const std::int64_t H = p_.hidden;
+    each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
+      const std::int64_t at = place(w_.sequence[r]);
+      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u;
+      float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
+      lanes(n, [=](int l) {
+        const float z = g[H + l], fresh = g[2 * H + l];
+        to[H + l] = d[l] * (before[l] - fresh) * z * (1 - z);
+        to[2 * H + l] = d[l] * (1 - z) * (1 - fresh * fresh);
+        carry[l] = d[l] * z;
+      });
+    });
+    const float* fresh[kMostRows];
+    for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = p_.dhidden + (place(w_.sequence[r]) * 3 + 2) * H;
+    multiply<4>(p_.second, p_.packed_second, fresh, w_.count,
+                [&](std::int64_t r, std::int64_t panel, float* s) {
+                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
+                    const std::int64_t at = place(w_.sequence[r]);
+                    const float *reset = p_.gates + at * 3 * H + u, *before = h_[r] + u, *through = s + v;
+                    float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
+                    lanes(n, [=](int l) {
+                      to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
+                      carry[l] += through[l] * reset[l];
+                    });
+                  });
+                });
+    for (std::int64_t r = 0; r < w_.count; ++r) {
+      const std::int64_t at = place(w_.sequence[r]) * 3 * H;
+      copy(p_.dhidden + at, p_.dgates + at, 3 * H);
+    }
+  }
+
+  void rnn(bool relu) const {
+    each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
+      const std::int64_t at = place(w_.sequence[r]) * p_.hidden + u;
+      const float* y = p_.y + at;
+      float* to = p_.dgates + at;
+      if (relu)
+        lanes(n, [=](int l) { to[l] = y[l] > 0 ? d[l] : 0.f; });
+      else
+        lanes(n, [=](int l) { to[l] = d[l] * (1 - y[l] * y[l]); });
+    });
+  }
+
+ private:
+  std::int64_t place(std::int64_t n) const { return t_ * p_.batch + n; }
+
+  /// each(walker, first unit, how many, gradients of the outputs at this step).
+  template <class Each>
+  void each_gradient(Each each) const {
+    const bool carries = p_.cell == RecurrentCell::gru || p_.cell == RecurrentCell::gru_reset_before;
+    multiply<4>(p_.weight, p_.packed_weight, after_, w_.count,
+                [&](std::int64_t r, std::int64_t panel, float* s) {
+                  const std::int64_t n = w_.sequence[r];
+                  const float *dy = p_.dy + place(n) * p_.outputs, *carry = p_.dh0 + n * p_.outputs;
+                  each_vector(p_.weight, panel, [&](std::int64_t u, int count, int v) {
+                    float* d = s + v;
+                    lanes(count, [d, from = dy + u](int l) { d[l] += from[l]; });
+                    if (carries || w_.last[r])
+                      lanes(count, [d, from = carry + u](int l) { d[l] += from[l]; });
+                    each(r, u, count, d);
+                  });
+                });
+  }
+
+  /// Units [u, u + n) from the gradients of o * tanh(c).
+  void lstm_units(std::int64_t r, std::int64_t u, int n, const float* d) const {
+    const std::int64_t H = p_.hidden, at = place(w_.sequence[r]);
+    const float *g = p_.gates + at * 4 * H + u, *c = p_.saved + at * H + u, *before = c_[r] + u;
+    const float* peep = p_.peephole ? p_.peephole + u : nullptr;
+    float *to = p_.dgates + at * 4 * H + u, *dc = p_.dc0 + w_.sequence[r] * H + u;
+    alignas(64) float output[kLanes];  // the gradient of gate o, which a peephole hands to c
+    lanes(n, [=, &output](int l) {
+      const float o = g[3 * H + l], squashed = tanh_of(c[l]);
+      output[l] = d[l] * squashed * o * (1 - o);
+      dc[l] += d[l] * o * (1 - squashed * squashed);
+    });
+    if (peep) lanes(n, [=, &output](int l) { dc[l] += output[l] * peep[2 * H + l]; });
+    lanes(n, [=, &output](int l) {
+      const float i = g[l], f = g[H + l], fresh = g[2 * H + l], dcell = dc[l];
+      to[l] = dcell * fresh * i * (1 - i);
+      to[H + l] = dcell * before[l] * f * (1 - f);
+      to[2 * H + l] = dcell * i * (1 - fresh * fresh);
+      to[3 * H + l] = output[l];
+      dc[l] = dcell * f;
+    });
+    if (!peep) return;
+    float* dpeep = p_.dpeephole + w_.sequence[r] * 3 * H + u;
+    lanes(n, [=, &output](int l) {
+      dc[l] += to[l] * peep[l] + to[H + l] * peep[H + l];
+      dpeep[l] += to[l] * before[l];
+      dpeep[H + l] += to[H + l] * before[l];
+      dpeep[2 * H + l] += output[l] * c[l];
+    });
+  }
+
+  const RecurrentBackward& p_;
+  const Walkers& w_;
+  std::int64_t t_;
+  const float* after_[kMostRows];              // the gates' gradients one step on
+  const float *h_[kMostRows], *c_[kMostRows];  // before the step
+};
+
+void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t gates = gates_of(p.cell) * p.hidden;
+  copy(p.dh + begin * p.outputs, p.dh0 + begin * p.outputs, (end - begin) * p.outputs);
+  if (p.dc0) copy(p.dc + begin * p.hidden, p.dc0 + begin * p.hidden, (end - begin) * p.hidden);
+  if (p.dpeephole) clear(p.dpeephole + begin * 3 * p.hidden, (end - begin) * 3 * p.hidden);
+  for (std::int64_t s = p.steps; s-- > 0;) {
+    const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
+    const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
+      const std::int64_t at = t * p.batch + n;
+      clear(p.dgates + at * gates, gates);
+      clear(p.previous + at * p.outputs, p.outputs);
+      if (p.dhidden) clear(p.dhidden + at * gates, gates);
+      if (p.dprojected) clear(p.dprojected + at * p.outputs, p.outputs);
+    });
+    if (walking.count == 0) continue;
+    const BackwardStep step(p, walking, t);
+    if (p.cell == RecurrentCell::lstm)
+      step.lstm();
+    else if (p.cell == RecurrentCell::gru)
+      step.gru();
+    else if (p.cell == RecurrentCell::gru_reset_before)
+      step.gru_reset_before();
+    else
+      step.rnn(p.cell == RecurrentCell::rnn_relu);
+  }
+  // What the first step hands to the initial state.
+  const bool carries = p.cell == RecurrentCell::gru || p.cell == RecurrentCell::gru_reset_before;
+  const float* behind = p.cell == RecurrentCell::gru ? p.dhidden : p.dgates;
+  const float* first[kMostRows];
+  std::int64_t sequence[kMostRows], count = 0;
+  for (std::int64_t n = begin; n < end; ++n) {
+    const std::int64_t length = p.length(n);
+    if (length == 0) continue;
+    sequence[count] = n;
+    first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * gates;
+  }
+  multiply<4>(p.weight, p.packed_weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    each_vector(p.weight, panel, [&](std::int64_t u, int n, int v) {
+      float* to = p.dh0 + sequence[r] * p.outputs + u;
+      lanes(n, [=, d = s + v](int l) { to[l] = (carries ? to[l] : 0) + d[l]; });
+    });
+  });
+}
+
+}  // namespace
+
+void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
+                 std::int64_t last) {
+  const int vectors = panels.vectors;
+  for (std::int64_t p = first; p < last; ++p)
+    for (std::int64_t k = 0; k < panels.depth; ++k)
+      for (int v = 0; v < vectors; ++v) {
+        const std::int64_t unit = (panels.by_gate ? p : p * vectors + v) * kLanes;
+        const std::int64_t column = unit + (panels.by_gate ? v * panels.size : 0);
+        float* to = packed + ((p * panels.depth + k) * vectors + v) * kLanes;
+        for (int l = 0; l < kLanes; ++l)
+          to[l] = unit + l < panels.size
+                      ? weight[(column + l) * panels.column_stride + k * panels.depth_stride]
+                      : 0;
+      }
+}
+
+void run_recurrence(const RecurrentForward& pass, std::int64_t first, std::int64_t last) {
+  for (std::int64_t begin = first; begin < last; begin += kMostRows)
+    forward_together(pass, begin, begin + kMostRows < last ? begin + kMostRows : last);
+}
+
+void run_recurrence_grad(const RecurrentBackward& pass, std::int64_t first, std::int64_t last) {
+  for (std::int64_t begin = first; begin < last; begin += kMostRows)
+    backward_together(pass, begin, begin + kMostRows < last ? begin + kMostRows : last);
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

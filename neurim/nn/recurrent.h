@@ -1,0 +1,107 @@
+// Recurrent networks of one or more layers in one or both directions: LSTM, GRU and the simple RNN.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "neurim/nn/module.h"
+#include "neurim/ops/recurrent.h"
+
+namespace neurim::nn {
+
+/// States before the first step or behind the last, by layer and direction (the forward one first):
+/// h (layers*directions,N,P) and, of the LSTM, c (layers*directions,N,H). An undefined one is 0.
+struct RecurrentState {
+  Tensor h, c;
+};
+
+/// What a recurrent module gives: the outputs of the last layer (T,N,directions*P), or (N,T,directions*P) for
+/// batch_first, and the states behind the last step of each sequence.
+struct RecurrentOutput {
+  Tensor y;
+  RecurrentState last;
+};
+
+/// What LSTM, GRU and RNN share. Sizes are those of ops/recurrent.h: T steps, N sequences, H hidden units, P
+/// outputs. Weights, of layer k: weight_ih_l<k>(G*H,I), weight_hh_l<k>(G*H,P), bias_ih_l<k>(G*H) and
+/// bias_hh_l<k>(G*H), weight_hr_l<k>(P,H) with a projection, peephole_l<k>(3*H); the same with "_reverse" for
+/// the other direction. Names, order and layout are PyTorch's, so that weights exchange; it has no peepholes.
+class RecurrentLayers {
+ public:
+  /// x (T,N,features), or (N,T,features) for batch_first. `lengths` i64(N) in [1,T] says how many steps of
+  /// each sequence count; outputs behind them are 0, and the reverse direction begins at the last one that
+  /// counts. In a trace for training, elements of what a layer hands to the next are zeroed with probability
+  /// `dropout`.
+  RecurrentOutput operator()(const Tensor& x, const RecurrentState& initial = {},
+                             const Tensor& lengths = {}) const;
+  void parts(Parts& p);
+
+ protected:
+  struct Options {
+    std::int64_t num_layers = 1;
+    bool bias = true, batch_first = false;
+    double dropout = 0;
+    bool bidirectional = false;
+    std::int64_t proj_size = 0;
+    bool peephole = false, reset_after = true;
+    std::string nonlinearity = "tanh";
+  };
+  RecurrentLayers(Cell cell, std::string_view who, std::int64_t in, std::int64_t hidden,
+                  const Options& options);
+
+ private:
+  /// The weights of one direction of one layer.
+  struct Direction {
+    Tensor weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, peephole;
+  };
+  /// The initial state of direction number `i`: undefined when none is given.
+  Tensor state_of(const Tensor& given, std::size_t i, std::string_view what, const Shape& each) const;
+  Tensors run(const RecurrentInputs& in, bool reverse) const;
+
+  Cell cell_;
+  std::string_view who_;
+  std::int64_t hidden_;
+  Options options_;
+  std::vector<Direction> directions_;  ///< of every layer, the forward one first
+};
+
+/// Long short-term memory.
+struct LSTM : RecurrentLayers {
+  struct Config {
+    std::int64_t num_layers = 1;
+    bool bias = true, batch_first = false;
+    double dropout = 0;  ///< between layers
+    bool bidirectional = false;
+    std::int64_t proj_size = 0;  ///< P when not 0; less than the hidden size
+    bool peephole = false;       ///< the gates see c too
+  };
+  LSTM(std::int64_t in, std::int64_t hidden);
+  LSTM(std::int64_t in, std::int64_t hidden, const Config& config);
+};
+
+/// Gated recurrent unit.
+struct GRU : RecurrentLayers {
+  struct Config {
+    std::int64_t num_layers = 1;
+    bool bias = true, batch_first = false;
+    double dropout = 0;  ///< between layers
+    bool bidirectional = false;
+    bool reset_after = true;  ///< the reset gate acts behind the product with the state, as in PyTorch
+  };
+  GRU(std::int64_t in, std::int64_t hidden);
+  GRU(std::int64_t in, std::int64_t hidden, const Config& config);
+};
+
+/// The simple recurrent network, h = f(W x + b + V h + c).
+struct RNN : RecurrentLayers {
+  struct Config {
+    std::int64_t num_layers = 1;
+    std::string nonlinearity = "tanh";  ///< or "relu"
+    bool bias = true, batch_first = false;
+    double dropout = 0;  ///< between layers
+    bool bidirectional = false;
+  };
+  RNN(std::int64_t in, std::int64_t hidden);
+  RNN(std::int64_t in, std::int64_t hidden, const Config& config);
+};
+
+}  // namespace neurim::nn
