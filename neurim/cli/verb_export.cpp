@@ -17,7 +17,7 @@ int verb_export(const Words& words) {
                      "neurim export runs/classify/train opset=18 dynamic=false"}});
   std::string model, format = "onnx", output;
   OnnxExportOptions options;
-  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("model", model, "run folder, model folder, weights file, or known name", {"m"});
   line.options("format", format, "onnx");
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
   line.options("opset", options.opset, "version of ONNX's operators");
@@ -28,6 +28,7 @@ int verb_export(const Words& words) {
   initialize();
   Console console(line.console());
   const Checkpoint checkpoint = open_model(model);
+  say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   export_checkpoint(checkpoint, path, options);
   const auto size = static_cast<std::int64_t>(fs::file_size(path));

@@ -64,7 +64,7 @@ int verb_info(const Words& words) {
   bool show = false;
   std::int64_t batch = 1, imgsz = 0;
   std::optional<std::int64_t> threads;
-  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("model", model, "run folder, model folder, weights file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
   line.options("mode", mode, "the plan for infer or train");
@@ -79,6 +79,7 @@ int verb_info(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   Checkpoint checkpoint = open_model(model);
+  say_notes(checkpoint, console);
   const Type images = image_type(checkpoint, batch, imgsz);
   const std::int64_t parameters = parameter_count(checkpoint.model);
   console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", images, "  ",

@@ -70,7 +70,7 @@ int verb_predict(const Words& words) {
   std::string model, source, save_csv;
   std::int64_t topk = 1;
   std::optional<std::int64_t> threads;
-  line.options("model", model, "run folder or weights file", {"m"});
+  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
   line.options("topk", topk, "how many classes to name");
   line.options("save_csv", save_csv, "file to write path, class and probability to");
@@ -85,6 +85,7 @@ int verb_predict(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  say_notes(checkpoint, console);
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);

@@ -1,3 +1,4 @@
+#include "neurim/cli/open_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
@@ -7,6 +8,8 @@
 namespace neurim::cli {
 
 namespace {
+
+constexpr std::int64_t kBatch = 32;  // where the model comes without the options of its training
 
 Split split_named(const std::string& word) {
   for (const Split split : kSplits)
@@ -26,7 +29,7 @@ int verb_val(const Words& words) {
   std::string model, data, split = "val", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   bool exist_ok = false;
-  line.options("model", model, "weights file or run folder", {"m"});
+  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
@@ -43,12 +46,14 @@ int verb_val(const Words& words) {
   initialize();
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  say_notes(checkpoint, console);
   TrainOptions options;
   Options named;
   options.visit(named);
   named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
   if (!data.empty()) options.data = data;
   if (batch) options.batch = batch;
+  if (!options.batch) options.batch = kBatch;
   if (workers) options.workers = workers;
   if (threads) options.threads = threads;
   require(!options.data.empty(), "data is missing; give the folder of the pictures: data=DIR");
