@@ -184,11 +184,29 @@ TEST(PyTorchFile, TensorsOutsideTheirStorageAreRefused) {
           {"9 axes"});
 }
 
+TEST(PyTorchFile, MembersOverTheSameBytesAreRefused) {
+  const std::string data(40000, '\1');
+  const auto tensor = [](const std::string& key) {
+    return pickled::tensor({.key = key, .count = 10000, .sizes = {10000}, .strides = {1}});
+  };
+  std::string file =
+      pytorch_zip(pickled::dict({{"a", tensor("0")}, {"b", tensor("1")}}), {{"0", data}, {"1", data}});
+  read_state_dict(MemoryFile(file).path());
+  // The entry of the second, made to point at the first.
+  const std::size_t first = file.find("PK\x03\x04", file.find("byteorder")),
+                    entry = file.rfind("archive/data/1") - 46;
+  file.replace(entry + 42, 4, little_endian(first, 4));
+  file.erase(file.find("PK\x03\x04", first + 1), 30 + 14 + data.size());
+  const std::size_t end = file.size() - 22;
+  file.replace(end + 16, 4, little_endian(file.find("PK\x01\x02"), 4));
+  expect_refused(file, {"'b'", "zip directory is damaged"});
+}
+
 TEST(PyTorchFile, HostilePicklesEndSoonAndSmall) {
   const auto zip = [](const std::string& object) { return pytorch_zip(object, {}); };
-  expect_refused(zip(std::string(1 << 20, ')') + std::string(1 << 20, '\x85')), {"no dict"});  // a deep tuple
-  expect_refused(zip(std::string(5 << 20, '(')), {"more than 4194304 values"});
-  expect_refused(zip(std::string(5 << 20, ']')), {"more than 4194304 values"});
+  expect_refused(zip(std::string(1 << 18, ')') + std::string(1 << 18, '\x85')), {"no dict"});  // a deep tuple
+  expect_refused(zip(std::string(5 << 20, '(')), {"more than 2097152 values"});
+  expect_refused(zip(std::string(5 << 20, ']')), {"more than 2097152 values"});
 
   expect_refused(zip("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a"),
                  {"no dict"});  // holds itself
@@ -196,7 +214,7 @@ TEST(PyTorchFile, HostilePicklesEndSoonAndSmall) {
   std::string many = "(" + std::string(1'000'000, 'N') + "tq" + std::string(1, '\1') +
                      pickled::global("torch", "Size") + "q" + std::string(1, '\2');
   for (int i = 0; i < 1000; ++i) many += "h\2h\1R";
-  expect_refused(zip(many), {"more than 4194304 values"});
+  expect_refused(zip(many), {"more than 2097152 values"});
   expect_refused(zip("c" + std::string(1 << 20, 'a') + "\nb\n"), {"damaged"});
   expect_refused(zip("X\xff\xff\xff\xff"), {"cut off"});
   expect_refused(zip("h\5"), {"damaged"});

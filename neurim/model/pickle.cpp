@@ -10,7 +10,7 @@ namespace neurim {
 
 namespace {
 
-constexpr std::size_t kMostItems = std::size_t{1} << 22;
+constexpr std::size_t kMostItems = std::size_t{1} << 21;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::size_t kLongestName = 200;
 constexpr const char* kFix = "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";

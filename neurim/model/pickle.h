@@ -40,7 +40,7 @@ const PickleItem* find_key(const PickleNode& dict, std::string_view key);
 class Pickle {
  public:
   /// Reads the first pickle of `bytes`, which outlive this. Throws Error(data), without the file's name,
-  /// where it is damaged, makes more than 4 million values, or uses an operation or a global that is not a
+  /// where it is damaged, makes more than 2 million values, or uses an operation or a global that is not a
   /// state dict's; `allowed` says which globals are. Values may lie in each other to any depth, also in
   /// themselves: whoever walks them bounds the walk.
   Pickle(std::string_view bytes, bool (*allowed)(std::string_view global));
