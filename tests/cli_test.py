@@ -269,6 +269,16 @@ class Trained(unittest.TestCase):
         self.assertEqual(neurim("export", folder).returncode, 0)
         self.assertTrue((folder / "model.onnx").exists())
 
+        del card["label_names"]
+        (folder / "config.json").write_text(json.dumps(card))
+        run = neurim("val", folder, f"data={self.root}/data", cwd=self.root)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("[0, 1, 2]", run.stderr)
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark,middle", "--json", cwd=self.root)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["top1"], figures[1]["top1"])
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark", cwd=self.root)
+        self.assertEqual((run.returncode, "classes names 2 classes, the model has 3" in run.stderr), (2, True), run.stderr)
+
         card["num_classes"], card["label_names"] = 2, ["a", "b"]
         (folder / "config.json").write_text(json.dumps(card))
         run = neurim("info", folder)

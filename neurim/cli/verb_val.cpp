@@ -26,12 +26,16 @@ int verb_val(const Words& words) {
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train --json"}});
-  std::string model, data, split = "val", project = "runs/classify", run_name = "val";
+  std::string model, data, classes, split = "val", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   bool exist_ok = false;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
+  line.options("classes", classes,
+               "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
+               "with commas; by default as the model says",
+               {"class_names", "labels"});
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("threads", threads, "compute threads");
@@ -62,6 +66,12 @@ int verb_val(const Words& words) {
 
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = checkpoint.card.class_names;
+  if (!classes.empty()) {
+    options.classes = classes;
+    dataset_options.class_names = classes_of(options);
+    require(dataset_options.class_names.size() == checkpoint.card.class_names.size(), "classes names ",
+            dataset_options.class_names.size(), " classes, the model has ", checkpoint.card.class_names.size());
+  }
   const Dataset dataset = Dataset::open(options.data, dataset_options);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");

@@ -104,12 +104,19 @@ std::string summary(std::vector<std::string> names, std::string_view what) {
   return text("; ", count, ' ', what, " (", join(names, ", "), ")");
 }
 
+void require_fit(const LoadReport& report, const fs::path& file, Fit fit) {
+  if (report.missing.empty() && report.unfit.empty() && report.unused.empty()) return;
+  fail(Fault::data, file.string(), ": does not fit the model",
+       summary(report.missing, "missing from the file"), summary(report.unfit, "of another type"),
+       summary(report.unused, "left over in the file"), "; is it of another architecture",
+       fit == Fit::exact ? " or number of classes?" : "?");
+}
+
 /// A tensor of the module and what of the file fills it.
 struct Match {
   const Named* to;
   const StateDict::Entry* from;
-  std::string name;       // in the file
-  bool channels = false;  // takes with_channels
+  bool channels = false;  // with_channels
 };
 
 void write(const Match& match) {
@@ -160,12 +167,12 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
     const bool converted = converts(entry.type, type);
     const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
     if (converted && entry.type.shape == type.shape)
-      matches.push_back({&named, &entry, name});
+      matches.push_back({&named, &entry});
     else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
       new_head = both;
     else if (fit == Fit::adapt && &named.tensor == first && converted && type.dtype == DType::f32 &&
              differ_at(1, entry.type.shape, type.shape) && entry.type.shape[1] > 0) {
-      matches.push_back({&named, &entry, name, true});
+      matches.push_back({&named, &entry, true});
       report.notes.push_back(
           text("fits the first convolution to ", type.shape[1], " input channels: ", both));
     } else
@@ -178,11 +185,7 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
     report.notes.push_back(text("the last layer starts anew: ", new_head));
   }
 
-  if (fit != Fit::any && !(report.missing.empty() && report.unfit.empty() && report.unused.empty()))
-    fail(Fault::data, weights.path.string(), ": does not fit the model",
-         summary(report.missing, "missing from the file"), summary(report.unfit, "of another type"),
-         summary(report.unused, "left over in the file"), "; is it of another architecture",
-         fit == Fit::exact ? " or number of classes?" : "?");
+  if (fit != Fit::any) require_fit(report, weights.path, fit);
   for (const Match& match : matches) write(match);
   report.taken = static_cast<std::int64_t>(matches.size());
   return report;
