@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import pickle
 import pty
 import random
 import shutil
@@ -402,6 +403,54 @@ class Trained(unittest.TestCase):
         self.assertIn("kernel", plan.stdout)
         self.assertIn("lenet5", neurim("models", "le*").stdout)
         self.assertEqual(neurim("models", "x*").returncode, 2)
+
+    def test_folders_with_a_config(self):
+        folder = self.root / "published"
+        folder.mkdir()
+        shutil.copy(self.folder / "weights" / "best.safetensors", folder / "model.safetensors")
+        card = json.loads((self.folder / "weights" / "model.json").read_text())
+        (folder / "config.json").write_text(json.dumps(card))
+        self.assertEqual(neurim("info", folder).stdout, neurim("info", self.folder).stdout)
+        figures = [json.loads(neurim("val", model, f"data={self.root}/data", "--json", cwd=self.root).stdout.splitlines()[-1])
+                   for model in (folder, self.folder)]
+        self.assertEqual(figures[0]["top1"], figures[1]["top1"])
+        picture = self.root / "data" / "val" / "dark" / "0.png"
+        run = neurim("predict", f"model={folder}", picture)
+        self.assertEqual((run.returncode, run.stdout), (0, neurim("predict", f"model={self.folder}", picture).stdout), run.stderr)
+        self.assertEqual(neurim("export", folder).returncode, 0)
+        self.assertTrue((folder / "model.onnx").exists())
+
+        del card["label_names"]
+        (folder / "config.json").write_text(json.dumps(card))
+        run = neurim("val", folder, f"data={self.root}/data", cwd=self.root)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("[0, 1, 2]", run.stderr)
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark,middle", "--json", cwd=self.root)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["top1"], figures[1]["top1"])
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark", cwd=self.root)
+        self.assertEqual((run.returncode, "classes names 2 classes, the model has 3" in run.stderr), (2, True), run.stderr)
+
+        card["num_classes"], card["label_names"] = 2, ["a", "b"]
+        (folder / "config.json").write_text(json.dumps(card))
+        run = neurim("info", folder)
+        self.assertEqual(run.returncode, 3)
+        for part in ("model.safetensors", "f3.weight", "(2,84) here"):
+            self.assertIn(part, run.stderr)
+
+    def test_pickles_are_not_run(self):
+        owned = self.root / "owned"
+        class Trap:
+            def __reduce__(self):
+                return os.system, (f"touch {owned}",)
+        header = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e80024de9032e")
+        machine = pickle.dumps({"little_endian": True}, protocol=2)
+        path = self.root / "trap.pth"
+        path.write_bytes(header + machine + pickle.dumps({"state_dict": Trap()}, protocol=2))
+        run = neurim("info", path)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("posix.system", run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertFalse(owned.exists())
 
     def test_benchmark(self):
         run = neurim("benchmark", "lenet5", "mode=train", "batch=4", "seconds=0.05", "rounds=2", "--json")

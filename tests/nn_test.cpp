@@ -362,7 +362,7 @@ TEST(Zoo, ResNet20WithPublishedWeights) {
   Model model = create_model("resnet20", {.seed = std::nullopt});
   const std::vector<std::string> file = SafeTensors(path).names(), ours = names(model);
   EXPECT_EQ(std::set<std::string>(ours.begin(), ours.end()), std::set<std::string>(file.begin(), file.end()));
-  EXPECT_EQ(load_model(model, path).count("classes"), 1u);
+  EXPECT_EQ(load_model(model, path).metadata.count("classes"), 1u);
 
   std::vector<float> pixels(2 * 3 * 32 * 32);
   for (std::size_t i = 0; i < pixels.size(); ++i)

@@ -559,6 +559,37 @@ TEST_F(Training, UnreadablePicturesOfBothSplitsAreNamedAndCounted) {
     EXPECT_NE(log.find(part), std::string::npos) << part << "\n" << log;
 }
 
+TEST_F(Training, BeginsWithOtherWeights) {
+  TrainOptions first = options("first");
+  first.mean = "0.5";
+  first.std = "0.2";
+  const TrainResult of_ten = train(first);
+  TrainOptions again = options("again");
+  again.pretrained = of_ten.run.string();
+  again.lr = 0;
+  const TrainResult same = train(again);
+  EXPECT_EQ(tensors_of(same.model), tensors_of(of_ten.model));
+  EXPECT_EQ(load_checkpoint(same.run).card.preprocess, load_checkpoint(of_ten.run).card.preprocess);
+  EXPECT_NE(read_file(same.run / "log.txt").find("10 of 10 tensors"), std::string::npos);
+
+  const fs::path few = folder_ / "few";
+  for (const char* part : {"train/3", "train/4", "val/3", "val/4"}) {
+    fs::create_directories(few / part);
+    fs::copy(fs::path(first.data) / part, few / part, fs::copy_options::recursive);
+  }
+  again.data = few.string();
+  const std::string log = read_file(train(again).run / "log.txt");
+  EXPECT_NE(log.find("8 of 10 tensors"), std::string::npos) << log;
+  EXPECT_NE(log.find("the last layer starts anew: f3."), std::string::npos) << log;
+
+  again.model = "resnet20";
+  const std::string message = error_of(Fault::data, [&] { train(again); });
+  for (const char* part : {"best.safetensors", "missing", "left over"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  again.pretrained = (folder_ / "nothing").string();
+  error_of(Fault::data, [&] { train(again); });
+}
+
 TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
   const TrainResult result = train(options("train"));
   const std::string bytes = read_file(result.model);
@@ -566,7 +597,7 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "cut.safetensors"); });
   write_safetensors(folder_ / "plain.safetensors", {{"x", Tensor::scalar(1)}});
   EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "plain.safetensors"); })
-                .find("no checkpoint of Neurim"),
+                .find("holds weights alone"),
             std::string::npos);
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "nothing"); });
   error_of(Fault::data, [&] { resume(folder_ / "nothing"); });

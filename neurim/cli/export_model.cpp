@@ -1,5 +1,6 @@
 #include "neurim/cli/export_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,8 @@ namespace neurim::cli {
 
 fs::path export_path(const Checkpoint& checkpoint) {
   if (checkpoint.path.empty()) return checkpoint.card.model + ".onnx";
-  const fs::path file = checkpoint.path.stem().replace_extension(".onnx"),
+  const std::string name = checkpoint.path.filename().string();  // "best.safetensors", "model.safetensors.index.json"
+  const fs::path file = name.substr(0, std::min(name.find(".safetensors"), name.rfind('.'))) + ".onnx",
                  folder = checkpoint.path.parent_path();
   return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
 }

@@ -25,6 +25,11 @@ Checkpoint open_model(const std::string& name) {
   return {{}, std::move(card), std::move(model)};
 }
 
+void say_notes(const Checkpoint& checkpoint, Console& console) {
+  for (const std::string& note : checkpoint.notes)
+    console.say(text("note: ", checkpoint.path.string(), ": ", note));
+}
+
 std::string drawn_weights_note(const Checkpoint& checkpoint) {
   return text("note: ", checkpoint.card.model, " is a name, so its weights are drawn, not trained");
 }

@@ -1,12 +1,16 @@
 // Models as the verbs name them.
 #pragma once
 #include "neurim/train/checkpoint.h"
+#include "neurim/train/console.h"
 
 namespace neurim::cli {
 
-/// A checkpoint where `name` is a file or a run folder; else the known model of that name with drawn weights,
+/// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name with drawn weights,
 /// and a card without class names. Throws Error(usage) for neither.
 Checkpoint open_model(const std::string& name);
+
+/// What was chosen among several things in its files, a line each.
+void say_notes(const Checkpoint& checkpoint, Console& console);
 
 /// What people are told of a model that comes by its name alone.
 std::string drawn_weights_note(const Checkpoint& checkpoint);

@@ -73,7 +73,7 @@ int verb_predict(const Words& words) {
   std::string model, source, save_csv, reject = "none";
   InputOptions input;
   std::optional<std::int64_t> topk, threads;
-  line.options("model", model, "run folder or weights file", {"m"});
+  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
   line.options("topk", topk,
                "how many classes to name; by default 1, or all above their thresholds if multi-label");
@@ -93,6 +93,7 @@ int verb_predict(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  say_notes(checkpoint, console);
   const double threshold = reject_threshold(reject, checkpoint);
   const std::vector<double>& thresholds = checkpoint.card.thresholds;
   const bool multi_label = checkpoint.card.multi_label();

@@ -40,6 +40,7 @@ int verb_run(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = open_model(model);
+  say_notes(checkpoint, console);
   const Tensor in = read_input(inputs);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   const Plan planned =

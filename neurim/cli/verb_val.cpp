@@ -13,6 +13,8 @@ namespace neurim::cli {
 
 namespace {
 
+constexpr std::int64_t kBatch = 32;  // where the model comes without the options of its training
+
 Split split_named(const std::string& word) {
   for (const Split split : kSplits)
     if (name(split) == word) return split;
@@ -28,12 +30,12 @@ int verb_val(const Words& words) {
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
-  std::string model, data, loader, split = "val", reject = "none", project = "runs/classify", run_name = "val";
+  std::string model, data, loader, classes, split = "val", reject = "none", project = "runs/classify", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false;
-  line.options("model", model, "weights file or run folder", {"m"});
+  line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
   line.options("split", split, "train, val or test");
   line.options("reject", reject,
@@ -42,6 +44,10 @@ int verb_val(const Words& words) {
   input.visit(line.options);
   line.options("crops", crops, "judge by the mean probabilities of 5 parts of each picture (corners and centre), or of 10 "
                "with their mirror images");
+  line.options("classes", classes,
+               "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
+               "with commas; by default as the model says",
+               {"class_names", "labels"});
   line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -57,6 +63,7 @@ int verb_val(const Words& words) {
   initialize();
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  say_notes(checkpoint, console);
   const double threshold = reject_threshold(reject, checkpoint);
   const bool multi_label = checkpoint.card.multi_label();
   TrainOptions options;
@@ -65,6 +72,7 @@ int verb_val(const Words& words) {
   named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
   if (!data.empty()) options.data = data;
   if (batch) options.batch = batch;
+  if (!options.batch) options.batch = kBatch;
   if (workers) options.workers = workers;
   if (!loader.empty()) options.loader = loader;
   if (threads) options.threads = threads;
@@ -75,6 +83,12 @@ int verb_val(const Words& words) {
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = checkpoint.card.class_names;
   dataset_options.multi_label = multi_label;
+  if (!classes.empty()) {
+    options.classes = classes;
+    dataset_options.class_names = classes_of(options);
+    require(dataset_options.class_names.size() == checkpoint.card.class_names.size(), "classes names ",
+            dataset_options.class_names.size(), " classes, the model has ", checkpoint.card.class_names.size());
+  }
   const Dataset dataset = Dataset::open(options.data, dataset_options);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");

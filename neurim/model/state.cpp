@@ -1,6 +1,7 @@
 #include "neurim/model/state.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,16 +28,69 @@ std::vector<Named> distinct_tensors(ModuleRef module) {
   return found;
 }
 
-bool fits(const Type& file, const Type& module) {
-  return file == module ||
-         (file.shape == module.shape && module.dtype == DType::f32 && is_floating(file.dtype));
+bool is_counter(std::string_view name) {
+  return name == "n_averaged" || name == "num_batches_tracked" || ends_with(name, ".num_batches_tracked");
 }
 
-void fill_from(const SafeTensors& file, const std::string& name, const Tensor& tensor) {
-  if (file.type(name) == tensor.type())
-    tensor.write(file.bytes(name).data());
-  else
-    tensor.write(file.load(name).values<float>().data());
+/// What wrappers put before all names of a file, where the module's own names do not begin so.
+std::string wrapping(const StateDict& weights, const std::vector<Named>& tensors) {
+  const auto all_begin = [&](const std::string& prefix) {
+    bool any = false;
+    for (const auto& [name, entry] : weights.entries) {
+      if (!is_counter(name) && !starts_with(name, prefix)) return false;
+      any = any || !is_counter(name);
+    }
+    return any && !std::any_of(tensors.begin(), tensors.end(),
+                               [&](const Named& n) { return starts_with(n.names.front(), prefix); });
+  };
+  std::string prefix;
+  for (bool longer = true; longer;) {
+    longer = false;
+    for (const char* wrapper : {"module.", "_orig_mod."})
+      if (all_begin(prefix + wrapper)) prefix += wrapper, longer = true;
+  }
+  return prefix;
+}
+
+/// Whether data of one type fill a tensor of the other, shapes aside.
+bool converts(const Type& file, const Type& module) {
+  return file.dtype == module.dtype || (module.dtype == DType::f32 && is_floating(file.dtype));
+}
+
+/// Whether the shapes differ in the size of that axis alone.
+bool differ_at(int axis, Shape a, const Shape& b) {
+  if (a.rank() != b.rank() || a.rank() <= axis || a[axis] == b[axis]) return false;
+  a[axis] = b[axis];
+  return a == b;
+}
+
+/// The layer that a tensor belongs to: its name without what comes after the last dot.
+std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.') + 1); }
+
+/// The first tensor of four axes: the weights of the first convolution.
+const Tensor* first_convolution(const std::vector<Named>& tensors) {
+  for (const Named& named : tensors)
+    if (named.tensor.rank() == 4) return &named.tensor;
+  return nullptr;
+}
+
+/// w(out,in,kh,kw) -> (out,channels,kh,kw), as f32.
+std::vector<float> with_channels(const Tensor& weights, std::int64_t channels) {
+  const std::int64_t out = weights.size(0), in = weights.size(1), taps = weights.size(2) * weights.size(3);
+  const std::vector<float> from = weights.values<float>();
+  std::vector<float> to(static_cast<std::size_t>(out * channels * taps));
+  const auto at = [&](std::int64_t o, std::int64_t c, std::int64_t of, std::int64_t t) {
+    return static_cast<std::size_t>((o * of + c) * taps + t);
+  };
+  const float scale = static_cast<float>(in) / static_cast<float>(channels);
+  for (std::int64_t o = 0; o < out; ++o)
+    for (std::int64_t t = 0; t < taps; ++t)
+      if (channels == 1)
+        for (std::int64_t c = 0; c < in; ++c) to[at(o, 0, 1, t)] += from[at(o, c, in, t)];
+      else
+        for (std::int64_t c = 0; c < channels; ++c)
+          to[at(o, c, channels, t)] = from[at(o, c % in, in, t)] * scale;
+  return to;
 }
 
 /// "; 2 missing (a, b)", or "" for an empty list; at most five are named.
@@ -50,6 +104,30 @@ std::string summary(std::vector<std::string> names, std::string_view what) {
   return text("; ", count, ' ', what, " (", join(names, ", "), ")");
 }
 
+void require_fit(const LoadReport& report, const fs::path& file, Fit fit) {
+  if (report.missing.empty() && report.unfit.empty() && report.unused.empty()) return;
+  fail(Fault::data, file.string(), ": does not fit the model",
+       summary(report.missing, "missing from the file"), summary(report.unfit, "of another type"),
+       summary(report.unused, "left over in the file"), "; is it of another architecture",
+       fit == Fit::exact ? " or number of classes?" : "?");
+}
+
+/// A tensor of the module and what of the file fills it.
+struct Match {
+  const Named* to;
+  const StateDict::Entry* from;
+  bool channels = false;  // with_channels
+};
+
+void write(const Match& match) {
+  const Tensor& to = match.to->tensor;
+  if (match.channels) return to.write(with_channels(match.from->load(), to.size(1)).data());
+  if (match.from->type.dtype != to.dtype()) return to.write(match.from->load().values<float>().data());
+  std::vector<std::byte> data(bytes(to.type()));
+  match.from->read(data.data());
+  to.write(data.data());
+}
+
 }  // namespace
 
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata) {
@@ -58,32 +136,63 @@ void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata
   write_safetensors(path, tensors, metadata);
 }
 
-Metadata load_model(ModuleRef module, const fs::path& path, bool strict) {
-  const SafeTensors file(path);
-  std::vector<std::pair<std::string, Tensor>> matches;
-  std::vector<std::string> missing, unfit, left_over;
-  std::unordered_set<std::string> known;
-  for (const Named& named : distinct_tensors(module)) {
-    known.insert(named.names.begin(), named.names.end());
-    const auto source = std::find_if(named.names.begin(), named.names.end(),
-                                     [&](const auto& name) { return file.has(name); });
-    if (source == named.names.end())
-      missing.push_back(named.names.front());
-    else if (!fits(file.type(*source), named.tensor.type()))
-      unfit.push_back(
-          text(*source, ": ", file.type(*source), " in the file, ", named.tensor.type(), " here"));
-    else
-      matches.emplace_back(*source, named.tensor);
-  }
-  for (const std::string& name : file.names())
-    if (!known.count(name) && !ends_with(name, ".num_batches_tracked")) left_over.push_back(name);
+LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
+  const std::vector<Named> tensors = distinct_tensors(module);
+  LoadReport report{
+      .metadata = weights.metadata, .all = static_cast<std::int64_t>(tensors.size()), .notes = weights.notes};
+  const std::string prefix = wrapping(weights, tensors);
+  if (!prefix.empty()) report.notes.push_back(text("passes over '", prefix, "' before all names"));
 
-  if (strict && !(missing.empty() && unfit.empty() && left_over.empty()))
-    fail(Fault::data, path.string(), ": does not fit the model", summary(missing, "missing from the file"),
-         summary(unfit, "of another type"), summary(left_over, "left over in the file"),
-         "; is it of another architecture or number of classes?");
-  for (const auto& [name, tensor] : matches) fill_from(file, name, tensor);
-  return file.metadata();
+  const std::string head = tensors.empty() ? std::string() : layer_of(tensors.back().names.front());
+  const Tensor* const first = first_convolution(tensors);
+  std::vector<Match> matches;
+  std::unordered_set<std::string> known;
+  std::string new_head;  // why the last layer is not taken
+  for (const Named& named : tensors) {
+    for (const std::string& name : named.names) known.insert(prefix + name);
+    const Type& type = named.tensor.type();
+    const auto source = std::find_if(named.names.begin(), named.names.end(), [&](const auto& name) {
+      return weights.entries.count(prefix + name) > 0;
+    });
+    const bool in_head = fit == Fit::adapt && layer_of(named.names.front()) == head;
+    if (source == named.names.end()) {
+      if (in_head)
+        new_head = text(named.names.front(), " is not in the file");
+      else
+        report.missing.push_back(named.names.front());
+      continue;
+    }
+    const std::string name = prefix + *source;
+    const StateDict::Entry& entry = weights.entries.find(name)->second;
+    const bool converted = converts(entry.type, type);
+    const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
+    if (converted && entry.type.shape == type.shape)
+      matches.push_back({&named, &entry});
+    else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
+      new_head = both;
+    else if (fit == Fit::adapt && &named.tensor == first && converted && type.dtype == DType::f32 &&
+             differ_at(1, entry.type.shape, type.shape) && entry.type.shape[1] > 0) {
+      matches.push_back({&named, &entry, true});
+      report.notes.push_back(
+          text("fits the first convolution to ", type.shape[1], " input channels: ", both));
+    } else
+      report.unfit.push_back(both);
+  }
+  for (const auto& [name, entry] : weights.entries)
+    if (!known.count(name) && !is_counter(name)) report.unused.push_back(name);
+  if (!new_head.empty()) {
+    std::erase_if(matches, [&](const Match& match) { return layer_of(match.to->names.front()) == head; });
+    report.notes.push_back(text("the last layer starts anew: ", new_head));
+  }
+
+  if (fit != Fit::any) require_fit(report, weights.path, fit);
+  for (const Match& match : matches) write(match);
+  report.taken = static_cast<std::int64_t>(matches.size());
+  return report;
+}
+
+LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit) {
+  return load_model(module, read_state_dict(path), fit);
 }
 
 }  // namespace neurim

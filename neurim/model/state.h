@@ -1,19 +1,42 @@
-// Saving and loading the tensors of any module (models, optimizers) as safetensors.
+// Saving and loading the tensors of any module (models, optimizers).
 #pragma once
-#include "neurim/model/safetensors.h"
+#include "neurim/model/state_dict.h"
 #include "neurim/nn/module.h"
 
 namespace neurim {
 
-/// Writes all tensors of the module, weights and state, under their full names. A tied tensor is written
-/// once, under its first name.
+/// Writes all tensors of the module, weights and state, as safetensors under their full names. A tied tensor
+/// is written once, under its first name.
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata = {});
 
-/// Fills the module's tensors from the file and returns the file's metadata. An f32 tensor takes f64, f16 and
-/// bf16 data too. A tied tensor may stand under any of its names. `strict`: throws one Error(data) that
+/// How closely weights have to fit a module. `exact`: name for name and shape for shape.
+///
+/// `adapt`, for fine-tuning: exact, but the last layer keeps its drawn values where the weights are of
+/// another number of classes or have no such layer; and where the first convolution has other input channels,
+/// its weights are summed over them for 1 channel, else repeated and scaled by their ratio, which keeps the
+/// level of what comes out (as timm does: timm.models.adapt_input_conv).
+///
+/// `any`: what fits is taken, the rest stays as it was.
+enum class Fit : std::uint8_t { exact, adapt, any };
+
+struct LoadReport {
+  Metadata metadata;                 ///< of the file
+  std::int64_t taken = 0, all = 0;   ///< of the module's tensors
+  std::vector<std::string> missing;  ///< in the file; names of the module
+  std::vector<std::string> unfit;    ///< of another type: name and both types
+  std::vector<std::string> unused;   ///< names in the file
+  std::vector<std::string> notes;    ///< what was chosen, adapted or passed over, a line each
+};
+
+/// Fills the module's tensors. An f32 tensor takes f64, f16 and bf16 data too. A tied tensor may stand under
+/// any of its names. "module." (DataParallel) or "_orig_mod." (torch.compile) before all names of the file is
+/// passed over, which is noted. PyTorch's counters num_batches_tracked and n_averaged are passed over without
+/// a word: nothing here reads them. Where the fit is not as close as asked for, throws one Error(data) that
 /// counts and names the tensors that the file lacks, that the module has no place for and whose types differ,
-/// before anything is changed; else those are left as they are. PyTorch's num_batches_tracked counters are
-/// passed over: nothing here reads them.
-Metadata load_model(ModuleRef module, const fs::path& path, bool strict = true);
+/// before anything is changed.
+LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit::exact);
+
+/// The same with the weights of a file: see read_state_dict.
+LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit = Fit::exact);
 
 }  // namespace neurim

@@ -7,6 +7,7 @@
 #include "neurim/base/error.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/train/model_folder.h"
 
 namespace neurim {
 
@@ -61,9 +62,14 @@ std::string stamp_in(const fs::path& path) {
   return found == metadata.end() ? std::string() : found->second;
 }
 
-std::vector<double> per_channel(std::vector<double> values, int channels) {
-  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
-  return values;
+/// The best weights of a run.
+fs::path run_weights(const fs::path& folder) {
+  for (const char* name :
+       {"weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"})
+    if (fs::exists(folder / name)) return folder / name;
+  fail(Fault::data, folder.string(),
+       ": holds neither weights/best.safetensors nor a config.json; give a run folder, a model's folder or a weights "
+       "file");
 }
 
 }  // namespace
@@ -87,9 +93,7 @@ Metadata metadata_of(const ModelCard& card) {
 ModelCard card_of(const Metadata& metadata, const fs::path& path) {
   const auto format = metadata.find("neurim");
   if (format == metadata.end())
-    fail(Fault::data, path.string(),
-         ": its metadata have no 'neurim', so it is no checkpoint of Neurim; give plain weights as "
-         "pretrained=FILE when training");
+    fail(Fault::data, path.string(), ": its metadata have no 'neurim', so it is no checkpoint of Neurim");
   if (format->second != kFormat)
     fail(Fault::data, path.string(), ": is a checkpoint of format ", format->second, ", this version reads ",
          kFormat, "; use a newer Neurim");
@@ -120,40 +124,27 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
   }
 }
 
-std::string model_json(const ModelCard& card) {
-  static const char* const kModes[] = {"center", "squash", "border"};  // timm's crop_mode
-  const Preprocess& p = card.preprocess;
-  Json own{{"format", kFormat}, {"preprocess", Json::parse(p.json())}};
-  if (card.multi_label()) own["thresholds"] = card.thresholds;
-  if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
-  return Json{{"architecture", card.model},
-              {"num_classes", card.class_names.size()},
-              {"label_names", card.class_names},
-              {"pretrained_cfg",
-               {{"input_size", {p.channels, p.height, p.width}},
-                {"mean", per_channel(p.mean, p.channels)},
-                {"std", per_channel(p.std, p.channels)},
-                {"crop_pct", p.crop_pct},
-                {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
-                {"interpolation", name(p.interpolation)}}},
-              {"neurim", own}}
-      .dump(2);
-}
-
-fs::path checkpoint_file(const fs::path& path) {
+Weights open_weights(const fs::path& path) {
   if (!fs::exists(path))
-    fail(Fault::data, path.string(), ": there is no such file or run folder; check the path");
-  if (!fs::is_directory(path)) return path;
-  for (const char* name :
-       {"weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"})
-    if (fs::exists(path / name)) return path / name;
-  fail(Fault::data, path.string(),
-       ": is no run folder: it holds no weights/best.safetensors; give a run folder or a weights file");
+    fail(Fault::data, path.string(), ": there is no such file or folder; check the path");
+  if (is_model_folder(path)) {
+    ModelCard card = card_of_folder(path);
+    return {read_state_dict(weights_of_folder(path)), std::move(card)};
+  }
+  const fs::path file = fs::is_directory(path) ? run_weights(path) : path;
+  Weights weights{read_state_dict(file), {}};
+  if (weights.tensors.metadata.count("neurim")) weights.card = card_of(weights.tensors.metadata, file);
+  return weights;
 }
 
 Checkpoint load_checkpoint(const fs::path& path) {
-  const fs::path file = checkpoint_file(path);
-  ModelCard card = card_of(SafeTensors(file).metadata(), file);
+  Weights weights = open_weights(path);
+  const fs::path& file = weights.tensors.path;
+  if (!weights.card)
+    fail(Fault::data, file.string(),
+         ": holds weights alone: it does not say of which model; put it into a folder with a config.json, or train "
+         "from it: pretrained=FILE");
+  const ModelCard& card = *weights.card;
   const std::vector<std::string> known = model_names();
   if (std::find(known.begin(), known.end(), card.model) == known.end())
     fail(Fault::data, file.string(), ": is of the model '", card.model, "', which is not one of ",
@@ -161,8 +152,8 @@ Checkpoint load_checkpoint(const fs::path& path) {
   Model model = create_model(card.model, {.num_classes = static_cast<std::int64_t>(card.class_names.size()),
                                           .in_chans = card.in_chans,
                                           .seed = {}});
-  load_model(model, file);
-  return {file, std::move(card), std::move(model)};
+  LoadReport report = load_model(model, weights.tensors);
+  return {file, card, std::move(model), std::move(report.notes)};
 }
 
 void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
@@ -183,7 +174,7 @@ Progress load_state(const fs::path& weights, Model& model, TrainState state) {
     const fs::path file = weights / name;
     if (stamp_in(file).empty() || stamp_in(file) != stamp_in(last)) continue;
     load_model(model, last);
-    const Metadata metadata = load_model(state, file);
+    const Metadata metadata = load_model(state, file).metadata;
     try {
       return progress_from(Json::parse(metadata.at("progress")));
     } catch (const std::exception& error) {

@@ -1,8 +1,10 @@
 // Trained models on disk: weights with all that is needed to use them, and what a run needs to go on.
 #pragma once
+#include <optional>
+
 #include "neurim/data/preprocess.h"
 #include "neurim/model/model.h"
-#include "neurim/model/safetensors.h"
+#include "neurim/model/state_dict.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/train/figures.h"
 #include "neurim/train/train_options.h"
@@ -28,19 +30,25 @@ struct ModelCard {
 Metadata metadata_of(const ModelCard& card);
 /// Throws Error(data) naming the file where it does not state what a model needs.
 ModelCard card_of(const Metadata& metadata, const fs::path& path);
-/// The card as timm's and Hugging Face's config.json, with the preprocessing under "neurim".
-std::string model_json(const ModelCard& card);
+
+/// Weights and what they say of themselves: plain ones nothing.
+struct Weights {
+  StateDict tensors;
+  std::optional<ModelCard> card;
+};
+/// Opens a weights file (see read_state_dict), the best weights of a run folder, or a folder as timm and Hugging Face
+/// publish models (model_folder.h). Throws Error(data) when there is none and when it is damaged.
+Weights open_weights(const fs::path& path);
 
 struct Checkpoint {
   fs::path path;  ///< of the weights file
   ModelCard card;
   Model model;
+  std::vector<std::string> notes = {};  ///< what was chosen among several things in the files, a line each
 };
-/// Loads a weights file, or the best weights of a run folder. Throws Error(data) when there is none, when it
-/// is damaged and when it is no checkpoint of Neurim.
+/// Loads what open_weights opens. Throws Error(data) also when it says nothing of its model, or when the model is not
+/// known.
 Checkpoint load_checkpoint(const fs::path& path);
-/// The weights file that load_checkpoint reads.
-fs::path checkpoint_file(const fs::path& path);
 
 /// Where a run stands: between two steps.
 struct Progress {

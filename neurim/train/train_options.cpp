@@ -144,7 +144,7 @@ void TrainOptions::visit(Options& o) {
     "CIFAR, NumPy, WebDataset, TFRecord or LMDB files",
     {"data_dir"});
   o("model", model, "name of the model: see 'neurim models'", {"arch", "m", "a"});
-  o("pretrained", pretrained, "safetensors file to take the first weights from", {"weights"});
+  o("pretrained", pretrained, "weights to begin with: .safetensors, .pth, a run folder, or a folder with config.json and weights", {"weights"});
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
   o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
@@ -285,7 +285,7 @@ void TrainOptions::check() const {
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
   TrainOptions r = *this;
   const Recipe& recipe = recipe_for(model_facts.image_size);
-  const std::int64_t samples = dataset.size(Split::train);
+  const std::int64_t samples = std::max<std::int64_t>(dataset.size(Split::train), 1);  // none where one only validates
   r.model = model_facts.name;
   fill(r.batch, std::min(recipe.batch, samples));
   const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;

@@ -17,7 +17,7 @@ namespace neurim {
 struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
   std::string model;       ///< a name that create_model knows
-  std::string pretrained;  ///< a safetensors file whose fitting tensors are the first weights
+  std::string pretrained;  ///< what open_weights takes, whose tensors are the first weights: see Fit::adapt
   std::optional<std::int64_t> epochs, batch;
   std::optional<ChannelCount> in_chans;
   std::optional<PictureSize> imgsz, train_imgsz;

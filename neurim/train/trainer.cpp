@@ -17,6 +17,7 @@
 #include "neurim/model/zoo.h"
 #include "neurim/train/batch_picture.h"
 #include "neurim/train/environment.h"
+#include "neurim/train/model_folder.h"
 #include "neurim/train/results_csv.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/step.h"
@@ -508,19 +509,23 @@ TrainResult Run::go() {
   return result();
 }
 
-/// The first weights from another file, as far as names and shapes fit.
-void take_weights(Model& model, const fs::path& path, Console& console) {
-  const SafeTensors file(path);
-  std::int64_t taken = 0, all = 0;
-  for (const Parameter& parameter : named_parameters(model)) {
-    ++all;
-    taken += file.has(parameter.name) && file.type(parameter.name).shape == parameter.tensor.shape();
-  }
-  if (taken == 0)
-    fail(Fault::data, path.string(), ": none of its ", file.names().size(), " tensors fits ", model.name,
-         "; is it of another architecture?");
-  load_model(model, path, false);
-  console.say(text("  weights ", taken, " of ", all, " tensors from ", path.string()));
+/// Pixels are scaled as those that the weights were learnt from.
+void take_scaling(Model& model, const Preprocess& preprocess) {
+  const auto fitted = [&](std::vector<double> values) {
+    const auto channels = static_cast<std::size_t>(model.in_chans);
+    if (values.size() == channels) return values;
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return std::vector<double>(channels, sum / static_cast<double>(values.size()));
+  };
+  model.mean = fitted(preprocess.mean);
+  model.deviation = fitted(preprocess.std);
+}
+
+/// The first weights from elsewhere; what is not as it was there is said.
+void take_weights(Model& model, const Weights& weights, Console& console) {
+  const LoadReport report = load_model(model, weights.tensors, Fit::adapt);
+  console.say(text("  weights ", report.taken, " of ", report.all, " tensors from ", weights.tensors.path.string()));
+  for (const std::string& note : report.notes) console.say(text("  weights ", note));
 }
 
 void print_choices(const TrainOptions& asked, const TrainOptions& resolved, Console& console) {
@@ -566,6 +571,9 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
           " classes, the data ", classes, "; build it with num_classes=", classes);
+  std::optional<Weights> weights;
+  if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
+  if (weights && weights->card) take_scaling(model, weights->card->preprocess);
   const TrainOptions resolved = options.resolved(model, dataset);
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   Console silent({.quiet = true});
@@ -574,7 +582,7 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   console.log_into(folder / "log.txt");
   std::optional<Run> run;
   try {
-    if (!options.pretrained.empty()) take_weights(model, options.pretrained, console);
+    if (weights) take_weights(model, *weights, console);
     print_choices(options, resolved, console);
     run.emplace(std::move(model), dataset, resolved, folder, watched, false);
     return run->go();

@@ -76,8 +76,4 @@ def arrays(model):
 
 def load(model, tensors):
     """Fills the model; the names have to be exactly its own."""
-    missing, unexpected = model.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()},
-                                                strict=False)
-    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
-    if missing or unexpected:
-        raise KeyError(f"missing {missing}, unexpected {unexpected}")
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})

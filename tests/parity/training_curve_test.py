@@ -118,7 +118,7 @@ class TrainingCurve(unittest.TestCase):
         self.assertLessEqual(off[-1], max(1e-2, 3 * torch_off.max()), off)
         self.assertLessEqual(apart, max(1e-2, 3 * torch_apart))
 
-        # The other direction: PyTorch computes with the weights that Neurim trained.
+        # The other direction: PyTorch loads (strictly) what Neurim saved, and computes with it.
         torch_models.load(trained, tensors)
         with torch.no_grad():
             theirs = trained.eval()(torch.from_numpy(batches[0][0])).numpy()

@@ -134,14 +134,6 @@ Bytes bytes_of_file(const std::string& path) {
   return {file->size(), [file](std::uint64_t offset, std::span<std::byte> to) { file->read(offset, to); }};
 }
 
-Bytes bytes_in_memory(std::span<const std::byte> memory) {
-  return {memory.size(), [memory](std::uint64_t offset, std::span<std::byte> to) {
-            if (offset > memory.size() || to.size() > memory.size() - offset)
-              fail(Fault::data, "ends before byte ", offset + to.size());
-            std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
-          }};
-}
-
 std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
                                      std::vector<std::byte>& buffer) {
   const OpenFile file(path);

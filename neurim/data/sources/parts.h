@@ -1,6 +1,5 @@
 // What several kinds of sources are made of.
 #pragma once
-#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "neurim/base/bytes.h"
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/picture_files.h"
@@ -33,30 +33,13 @@ std::optional<Split> split_of_file(const fs::path& file);
 /// Picture files, one an item.
 std::shared_ptr<const Source> file_source(std::vector<std::string> files);
 
-/// Bytes that are read by position: of a file or of memory. `read` fills the whole span or throws
-/// Error(data).
-struct Bytes {
-  std::uint64_t size = 0;
-  std::function<void(std::uint64_t offset, std::span<std::byte> to)> read;
-};
+/// Of a file that stays open as long as they are used. Throws Error(data) naming it.
 Bytes bytes_of_file(const std::string& path);
-Bytes bytes_in_memory(std::span<const std::byte> memory);
 
 /// `size` bytes of a file from `offset` on, in `buffer`. The file is opened each time, as a set may have more
 /// shards than a process may hold open. Throws Error(data) without the path.
 std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
                                      std::vector<std::byte>& buffer);
-
-inline std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-/// The little-endian number of `count` bytes at `at`, which the caller has checked.
-inline std::uint64_t little(std::string_view bytes, std::size_t at, std::size_t count) {
-  std::uint64_t value = 0;
-  for (std::size_t i = count; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
 
 /// Items whose class is given by a text, gathered one by one into a Listing.
 class Gathered {

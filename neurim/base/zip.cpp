@@ -1,0 +1,116 @@
+#include "neurim/base/zip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+namespace {
+
+constexpr std::uint64_t kMostExpansion = 1040;  // deflate packs 1032 bytes into one at most
+constexpr std::uint64_t kMostMembers = 1 << 16;
+constexpr const char* kFix = "; it is cut off or damaged: save it again";
+
+std::vector<std::byte> inflated(std::vector<std::byte> packed, std::uint64_t size) {
+  std::vector<std::byte> out(size);
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::resource, "zlib has no memory");
+  std::size_t taken = 0, given = 0;
+  int code = Z_OK;
+  constexpr std::size_t most = 1 << 30;  // zlib counts in 32 bits
+  while (code == Z_OK) {
+    stream.next_in = reinterpret_cast<Bytef*>(packed.data() + taken);
+    stream.avail_in = static_cast<uInt>(std::min(most, packed.size() - taken));
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + given);
+    stream.avail_out = static_cast<uInt>(std::min(most, out.size() - given));
+    const uInt in = stream.avail_in, room = stream.avail_out;
+    code = inflate(&stream, Z_NO_FLUSH);
+    taken += in - stream.avail_in, given += room - stream.avail_out;
+    if (in == stream.avail_in && room == stream.avail_out && code == Z_OK) break;
+  }
+  inflateEnd(&stream);
+  if (code != Z_STREAM_END || given != size) fail(Fault::data, "does not unpack", kFix);
+  return out;
+}
+
+}  // namespace
+
+std::vector<ZipMember> zip_members(const Bytes& file) {
+  const std::uint64_t tail_size =
+      std::min<std::uint64_t>(file.size, 65557);  // the end and its longest comment
+  const std::vector<std::byte> tail_bytes = bytes_at(file, file.size - tail_size, tail_size);
+  const std::string_view tail = as_text(tail_bytes);
+  const std::size_t end = tail.rfind("PK\x05\x06");
+  if (end == std::string_view::npos || tail.size() - end < 22)
+    fail(Fault::data, "has no zip directory at its end", kFix);
+  std::uint64_t count = little(tail, end + 10, 2), size = little(tail, end + 12, 4),
+                offset = little(tail, end + 16, 4);
+  if (end >= 20 && tail.substr(end - 20, 4) == "PK\x06\x07") {
+    const std::vector<std::byte> wide = bytes_at(file, little(tail, end - 12, 8), 56);
+    if (as_text(wide).substr(0, 4) != "PK\x06\x06") fail(Fault::data, "its zip64 directory is damaged", kFix);
+    count = little(as_text(wide), 32, 8), size = little(as_text(wide), 40, 8),
+    offset = little(as_text(wide), 48, 8);
+  }
+  if (count > kMostMembers) fail(Fault::data, "has ", count, " members; at most ", kMostMembers, " are read");
+  const std::vector<std::byte> directory_bytes = bytes_at(file, offset, size);
+  std::string_view directory = as_text(directory_bytes);
+  std::vector<ZipMember> members;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (directory.size() < 46 || directory.substr(0, 4) != "PK\x01\x02")
+      fail(Fault::data, "entry ", i, " of its zip directory is damaged", kFix);
+    const std::size_t name = little(directory, 28, 2), extra = little(directory, 30, 2),
+                      comment = little(directory, 32, 2);
+    if (directory.size() < 46 + name + extra + comment)
+      fail(Fault::data, "entry ", i, " of its zip directory is damaged", kFix);
+    ZipMember member{std::string(directory.substr(46, name)),
+                     little(directory, 10, 2),
+                     little(directory, 16, 4),
+                     little(directory, 20, 4),
+                     little(directory, 24, 4),
+                     little(directory, 42, 4)};
+    std::string_view fields = directory.substr(46 + name, extra);
+    while (fields.size() >= 4) {
+      const std::size_t length = little(fields, 2, 2);
+      if (fields.size() < 4 + length) break;
+      std::size_t at = 4;
+      if (little(fields, 0, 2) == 1)  // zip64: those of the numbers that did not fit
+        for (std::uint64_t* number : {&member.size, &member.packed, &member.header})
+          if (*number == 0xFFFFFFFF && at + 8 <= 4 + length) *number = little(fields, at, 8), at += 8;
+      fields.remove_prefix(4 + length);
+    }
+    directory.remove_prefix(46 + name + extra + comment);
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+std::uint64_t zip_data(const Bytes& file, const ZipMember& member) {
+  const std::vector<std::byte> header = bytes_at(file, member.header, 30);
+  if (as_text(header).substr(0, 4) != "PK\x03\x04") fail(Fault::data, "its header is damaged", kFix);
+  const std::uint64_t begin =
+      member.header + 30 + little(as_text(header), 26, 2) + little(as_text(header), 28, 2);
+  if (begin > file.size || member.packed > file.size - begin ||
+      (member.method == ZipMember::stored && member.size != member.packed))
+    fail(Fault::data, "its size is damaged", kFix);
+  return begin;
+}
+
+void check_zip_sum(const ZipMember& member, std::span<const std::byte> data) {
+  if (crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size()) != member.crc)
+    fail(Fault::data, "its checksum does not hold", kFix);
+}
+
+std::vector<std::byte> unzipped(const Bytes& file, const ZipMember& member) {
+  if (member.method != ZipMember::stored && member.method != ZipMember::deflated)
+    fail(Fault::data, "is packed by method ", member.method, "; stored and deflated members are read");
+  const std::uint64_t begin = zip_data(file, member);
+  if (member.size / kMostExpansion > member.packed) fail(Fault::data, "its size is damaged", kFix);
+  std::vector<std::byte> bytes = bytes_at(file, begin, member.packed);
+  if (member.method == ZipMember::deflated) bytes = inflated(std::move(bytes), member.size);
+  check_zip_sum(member, bytes);
+  return bytes;
+}
+
+}  // namespace neurim

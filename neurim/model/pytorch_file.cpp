@@ -1,0 +1,368 @@
+#include "neurim/model/pytorch_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "neurim/base/error.h"
+#include "neurim/base/zip.h"
+#include "neurim/model/pickle.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::string_view kZip("PK\x03\x04", 4);
+// The pickle of torch.serialization's magic number, and that of its protocol, 1001.
+constexpr std::string_view kLegacy("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8P\x19.\x80\x02M\xe9\x03.", 21);
+constexpr const char* kDamaged = "; get or save the file again";
+constexpr const char* kFix = "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
+constexpr std::size_t kMostListed = 8, kLongestListed = 60;
+
+[[noreturn]] void damaged(std::string_view what) {
+  fail(Fault::data, what, " is damaged; get or save the file again");
+}
+
+/// The elements of a storage class. `bytes`: of one in the file.
+struct Elements {
+  std::string_view storage;
+  DType dtype;
+  std::size_t bytes;
+};
+constexpr Elements kElements[] = {
+    {"torch.DoubleStorage", DType::f64, 8},   {"torch.FloatStorage", DType::f32, 4},
+    {"torch.HalfStorage", DType::f16, 2},     {"torch.BFloat16Storage", DType::bf16, 2},
+    {"torch.LongStorage", DType::i64, 8},     {"torch.IntStorage", DType::i32, 4},
+    {"torch.ShortStorage", DType::i32, 2},  // widened: Neurim has no int16
+    {"torch.CharStorage", DType::i8, 1},      {"torch.ByteStorage", DType::u8, 1},
+    {"torch.BoolStorage", DType::boolean, 1},
+};
+
+constexpr std::string_view kTensorV2 = "torch._utils._rebuild_tensor_v2",
+                           kTensor = "torch._utils._rebuild_tensor",
+                           kParameter = "torch._utils._rebuild_parameter", kSize = "torch.Size";
+
+bool allowed(std::string_view global) {
+  // The rest stands beside tensors in checkpoints, and is not looked at.
+  static constexpr std::string_view names[] = {kTensorV2,       kTensor,         kParameter,
+                                               kSize,           "torch.device",  "collections.Counter",
+                                               "torch.float64", "torch.float32", "torch.float16",
+                                               "torch.bfloat16"};
+  return std::find(std::begin(names), std::end(names), global) != std::end(names) ||
+         std::any_of(std::begin(kElements), std::end(kElements),
+                     [&](const Elements& e) { return e.storage == global; });
+}
+
+/// Where a file keeps the elements of its tensors.
+class Storages {
+ public:
+  virtual ~Storages() = default;
+  virtual std::span<const std::byte> find(const std::string& key) = 0;
+};
+
+/// An identity that a pickle has for a storage: ('storage', class, key, location, elements, …).
+struct StorageId {
+  const Elements* elements = nullptr;
+  std::string key;
+  std::uint64_t count = 0;
+};
+
+StorageId storage_id(const PickleNode& node) {
+  if (node.items.size() < 5) damaged("its description of a tensor");
+  const auto* kind = std::get_if<std::string_view>(&node.items[0]);
+  const auto* type = node_of(node.items[1], PickleNode::global);
+  const auto* key = std::get_if<std::string_view>(&node.items[2]);
+  const auto* count = std::get_if<std::int64_t>(&node.items[4]);
+  if (!kind || *kind != "storage" || !type || !key || !count || *count < 0)
+    damaged("its description of a tensor");
+  if (node.items.size() > 5 && !std::holds_alternative<std::monostate>(node.items[5]))
+    fail(Fault::data, "shares storages as PyTorch before 0.4 did", kFix);
+  const auto* elements = std::find_if(std::begin(kElements), std::end(kElements),
+                                      [&](const Elements& e) { return e.storage == type->name; });
+  if (elements == std::end(kElements)) damaged("its description of a tensor");
+  return {elements, std::string(*key), static_cast<std::uint64_t>(*count)};
+}
+
+/// The zip form: NAME/data.pkl, and each storage as NAME/data/KEY.
+class ZipStorages : public Storages {
+ public:
+  explicit ZipStorages(std::span<const std::byte> file) : file_(file) {
+    constexpr std::string_view pickle = "/data.pkl";
+    for (ZipMember& member : zip_members(bytes_in_memory(file_))) {
+      if (ends_with(member.name, pickle) && member.name.find('/') == member.name.size() - pickle.size())
+        folder_ = member.name.substr(0, member.name.size() - pickle.size() + 1);
+      std::string name = member.name;
+      members_.emplace(std::move(name), std::move(member));
+    }
+    if (folder_.empty())
+      fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kFix);
+    const std::string order = folder_ + "byteorder";
+    if (members_.count(order) && as_text(data(order)) != "little")
+      fail(Fault::data, "was written on a big-endian machine; save it on a little-endian one");
+  }
+  std::string_view pickle() { return as_text(data(folder_ + "data.pkl")); }
+  std::span<const std::byte> find(const std::string& key) override { return data(folder_ + "data/" + key); }
+
+ private:
+  std::span<const std::byte> data(const std::string& name) {
+    const auto found = members_.find(name);
+    if (found == members_.end()) fail(Fault::data, "has no member ", name, kDamaged);
+    const ZipMember& member = found->second;
+    if (member.method != ZipMember::stored)
+      fail(Fault::data, "its member ", name, " is compressed, which torch.save never does", kFix);
+    const std::span<const std::byte> bytes =
+        file_.subspan(zip_data(bytes_in_memory(file_), member), member.size);
+    if (checked_.insert(name).second) {
+      // Many members over the same bytes would take as many times as long.
+      if ((checked_bytes_ += bytes.size()) > file_.size()) damaged("its zip directory");
+      check_zip_sum(member, bytes);
+    }
+    return bytes;
+  }
+
+  std::span<const std::byte> file_;
+  std::string folder_;  // with the slash
+  std::map<std::string, ZipMember> members_;
+  std::set<std::string> checked_;
+  std::size_t checked_bytes_ = 0;
+};
+
+/// The form before 1.6: pickles of a magic number, the protocol, the machine, the object and the storages'
+/// keys; then each storage's count of elements and its elements.
+class LegacyStorages : public Storages {
+ public:
+  explicit LegacyStorages(std::span<const std::byte> file) {
+    std::string_view rest = as_text(file).substr(kLegacy.size());
+    const Pickle machine(rest, allowed);
+    const PickleNode* facts = node_of(machine.root(), PickleNode::dict);
+    const PickleItem* little_endian = facts ? find_key(*facts, "little_endian") : nullptr;
+    if (!little_endian || *little_endian != PickleItem(true))
+      fail(Fault::data, "was written on a big-endian machine, or is damaged; save it again");
+    rest.remove_prefix(machine.size());
+    object_.emplace(rest, allowed);
+    rest.remove_prefix(object_->size());
+    std::map<std::string_view, StorageId> known;
+    for (const PickleNode& node : object_->nodes())
+      if (node.kind == PickleNode::persistent) {
+        StorageId id = storage_id(node);
+        known.emplace(std::get<std::string_view>(node.items[2]), std::move(id));
+      }
+    const Pickle keys(rest, allowed);
+    rest.remove_prefix(keys.size());
+    const PickleNode* list = node_of(keys.root(), PickleNode::list);
+    if (!list) damaged("its list of storages");
+    for (const PickleItem& item : list->items) {
+      const auto* key = std::get_if<std::string_view>(&item);
+      const auto id = key ? known.find(*key) : known.end();
+      if (id == known.end()) damaged("its list of storages");
+      const std::size_t bytes = id->second.elements->bytes;
+      const std::uint64_t count = rest.size() < 8 ? 0 : little(rest, 0, 8);
+      if (rest.size() < 8 || count > (rest.size() - 8) / bytes)
+        fail(Fault::data, "ends within storage ", id->second.key, kDamaged);
+      storages_[id->second.key] = std::as_bytes(std::span(rest.substr(8, count * bytes)));
+      rest.remove_prefix(8 + count * bytes);
+    }
+  }
+  const Pickle& object() const { return *object_; }
+  std::span<const std::byte> find(const std::string& key) override {
+    const auto found = storages_.find(key);
+    if (found == storages_.end()) fail(Fault::data, "has no storage ", key, kDamaged);
+    return found->second;
+  }
+
+ private:
+  std::optional<Pickle> object_;
+  std::map<std::string, std::span<const std::byte>> storages_;
+};
+
+/// A tensor where it lies.
+struct View {
+  Type type;
+  const std::byte* first;
+  std::size_t bytes;  // of an element in the file
+  std::vector<std::int64_t> strides;
+
+  void read(std::byte* host) const {
+    if (type.dtype != DType::i32 || bytes == 4) {
+      copy(0, first, host);
+      return;
+    }
+    std::vector<std::byte> narrow(static_cast<std::size_t>(type.shape.numel()) * bytes);
+    copy(0, first, narrow.data());
+    for (std::size_t i = 0; i < narrow.size() / 2; ++i) {
+      const std::int32_t wide = static_cast<std::int16_t>(little(as_text(narrow), 2 * i, 2));
+      std::memcpy(host + 4 * i, &wide, 4);
+    }
+  }
+
+ private:
+  /// The axes from `axis` on, at `from`; gives the end of what it wrote.
+  std::byte* copy(int axis, const std::byte* from, std::byte* to) const {
+    std::int64_t inner = 1;  // elements that lie densely from `axis` on
+    int dense = type.shape.rank();
+    while (dense > axis &&
+           (type.shape[dense - 1] == 1 || strides[static_cast<std::size_t>(dense - 1)] == inner))
+      inner *= type.shape[--dense];
+    if (dense == axis) {
+      const std::size_t size = static_cast<std::size_t>(inner) * bytes;
+      if (size > 0) std::memcpy(to, from, size);
+      return to + size;
+    }
+    const std::int64_t step = strides[static_cast<std::size_t>(axis)] * static_cast<std::int64_t>(bytes);
+    for (std::int64_t i = 0; i < type.shape[axis]; ++i) to = copy(axis + 1, from + i * step, to);
+    return to;
+  }
+};
+
+std::optional<std::vector<std::int64_t>> integers(PickleItem item) {
+  if (const PickleNode* size = node_of(item, PickleNode::call);
+      size && size->name == kSize && !size->items.empty())
+    item = size->items[0];
+  const PickleNode* tuple = node_of(item, PickleNode::tuple);
+  if (!tuple) return {};
+  std::vector<std::int64_t> numbers;
+  for (const PickleItem& each : tuple->items) {
+    const auto* number = std::get_if<std::int64_t>(&each);
+    if (!number || *number < 0) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+/// The call that rebuilds a tensor, for a tensor or a Parameter; else null.
+const PickleNode* tensor_call(const PickleItem& item) {
+  const PickleNode* call = node_of(item, PickleNode::call);
+  if (call && call->name == kParameter && !call->items.empty())
+    call = node_of(call->items[0], PickleNode::call);
+  return call && (call->name == kTensorV2 || call->name == kTensor) ? call : nullptr;
+}
+
+View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) {
+  if (call.items.size() < 4) damaged("its description of a tensor");
+  const PickleNode* identity = node_of(call.items[0], PickleNode::persistent);
+  const auto* offset = std::get_if<std::int64_t>(&call.items[1]);
+  const auto sizes = integers(call.items[2]);
+  auto strides = integers(call.items[3]);
+  if (!identity || !offset || *offset < 0 || !sizes || !strides || sizes->size() != strides->size())
+    damaged("its description of a tensor");
+  if (sizes->size() > Shape::kMaxRank)
+    fail(Fault::data, "has ", sizes->size(), " axes, at most ", Shape::kMaxRank, " are supported");
+  const StorageId id = storage_id(*identity);
+  const std::size_t bytes = id.elements->bytes;
+  const std::span<const std::byte> storage = storages.find(id.key);
+  if (storage.size() / bytes != id.count || storage.size() % bytes != 0)
+    fail(Fault::data, "its storage ", id.key, " has ", storage.size(), " bytes where ", id.count,
+         " elements of ", bytes, " were saved", kDamaged);
+
+  const Shape shape{std::span(*sizes)};
+  bool too_large = false;
+  std::int64_t elements = 1, last = *offset;  // the largest index in the storage
+  const bool empty = std::find(sizes->begin(), sizes->end(), 0) != sizes->end();
+  for (std::size_t i = 0; i < sizes->size(); ++i) {
+    if (empty || (*sizes)[i] == 1) (*strides)[i] = 0;  // is of no account and may be anything
+    std::int64_t reach = 0;
+    const std::int64_t size = std::max<std::int64_t>((*sizes)[i], 1);
+    too_large = too_large || __builtin_mul_overflow(elements, size, &elements) ||
+                __builtin_mul_overflow(size - 1, (*strides)[i], &reach) ||
+                __builtin_add_overflow(last, reach, &last);
+  }
+  if (too_large || static_cast<std::uint64_t>(elements) > file_size / bytes)
+    fail(Fault::data, "is of shape ", shape, ", larger than the file; save it with .contiguous()");
+  if (!empty && static_cast<std::uint64_t>(last) >= id.count)
+    fail(Fault::data, "reaches to element ", last, " of a storage of ", id.count, kDamaged);
+  return {{id.elements->dtype, shape},
+          storage.data() + (empty ? 0 : static_cast<std::size_t>(*offset) * bytes),
+          bytes,
+          *strides};
+}
+
+/// Names for a message: few, short and printable.
+std::string listed(const std::vector<std::string_view>& names) {
+  std::vector<std::string> shown;
+  for (const std::string_view name : names) {
+    if (shown.size() == kMostListed) {
+      shown.push_back("…");
+      break;
+    }
+    shown.emplace_back(name.substr(0, kLongestListed));
+    std::replace_if(
+        shown.back().begin(), shown.back().end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  }
+  return join(shown, ", ");
+}
+
+bool has_tensors(const PickleNode& dict) {
+  for (std::size_t i = 1; i < dict.items.size(); i += 2)
+    if (tensor_call(dict.items[i])) return true;
+  return false;
+}
+
+/// The state dict in what was saved: that itself, or under a key.
+const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
+  const PickleNode* saved = node_of(root, PickleNode::dict);
+  if (!saved) fail(Fault::data, "holds no dict of tensors", kFix);
+  if (has_tensors(*saved)) return *saved;
+  std::vector<std::string_view> keys, leading;
+  for (std::size_t i = 0; i + 1 < saved->items.size(); i += 2)
+    if (const auto* key = std::get_if<std::string_view>(&saved->items[i])) {
+      keys.push_back(*key);
+      const PickleNode* inner = node_of(saved->items[i + 1], PickleNode::dict);
+      if (inner && has_tensors(*inner)) leading.push_back(*key);
+    }
+  std::optional<std::string_view> chosen;
+  for (const std::string_view usual : {"state_dict_ema", "model_ema", "state_dict", "model"})
+    if (!chosen && std::find(leading.begin(), leading.end(), usual) != leading.end()) chosen = usual;
+  if (!chosen && leading.size() == 1) chosen = leading[0];
+  if (!chosen)
+    fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (",
+         listed(leading.empty() ? keys : leading), ")", kFix);
+  std::erase(keys, *chosen);
+  notes.push_back(text("takes '", listed({*chosen}), "'", keys.empty() ? "" : ", not ", listed(keys)));
+  return *node_of(*find_key(*saved, *chosen), PickleNode::dict);
+}
+
+void fill(StateDict& to, const Pickle& pickle, Storages& storages,
+          const std::shared_ptr<const MappedFile>& file) {
+  const PickleNode& dict = choose(pickle.root(), to.notes);
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const auto* name = std::get_if<std::string_view>(&dict.items[i]);
+    const PickleNode* call = tensor_call(dict.items[i + 1]);
+    if (!name || !call) continue;  // what is kept beside tensors
+    try {
+      const View view = view_of(*call, storages, file->bytes().size());
+      to.entries[std::string(*name)] = {view.type, [view, file](std::byte* host) { view.read(host); }};
+    } catch (const Error& error) {
+      fail(error.fault(), "'", listed({*name}), "': ", error.what());
+    }
+  }
+}
+
+}  // namespace
+
+bool is_pytorch_file(std::span<const std::byte> file) {
+  return starts_with(as_text(file), kZip) || starts_with(as_text(file), kLegacy);
+}
+
+StateDict read_pytorch_file(const fs::path& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  StateDict dict{.path = path};
+  try {
+    if (!is_pytorch_file(file->bytes()))
+      fail(Fault::data, "does not begin as what torch.save writes; is it cut off, or of another program?");
+    if (starts_with(as_text(file->bytes()), kZip)) {
+      ZipStorages storages(file->bytes());
+      const Pickle pickle(storages.pickle(), allowed);
+      fill(dict, pickle, storages, file);
+    } else {
+      LegacyStorages storages(file->bytes());
+      fill(dict, storages.object(), storages, file);
+    }
+  } catch (const Error& error) {
+    fail(error.fault(), path.string(), ": ", error.what());
+  }
+  return dict;
+}
+
+}  // namespace neurim

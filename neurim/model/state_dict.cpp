@@ -1,0 +1,83 @@
+#include "neurim/model/state_dict.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/model/pytorch_file.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::size_t kMostIndex = 100'000'000;  // bytes, as of a safetensors header
+constexpr std::string_view kIndexEnd = ".index.json";
+
+StateDict read_safetensors(const fs::path& path) {
+  const auto file = std::make_shared<const SafeTensors>(path);
+  StateDict dict{.path = path, .metadata = file->metadata()};
+  for (const std::string& name : file->names())
+    dict.entries[name] = {file->type(name), [file, name](std::byte* host) {
+                            const std::span<const std::byte> bytes = file->bytes(name);
+                            std::copy(bytes.begin(), bytes.end(), host);
+                          }};
+  return dict;
+}
+
+/// {"weight_map": {tensor: file}}, of files beside the index.
+StateDict read_index(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::file_size(path, ignored) > kMostIndex)
+    fail(Fault::data, path.string(), ": is too large for an index");
+  using Json = nlohmann::json;
+  const std::string content = read_file(path);
+  const Json json = Json::parse(
+      content,
+      [&](int depth, Json::parse_event_t, Json&) {
+        if (depth > 8) fail(Fault::data, path.string(), ": nests deeper than an index does");
+        return true;
+      },
+      false);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    fail(Fault::data, path.string(), ": is no safetensors index: it has no weight_map");
+  StateDict dict{.path = path};
+  std::map<std::string, StateDict> files;
+  for (const auto& [name, file] : json["weight_map"].items()) {
+    const std::string shard = file.is_string() ? file.get<std::string>() : std::string();
+    if (shard.empty() || fs::path(shard).filename() != shard || shard == ".." || shard == ".")
+      fail(Fault::data, path.string(), ": '", name,
+           "' is not in a file beside the index; the index is damaged");
+    auto found = files.find(shard);
+    if (found == files.end())
+      found = files.emplace(shard, read_safetensors(path.parent_path() / shard)).first;
+    const auto entry = found->second.entries.find(name);
+    if (entry == found->second.entries.end())
+      fail(Fault::data, path.string(), ": says that '", name, "' is in ", shard,
+           ", which has no such tensor; get both again");
+    dict.entries.emplace(name, entry->second);
+  }
+  return dict;
+}
+
+}  // namespace
+
+Tensor StateDict::Entry::load() const {
+  std::vector<std::byte> data(bytes(type));
+  read(data.data());
+  return Tensor::from(type, data.data());
+}
+
+std::vector<std::string> StateDict::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries) names.push_back(name);
+  return names;
+}
+
+StateDict read_state_dict(const fs::path& path) {
+  if (ends_with(path.filename().string(), kIndexEnd)) return read_index(path);
+  if (is_pytorch_file(MappedFile(path).bytes())) return read_pytorch_file(path);
+  return read_safetensors(path);
+}
+
+}  // namespace neurim

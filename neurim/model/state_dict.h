@@ -1,0 +1,33 @@
+// Files of weights: tensors by name.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "neurim/model/safetensors.h"
+
+namespace neurim {
+
+/// The named tensors of a file. Data stay in the mapped file until a tensor is loaded.
+struct StateDict {
+  struct Entry {
+    Type type;
+    std::function<void(std::byte* host)> read;  ///< copies out in row-major order; keeps the file mapped
+    Tensor load() const;                        ///< on the CPU
+  };
+
+  fs::path path;
+  Metadata metadata;               ///< of a safetensors file
+  std::vector<std::string> notes;  ///< what was chosen among several things, a line each
+  std::map<std::string, Entry, std::less<>> entries;
+
+  std::vector<std::string> names() const;  ///< sorted
+};
+
+/// Reads safetensors, a safetensors index (model.safetensors.index.json, as Hugging Face cuts large models
+/// into files beside it), or a state dict that torch.save wrote (pytorch_file.h), told apart by content.
+/// Everything but the values is checked; throws Error(data) naming the file and the tensor.
+StateDict read_state_dict(const fs::path& path);
+
+}  // namespace neurim

@@ -1,0 +1,121 @@
+#include "neurim/train/model_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "1";
+constexpr const char* kModes[] = {"center", "squash",
+                                  "border"};  // timm's crop_mode, in the order of ResizeMode
+constexpr std::size_t kMostBytes = 16 << 20, kMostClasses = 1'000'000;
+
+std::vector<double> per_channel(std::vector<double> values, int channels) {
+  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
+  return values;
+}
+
+std::string architecture(const Json& config) {
+  if (!config.contains("architecture"))
+    fail(Fault::data, "names no 'architecture', as timm's do",
+         config.contains("model_type")
+             ? text("; of Hugging Face's own models (this is '", config["model_type"].get<std::string>(),
+                    "') none is known here")
+             : std::string("; is it of another library?"));
+  // "resnet18.a1_in1k": which training the weights are from comes after the dot.
+  const std::string name = config["architecture"];
+  return name.substr(0, name.find('.'));
+}
+
+std::vector<std::string> class_names(const Json& config, const Json& pretrained) {
+  const Json& holder = config.contains("num_classes") ? config : pretrained;
+  const auto count = holder.at("num_classes").get<std::size_t>();
+  require(count >= 1 && count <= kMostClasses, "num_classes is ", count, "; it is 1 to ", kMostClasses);
+  std::vector<std::string> names;
+  if (config.contains("label_names")) {
+    config["label_names"].get_to(names);
+    require(names.size() == count, "num_classes is ", count, ", but label_names are ", names.size());
+    return names;
+  }
+  for (std::size_t i = 0; i < count; ++i) names.push_back(text(i));
+  return names;
+}
+
+Preprocess preprocess(const Json& pretrained) {
+  Preprocess p;
+  const auto size = pretrained.at("input_size").get<std::vector<int>>();
+  require(size.size() == 3, "input_size has ", size.size(), " numbers; it is channels, height, width");
+  p.channels = size[0], p.height = size[1], p.width = size[2];
+  p.mean = pretrained.at("mean").get<std::vector<double>>();
+  p.std = pretrained.at("std").get<std::vector<double>>();
+  p.crop_pct = pretrained.value("crop_pct", 0.875);  // timm's own default
+  const std::string mode = pretrained.value("crop_mode", "center");
+  const auto* found = std::find(std::begin(kModes), std::end(kModes), mode);
+  require(found != std::end(kModes), "crop_mode is '", mode, "'; center, squash and border are known");
+  p.resize = static_cast<ResizeMode>(found - std::begin(kModes));
+  p.interpolation = interpolation_named(pretrained.value("interpolation", "bilinear"));
+  p.check();
+  return p;
+}
+
+}  // namespace
+
+std::string model_json(const ModelCard& card) {
+  const Preprocess& p = card.preprocess;
+  Json own{{"format", kFormat}, {"preprocess", Json::parse(p.json())}};
+  if (card.multi_label()) own["thresholds"] = card.thresholds;
+  if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
+  return Json{{"architecture", card.model},
+              {"num_classes", card.class_names.size()},
+              {"label_names", card.class_names},
+              {"pretrained_cfg",
+               {{"input_size", {p.channels, p.height, p.width}},
+                {"mean", per_channel(p.mean, p.channels)},
+                {"std", per_channel(p.std, p.channels)},
+                {"crop_pct", p.crop_pct},
+                {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
+                {"interpolation", name(p.interpolation)}}},
+              {"neurim", own}}
+      .dump(2);
+}
+
+bool is_model_folder(const fs::path& path) { return fs::exists(path / "config.json"); }
+
+fs::path weights_of_folder(const fs::path& folder) {
+  const std::vector<std::string> names{"model.safetensors", "model.safetensors.index.json",
+                                       "pytorch_model.bin"};
+  for (const std::string& name : names)
+    if (fs::exists(folder / name)) return folder / name;
+  fail(Fault::data, folder.string(), ": has a config.json but none of ", join(names, ", "), " beside it");
+}
+
+ModelCard card_of_folder(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  try {
+    require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
+    const Json config = Json::parse(read_file(path));
+    require(config.is_object(), "is no JSON object");
+    // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
+    const Json& pretrained = config.contains("pretrained_cfg") ? config["pretrained_cfg"] : config;
+    ModelCard card{.model = architecture(config), .class_names = class_names(config, pretrained)};
+    const Json own = config.value("neurim", Json::object());
+    card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
+    card.thresholds = own.value("thresholds", card.thresholds);
+    card.reject_threshold = own.value("reject_threshold", card.reject_threshold);
+    require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
+            " thresholds for ", card.class_names.size(), " classes");
+    card.in_chans = card.preprocess.channels;
+    return card;
+  } catch (const std::exception& error) {
+    fail(Fault::data, path.string(), ": ", error.what());
+  }
+}
+
+}  // namespace neurim

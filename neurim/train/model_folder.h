@@ -1,0 +1,23 @@
+// Folders as timm and Hugging Face publish models: config.json beside model.safetensors.
+#pragma once
+#include "neurim/train/checkpoint.h"
+
+namespace neurim {
+
+/// The card as timm's config.json, with the preprocessing under "neurim".
+std::string model_json(const ModelCard& card);
+
+/// Whether it is a folder with a config.json.
+bool is_model_folder(const fs::path& path);
+
+/// Of such a folder: model.safetensors, model.safetensors.index.json (for weights in several files), or
+/// pytorch_model.bin. Throws Error(data) where there is none.
+fs::path weights_of_folder(const fs::path& folder);
+
+/// What its config.json says, as timm writes it: architecture, num_classes, label_names, and of
+/// pretrained_cfg input_size, mean, std, crop_pct, crop_mode and interpolation
+/// (github.com/huggingface/pytorch-image-models). Where "neurim" holds a preprocessing, that one counts.
+/// Classes without names are called "0", "1", … Throws Error(data) naming the file and the field.
+ModelCard card_of_folder(const fs::path& folder);
+
+}  // namespace neurim

@@ -1,0 +1,129 @@
+// Folders as timm and Hugging Face publish models.
+#include "neurim/train/model_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "neurim/base/error.h"
+#include "neurim/model/state.h"
+#include "neurim/model/zoo.h"
+
+namespace neurim {
+namespace {
+
+class ModelFolder : public testing::Test {
+ protected:
+  ModelFolder() : folder_(fs::temp_directory_path() / text("neurim-model-folder-", ::getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~ModelFolder() override { fs::remove_all(folder_); }
+
+  ModelCard card(const std::string& config) {
+    write_file(folder_ / "config.json", config);
+    return card_of_folder(folder_);
+  }
+  template <class Body>
+  void expect_refused(Body&& body, const std::vector<std::string>& words) {
+    try {
+      body();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);
+      for (const std::string& word : words)
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << "\n" << error.what();
+    }
+  }
+
+  const fs::path folder_;
+};
+
+// As timm.models.save_for_hf writes it, shortened.
+const std::string kTimm = R"({"architecture": "lenet5.x1", "num_classes": 3, "num_features": 84,
+  "label_names": ["cat", "dog", "owl"],
+  "pretrained_cfg": {"tag": "x1", "input_size": [1, 28, 28], "interpolation": "bicubic", "crop_pct": 0.95,
+                     "crop_mode": "squash", "mean": [0.5], "std": [0.25], "num_classes": 3, "classifier": "f3"}})";
+
+std::string without(std::string config, const std::string& part, const std::string& with = "") {
+  const std::size_t at = config.find(part);
+  NEURIM_ASSERT(at != std::string::npos);
+  return config.replace(at, part.size(), with);
+}
+
+TEST_F(ModelFolder, TimmsConfigIsTheCard) {
+  const ModelCard timm = card(kTimm);
+  EXPECT_EQ(timm.model, "lenet5");
+  EXPECT_EQ(timm.in_chans, 1);
+  EXPECT_EQ(timm.class_names, (std::vector<std::string>{"cat", "dog", "owl"}));
+  EXPECT_EQ(timm.preprocess, (Preprocess{.channels = 1,
+                                         .height = 28,
+                                         .width = 28,
+                                         .resize = ResizeMode::squash,
+                                         .crop_pct = 0.95,
+                                         .interpolation = Interpolation::bicubic,
+                                         .mean = {0.5},
+                                         .std = {0.25}}));
+
+  const ModelCard plain = card(R"({"architecture":"lenet5","num_classes":2,"input_size":[3,32,16],
+                                   "mean":[0.1,0.2,0.3],"std":[1,2,3]})");
+  EXPECT_EQ(plain.class_names, (std::vector<std::string>{"0", "1"}));
+  EXPECT_EQ(plain.preprocess.width, 16);
+  EXPECT_EQ(plain.preprocess.crop_pct, 0.875);
+}
+
+TEST_F(ModelFolder, OurConfigComesBack) {
+  ModelCard ours{.model = "resnet18", .in_chans = 3, .class_names = {"a", "b"}};
+  ours.preprocess.mean = {0.1, 0.2, 0.3};
+  ours.preprocess.resize = ResizeMode::letterbox;
+  ours.preprocess.fill = 114;
+  ours.thresholds = {0.25, 0.5};
+  const ModelCard back = card(model_json(ours));
+  EXPECT_EQ(back.model, ours.model);
+  EXPECT_EQ(back.class_names, ours.class_names);
+  EXPECT_EQ(back.preprocess, ours.preprocess);
+  EXPECT_EQ(back.thresholds, ours.thresholds);
+}
+
+TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
+  const auto refused = [&](const std::string& config, const std::vector<std::string>& words) {
+    expect_refused([&] { card(config); }, words);
+  };
+  refused("", {"config.json"});
+  refused("[]", {"no JSON object"});
+  refused("{}", {"names no 'architecture'"});
+  refused(R"({"model_type":"resnet","architectures":["ResNetForImageClassification"]})",
+          {"Hugging Face", "'resnet'"});
+  refused(without(kTimm, "\"owl\"", "3"), {"config.json"});
+  refused(without(kTimm, ", \"owl\""), {"num_classes is 3, but label_names are 2"});
+  refused(R"({"architecture":"lenet5","num_classes":1000001})", {"num_classes is 1000001"});
+  refused(R"({"architecture":"lenet5"})", {"num_classes"});
+  refused(without(kTimm, "[1, 28, 28]", "[28, 28]"), {"input_size has 2 numbers"});
+  refused(without(kTimm, "\"mean\": [0.5],"), {"mean"});
+  refused(without(kTimm, "[0.25]", "[0]"), {"std is 0"});
+  refused(without(kTimm, "squash", "zoom"), {"crop_mode is 'zoom'"});
+  refused(without(kTimm, "bicubic", "lanczos"), {"lanczos"});
+  refused(without(kTimm, "\"crop_pct\": 0.95", "\"crop_pct\": 2"), {"crop_pct is 2"});
+}
+
+TEST_F(ModelFolder, OpensWithItsWeights) {
+  Model model = create_model("lenet5", {.num_classes = 3, .in_chans = 1, .seed = 1});
+  card(kTimm);
+  expect_refused([&] { load_checkpoint(folder_); }, {"none of model.safetensors"});
+  save_model(model, folder_ / "model.safetensors");
+  const Checkpoint opened = load_checkpoint(folder_);
+  EXPECT_EQ(opened.path, folder_ / "model.safetensors");
+  EXPECT_EQ(opened.card.class_names[2], "owl");
+  EXPECT_EQ(opened.notes.size(), 1u);
+  Model loaded = opened.model;
+  EXPECT_EQ(named_parameters(loaded)[0].tensor.values<float>(),
+            named_parameters(model)[0].tensor.values<float>());
+
+  card(without(without(kTimm, ", \"owl\""), "\"num_classes\": 3", "\"num_classes\": 2"));
+  expect_refused([&] { load_checkpoint(folder_); }, {"f3.weight: f32(3,84) in the file, f32(2,84) here"});
+  card(without(kTimm, "lenet5.x1", "convnext_tiny"));
+  expect_refused([&] { load_checkpoint(folder_); }, {"'convnext_tiny'", "not one of"});
+  fs::remove(folder_ / "config.json");
+  expect_refused([&] { load_checkpoint(folder_); }, {"neither weights/best.safetensors nor a config.json"});
+}
+
+}  // namespace
+}  // namespace neurim
