@@ -112,7 +112,6 @@ TEST_F(ModelFolder, OpensWithItsWeights) {
   const Checkpoint opened = load_checkpoint(folder_);
   EXPECT_EQ(opened.path, folder_ / "model.safetensors");
   EXPECT_EQ(opened.card.class_names[2], "owl");
-  EXPECT_EQ(opened.notes.size(), 1u);
   Model loaded = opened.model;
   EXPECT_EQ(named_parameters(loaded)[0].tensor.values<float>(),
             named_parameters(model)[0].tensor.values<float>());
