@@ -156,6 +156,15 @@ def div(a, x, y):
     return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
 
 
+def rms_norm(a, x, weight):  # PyTorch has it since 2.4
+    axes = list(range(x.dim() - weight.dim(), x.dim()))
+    return x * (x.square().mean(axes, keepdim=True) + a["eps"]).rsqrt() * weight
+
+
+def channel_shuffle(x, groups):  # PyTorch 1.13 has no gradient of its own
+    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+
+
 def recurrent(kind):
     """One direction of nn.LSTM, nn.GRU or nn.RNN, on packed sequences."""
     def twin(a, x, weight_ih, weight_hh, *rest):
@@ -170,11 +179,10 @@ def recurrent(kind):
         if kind is torch.nn.RNN:
             options["nonlinearity"] = a["nonlinearity"]
         layer = kind(x.shape[2], hidden, bias=a["bias"], bidirectional=True, dtype=x.dtype, **options)
-        names = [name for name, _ in layer.named_parameters()]  # one direction, then the other
-        weights = dict(zip(names, 2 * [weight_ih, weight_hh, *biases, *projection], strict=True))
+        layer._flat_weights = 2 * [weight_ih, weight_hh, *biases, *projection]  # one direction, then the other
         both = tuple(state.expand(2, *state.shape) for state in states) or (None,)
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
-        y, last = torch.func.functional_call(layer, weights, (packed, both if len(both) == 2 else both[0]))
+        y, last = layer(packed, both if len(both) == 2 else both[0])
         y, _ = torch.nn.utils.rnn.pad_packed_sequence(y, total_length=x.shape[0])
         side = int(a["reverse"])
         return [y.chunk(2, -1)[side], *(state[side] for state in (last if lstm else [last]))]
@@ -239,7 +247,7 @@ TWINS = {
     "reduce_max": reduction(torch.amax),
     "reduce_min": reduction(torch.amin),
     "reshape": lambda a, x: x.reshape(a["shape"]),
-    "rms_norm": lambda a, x, weight: F.rms_norm(x, weight.shape, weight, a["eps"]),
+    "rms_norm": rms_norm,
     "selu": plain(F.selu),
     "rnn": recurrent(torch.nn.RNN),
     "sgd_step": sgd_step,
@@ -262,7 +270,7 @@ def twin(row):
     """What PyTorch does in place of a row: compositions go by the names of its functions and arguments."""
     if not row["composition"]:
         return TWINS[row["op"]]
-    function = getattr(F, row["op"], None) or getattr(torch, row["op"])
+    function = globals().get(row["op"]) or getattr(F, row["op"], None) or getattr(torch, row["op"])
     return lambda a, *x: function(*x, **a)
 
 
