@@ -12,7 +12,7 @@ namespace neurim {
 
 inline std::string little_endian(std::uint64_t value, int size) {
   std::string out;
-  for (int i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < size; ++i, value >>= 8) out += static_cast<char>(value);
   return out;
 }
 
