@@ -41,6 +41,7 @@ def main():
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--lr", type=float, default=0.0125)
+    parser.add_argument("--weight-decay", type=float, default=0.01)
     a = parser.parse_args()
     torch.manual_seed(a.seed)
     torch.set_num_threads(a.threads)
@@ -49,7 +50,7 @@ def main():
                    shuffle=True, drop_last=True)
     judge = loader(os.path.join(a.data, split), [v2.Resize(SIZE * 8 // 7), v2.CenterCrop(SIZE)])
     model = torchvision.models.resnet18(num_classes=len(train.dataset.classes)).to(memory_format=torch.channels_last).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=a.lr, momentum=0.9, nesterov=True, weight_decay=5e-4, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=a.lr, momentum=0.9, nesterov=True, weight_decay=a.weight_decay, fused=True)
 
     best, epochs, steps = 0.0, 0, 0
     while time.monotonic() - start < a.seconds:
