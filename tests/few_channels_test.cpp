@@ -8,7 +8,7 @@
 #include "neurim/nn/module.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool2d.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/max_pool2d.h"
 #include "neurim/ops/relu.h"

@@ -5,7 +5,8 @@
 #include "neurim/ops/avg_pool2d.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/binary_cross_entropy.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
+#include "neurim/ops/conv_transpose.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/embedding.h"
@@ -68,6 +69,16 @@ TEST(NetworkOps, MessagesNameBothShapes) {
   EXPECT_EQ(
       message([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
       "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
+  EXPECT_EQ(
+      message([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
+      "conv3d: a kernel of depth 5 with dilation 1 does not fit into input (1,2,4,4,4) with padding 0 and 0");
+  EXPECT_EQ(
+      message([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
+      "conv_transpose1d: output_padding 1 of the width has to lie in [0, 1), the stride");
+  EXPECT_EQ(
+      message([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
+      "conv_transpose2d: padding 2 and 1 of the height leaves nothing of input (1,2,1,1) with weight "
+      "(2,3,3,3)");
   EXPECT_EQ(message([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
             "max_pool2d: padding 2 of the width has to lie in [0, 2), the extent of the kernel, or a window "
             "would see "

@@ -26,7 +26,7 @@ TEST(ReplayAllocation, OursAreNone) { GTEST_SKIP() << "the sanitizer has its own
 #include "neurim/graph/kernel.h"
 #include "neurim/model/zoo.h"
 #include "neurim/nn/activations.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/pool2d.h"
 #include "neurim/nn/sequential.h"

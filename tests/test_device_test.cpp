@@ -21,7 +21,7 @@
 #include "neurim/model/zoo/lenet.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm2d.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/pool2d.h"
 #include "neurim/ops/add.h"

@@ -1,7 +1,7 @@
 // Pooling layers, without parameters.
 #pragma once
 #include "neurim/graph/tensor.h"
-#include "neurim/nn/size2d.h"
+#include "neurim/nn/size.h"
 
 namespace neurim::nn {
 

@@ -1,7 +1,7 @@
-// What max and average pooling share: the options and the rule of output sizes. Convolutions count windows
-// the same way.
+// What max and average pooling share: the options and the rule of output sizes.
 #pragma once
 #include "neurim/ops/list_field.h"
+#include "neurim/ops/window.h"
 
 namespace neurim {
 
@@ -23,17 +23,6 @@ struct Pool2dOptions {
     f("ceil_mode", ceil_mode)("count_include_pad", count_include_pad);
   }
 };
-
-/// The number of windows along an axis of `size`, PyTorch's rule; 0 or less when not even one fits.
-inline std::int64_t window_count(std::int64_t size, std::int64_t kernel, std::int64_t stride,
-                                 std::int64_t dilation, std::int64_t pad_begin, std::int64_t pad_end,
-                                 bool ceil_mode = false) {
-  const std::int64_t room = size + pad_begin + pad_end - dilation * (kernel - 1) - 1;
-  if (room < 0 && !(ceil_mode && room > -stride)) return 0;
-  std::int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-  if (ceil_mode && (count - 1) * stride >= size + pad_begin) --count;
-  return count;
-}
 
 /// The options with every stride given, for kernels.
 inline Pool2dOptions resolved(Pool2dOptions options) {

@@ -32,12 +32,27 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf1
 
 
 def padded(x, pad, value=0.0):
-    top, left, bottom, right = pad
-    return F.pad(x, (left, right, top, bottom), value=value)
+    """The spatial axes padded by all begins, then all ends."""
+    begins, ends = pad[:len(pad) // 2], pad[len(pad) // 2:]
+    return F.pad(x, [amount for pair in zip(begins[::-1], ends[::-1]) for amount in pair], value=value)
 
 
-def conv2d(a, x, weight, bias=None):
-    return F.conv2d(padded(x, a["pad"]), weight, bias, a["stride"], 0, a["dilation"], a["groups"])
+def convolution(function):
+    return lambda a, x, weight, bias=None: function(padded(x, a["pad"]), weight, bias, a["stride"], 0, a["dilation"],
+                                                    a["groups"])
+
+
+def conv_transpose(function):
+    def twin(a, x, weight, bias=None):
+        half = len(a["pad"]) // 2
+        begins, ends = a["pad"][:half], a["pad"][half:]
+        if begins == ends:
+            return function(x, weight, bias, a["stride"], begins, a["output_padding"], a["groups"], a["dilation"])
+        whole = function(x, weight, None, a["stride"], 0, 0, a["groups"], a["dilation"])  # PyTorch cuts both ends alike
+        more = [output - end for output, end in zip(a["output_padding"], ends)]
+        y = padded(whole, [-begin for begin in begins] + more)
+        return y if bias is None else y + bias.reshape(-1, *[1] * half)
+    return twin
 
 
 def window(a):
@@ -106,9 +121,7 @@ def slices(a, x):
 
 
 def pad(a, x):
-    begins, ends = a["pads"][:x.dim()], a["pads"][x.dim():]
-    amounts = [amount for pair in zip(begins[::-1], ends[::-1]) for amount in pair]
-    return F.pad(x, amounts, value=a["value"]) if amounts else x
+    return padded(x, a["pads"], a["value"]) if a["pads"] else x
 
 
 def border_pad(a, x):
@@ -207,7 +220,12 @@ TWINS = {
     "celu": lambda a, x: F.celu(x, a["alpha"]),
     "clamp": lambda a, x: x.clamp(a["low"], a["high"]),
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
-    "conv2d": conv2d,
+    "conv1d": convolution(F.conv1d),
+    "conv2d": convolution(F.conv2d),
+    "conv3d": convolution(F.conv3d),
+    "conv_transpose1d": conv_transpose(F.conv_transpose1d),
+    "conv_transpose2d": conv_transpose(F.conv_transpose2d),
+    "conv_transpose3d": conv_transpose(F.conv_transpose3d),
     "cross_entropy": cross_entropy,
     "ctc_loss": ctc_loss,
     "detach": plain(torch.detach),

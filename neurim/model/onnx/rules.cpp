@@ -89,7 +89,7 @@ void identity(OnnxSite& s) { s.node("Identity", s.in); }
 void conv(OnnxSite& s) {
   OnnxAttributes attributes = translated(s.op);
   const Shape& weight = s.types[1].shape;
-  attributes.emplace_back("kernel_shape", List{weight[2], weight[3]});
+  attributes.emplace_back("kernel_shape", List(weight.begin() + 2, weight.end()));
   s.node(operator_name(s), s.in, attributes);
 }
 
@@ -394,7 +394,12 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"broadcast_to", {broadcast_to, true}},
       {"cast", {cast}},
       {"clamp", {clamp}},
+      {"conv1d", {conv}},
       {"conv2d", {conv}},
+      {"conv3d", {conv}},
+      {"conv_transpose1d", {conv}},
+      {"conv_transpose2d", {conv}},
+      {"conv_transpose3d", {conv}},
       {"gelu", {gelu}},
       {"group_norm", {group_norm}},
       {"gru", {recurrent}},
