@@ -19,7 +19,7 @@
 #include "neurim/nn/linear.h"
 #include "neurim/nn/norm.h"
 #include "neurim/nn/pad.h"
-#include "neurim/nn/pool2d.h"
+#include "neurim/nn/pool.h"
 #include "neurim/nn/prelu.h"
 #include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
@@ -171,7 +171,13 @@ TEST(Layers, ShapesOfEach) {
   EXPECT_EQ(nn::MaxPool2d{}(x).shape(), (Shape{2, 4, 4, 4}));
   EXPECT_EQ((nn::MaxPool2d{.kernel = 3, .stride = 2, .pad = 1}(x).shape()), (Shape{2, 4, 5, 5}));
   EXPECT_EQ((nn::AvgPool2d{.kernel = 3, .stride = 1, .pad = 1}(x).shape()), x.shape());
+  EXPECT_EQ((nn::LpPool2d{.norm_type = 1, .kernel = {3, 2}}(x).shape()), (Shape{2, 4, 3, 4}));
+  EXPECT_EQ(nn::AdaptiveAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ((nn::AdaptiveMaxPool2d{{4, 0}}(x).shape()), (Shape{2, 4, 4, 9}));
   EXPECT_EQ(nn::GlobalAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ(nn::GlobalMaxPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ((nn::MaxPool1d{.kernel = 3, .stride = 2}(series).shape()), (Shape{2, 4, 4}));
+  EXPECT_EQ((nn::AvgPool3d{.kernel = {1, 2, 2}, .pad = {0, 1, 0}}(volume).shape()), (Shape{2, 4, 5, 4, 3}));
   EXPECT_EQ(nn::Flatten{}(x).shape(), (Shape{2, 324}));
   EXPECT_EQ((nn::Flatten{1, 2}(x).shape()), (Shape{2, 36, 9}));
   EXPECT_EQ((nn::Unflatten{1, {2, -1}}(x).shape()), (Shape{2, 2, 2, 9, 9}));

@@ -28,7 +28,7 @@ TEST(ReplayAllocation, OursAreNone) { GTEST_SKIP() << "the sanitizer has its own
 #include "neurim/nn/activations.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
-#include "neurim/nn/pool2d.h"
+#include "neurim/nn/pool.h"
 #include "neurim/nn/sequential.h"
 #include "neurim/ops/linear.h"
 #include "neurim/optim/sgd.h"

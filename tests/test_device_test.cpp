@@ -23,7 +23,7 @@
 #include "neurim/nn/batch_norm2d.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
-#include "neurim/nn/pool2d.h"
+#include "neurim/nn/pool.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/mul.h"
