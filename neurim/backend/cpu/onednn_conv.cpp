@@ -45,7 +45,13 @@ struct Epilogue {
   int residual = -1;  ///< number of the site's input
 };
 
-/// The options of a convolution over any number of axes, as oneDNN wants them.
+/// A series (…,L) as an image of one row, which oneDNN has more kernels for; anything else as it is.
+Type with_rows(const Type& type) {
+  if (type.shape.rank() != 3) return type;
+  return {type.dtype, {type.shape[0], type.shape[1], 1, type.shape[2]}};
+}
+
+/// The options of a convolution over any number of axes, as oneDNN wants them; a series has one row.
 struct Window {
   memory::dims stride, dilation, pad_begin, pad_end;
   std::int64_t groups;
@@ -57,6 +63,10 @@ struct Window {
         pad_begin(o.pad.begin(), o.pad.begin() + N),
         pad_end(o.pad.begin() + N, o.pad.end()),
         groups(o.groups) {
+    if (N == 1) {
+      stride.insert(stride.begin(), 1), dilation.insert(dilation.begin(), 1);
+      pad_begin.insert(pad_begin.begin(), 0), pad_end.insert(pad_end.begin(), 0);
+    }
     for (auto& step : dilation) --step;
   }
 };
@@ -137,9 +147,9 @@ Problem problem_of(const Site& site) {
   const Operands at = operands_of(site);
   const auto value = [&](int number) -> const Spec& { return site.values[static_cast<std::size_t>(number)]; };
   Problem problem{direction_of(site),
-                  value(at.x).type,
-                  value(at.weight).type,
-                  value(at.y).type,
+                  with_rows(value(at.x).type),
+                  with_rows(value(at.weight).type),
+                  with_rows(value(at.y).type),
                   value(at.x).layout,
                   value(at.y).layout,
                   window_of(site.op(), direction_of(site), value(at.x).type.shape.rank()),
@@ -148,19 +158,21 @@ Problem problem_of(const Site& site) {
   return problem;
 }
 
-/// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks. An image with
-/// few channels is read plain; from blocks back to such an image it has plain loops only.
+/// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks, channels last
+/// for groups that do not. An image with few channels is read plain; from blocks back to such an image it has
+/// plain loops only.
 void choose_layouts(Problem& problem) {
   const auto fills = [](std::int64_t channels) { return channels % 16 == 0; };
   const std::int64_t in = problem.x.shape[1] / problem.window.groups,
                      out = problem.y.shape[1] / problem.window.groups;
-  const bool depthwise = in == 1 && out == 1;
+  const bool depthwise = in == 1 && out == 1 && problem.x.shape.rank() == 4;  // of volumes: plain loops only
   const bool x_blocks = fills(problem.x.shape[1]) && (fills(in) || depthwise);
   const bool y_blocks = fills(problem.y.shape[1]) && (fills(out) || depthwise);
   const bool image = problem.window.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
   const bool blocked = y_blocks && (x_blocks || image);
-  problem.x_layout = blocked && x_blocks ? kBlocked : Layout{};
-  problem.y_layout = blocked ? kBlocked : Layout{};
+  const Layout other = problem.window.groups > 1 ? Layout{Layout::channels_last} : Layout{};
+  problem.x_layout = !blocked ? other : x_blocks ? kBlocked : Layout{};
+  problem.y_layout = blocked ? kBlocked : other;
 }
 
 /// A primitive and the forms of what it reads besides x and y.
@@ -237,7 +249,8 @@ bool wants(Site& site) {
     const Layout weight =
         packed_layout(problem.grouped_weight(), describe(problem, problem.any_weight()).weight);
     for (Spec& spec : site.values)
-      spec.layout = spec.type == problem.y ? problem.y_layout : Layout{};  // the residual and all outputs too
+      spec.layout = with_rows(spec.type) == problem.y ? problem.y_layout
+                                                      : Layout{};  // the residual and all outputs too
     site.values[static_cast<std::size_t>(at.x)].layout = problem.x_layout;
     site.values[static_cast<std::size_t>(at.y)].layout = problem.y_layout;
     site.values[static_cast<std::size_t>(at.weight)].layout = weight;
