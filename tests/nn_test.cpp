@@ -14,8 +14,8 @@
 #include "neurim/model/zoo.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
-#include "neurim/nn/embedding.h"
 #include "neurim/nn/conv_transpose.h"
+#include "neurim/nn/embedding.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/norm.h"
 #include "neurim/nn/pad.h"
@@ -257,6 +257,21 @@ TEST(Layers, PaddingSameIsPyTorchs) {
   const nn::Padding<2> same = "same";
   EXPECT_EQ(same.ends({3, 4}, {2, 3}), (std::array<std::int64_t, 4>{2, 4, 2, 5}));
   EXPECT_EQ(nn::Padding<2>("valid").ends({3, 4}, 1), (std::array<std::int64_t, 4>{}));
+}
+
+TEST(Layers, ConvolutionsPadAsPyTorchDoes) {
+  const Tensor x = Tensor::from({1, 1, 3}, std::vector<float>{1, 2, 3});
+  const auto padded = [&](const char* mode) {
+    nn::Conv1d layer(1, 1, {.pad = "same", .padding_mode = mode, .bias = false});
+    layer.weight = Tensor::full(layer.weight.type(), 1);
+    return layer(x).values<double>();
+  };
+  EXPECT_EQ(padded("zeros"), (std::vector<double>{3, 6, 5}));
+  EXPECT_EQ(padded("reflect"), (std::vector<double>{5, 6, 7}));
+  EXPECT_EQ(padded("replicate"), (std::vector<double>{4, 6, 8}));
+  EXPECT_EQ(padded("circular"), (std::vector<double>{6, 6, 6}));
+  EXPECT_EQ(message([&] { padded("edge"); }),
+            "Conv1d: padding_mode is \"edge\"; it is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
 }
 
 TEST(Layers, TransposedWeightsAreOfPyTorchsShapeAndBound) {

@@ -4,6 +4,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/pad.h"
 
 namespace neurim::nn {
 
@@ -41,6 +42,10 @@ Conv<N>::Conv(std::int64_t in, std::int64_t out, const Config& c) : config(c) {
           " input and ", out, " output channels must both be multiples of groups");
   require(!c.pad.same || c.stride.each == each_axis<N>(1), who, ": padding \"same\" takes stride 1, not ",
           Shape(c.stride.each), "; give the padding as numbers");
+  require(c.padding_mode == "zeros" || c.padding_mode == "reflect" || c.padding_mode == "replicate" ||
+              c.padding_mode == "circular",
+          who, ": padding_mode is \"", c.padding_mode,
+          "\"; it is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
   Shape shape{out, in / c.groups};
   for (const std::int64_t size : kernel) shape.push_back(size);
   weight = parameter(shape, c.init(shape));
@@ -54,11 +59,16 @@ void Conv<N>::parts(Parts& p) {
 
 template <std::size_t N>
 Tensor Conv<N>::operator()(const Tensor& x) const {
-  return conv(x, weight, bias,
-              ConvOptions<N>{.stride = config.stride,
-                             .dilation = config.dilation,
-                             .pad = config.pad.ends(config.kernel, config.dilation),
-                             .groups = config.groups});
+  ConvOptions<N> options{.stride = config.stride,
+                         .dilation = config.dilation,
+                         .pad = config.pad.ends(config.kernel, config.dilation),
+                         .groups = config.groups};
+  if (config.padding_mode == "zeros") return conv(x, weight, bias, options);
+  std::vector<std::int64_t> around(2 * N + 4);
+  std::copy_n(options.pad.begin(), N, around.begin() + 2);
+  std::copy_n(options.pad.begin() + N, N, around.end() - N);
+  options.pad = {};
+  return conv(pad(x, around, config.padding_mode), weight, bias, options);
 }
 
 template struct Padding<1>;

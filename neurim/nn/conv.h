@@ -1,5 +1,6 @@
 // Convolution over one, two or three axes.
 #pragma once
+#include <string>
 #include <string_view>
 
 #include "neurim/nn/module.h"
@@ -35,7 +36,8 @@ template <std::size_t N>
 struct Conv {
   struct Config {
     Size<N> kernel = 3, stride = 1;
-    Padding<N> pad = 0;  ///< "same" takes stride 1 only
+    Padding<N> pad = 0;                  ///< "same" takes stride 1 only
+    std::string padding_mode = "zeros";  ///< or "reflect", "replicate", "circular": see pad of ops/pad.h
     Size<N> dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
@@ -43,7 +45,7 @@ struct Conv {
   };
 
   Conv(std::int64_t in, std::int64_t out);
-  /// Throws Error(usage) when groups or the padding do not fit.
+  /// Throws Error(usage) when groups, the padding or its mode do not fit.
   Conv(std::int64_t in, std::int64_t out, const Config& config);
   void parts(Parts& p);
   Tensor operator()(const Tensor& x) const;
