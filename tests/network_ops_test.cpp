@@ -2,10 +2,12 @@
 // PyTorch.
 #include <gtest/gtest.h>
 
-#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/adaptive_pool.h"
+#include "neurim/ops/avg_pool.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/binary_cross_entropy.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
+#include "neurim/ops/conv_transpose.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/embedding.h"
@@ -16,8 +18,9 @@
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/local_response_norm.h"
+#include "neurim/ops/lp_pool.h"
 #include "neurim/ops/matmul.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/pixel_shuffle.h"
 #include "neurim/ops/prelu.h"
@@ -68,10 +71,26 @@ TEST(NetworkOps, MessagesNameBothShapes) {
   EXPECT_EQ(
       message([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
       "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
+  EXPECT_EQ(
+      message([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
+      "conv3d: a kernel of depth 5 with dilation 1 does not fit into input (1,2,4,4,4) with padding 0 and 0");
+  EXPECT_EQ(
+      message([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
+      "conv_transpose1d: output_padding 1 of the width has to lie in [0, 1), the stride");
+  EXPECT_EQ(
+      message([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
+      "conv_transpose2d: padding 2 and 1 of the height leaves nothing of input (1,2,1,1) with weight "
+      "(2,3,3,3)");
   EXPECT_EQ(message([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
             "max_pool2d: padding 2 of the width has to lie in [0, 2), the extent of the kernel, or a window "
             "would see "
             "padding alone");
+  EXPECT_EQ(message([] { max_pool1d(zeros({1, 4, 4, 4})); }),
+            "max_pool1d: takes x(N,C,L), got a tensor of shape (1,4,4,4)");
+  EXPECT_EQ(message([] { adaptive_avg_pool2d(zeros({1, 4, 0, 4}), {2, 2}); }),
+            "adaptive_avg_pool2d: cannot make 2 of height 0 of input (1,4,0,4); both have to be positive");
+  EXPECT_EQ(message([] { lp_pool2d(zeros({1, 4, 4, 4}), {.norm_type = 0.5}); }),
+            "lp_pool2d: norm_type is 0.5, has to be 1 or more");
   EXPECT_EQ(message([] { linear(zeros({2, 5}), zeros({3, 4})); }),
             "linear: input (2,5) has 5 features, weight (3,4) expects 4");
   EXPECT_EQ(message([] { cross_entropy(zeros({2, 5}), Tensor::full({DType::i64, {3}}, 0)); }),
@@ -110,6 +129,29 @@ TEST(NetworkOps, MaxPoolingPassesNanOnAndGivesTiesToTheFirst) {
   const Tensor in = trace.input(x.type());
   const Tensor y = max_pool2d(in), dx = gradients(Tensors{y}, Tensors{in})[0];
   expect_near(interpret(trace.finish({dx}), {x})[0], {0, 1, 0, 0, 1, 0, 0, 0});
+}
+
+TEST(NetworkOps, MaximaOverThreeAxesAndOverUnevenWindowsGoToTheFirst) {
+  const auto gradient = [](const Shape& shape, auto pool) {
+    Trace trace({});
+    const Tensor in = trace.input({DType::f32, shape});
+    const Tensor y = pool(in), dx = gradients(Tensors{y}, Tensors{in})[0];
+    return interpret(trace.finish({dx}), {zeros(shape)})[0];
+  };
+  expect_near(gradient({1, 1, 2, 2, 2}, [](const Tensor& x) { return max_pool3d(x); }),
+              {1, 0, 0, 0, 0, 0, 0, 0});
+  expect_near(gradient({1, 1, 5}, [](const Tensor& x) { return adaptive_max_pool1d(x, 3); }),
+              {1, 1, 0, 1, 0});
+}
+
+TEST(NetworkOps, TheNormOfZerosHasNoGradient) {
+  Trace trace({});
+  const Tensor in = trace.input({DType::f32, {1, 1, 2, 4}});
+  const Tensor y = lp_pool2d(in), dx = gradients(Tensors{y}, Tensors{in})[0];
+  const float values[] = {0, 0, 3, 0, 0, 0, 4, 0};
+  const Tensors out = interpret(trace.finish({y, dx}), {Tensor::from(Shape{1, 1, 2, 4}, values)});
+  expect_near(out[0], {0, 5});
+  expect_near(out[1], {0, 0, 0.6, 0, 0, 0, 0.8, 0});
 }
 
 TEST(NetworkOps, VectorsTakePartInMatmul) {

@@ -14,11 +14,12 @@
 #include "neurim/model/zoo.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
+#include "neurim/nn/conv_transpose.h"
 #include "neurim/nn/embedding.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/norm.h"
 #include "neurim/nn/pad.h"
-#include "neurim/nn/pool2d.h"
+#include "neurim/nn/pool.h"
 #include "neurim/nn/prelu.h"
 #include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
@@ -126,6 +127,11 @@ TEST(Module, ErasedModulesAreValues) {
 
 TEST(Layers, RejectWhatCannotBe) {
   EXPECT_NE(message([] { nn::Conv2d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
+  EXPECT_NE(message([] { nn::ConvTranspose1d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
+  EXPECT_EQ(message([] { nn::Conv3d(6, 8, {.stride = {1, 2, 2}, .pad = "same"}); }),
+            "Conv3d: padding \"same\" takes stride 1, not (1,2,2); give the padding as numbers");
+  EXPECT_EQ(message([] { nn::Conv2d(6, 8, {.pad = "full"}); }),
+            "padding is \"full\"; it is \"same\", \"valid\" or the size at both ends of each axis");
   EXPECT_NE(message([] { nn::Linear(0, 8); }).find("Linear"), std::string::npos);
 }
 
@@ -133,6 +139,13 @@ TEST(Layers, ErrorsNameTheLayer) {
   const Model model = create_model("lenet5");
   const std::string error = message([&] { model(Tensor::full({DType::f32, {1, 3, 28, 28}}, 0)); });
   EXPECT_NE(error.find("c1"), std::string::npos) << error;
+  struct Decoder {
+    nn::ConvTranspose2d up{8, 4};
+    void parts(Parts& p) { p("up", up); }
+  } decoder;
+  named_parameters(decoder);
+  EXPECT_EQ(message([&] { decoder.up(Tensor::full({DType::f32, {1, 4, 5, 5}}, 0)); }),
+            "up: conv_transpose2d: input (1,4,5,5) has 4 channels, weight (8,4,3,3) expects 8");
 }
 
 TEST(Layers, ShapesOfEach) {
@@ -141,11 +154,30 @@ TEST(Layers, ShapesOfEach) {
   EXPECT_EQ(nn::Conv2d(4, 6, {.kernel = {3, 5}, .stride = {2, 1}, .pad = {1, 2}})(x).shape(),
             (Shape{2, 6, 5, 9}));
   EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = 3, .dilation = 2, .groups = 2})(x).shape(), (Shape{2, 8, 5, 5}));
+  EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = {3, 4}, .pad = "same", .dilation = 2})(x).shape(),
+            (Shape{2, 8, 9, 9}));
+  EXPECT_EQ(nn::Conv2d(4, 8, {.pad = "valid"})(x).shape(), (Shape{2, 8, 7, 7}));
+  EXPECT_EQ(nn::ConvTranspose2d(4, 6, {.stride = 2, .pad = 1, .output_padding = 1, .groups = 2})(x).shape(),
+            (Shape{2, 6, 18, 18}));
+  const Tensor series = trace.input({DType::f32, {2, 4, 9}}),
+               volume = trace.input({DType::f32, {2, 4, 5, 6, 7}});
+  EXPECT_EQ(nn::Conv1d(4, 6, {.stride = 2, .pad = 1})(series).shape(), (Shape{2, 6, 5}));
+  EXPECT_EQ(nn::Conv3d(4, 6, {.kernel = {1, 2, 3}, .pad = {0, 1, 1}})(volume).shape(),
+            (Shape{2, 6, 5, 7, 7}));
+  EXPECT_EQ(nn::ConvTranspose1d(4, 6, {.kernel = 4, .stride = 2, .pad = 1})(series).shape(),
+            (Shape{2, 6, 18}));
+  EXPECT_EQ(nn::ConvTranspose3d(4, 6, {.kernel = 2, .stride = 2})(volume).shape(), (Shape{2, 6, 10, 12, 14}));
   EXPECT_EQ(nn::BatchNorm2d(4)(x).shape(), x.shape());
   EXPECT_EQ(nn::MaxPool2d{}(x).shape(), (Shape{2, 4, 4, 4}));
   EXPECT_EQ((nn::MaxPool2d{.kernel = 3, .stride = 2, .pad = 1}(x).shape()), (Shape{2, 4, 5, 5}));
   EXPECT_EQ((nn::AvgPool2d{.kernel = 3, .stride = 1, .pad = 1}(x).shape()), x.shape());
+  EXPECT_EQ((nn::LpPool2d{.norm_type = 1, .kernel = {3, 2}}(x).shape()), (Shape{2, 4, 3, 4}));
+  EXPECT_EQ(nn::AdaptiveAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ((nn::AdaptiveMaxPool2d{{4, 0}}(x).shape()), (Shape{2, 4, 4, 9}));
   EXPECT_EQ(nn::GlobalAvgPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ(nn::GlobalMaxPool2d{}(x).shape(), (Shape{2, 4, 1, 1}));
+  EXPECT_EQ((nn::MaxPool1d{.kernel = 3, .stride = 2}(series).shape()), (Shape{2, 4, 4}));
+  EXPECT_EQ((nn::AvgPool3d{.kernel = {1, 2, 2}, .pad = {0, 1, 0}}(volume).shape()), (Shape{2, 4, 5, 4, 3}));
   EXPECT_EQ(nn::Flatten{}(x).shape(), (Shape{2, 324}));
   EXPECT_EQ((nn::Flatten{1, 2}(x).shape()), (Shape{2, 36, 9}));
   EXPECT_EQ((nn::Unflatten{1, {2, -1}}(x).shape()), (Shape{2, 2, 2, 9, 9}));
@@ -219,6 +251,35 @@ TEST(Layers, EmbeddingKeepsItsPaddingRowZero) {
   const Tensor picked = table(Tensor::from(Shape{2, 1}, indices));
   EXPECT_EQ(picked.shape(), (Shape{2, 1, 3}));
   EXPECT_EQ(picked.values<float>()[3], weight[0]);
+}
+
+TEST(Layers, PaddingSameIsPyTorchs) {
+  const nn::Padding<2> same = "same";
+  EXPECT_EQ(same.ends({3, 4}, {2, 3}), (std::array<std::int64_t, 4>{2, 4, 2, 5}));
+  EXPECT_EQ(nn::Padding<2>("valid").ends({3, 4}, 1), (std::array<std::int64_t, 4>{}));
+}
+
+TEST(Layers, ConvolutionsPadAsPyTorchDoes) {
+  const Tensor x = Tensor::from({1, 1, 3}, std::vector<float>{1, 2, 3});
+  const auto padded = [&](const char* mode) {
+    nn::Conv1d layer(1, 1, {.pad = "same", .padding_mode = mode, .bias = false});
+    layer.weight = Tensor::full(layer.weight.type(), 1);
+    return layer(x).values<double>();
+  };
+  EXPECT_EQ(padded("zeros"), (std::vector<double>{3, 6, 5}));
+  EXPECT_EQ(padded("reflect"), (std::vector<double>{5, 6, 7}));
+  EXPECT_EQ(padded("replicate"), (std::vector<double>{4, 6, 8}));
+  EXPECT_EQ(padded("circular"), (std::vector<double>{6, 6, 6}));
+  EXPECT_EQ(message([&] { padded("edge"); }),
+            "Conv1d: padding_mode is \"edge\"; it is \"zeros\", \"reflect\", \"replicate\" or \"circular\"");
+}
+
+TEST(Layers, TransposedWeightsAreOfPyTorchsShapeAndBound) {
+  nn::ConvTranspose2d layer(64, 8, {.kernel = 2, .groups = 4});
+  EXPECT_EQ(layer.weight.shape(), (Shape{64, 2, 2, 2}));
+  const Moments weight = moments(layer.weight);
+  EXPECT_NEAR(weight.high, 1 / std::sqrt(8.0), 0.01);
+  EXPECT_NEAR(weight.low, -1 / std::sqrt(8.0), 0.01);
 }
 
 TEST(Layers, ActivationsCallTheirOps) {

@@ -1,7 +1,7 @@
 // The vectorised pooling kernels on real pairs of x and y, in both layouts.
-#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/avg_pool.h"
 #include "neurim/ops/broadcast_to.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 #include "tests/ask_chain.h"
 
 namespace neurim {

@@ -10,7 +10,7 @@
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sum.h"
 

@@ -3,7 +3,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/concat.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/slice.h"

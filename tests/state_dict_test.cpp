@@ -7,7 +7,7 @@
 
 #include "neurim/model/pytorch_file.h"
 #include "neurim/model/state.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "tests/damage.h"
 #include "tests/memory_file.h"

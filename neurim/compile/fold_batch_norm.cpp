@@ -5,7 +5,7 @@
 #include "neurim/compile/passes.h"
 #include "neurim/graph/value.h"
 #include "neurim/ops/batch_norm.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
 
 namespace neurim {
 

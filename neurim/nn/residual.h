@@ -1,7 +1,7 @@
 // Residual blocks of He et al., "Deep residual learning", CVPR'16, with torchvision's names and details.
 #pragma once
 #include "neurim/nn/batch_norm2d.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/sequential.h"
 
 namespace neurim::nn {

@@ -1,7 +1,7 @@
 #include "neurim/ops/local_response_norm.h"
 
 #include "neurim/ops/add.h"
-#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/avg_pool.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/pow.h"

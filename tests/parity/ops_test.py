@@ -4,6 +4,7 @@ PyTorch computes in double precision. ctest sets NEURIM_BUILD (the build folder,
 Exit code 77: not here.
 """
 import json
+import math
 import os
 import subprocess
 import sys
@@ -32,34 +33,63 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf1
 
 
 def padded(x, pad, value=0.0):
-    top, left, bottom, right = pad
-    return F.pad(x, (left, right, top, bottom), value=value)
+    """The spatial axes padded by all begins, then all ends."""
+    begins, ends = pad[:len(pad) // 2], pad[len(pad) // 2:]
+    return F.pad(x, [amount for pair in zip(begins[::-1], ends[::-1]) for amount in pair], value=value)
 
 
-def conv2d(a, x, weight, bias=None):
-    return F.conv2d(padded(x, a["pad"]), weight, bias, a["stride"], 0, a["dilation"], a["groups"])
+def convolution(function):
+    return lambda a, x, weight, bias=None: function(padded(x, a["pad"]), weight, bias, a["stride"], 0, a["dilation"],
+                                                    a["groups"])
+
+
+def conv_transpose(function):
+    def twin(a, x, weight, bias=None):
+        half = len(a["pad"]) // 2
+        begins, ends = a["pad"][:half], a["pad"][half:]
+        if begins == ends:
+            return function(x, weight, bias, a["stride"], begins, a["output_padding"], a["groups"], a["dilation"])
+        whole = function(x, weight, None, a["stride"], 0, 0, a["groups"], a["dilation"])  # PyTorch cuts both ends alike
+        more = [output - end for output, end in zip(a["output_padding"], ends)]
+        y = padded(whole, [-begin for begin in begins] + more)
+        return y if bias is None else y + bias.reshape(-1, *[1] * half)
+    return twin
 
 
 def window(a):
     return [s or k for s, k in zip(a["stride"], a["kernel"])]
 
 
-def max_pool2d(a, x):
-    if a["ceil_mode"]:
-        return F.max_pool2d(x, a["kernel"], window(a), a["pad"][:2], a["dilation"], True)
-    return F.max_pool2d(padded(x, a["pad"], float("-inf")), a["kernel"], window(a), 0, a["dilation"])
+def max_pool(function):
+    def twin(a, x):
+        if a["ceil_mode"]:
+            return function(x, a["kernel"], window(a), a["pad"][:len(a["kernel"])], a["dilation"], True)
+        return function(padded(x, a["pad"], float("-inf")), a["kernel"], window(a), 0, a["dilation"])
+    return twin
 
 
-def avg_pool2d(a, x):
-    if a["ceil_mode"]:
-        return F.avg_pool2d(x, a["kernel"], window(a), a["pad"][:2], True, a["count_include_pad"])
+def avg_pool(function, convolution):
+    def twin(a, x):
+        if a["ceil_mode"]:
+            return function(x, a["kernel"], window(a), a["pad"][:len(a["kernel"])], True, a["count_include_pad"])
 
-    def sums(t):  # as a convolution, since PyTorch's average knows no dilation
-        ones = torch.ones(t.shape[1], 1, *a["kernel"], dtype=t.dtype)
-        return F.conv2d(padded(t, a["pad"]), ones, None, window(a), 0, a["dilation"], t.shape[1])
+        def sums(t):  # as a convolution, since PyTorch's average knows no dilation
+            ones = torch.ones(t.shape[1], 1, *a["kernel"], dtype=t.dtype)
+            return convolution(padded(t, a["pad"]), ones, None, window(a), 0, a["dilation"], t.shape[1])
 
-    height, width = a["kernel"]
-    return sums(x) / (height * width if a["count_include_pad"] else sums(torch.ones_like(x)))
+        return sums(x) / (math.prod(a["kernel"]) if a["count_include_pad"] else sums(torch.ones_like(x)))
+    return twin
+
+
+def lp_pool(function):
+    def twin(a, x):  # PyTorch leaves the absolute value out, and one axis takes plain numbers
+        sizes = [size if len(size) > 1 else size[0] for size in (a["kernel"], window(a))]
+        return function(x.abs(), a["norm_type"], *sizes, a["ceil_mode"])
+    return twin
+
+
+def adaptive_pool(function):
+    return lambda a, x: function(x, [size or None for size in a["output"]])
 
 
 def batch_norm_train(a, x, weight, bias):
@@ -106,9 +136,7 @@ def slices(a, x):
 
 
 def pad(a, x):
-    begins, ends = a["pads"][:x.dim()], a["pads"][x.dim():]
-    amounts = [amount for pair in zip(begins[::-1], ends[::-1]) for amount in pair]
-    return F.pad(x, amounts, value=a["value"]) if amounts else x
+    return padded(x, a["pads"], a["value"]) if a["pads"] else x
 
 
 def border_pad(a, x):
@@ -197,7 +225,6 @@ def plain(function):
 TWINS = {
     "adam_step": adam_step,
     "argmax": lambda a, x: x.argmax(a["axis"], a["keepdims"]),
-    "avg_pool2d": avg_pool2d,
     "batch_norm": lambda a, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias, eps=a["eps"]),
     "batch_norm_train": batch_norm_train,
     "binary_cross_entropy": binary_cross_entropy,
@@ -207,7 +234,6 @@ TWINS = {
     "celu": lambda a, x: F.celu(x, a["alpha"]),
     "clamp": lambda a, x: x.clamp(a["low"], a["high"]),
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
-    "conv2d": conv2d,
     "cross_entropy": cross_entropy,
     "ctc_loss": ctc_loss,
     "detach": plain(torch.detach),
@@ -218,6 +244,7 @@ TWINS = {
     "gather": gather,
     "gelu": lambda a, x: F.gelu(x, approximate=a["approximate"]),
     "global_avg_pool2d": lambda a, x: F.adaptive_avg_pool2d(x, 1),
+    "global_max_pool2d": lambda a, x: F.adaptive_max_pool2d(x, 1),
     "greater_equal": plain(torch.ge),
     "greater": plain(torch.gt),
     "group_norm": group_norm,
@@ -236,7 +263,6 @@ TWINS = {
     "log_softmax": lambda a, x: x.log_softmax(a["axis"]),
     "lstm": recurrent(torch.nn.LSTM),
     "matmul": matmul,
-    "max_pool2d": max_pool2d,
     "mean": reduction(torch.mean),
     "mish": plain(F.mish),
     "mse_loss": lambda a, x, y: F.mse_loss(x, y, reduction=a["reduction"]),
@@ -264,6 +290,15 @@ TWINS = {
 for same in ("abs add erf exp floor log logical_and logical_not logical_or maximum minimum mul neg pow reciprocal "
              "relu rsqrt sigmoid sign sqrt square sub tanh").split():
     TWINS[same] = plain(getattr(torch, same))
+for axes in "1d", "2d", "3d":
+    of = lambda name: getattr(F, name + axes)
+    TWINS["adaptive_avg_pool" + axes] = adaptive_pool(of("adaptive_avg_pool"))
+    TWINS["adaptive_max_pool" + axes] = adaptive_pool(of("adaptive_max_pool"))
+    TWINS["avg_pool" + axes] = avg_pool(of("avg_pool"), of("conv"))
+    TWINS["conv" + axes] = convolution(of("conv"))
+    TWINS["conv_transpose" + axes] = conv_transpose(of("conv_transpose"))
+    TWINS["lp_pool" + axes] = lp_pool(of("lp_pool"))
+    TWINS["max_pool" + axes] = max_pool(of("max_pool"))
 
 
 def twin(row):

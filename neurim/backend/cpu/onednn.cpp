@@ -83,8 +83,12 @@ std::optional<memory::desc> known_descriptor(const Type& type, const Layout& lay
       if (registered().numbers[i] == layout.format) return registered().forms[i].packed;
     return std::nullopt;
   }
-  if (layout.kind == Layout::blocked) return memory::desc(dims, data_type(type.dtype), memory::format_tag::aBcd16b);
-  if (layout.kind == Layout::channels_last) return memory::desc(dims, data_type(type.dtype), memory::format_tag::acdb);
+  if (layout.kind == Layout::blocked || layout.kind == Layout::channels_last) {
+    using enum memory::format_tag;
+    static constexpr memory::format_tag kTags[2][3] = {{aBc16b, aBcd16b, aBcde16b}, {acb, acdb, acdeb}};
+    if (dims.size() < 3 || dims.size() > 5) return std::nullopt;
+    return memory::desc(dims, data_type(type.dtype), kTags[layout.kind == Layout::channels_last][dims.size() - 3]);
+  }
   if (layout.kind != Layout::plain) return std::nullopt;
   memory::dims steps;
   const auto dense = strides(type.shape);

@@ -24,9 +24,9 @@ class OneThread {
 
 using dnnl::memory;
 
-/// The descriptor of data of ours in a layout of ours; 4-D where blocked or packed.
+/// The descriptor of data of ours in a layout of ours; of three to five axes where blocked.
 memory::desc descriptor(const Type& type, const Layout& layout);
-/// The same, or nothing for a packed form that is not oneDNN's.
+/// The same, or nothing for a form that is not oneDNN's.
 std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout);
 
 /// The layout of ours that has this physical form for weights: plain, or a packed format registered here.

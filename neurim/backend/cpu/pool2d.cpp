@@ -4,8 +4,8 @@
 
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/graph/kernel.h"
-#include "neurim/ops/avg_pool2d.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/avg_pool.h"
+#include "neurim/ops/max_pool.h"
 
 namespace neurim {
 

@@ -1,11 +1,11 @@
-#include "neurim/ops/pool2d.h"
+#include "neurim/ops/pool.h"
 
 #include <cmath>
 #include <limits>
 
 #include "neurim/backend/reference/view.h"
-#include "neurim/ops/avg_pool2d.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/avg_pool.h"
+#include "neurim/ops/max_pool.h"
 
 namespace neurim {
 

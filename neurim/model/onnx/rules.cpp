@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "neurim/graph/trace.h"
-#include "neurim/ops/avg_pool2d.h"
+#include "neurim/ops/avg_pool.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
@@ -18,7 +18,7 @@
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/leaky_relu.h"
 #include "neurim/ops/matmul.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/recurrent.h"
@@ -89,51 +89,57 @@ void identity(OnnxSite& s) { s.node("Identity", s.in); }
 void conv(OnnxSite& s) {
   OnnxAttributes attributes = translated(s.op);
   const Shape& weight = s.types[1].shape;
-  attributes.emplace_back("kernel_shape", List{weight[2], weight[3]});
+  attributes.emplace_back("kernel_shape", List(weight.begin() + 2, weight.end()));
   s.node(operator_name(s), s.in, attributes);
 }
 
 /// The padding with which rounding down gives as many windows as `ceil_mode` does: ONNX's own ceil_mode
 /// counts differently in different opsets and runtimes.
-std::array<std::int64_t, 4> widened(const Pool2dOptions& o, const Shape& x, const Shape& y) {
-  std::array<std::int64_t, 4> pad = o.pad;
-  for (std::size_t axis = 0; axis < 2; ++axis) {
+template <std::size_t N>
+std::array<std::int64_t, 2 * N> widened(const PoolOptions<N>& o, const Shape& x, const Shape& y) {
+  std::array<std::int64_t, 2 * N> pad = o.pad;
+  for (std::size_t axis = 0; axis < N; ++axis) {
     const int image_axis = static_cast<int>(axis) + 2;
     const std::int64_t end_of_last =
         (y[image_axis] - 1) * o.stride[axis] + o.dilation[axis] * (o.kernel[axis] - 1) + 1;
-    pad[axis + 2] = std::max(pad[axis + 2], end_of_last - o.pad[axis] - x[image_axis]);
+    pad[axis + N] = std::max(pad[axis + N], end_of_last - o.pad[axis] - x[image_axis]);
   }
   return pad;
 }
 
 /// The attributes that both poolings have; dilations of 1 are left out, as old opsets know no others.
-OnnxAttributes window(const Pool2dOptions& o) {
+template <std::size_t N>
+OnnxAttributes window(const PoolOptions<N>& o) {
   OnnxAttributes attributes{{"kernel_shape", List(o.kernel.begin(), o.kernel.end())},
                             {"strides", List(o.stride.begin(), o.stride.end())},
                             {"pads", List(o.pad.begin(), o.pad.end())}};
-  if (o.dilation != std::array<std::int64_t, 2>{1, 1})
+  if (o.dilation != each_axis<N>(1))
     attributes.emplace_back("dilations", List(o.dilation.begin(), o.dilation.end()));
   return attributes;
 }
 
+template <std::size_t N>
 void max_pool(OnnxSite& s) {
-  Pool2dOptions options = resolved(as<MaxPool2d>(s.op).options);
+  PoolOptions<N> options = resolved(as<MaxPool<N>>(s.op).options);
   options.pad = widened(options, s.types[0].shape, s.out.shape);
   s.node(operator_name(s), s.in, window(options));
 }
 
+template <std::size_t N>
 void avg_pool(OnnxSite& s) {
-  Pool2dOptions options = resolved(as<AvgPool2d>(s.op).options);
-  const std::array<std::int64_t, 4> given = options.pad;
+  PoolOptions<N> options = resolved(as<AvgPool<N>>(s.op).options);
+  const std::array<std::int64_t, 2 * N> given = options.pad;
   options.pad = widened(options, s.types[0].shape, s.out.shape);
   const std::string_view type = operator_name(s);
   std::string x = s.in[0];
   bool count_pad = options.count_include_pad;
   if (count_pad &&
       options.pad != given) {  // the given padding counts in the divisor, what was added does not
-    for (std::size_t side = 0; side < 4; ++side) options.pad[side] -= given[side];
-    const List pads{0, 0, given[0], given[1], 0, 0, given[2], given[3]};
-    if (given != std::array<std::int64_t, 4>{}) x = s.node("Pad", {x, s.list(pads, "pads")});
+    for (std::size_t side = 0; side < 2 * N; ++side) options.pad[side] -= given[side];
+    List pads(2 * N + 4);
+    std::copy_n(given.begin(), N, pads.begin() + 2);
+    std::copy_n(given.begin() + N, N, pads.end() - N);
+    if (given != std::array<std::int64_t, 2 * N>{}) x = s.node("Pad", {x, s.list(pads, "pads")});
     count_pad = false;
   }
   OnnxAttributes attributes = window(options);
@@ -389,12 +395,19 @@ void recurrent(OnnxSite& s) {
 
 const std::map<std::string_view, OnnxRule>& rules() {
   static const std::map<std::string_view, OnnxRule> table{
-      {"avg_pool2d", {avg_pool}},
+      {"avg_pool1d", {avg_pool<1>}},
+      {"avg_pool2d", {avg_pool<2>}},
+      {"avg_pool3d", {avg_pool<3>}},
       {"border_pad", {border_pad}},
       {"broadcast_to", {broadcast_to, true}},
       {"cast", {cast}},
       {"clamp", {clamp}},
+      {"conv1d", {conv}},
       {"conv2d", {conv}},
+      {"conv3d", {conv}},
+      {"conv_transpose1d", {conv}},
+      {"conv_transpose2d", {conv}},
+      {"conv_transpose3d", {conv}},
       {"gelu", {gelu}},
       {"group_norm", {group_norm}},
       {"gru", {recurrent}},
@@ -407,7 +420,9 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"linear", {linear}},
       {"lstm", {recurrent}},
       {"matmul", {matmul}},
-      {"max_pool2d", {max_pool}},
+      {"max_pool1d", {max_pool<1>}},
+      {"max_pool2d", {max_pool<2>}},
+      {"max_pool3d", {max_pool<3>}},
       {"mean", {[](OnnxSite& s) { reduce(s, "ReduceMean", 18); }}},
       {"not_equal", {not_equal}},
       {"one_hot", {one_hot}},

@@ -1,7 +1,7 @@
 // The residual networks for small images.
 #pragma once
 #include "neurim/nn/batch_norm2d.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/sequential.h"
 

@@ -1,7 +1,7 @@
 #include "neurim/model/zoo/lenet.h"
 
 #include "neurim/ops/flatten.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/relu.h"
 
 namespace neurim {

@@ -1,6 +1,6 @@
 // LeNet-5.
 #pragma once
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 
 namespace neurim {

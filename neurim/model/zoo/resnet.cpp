@@ -3,7 +3,7 @@
 #include "neurim/nn/residual.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/global_avg_pool2d.h"
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/relu.h"
 
 namespace neurim {

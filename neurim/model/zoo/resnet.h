@@ -3,7 +3,7 @@
 #include <array>
 
 #include "neurim/nn/batch_norm2d.h"
-#include "neurim/nn/conv2d.h"
+#include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/sequential.h"
 

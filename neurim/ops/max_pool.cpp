@@ -1,4 +1,4 @@
-#include "neurim/ops/max_pool2d.h"
+#include "neurim/ops/max_pool.h"
 
 #include "neurim/ops/rules.h"
 
@@ -6,12 +6,38 @@ namespace neurim {
 
 namespace {
 
+template <std::size_t N>
 struct Row {
   Shape x;
-  Pool2dOptions options = {};
+  PoolOptions<N> options = {};
 };
 
-std::vector<Row> rows() {
+template <std::size_t N>
+std::vector<Row<N>> rows();
+
+template <>
+std::vector<Row<1>> rows() {
+  return {
+      {{2, 3, 8}},
+      {{1, 16, 9}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}}},
+      {{2, 3, 8}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}, .ceil_mode = true}},
+      {{1, 3, 10}, {.kernel = {3}, .stride = {1}, .pad = {2, 2}, .dilation = {2}}},
+  };
+}
+
+template <>
+std::vector<Row<3>> rows() {
+  return {
+      {{2, 3, 4, 6, 5}},
+      {{1, 16, 5, 7, 6}, {.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1, 1, 1, 1}}},
+      {{1, 3, 7, 5, 6},
+       {.kernel = {2, 3, 1}, .stride = {2, 1, 2}, .pad = {1, 1, 0, 1, 1, 0}, .ceil_mode = true}},
+      {{1, 2, 4, 5, 6}, {.kernel = {3, 1, 2}, .stride = {1, 1, 1}, .pad = {1, 0, 0, 2, 0, 1}}},
+  };
+}
+
+template <>
+std::vector<Row<2>> rows() {
   return {
       {{2, 3, 8, 8}},
       {{1, 16, 7, 5}},
@@ -37,10 +63,14 @@ constexpr Fill kDistinct{.low = -2, .high = 2, .distinct = true};
 
 }  // namespace
 
-void MaxPool2d::fields(Fields& f) { options.fields(f); }
+template <std::size_t N>
+void MaxPool<N>::fields(Fields& f) {
+  options.fields(f);
+}
 void MaxPool2dGrad::fields(Fields& f) { options.fields(f); }
 
-Types MaxPool2d::infer(std::span<const Type> in) const {
+template <std::size_t N>
+Types MaxPool<N>::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   check_floating(*this, in[0], "the input");
   return {{in[0].dtype, pooled_shape(name(), in[0].shape, options)}};
@@ -55,16 +85,30 @@ Types MaxPool2dGrad::infer(std::span<const Type> in) const {
   return {in[0]};
 }
 
-Tensors MaxPool2d::grad(const Gradient& g) const {
-  auto op = std::make_shared<MaxPool2dGrad>();
-  op->options = options;
-  return {apply1(op, {g.in[0], g.out[0], g.dout[0]})};
+template <std::size_t N>
+Tensors MaxPool<N>::grad(const Gradient& g) const {
+  if constexpr (N != 2) {
+    return Op::grad(g);
+  } else {
+    auto op = std::make_shared<MaxPool2dGrad>();
+    op->options = options;
+    return {apply1(op, {g.in[0], g.out[0], g.dout[0]})};
+  }
 }
 
-std::vector<Sample> MaxPool2d::samples() const {
+template <std::size_t N>
+Tensors MaxPool<N>::decompose(std::span<const Tensor> in) const {
+  if constexpr (N == 2)
+    return {};
+  else
+    return {by_planes(in[0], options, max_pool<2>)};
+}
+
+template <std::size_t N>
+std::vector<Sample> MaxPool<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row& row : rows()) {
-    auto op = std::make_shared<MaxPool2d>();
+  for (const Row<N>& row : rows<N>()) {
+    auto op = std::make_shared<MaxPool>();
     op->options = row.options;
     all.push_back({op, {{DType::f32, row.x}}, {kDistinct}});
   }
@@ -73,7 +117,7 @@ std::vector<Sample> MaxPool2d::samples() const {
 
 std::vector<Sample> MaxPool2dGrad::samples() const {
   std::vector<Sample> all;
-  for (const Row& row : rows()) {
+  for (const Row<2>& row : rows<2>()) {
     auto op = std::make_shared<MaxPool2dGrad>();
     op->options = row.options;
     const Type y{DType::f32, pooled_shape(name(), row.x, row.options)};
@@ -84,15 +128,15 @@ std::vector<Sample> MaxPool2dGrad::samples() const {
   return all;
 }
 
-Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options) {
-  auto op = std::make_shared<MaxPool2d>();
-  op->options = options;
-  return apply1(op, {x});
-}
-
-void define_max_pool2d() {
-  define<MaxPool2d>();
+void define_max_pool() {
+  define<MaxPool<1>>();
+  define<MaxPool<2>>();
+  define<MaxPool<3>>();
   define<MaxPool2dGrad>();
 }
+
+template class MaxPool<1>;
+template class MaxPool<2>;
+template class MaxPool<3>;
 
 }  // namespace neurim

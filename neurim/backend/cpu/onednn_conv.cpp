@@ -6,7 +6,7 @@
 
 #include "neurim/backend/cpu/onednn.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/ops/conv2d.h"
+#include "neurim/ops/conv.h"
 
 namespace neurim::cpu {
 
@@ -19,8 +19,8 @@ constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 enum class Direction : std::uint8_t { forward, input_grad, weight_grad };
 
 Direction direction_of(const Site& site) {
-  if (site.op().name() == "conv2d") return Direction::forward;
-  return site.op().name() == "conv2d_input_grad" ? Direction::input_grad : Direction::weight_grad;
+  if (ends_with(site.op().name(), "_input_grad")) return Direction::input_grad;
+  return ends_with(site.op().name(), "_weight_grad") ? Direction::weight_grad : Direction::forward;
 }
 
 /// Where x, weight and y stand among the values of a site: numbers of Site::values. The anchor alone says.
@@ -45,25 +45,63 @@ struct Epilogue {
   int residual = -1;  ///< number of the site's input
 };
 
+/// A series (…,L) as an image of one row, which oneDNN has more kernels for; anything else as it is.
+Type with_rows(const Type& type) {
+  if (type.shape.rank() != 3) return type;
+  return {type.dtype, {type.shape[0], type.shape[1], 1, type.shape[2]}};
+}
+
+/// The options of a convolution over any number of axes, as oneDNN wants them; a series has one row.
+struct Window {
+  memory::dims stride, dilation, pad_begin, pad_end;
+  std::int64_t groups;
+
+  template <std::size_t N>
+  explicit Window(const ConvOptions<N>& o)
+      : stride(o.stride.begin(), o.stride.end()),
+        dilation(o.dilation.begin(), o.dilation.end()),
+        pad_begin(o.pad.begin(), o.pad.begin() + N),
+        pad_end(o.pad.begin() + N, o.pad.end()),
+        groups(o.groups) {
+    if (N == 1) {
+      stride.insert(stride.begin(), 1), dilation.insert(dilation.begin(), 1);
+      pad_begin.insert(pad_begin.begin(), 0), pad_end.insert(pad_end.begin(), 0);
+    }
+    for (auto& step : dilation) --step;
+  }
+};
+
+template <std::size_t N>
+Window window_of(const Op& op, Direction direction) {
+  switch (direction) {
+    case Direction::forward:
+      return Window(static_cast<const Conv<N>&>(op).options);
+    case Direction::input_grad:
+      return Window(static_cast<const ConvInputGrad<N>&>(op).options);
+    default:
+      return Window(static_cast<const ConvWeightGrad<N>&>(op).options);
+  }
+}
+
+Window window_of(const Op& op, Direction direction, int rank) {
+  if (rank == 3) return window_of<1>(op, direction);
+  return rank == 4 ? window_of<2>(op, direction) : window_of<3>(op, direction);
+}
+
 /// A convolution's shapes and options as oneDNN wants them, for the batch or for a piece of it.
 struct Problem {
   Direction direction;
   Type x, weight, y;
   Layout x_layout, y_layout;
-  Conv2dOptions options;
+  Window window;
   Epilogue epilogue;
 
-  memory::dims stride() const { return {options.stride[0], options.stride[1]}; }
-  memory::dims dilation() const { return {options.dilation[0] - 1, options.dilation[1] - 1}; }
-  memory::dims pad_begin() const { return {options.pad[0], options.pad[1]}; }
-  memory::dims pad_end() const { return {options.pad[2], options.pad[3]}; }
-
-  /// The weight as oneDNN sees it: (G,O/G,I,kh,kw) when there are groups.
+  /// The weight as oneDNN sees it: (G,O/G,I,…) when there are groups.
   Type grouped_weight() const {
-    const std::int64_t groups = options.groups;
-    if (groups == 1) return weight;
-    return {weight.dtype,
-            {groups, weight.shape[0] / groups, weight.shape[1], weight.shape[2], weight.shape[3]}};
+    if (window.groups == 1) return weight;
+    Type grouped{weight.dtype, {window.groups, weight.shape[0] / window.groups}};
+    for (int axis = 1; axis < weight.shape.rank(); ++axis) grouped.shape.push_back(weight.shape[axis]);
+    return grouped;
   }
   memory::desc any_weight() const {
     const Type type = grouped_weight();
@@ -80,17 +118,6 @@ struct Problem {
     return part;
   }
 };
-
-Conv2dOptions options_of(const Op& op, Direction direction) {
-  switch (direction) {
-    case Direction::forward:
-      return static_cast<const Conv2d&>(op).options;
-    case Direction::input_grad:
-      return static_cast<const Conv2dInputGrad&>(op).options;
-    default:
-      return static_cast<const Conv2dWeightGrad&>(op).options;
-  }
-}
 
 /// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}; false: another chain.
 bool read_epilogue(const Site& site, Epilogue& epilogue) {
@@ -120,30 +147,32 @@ Problem problem_of(const Site& site) {
   const Operands at = operands_of(site);
   const auto value = [&](int number) -> const Spec& { return site.values[static_cast<std::size_t>(number)]; };
   Problem problem{direction_of(site),
-                  value(at.x).type,
-                  value(at.weight).type,
-                  value(at.y).type,
+                  with_rows(value(at.x).type),
+                  with_rows(value(at.weight).type),
+                  with_rows(value(at.y).type),
                   value(at.x).layout,
                   value(at.y).layout,
-                  options_of(site.op(), direction_of(site)),
+                  window_of(site.op(), direction_of(site), value(at.x).type.shape.rank()),
                   {}};
   read_epilogue(site, problem.epilogue);
   return problem;
 }
 
-/// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks. An image with
-/// few channels is read plain; from blocks back to such an image it has plain loops only.
+/// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks, channels last
+/// for groups that do not. An image with few channels is read plain; from blocks back to such an image it has
+/// plain loops only.
 void choose_layouts(Problem& problem) {
   const auto fills = [](std::int64_t channels) { return channels % 16 == 0; };
-  const std::int64_t in = problem.x.shape[1] / problem.options.groups,
-                     out = problem.y.shape[1] / problem.options.groups;
-  const bool depthwise = in == 1 && out == 1;
+  const std::int64_t in = problem.x.shape[1] / problem.window.groups,
+                     out = problem.y.shape[1] / problem.window.groups;
+  const bool depthwise = in == 1 && out == 1 && problem.x.shape.rank() == 4;  // of volumes: plain loops only
   const bool x_blocks = fills(problem.x.shape[1]) && (fills(in) || depthwise);
   const bool y_blocks = fills(problem.y.shape[1]) && (fills(out) || depthwise);
-  const bool image = problem.options.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
+  const bool image = problem.window.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
   const bool blocked = y_blocks && (x_blocks || image);
-  problem.x_layout = blocked && x_blocks ? kBlocked : Layout{};
-  problem.y_layout = blocked ? kBlocked : Layout{};
+  const Layout other = problem.window.groups > 1 ? Layout{Layout::channels_last} : Layout{};
+  problem.x_layout = !blocked ? other : x_blocks ? kBlocked : Layout{};
+  problem.y_layout = blocked ? kBlocked : other;
 }
 
 /// A primitive and the forms of what it reads besides x and y.
@@ -165,24 +194,24 @@ Described describe(const Problem& p, const memory::desc& weight) {
     const memory::desc bias =
         p.epilogue.bias ? memory::desc({p.y.shape[1]}, memory::data_type::f32, memory::format_tag::a)
                         : memory::desc();
-    const dnnl::convolution_forward::primitive_desc described(engine(), prop_kind::forward_inference, kDirect,
-                                                              x, weight, bias, y, p.stride(), p.dilation(),
-                                                              p.pad_begin(), p.pad_end(), attributes);
+    const dnnl::convolution_forward::primitive_desc described(
+        engine(), prop_kind::forward_inference, kDirect, x, weight, bias, y, p.window.stride,
+        p.window.dilation, p.window.pad_begin, p.window.pad_end, attributes);
     return {dnnl::convolution_forward(described), described.weights_desc(), described.scratchpad_desc()};
   }
   const dnnl::convolution_forward::primitive_desc hint(engine(), prop_kind::forward_training, kDirect, x,
-                                                       p.any_weight(), y, p.stride(), p.dilation(),
-                                                       p.pad_begin(), p.pad_end());
+                                                       p.any_weight(), y, p.window.stride, p.window.dilation,
+                                                       p.window.pad_begin, p.window.pad_end);
   if (p.direction == Direction::input_grad) {
-    const dnnl::convolution_backward_data::primitive_desc described(engine(), kDirect, x, weight, y,
-                                                                    p.stride(), p.dilation(), p.pad_begin(),
-                                                                    p.pad_end(), hint, attributes);
+    const dnnl::convolution_backward_data::primitive_desc described(
+        engine(), kDirect, x, weight, y, p.window.stride, p.window.dilation, p.window.pad_begin,
+        p.window.pad_end, hint, attributes);
     return {dnnl::convolution_backward_data(described), described.weights_desc(),
             described.scratchpad_desc()};
   }
-  const dnnl::convolution_backward_weights::primitive_desc described(engine(), kDirect, x, weight, y,
-                                                                     p.stride(), p.dilation(), p.pad_begin(),
-                                                                     p.pad_end(), hint, attributes);
+  const dnnl::convolution_backward_weights::primitive_desc described(
+      engine(), kDirect, x, weight, y, p.window.stride, p.window.dilation, p.window.pad_begin,
+      p.window.pad_end, hint, attributes);
   return {dnnl::convolution_backward_weights(described), described.diff_weights_desc(),
           described.scratchpad_desc()};
 }
@@ -220,7 +249,8 @@ bool wants(Site& site) {
     const Layout weight =
         packed_layout(problem.grouped_weight(), describe(problem, problem.any_weight()).weight);
     for (Spec& spec : site.values)
-      spec.layout = spec.type == problem.y ? problem.y_layout : Layout{};  // the residual and all outputs too
+      spec.layout = with_rows(spec.type) == problem.y ? problem.y_layout
+                                                      : Layout{};  // the residual and all outputs too
     site.values[static_cast<std::size_t>(at.x)].layout = problem.x_layout;
     site.values[static_cast<std::size_t>(at.y)].layout = problem.y_layout;
     site.values[static_cast<std::size_t>(at.weight)].layout = weight;
@@ -302,7 +332,7 @@ Launch prepare(Site& site) {
   const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
   const std::int64_t images = problem.x.shape[0], channels = problem.y.shape[1];
   const bool cut_channels = problem.direction == Direction::forward && images == 1 &&
-                            problem.options.groups == 1 && problem.y_layout == kBlocked &&
+                            problem.window.groups == 1 && problem.y_layout == kBlocked &&
                             channels % (16 * site.chunks) == 0;
   const auto begin = cut(images, std::min<std::int64_t>(images, site.chunks));
   const std::int64_t slices = cut_channels ? site.chunks : 1, slice = channels / slices;
@@ -323,7 +353,8 @@ Launch prepare(Site& site) {
         memory::desc weight = descriptor(problem.grouped_weight(), weight_layout);
         if (slices > 1) {
           const Shape& whole = part.weight.shape;
-          weight = weight.submemory_desc({slice, whole[1], whole[2], whole[3]}, {0, 0, 0, 0});
+          weight = weight.submemory_desc(memory::dims(whole.begin(), whole.end()),
+                                         memory::dims(static_cast<std::size_t>(whole.rank())));
         }
         const Described described = describe(part, weight);
         const auto image = static_cast<std::size_t>(begin[i]), channel = static_cast<std::size_t>(c);
@@ -353,14 +384,15 @@ Launch prepare(Site& site) {
 
 namespace neurim {
 
-void cpu_onednn_conv2d() {
-  for (const char* op : {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"})
+void cpu_onednn_conv() {
+  for (const char* op : {"conv1d", "conv1d_input_grad", "conv1d_weight_grad", "conv2d", "conv2d_input_grad",
+                         "conv2d_weight_grad", "conv3d", "conv3d_input_grad", "conv3d_weight_grad"})
     add({.op = op,
          .name = "onednn",
          .rank = 10,
          .prepare = cpu::prepare,
          .wants = cpu::wants,
-         .fuses = op == std::string_view("conv2d")});
+         .fuses = !ends_with(op, "_grad")});
 }
 
 }  // namespace neurim

@@ -1,0 +1,60 @@
+// Convolution over one, two or three axes.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "neurim/nn/module.h"
+#include "neurim/nn/size.h"
+
+namespace neurim::nn {
+
+/// The padding of a convolution: so much at both ends of each axis, or one of PyTorch's words: "valid" for
+/// none, "same" for what keeps the size at stride 1 (where it is odd, the end has one more). Another word
+/// throws Error(usage).
+template <std::size_t N>
+struct Padding {
+  Size<N> size = 0;
+  bool same = false;
+
+  constexpr Padding(std::int64_t all) : size(all) {}
+  constexpr Padding(const Size<N>& sizes) : size(sizes) {}
+  template <std::convertible_to<std::int64_t>... Sizes>
+    requires(N > 1 && sizeof...(Sizes) == N)
+  constexpr Padding(Sizes... sizes) : size(sizes...) {}
+  template <std::convertible_to<std::string_view> Word>
+  Padding(const Word& word) : Padding(named(word)) {}
+
+  /// All begins, then all ends, for a window of this kernel.
+  std::array<std::int64_t, 2 * N> ends(const Size<N>& kernel, const Size<N>& dilation) const;
+
+ private:
+  static Padding named(std::string_view word);
+};
+
+/// x(N,in,…) -> (N,out,…) over N axes; parameters weight(out,in/groups,k…) and bias(out).
+template <std::size_t N>
+struct Conv {
+  struct Config {
+    Size<N> kernel = 3, stride = 1;
+    Padding<N> pad = 0;                  ///< "same" takes stride 1 only
+    std::string padding_mode = "zeros";  ///< or "reflect", "replicate", "circular": see pad of ops/pad.h
+    Size<N> dilation = 1;
+    std::int64_t groups = 1;
+    bool bias = true;
+    InitRule init = fan_in_uniform;
+  };
+
+  Conv(std::int64_t in, std::int64_t out);
+  /// Throws Error(usage) when groups, the padding or its mode do not fit.
+  Conv(std::int64_t in, std::int64_t out, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  Config config;
+  Tensor weight, bias;
+};
+using Conv1d = Conv<1>;
+using Conv2d = Conv<2>;
+using Conv3d = Conv<3>;
+
+}  // namespace neurim::nn

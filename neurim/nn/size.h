@@ -1,0 +1,30 @@
+// Sizes along the axes of a series, an image or a volume; one number stands for all axes.
+#pragma once
+#include <concepts>
+
+#include "neurim/ops/window.h"
+
+namespace neurim::nn {
+
+template <std::size_t N>
+struct Size {
+  std::array<std::int64_t, N> each;  ///< [depth,] [height,] width
+  constexpr Size(std::int64_t all) : each(each_axis<N>(all)) {}
+  template <std::convertible_to<std::int64_t>... Sizes>
+    requires(N > 1 && sizeof...(Sizes) == N)
+  constexpr Size(Sizes... sizes) : each{static_cast<std::int64_t>(sizes)...} {}
+  constexpr operator const std::array<std::int64_t, N>&() const { return each; }
+  constexpr std::int64_t operator[](std::size_t axis) const { return each[axis]; }
+};
+using Size2d = Size<2>;
+using Size3d = Size<3>;
+
+/// The same padding at both ends of each axis, in the order of the ops: all begins, then all ends.
+template <std::size_t N>
+constexpr std::array<std::int64_t, 2 * N> both_ends(const Size<N>& pad) {
+  std::array<std::int64_t, 2 * N> ends{};
+  for (std::size_t axis = 0; axis < N; ++axis) ends[axis] = ends[axis + N] = pad[axis];
+  return ends;
+}
+
+}  // namespace neurim::nn

@@ -1,0 +1,50 @@
+// Maximum over sliding windows of one, two or three axes.
+#pragma once
+#include "neurim/ops/pool.h"
+
+namespace neurim {
+
+/// Input (x).
+template <std::size_t N>
+class MaxPool final : public Op {
+ public:
+  PoolOptions<N> options;
+  std::string_view name() const override {
+    return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d";
+  }
+  void fields(Fields& f) override;
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
+  Tensors decompose(std::span<const Tensor> in) const override;
+  Onnx onnx() const override { return {"MaxPool", 12}; }
+  std::vector<Sample> samples() const override;
+};
+using MaxPool2d = MaxPool<2>;
+
+/// Inputs (x, y, dy) -> dx.
+class MaxPool2dGrad final : public Op {
+ public:
+  Pool2dOptions options;
+  std::string_view name() const override { return "max_pool2d_grad"; }
+  void fields(Fields& f) override;
+  Types infer(std::span<const Type> in) const override;
+  std::vector<Sample> samples() const override;
+};
+
+/// x(N,C,…), floating, of N axes to pool over -> (N,C,…). Padding never wins; NaN does. The gradient goes to
+/// the first maximum of a window in row-major order. `count_include_pad` has no meaning here.
+template <std::size_t N>
+Tensor max_pool(const Tensor& x, const PoolOptions<N>& options) {
+  auto op = std::make_shared<MaxPool<N>>();
+  op->options = options;
+  return apply1(op, {x});
+}
+
+/// x(N,C,L) -> (N,C,L').
+inline Tensor max_pool1d(const Tensor& x, const Pool1dOptions& options = {}) { return max_pool(x, options); }
+/// x(N,C,H,W) -> (N,C,H',W').
+inline Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options = {}) { return max_pool(x, options); }
+/// x(N,C,D,H,W) -> (N,C,D',H',W').
+inline Tensor max_pool3d(const Tensor& x, const Pool3dOptions& options = {}) { return max_pool(x, options); }
+
+}  // namespace neurim
