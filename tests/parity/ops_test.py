@@ -81,10 +81,11 @@ def avg_pool(function, convolution):
     return twin
 
 
-def lp_pool(function):
-    def twin(a, x):  # PyTorch leaves the absolute value out, and one axis takes plain numbers
-        sizes = [size if len(size) > 1 else size[0] for size in (a["kernel"], window(a))]
-        return function(x.abs(), a["norm_type"], *sizes, a["ceil_mode"])
+def lp_pool(average):  # the definition, as older PyTorch has it over one and two axes only
+    def twin(a, x):
+        p = a["norm_type"]
+        sums = average(x.abs().pow(p), a["kernel"], window(a), 0, a["ceil_mode"]) * math.prod(a["kernel"])
+        return sums.pow(1 / p)
     return twin
 
 
@@ -297,7 +298,7 @@ for axes in "1d", "2d", "3d":
     TWINS["avg_pool" + axes] = avg_pool(of("avg_pool"), of("conv"))
     TWINS["conv" + axes] = convolution(of("conv"))
     TWINS["conv_transpose" + axes] = conv_transpose(of("conv_transpose"))
-    TWINS["lp_pool" + axes] = lp_pool(of("lp_pool"))
+    TWINS["lp_pool" + axes] = lp_pool(of("avg_pool"))
     TWINS["max_pool" + axes] = max_pool(of("max_pool"))
 
 
