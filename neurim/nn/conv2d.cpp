@@ -15,11 +15,11 @@ Conv2d::Conv2d(std::int64_t in, std::int64_t out, const Config& c) : config(c) {
           " input and ", out, " output channels must both be multiples of groups");
   const Shape shape{out, in / c.groups, c.kernel.height, c.kernel.width};
   weight = parameter(shape, c.init(shape));
-  if (c.bias) bias = parameter({out}, fan_in_uniform(shape));
+  if (c.bias) bias = parameter({out}, c.bias_init(shape));
 }
 
 void Conv2d::parts(Parts& p) {
-  p("weight", weight, config.init(weight.shape()))("bias", bias, fan_in_uniform(weight.shape()));
+  p("weight", weight, config.init(weight.shape()))("bias", bias, config.bias_init(weight.shape()));
 }
 
 Tensor Conv2d::operator()(const Tensor& x) const {

@@ -11,7 +11,7 @@ struct Conv2d {
     Size2d kernel = 3, stride = 1, pad = 0, dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
-    InitRule init = fan_in_uniform;
+    InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
   };
 
   Conv2d(std::int64_t in, std::int64_t out);
