@@ -19,6 +19,7 @@
 #include "neurim/graph/op.h"
 #include "neurim/graph/tensor.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/cost.h"
 #include "neurim/model/model.h"
 #include "neurim/model/npy.h"
 #include "neurim/model/onnx/export.h"

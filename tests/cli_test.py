@@ -7,6 +7,7 @@ import os
 import pickle
 import pty
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -22,6 +23,7 @@ from pathlib import Path
 if "NEURIM_BUILD" not in os.environ:
     print("NEURIM_BUILD is not set")
     sys.exit(77)
+ROOT = Path(__file__).resolve().parent.parent
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
 VERBS = "train val predict run resume export data info models demo benchmark version".split()
 DATA_TASKS = "convert dedupe download pack preview scan split stats".split()
@@ -146,7 +148,7 @@ class Grammar(unittest.TestCase):
         self.assertIn("did you mean 'train'", self.refused("trian"))
         self.assertIn("did you mean 'epochs'", self.refused("train", "epoch=3"))
         self.assertIn("did you mean 'epochs'", self.refused("train", "--epohcs", "3"))
-        self.assertIn("did you mean 'resnet18'", self.refused("info", "resnet81"))
+        self.assertIn("did you mean 'resnet18'", self.refused("info", "resnte18"))
 
     def test_wrong_words(self):
         self.assertIn("epochs", self.refused("train", "epochs=many"))
@@ -155,7 +157,7 @@ class Grammar(unittest.TestCase):
         self.assertIn("data=DIR", self.refused("train", "model=lenet5"))
         self.assertIn("did you mean 'lenet5'", self.refused("train", "data=/nowhere", "model=lenet6"))  # before the data
         self.assertIn("1 to", self.refused("train", "data=x", "model=lenet5", "threads=100000"))
-        self.assertIn("known are", self.refused("models", "x*"))
+        self.assertIn("lists all", self.refused("models", "x*"))
         self.assertNotIn("\n ", self.refused("train", "data=a\nb\x1b[2J", "model=lenet5", code=3))
 
     def test_both_ways_to_write_an_option(self):
@@ -397,11 +399,17 @@ class Trained(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(json.loads(run.stdout.splitlines()[-1])["path"], str(self.folder / "export" / "best.onnx"))
         self.assertGreater((self.folder / "export" / "best.onnx").stat().st_size, 100_000)
-        self.assertIn("c1.weight", neurim("info", self.folder).stdout)
+        info = neurim("info", self.folder).stdout
+        self.assertIn("c1.weight", info)
+        self.assertRegex(info, r"c2 +conv2d +\(1,16,10,10\) +2,416 +240,000\n")
         plan = neurim("info", "lenet5", "--plan", "mode=train", "batch=2")
         self.assertEqual(plan.returncode, 0, plan.stderr)
         self.assertIn("kernel", plan.stdout)
-        self.assertIn("lenet5", neurim("models", "le*").stdout)
+        with_dropout = neurim("info", "squeezenet1_1", "--plan", "mode=train", "imgsz=32")
+        self.assertRegex(with_dropout.stdout, r" dropout ")
+        self.assertRegex(neurim("models", "le*").stdout, r"lenet5 +61,706 +416,520 +25 +1x28x28 +10\n")
+        layers = [json.loads(line) for line in neurim("info", "resnet18", "--json").stdout.splitlines()]
+        self.assertEqual(sum(layer.get("multiply_adds", 0) for layer in layers), 1_814_073_344)
         self.assertEqual(neurim("models", "x*").returncode, 2)
 
     def test_folders_with_a_config(self):
@@ -451,6 +459,21 @@ class Trained(unittest.TestCase):
         self.assertIn("posix.system", run.stderr)
         self.assertEqual(run.stderr.count("\n"), 1)
         self.assertFalse(owned.exists())
+
+    def test_models_page(self):
+        """docs/models.md has a row for every model, with its figures and a measured difference."""
+        page = (ROOT / "docs" / "models.md").read_text()
+        rows = {row[0]: row[1:] for row in re.findall(
+            r"^\| `(\S+)`" + 5 * r" \| (\S+)" + r"(?: \(PyTorch's (\S+)\))? \|$", page, re.MULTILINE)}
+        models = [json.loads(line) for line in neurim("models", "--json").stdout.splitlines()]
+        models = {model["name"]: model for model in models if model["event"] == "model"}
+        self.assertEqual(set(rows), set(models))
+        for name, (parameters, multiply_adds, _, image, difference, own) in rows.items():
+            model, size = models[name], models[name]["imgsz"]
+            self.assertEqual(parameters, f"{model['parameters']:,}")
+            self.assertEqual(multiply_adds, f"{model['multiply_adds'] / 1e6:,.1f}")
+            self.assertEqual(image, f"{model['in_chans']}x{size}x{size}")
+            self.assertLessEqual(float(difference), max(1e-4, 3.5 * float(own or 0)))
 
     def test_benchmark(self):
         run = neurim("benchmark", "lenet5", "mode=train", "batch=4", "seconds=0.05", "rounds=2", "--json")

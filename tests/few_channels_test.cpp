@@ -4,7 +4,7 @@
 #include <set>
 
 #include "neurim/compile/plan.h"
-#include "neurim/model/zoo/lenet.h"
+#include "neurim/model/zoo.h"
 #include "neurim/nn/module.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool.h"
@@ -250,8 +250,7 @@ struct Step {
 };
 
 Step train_lenet(std::int64_t images, const PlanOptions& options) {
-  LeNet5 net(10, 1);
-  initialise(net, 5);
+  Model net = create_model("lenet5", {.seed = 5});
   SGD sgd(named_parameters(net), {.lr = 0.05, .momentum = 0.9});
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < images; ++i) labels.push_back(i % 10);

@@ -10,8 +10,10 @@
 
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/cost.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/model/zoo/layers.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
 #include "neurim/nn/conv_transpose.h"
@@ -23,6 +25,10 @@
 #include "neurim/nn/prelu.h"
 #include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
+#include "neurim/ops/conv_transpose.h"
+#include "neurim/ops/dropout.h"
+#include "neurim/ops/flatten.h"
+#include "neurim/ops/matmul.h"
 
 namespace neurim {
 namespace {
@@ -363,6 +369,16 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   EXPECT_NE(first.weight.values<float>(), second.weight.values<float>());
 }
 
+TEST(Init, TheBiasHasARuleOfItsOwn) {
+  const nn::Linear linear(64, 32, {.bias_init = nn::zeros});
+  const nn::Conv2d conv(4, 32,
+                        {.bias_init = [](const Shape& weight) { return nn::constant(weight.numel()); }});
+  EXPECT_EQ(linear.bias.values<float>(), std::vector<float>(32, 0));
+  EXPECT_GT(moments(linear.weight).deviation, 0);
+  EXPECT_EQ(conv.bias.values<float>(), std::vector<float>(32, 32 * 4 * 9));
+  EXPECT_GT(moments(nn::Linear(64, 32).bias).deviation, 0);
+}
+
 TEST(Init, TorchvisionDefaultsOfResNets) {
   Model model = create_model("resnet18");
   const Moments conv = moments(find(model, "layer1.0.conv1.weight").tensor),
@@ -391,7 +407,74 @@ TEST(Zoo, CountsNamesAndShapes) {
     EXPECT_EQ(static_cast<std::int64_t>(model.mean.size()), model.in_chans) << row.name;
     EXPECT_EQ(forward_shape(model, row.side), (Shape{2, row.classes})) << row.name;
   }
-  EXPECT_EQ(model_names(), (std::vector<std::string>{"lenet5", "resnet18", "resnet20", "resnet50"}));
+}
+
+TEST(Zoo, EveryNameIsAModelForItsImages) {
+  const std::vector<std::string> all = model_names();
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end()));
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+  for (const std::string& name : all) {
+    SCOPED_TRACE(name);
+    const Model model = create_model(name, {.num_classes = 7, .in_chans = 2, .seed = std::nullopt});
+    EXPECT_EQ(model.mean.size(), 2u);
+    EXPECT_EQ(forward_shape(model, model.image_size), (Shape{2, 7}));
+  }
+}
+
+TEST(Zoo, Dropout) {
+  const auto dropouts = [](const std::string& name, std::optional<double> dropout) {
+    const Model model = create_model(name, {.dropout = dropout, .seed = std::nullopt});
+    Trace trace({.training = true, .random = Tensor::from({2}, std::vector<std::int64_t>{1, 0})});
+    const Graph graph =
+        trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Graph::Node& node) {
+      double p = 0;
+      if (const auto* op = dynamic_cast<const Dropout*>(node.op.get())) p = op->p;
+      return p == 0.5;
+    });
+  };
+  EXPECT_EQ(dropouts("alexnet", std::nullopt), 2);
+  EXPECT_EQ(dropouts("alexnet", 0), 0);
+  EXPECT_EQ(dropouts("mobilenet_v2", std::nullopt), 0);  // its rate is another
+  EXPECT_EQ(dropouts("mobilenet_v2", 0.5), 1);
+  EXPECT_EQ(dropouts("resnet18", 0), 0);
+  EXPECT_NE(message([] { create_model("resnet18", {.dropout = 0.5}); }).find("resnet18 has no dropout"),
+            std::string::npos);
+  EXPECT_NE(message([] { create_model("alexnet", {.dropout = 50}); }).find("from 0 to 1"), std::string::npos);
+}
+
+/// A grouped convolution, a norm, a transposed convolution, products with either side transposed, and a
+/// weight that is used twice.
+struct Costly {
+  nn::Conv2d conv{4, 6, {.kernel = {3, 5}, .stride = 2, .groups = 2}};
+  nn::BatchNorm2d bn{6};
+  Tensor up = Tensor::full({DType::f32, {6, 3, 2, 2}}, 1);
+  nn::Linear fc{48, 48, {.bias = false}};
+
+  void parts(Parts& p) { p("conv", conv)("bn", bn)("up", up)("fc", fc); }
+  Tensor operator()(const Tensor& x) const {
+    const Tensor features = bn(conv(x));                                          // (1,6,2,2)
+    const Tensor image = conv_transpose2d(features, up, {}, {.stride = {2, 2}});  // (1,3,4,4)
+    const Tensor rows = fc(fc(flatten(image)));                                   // (1,48)
+    return matmul(rows, matmul(rows, rows, true));                                // (48,48) first
+  }
+};
+
+TEST(Cost, CountsWhatAnImageTakes) {
+  const Model model{"costly", 7, 4, 48, {0}, {1}, Costly()};
+  const std::vector<LayerCost> layers = layer_costs(model, {4, 6, 7});
+  std::vector<std::string> rows;
+  for (const LayerCost& layer : layers)
+    rows.push_back(
+        text(layer.where, ' ', layer.op, ' ', layer.out, ' ', layer.parameters, ' ', layer.multiply_adds));
+  EXPECT_EQ(rows, (std::vector<std::string>{"conv conv2d (1,6,2,2) 186 720", "bn batch_norm (1,6,2,2) 12 0",
+                                            "up conv_transpose2d (1,3,4,4) 72 288", " reshape (1,48) 0 0",
+                                            "fc linear (1,48) 2304 2304", "fc linear (1,48) 0 2304",
+                                            " matmul (48,48) 0 2304", " matmul (1,48) 0 2304"}));
+  const ModelCost cost = total(layers);
+  EXPECT_EQ(cost.multiply_adds, 720 + 288 + 4 * 2304);
+  EXPECT_EQ(cost.activations, 24 + 48 + 48 + 48 + 2304 + 48);
+  EXPECT_NE(message([&] { layer_costs(model, {6, 7}); }).find("(C,H,W)"), std::string::npos);
 }
 
 TEST(Zoo, TorchvisionNames) {
@@ -410,7 +493,7 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_EQ(find(model, "linear.bias").tensor.shape(), (Shape{4}));
   EXPECT_NEAR(model.mean[0], (0.485 + 0.456 + 0.406) / 3, 1e-12);
   EXPECT_EQ(model.mean.size(), 1u);
-  const std::string error = message([] { create_model("resnet10"); });
+  const std::string error = message([] { create_model("resnt18"); });
   EXPECT_NE(error.find("did you mean 'resnet18'"), std::string::npos) << error;
 }
 

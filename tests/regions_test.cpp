@@ -104,6 +104,20 @@ INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
                            return text(b.images, "x", b.in, "x", b.size, "to", b.out, "kernel", b.kernel, "stride", b.stride);
                          });
 
+/// In the plain order, which channels that fill no blocks of 16 have, oneDNN adds by its
+/// reference loops alone.
+TEST(RegionKernels, ASumJoinsAConvolutionOfWholeBlocksOnly) {
+  for (const std::int64_t channels : {24, 32}) {
+    const Tensor w = random_tensor({channels, channels, 1, 1}, 1);
+    const auto function = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], w) + in[0]}; };
+    const Type x{DType::f32, {2, channels, 6, 6}};
+    std::vector<std::string> ops;
+    for (const PlanRow& row : plan(function, {x}, {.freeze = true}).rows()) ops.push_back(row.op);
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv2d+add"), channels == 32) << join(ops, ", ");
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv2d"), channels == 24) << join(ops, ", ");
+  }
+}
+
 TEST(RegionKernels, EachIsReached) {
   std::set<std::string> used;
   const std::int64_t n = 4;

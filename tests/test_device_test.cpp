@@ -18,7 +18,7 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/graph/value.h"
-#include "neurim/model/zoo/lenet.h"
+#include "neurim/model/zoo.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm2d.h"
 #include "neurim/nn/conv.h"
@@ -313,7 +313,9 @@ void expect_same_training(const M& net, const Shape& shape) {
 }
 
 TEST(PlanOnDevice, TrainsWithTheSameBits) { expect_same_training(SmallNet(), {3, 1, 8, 8}); }
-TEST(PlanOnDevice, TrainsLeNet5WithTheSameBits) { expect_same_training(LeNet5(5, 1), {2, 1, 28, 28}); }
+TEST(PlanOnDevice, TrainsLeNet5WithTheSameBits) {
+  expect_same_training(create_model("lenet5", {.num_classes = 5}), {2, 1, 28, 28});
+}
 
 TEST(PlanOnDevice, FollowsTheLearningRateAndWrittenWeights) {
   Training<SmallNet> training({}, {3, 1, 8, 8}, test(), false);

@@ -15,4 +15,6 @@ void draw_batch(const Plan& plan, std::int64_t classes) {
   in[1].write(labels.data());
 }
 
+PlanOptions training_options() { return {.training = true, .random = Tensor::full({DType::i64, {2}}, 0)}; }
+
 }  // namespace neurim::cli

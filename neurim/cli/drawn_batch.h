@@ -8,4 +8,7 @@ namespace neurim::cli {
 /// classes).
 void draw_batch(const Plan& plan, std::int64_t classes);
 
+/// The options of a plan that trains; dropout draws from a key that is the same each time.
+PlanOptions training_options();
+
 }  // namespace neurim::cli

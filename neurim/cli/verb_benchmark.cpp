@@ -34,7 +34,7 @@ class Case {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      plan_ = plan(training_step(model_, *optimizer_, {}), types, {.training = true});
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options());
     } else {
       plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images}, {.freeze = true});
     }

@@ -13,7 +13,33 @@ namespace {
 
 constexpr int kReplays = 10;
 
-void show_layers(Checkpoint& checkpoint, Console& console) {
+void show_layers(const Model& model, const Type& images, Console& console) {
+  char row[256];
+  std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", "where", "op", "output", "parameters",
+                "multiply-adds");
+  console.say(row);
+  const std::vector<LayerCost> layers =
+      layer_costs(model, {images.shape[1], images.shape[2], images.shape[3]});
+  for (const LayerCost& layer : layers) {
+    std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", layer.where.c_str(), layer.op.c_str(),
+                  text(layer.out).c_str(), thousands(layer.parameters).c_str(),
+                  thousands(layer.multiply_adds).c_str());
+    console.say(row);
+    console.event(
+        nlohmann::ordered_json{{"event", "layer"},
+                               {"where", layer.where},
+                               {"op", layer.op},
+                               {"shape", std::vector<std::int64_t>(layer.out.begin(), layer.out.end())},
+                               {"parameters", layer.parameters},
+                               {"multiply_adds", layer.multiply_adds}}
+            .dump());
+  }
+  const ModelCost cost = total(layers);
+  console.say(text("  one picture: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
+                   thousands(4 * cost.activations >> 10), " KiB"));
+}
+
+void show_parameters(Checkpoint& checkpoint, Console& console) {
   char row[256];
   for (const Parameter& parameter : named_parameters(checkpoint.model)) {
     std::snprintf(row, sizeof row, "  %-36s %-20s %12s%s", parameter.name.c_str(),
@@ -89,7 +115,8 @@ int verb_info(const Words& words) {
   if (!checkpoint.card.class_names.empty())
     console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
   if (!show) {
-    show_layers(checkpoint, console);
+    show_layers(checkpoint.model, images, console);
+    show_parameters(checkpoint, console);
   } else if (mode == "infer") {
     show_plan(
         plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {images}, {.freeze = true}),
@@ -97,7 +124,7 @@ int verb_info(const Words& words) {
   } else {
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_plan(plan(training_step(checkpoint.model, optimizer, {}),
-                   batch_types(batch, images.shape[1], images.shape[2], images.shape[3]), {.training = true}),
+                   batch_types(batch, images.shape[1], images.shape[2], images.shape[3]), training_options()),
               checkpoint.model.num_classes, console);
   }
   console.event(nlohmann::ordered_json{

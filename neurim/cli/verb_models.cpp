@@ -10,32 +10,40 @@ namespace neurim::cli {
 
 int verb_models(const Words& words) {
   CommandLine line({"models",
-                    "lists the models that are known by name",
+                    "lists the models that are known by name, with what one image costs them",
                     "pattern",
                     {"neurim models", "neurim models 'resnet*'", "neurim models --json"}});
   std::string pattern = "*";
   line.options("pattern", pattern, "which names: a part of them, or a pattern with * and ?");
   if (!line.parse(words)) return 0;
+  initialize();
   Console console(line.console());
   char row[128];
-  std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", "name", "parameters", "input", "classes");
+  std::snprintf(row, sizeof row, "%-19s %12s %16s %16s %10s %8s", "name", "parameters", "multiply-adds",
+                "activations, KiB", "input", "classes");
   const bool is_part = pattern.find_first_of("*?[") == std::string::npos;
   const std::string fit = is_part ? text('*', pattern, '*') : pattern;
   std::vector<std::string> fitting;
   for (const std::string& name : model_names())
     if (::fnmatch(fit.c_str(), name.c_str(), 0) == 0) fitting.push_back(name);
-  require(!fitting.empty(), "no name fits '", pattern, "'; known are ", join(model_names(), ", "));
+  require(!fitting.empty(), "no name fits '", pattern, "'; `neurim models` lists all");
   console.say(row);
   for (const std::string& name : fitting) {
     const Model model = create_model(name, {.seed = {}});
     const std::int64_t parameters = parameter_count(Model(model));
-    std::snprintf(row, sizeof row, "%-14s %12s %10s %8s", name.c_str(), thousands(parameters).c_str(),
+    const ModelCost cost = total(layer_costs(model, {model.in_chans, model.image_size, model.image_size}));
+    const std::int64_t activation_bytes = 4 * cost.activations;
+    std::snprintf(row, sizeof row, "%-19s %12s %16s %16s %10s %8s", name.c_str(),
+                  thousands(parameters).c_str(), thousands(cost.multiply_adds).c_str(),
+                  thousands(activation_bytes >> 10).c_str(),
                   text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),
                   thousands(model.num_classes).c_str());
     console.say(row);
     console.event(nlohmann::ordered_json{{"event", "model"},
                                          {"name", name},
                                          {"parameters", parameters},
+                                         {"multiply_adds", cost.multiply_adds},
+                                         {"activation_bytes", activation_bytes},
                                          {"in_chans", model.in_chans},
                                          {"imgsz", model.image_size},
                                          {"num_classes", model.num_classes}}

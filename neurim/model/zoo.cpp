@@ -1,46 +1,33 @@
 #include "neurim/model/zoo.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "neurim/base/error.h"
-#include "neurim/model/zoo/cifar_resnet.h"
-#include "neurim/model/zoo/lenet.h"
-#include "neurim/model/zoo/resnet.h"
+#include "neurim/model/zoo/entry.h"
 
 namespace neurim {
 
 namespace {
 
-struct Entry {
-  std::string_view name;
-  nn::Layer (*build)(std::int64_t classes, std::int64_t in_chans);
-  std::int64_t image_size, classes;
-  std::vector<double> mean, deviation;
-};
+using zoo::Entries;
+using zoo::Entry;
 
-const std::vector<Entry>& entries() {
-  using Block = ResNet::Block;
-  static const std::vector<double> imagenet_mean{0.485, 0.456, 0.406},
-      imagenet_deviation{0.229, 0.224, 0.225};
-  static const std::vector<Entry> table{
-      {"lenet5",
-       [](auto classes, auto in) -> nn::Layer { return LeNet5(classes, in); },
-       28,
-       10,
-       {0.1307},
-       {0.3081}},
-      {"resnet18",
-       [](auto classes, auto in) -> nn::Layer { return ResNet(Block::basic, {2, 2, 2, 2}, classes, in); },
-       224, 1000, imagenet_mean, imagenet_deviation},
-      {"resnet20", [](auto classes, auto in) -> nn::Layer { return CifarResNet(3, classes, in); }, 32, 10,
-       imagenet_mean, imagenet_deviation},
-      {"resnet50",
-       [](auto classes, auto in) -> nn::Layer {
-         return ResNet(Block::bottleneck, {3, 4, 6, 3}, classes, in);
-       },
-       224, 1000, imagenet_mean, imagenet_deviation},
-  };
-  return table;
+/// All families, sorted by name.
+const Entries& entries() {
+  static const Entries all = [] {
+    Entries table;
+    for (const auto& family :
+         {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::densenet_models, zoo::efficientnet_models,
+          zoo::googlenet_models, zoo::inception_models, zoo::lenet_models, zoo::mnasnet_models,
+          zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models, zoo::regnet_models,
+          zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models, zoo::vgg_models,
+          zoo::wide_resnet_models})
+      for (Entry& e : family()) table.push_back(std::move(e));
+    std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return table;
+  }();
+  return all;
 }
 
 const Entry& entry(std::string_view name) {
@@ -48,7 +35,8 @@ const Entry& entry(std::string_view name) {
     if (e.name == name) return e;
   const std::string near = nearest(name, model_names());
   fail(Fault::usage, "model: there is no '", name, "'; ",
-       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(model_names(), ", "));
+       near.empty() ? "" : text("did you mean '", near, "'? "), "`neurim models` lists the ",
+       entries().size(), " known ones");
 }
 
 /// The published values, or for another number of channels their average for each.
@@ -65,6 +53,9 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   require(options.num_classes >= 0 && options.in_chans >= 0, "model: num_classes (", options.num_classes,
           ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what ", name,
           " was published with");
+  const double dropout = options.dropout.value_or(e.dropout);
+  require(dropout >= 0 && dropout <= 1, "model: dropout (", dropout, ") is a share, from 0 to 1");
+  require(dropout == 0 || e.dropout > 0, "model: ", name, " has no dropout; leave dropout=", dropout, " out");
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
   const std::int64_t channels =
       options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
@@ -75,7 +66,7 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               classes,
               per_channel(e.mean, channels),
               per_channel(e.deviation, channels),
-              e.build(classes, channels)};
+              e.build({classes, channels, dropout})};
   if (options.seed)
     initialise(model, *options.seed);
   else
@@ -85,7 +76,7 @@ Model create_model(std::string_view name, const ModelOptions& options) {
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const Entry& e : entries()) names.emplace_back(e.name);
+  for (const Entry& e : entries()) names.push_back(e.name);
   return names;
 }
 

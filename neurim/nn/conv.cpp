@@ -49,12 +49,12 @@ Conv<N>::Conv(std::int64_t in, std::int64_t out, const Config& c) : config(c) {
   Shape shape{out, in / c.groups};
   for (const std::int64_t size : kernel) shape.push_back(size);
   weight = parameter(shape, c.init(shape));
-  if (c.bias) bias = parameter({out}, fan_in_uniform(shape));
+  if (c.bias) bias = parameter({out}, c.bias_init(shape));
 }
 
 template <std::size_t N>
 void Conv<N>::parts(Parts& p) {
-  p("weight", weight, config.init(weight.shape()))("bias", bias, fan_in_uniform(weight.shape()));
+  p("weight", weight, config.init(weight.shape()))("bias", bias, config.bias_init(weight.shape()));
 }
 
 template <std::size_t N>

@@ -41,7 +41,7 @@ struct Conv {
     Size<N> dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
-    InitRule init = fan_in_uniform;
+    InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
   };
 
   Conv(std::int64_t in, std::int64_t out);

@@ -98,6 +98,8 @@ Init fan_in_uniform(const Shape& weight) {
 }
 Init fan_out_normal(const Shape& weight) { return kaiming_normal(weight, 0, Fan::out); }
 
+Init zeros(const Shape&) { return constant(0); }
+
 void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::string_view name) {
   if (init.kind == Init::keep) return;
   require(tensor.dtype() == DType::f32, name, ": initialisers fill f32 tensors; this one is ", tensor.type());

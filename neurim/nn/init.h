@@ -38,7 +38,9 @@ Init xavier_normal(const Shape& weight, double gain = 1);
 Init fan_in_uniform(const Shape& weight);
 /// kaiming_normal over the outgoing fan: what torchvision gives the convolutions of its ResNets.
 Init fan_out_normal(const Shape& weight);
-/// How a layer chooses the distribution of its weight.
+/// Zeros, for biases.
+Init zeros(const Shape& weight);
+/// How a layer chooses the distribution of its weight, and of its bias; both follow the shape of the weight.
 using InitRule = Init (*)(const Shape& weight);
 
 /// Draws all of an f32 tensor. Every value is a pure function of (seed, name, place in the tensor), so that

@@ -8,7 +8,7 @@ namespace neurim::nn {
 struct Linear {
   struct Config {
     bool bias = true;
-    InitRule init = fan_in_uniform;
+    InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
   };
 
   Linear(std::int64_t in, std::int64_t out);

@@ -7,8 +7,10 @@ namespace neurim::nn {
 
 namespace {
 
-Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  return {in, out, {.kernel = 3, .stride = stride, .pad = 1, .bias = false, .init = fan_out_normal}};
+Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t groups = 1) {
+  return {
+      in, out,
+      {.kernel = 3, .stride = stride, .pad = 1, .groups = groups, .bias = false, .init = fan_out_normal}};
 }
 
 Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride) {
@@ -18,6 +20,10 @@ Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride) {
 Sequential shortcut(std::int64_t in, std::int64_t out, std::int64_t stride) {
   if (stride == 1 && in == out) return {};
   return {conv1x1(in, out, stride), BatchNorm2d(out)};
+}
+
+std::int64_t width(std::int64_t channels, const Bottleneck::Config& config) {
+  return channels * config.base_width / 64 * config.groups;
 }
 
 }  // namespace
@@ -39,11 +45,14 @@ Tensor BasicBlock::operator()(const Tensor& x) const {
 }
 
 Bottleneck::Bottleneck(std::int64_t in, std::int64_t channels, std::int64_t stride)
-    : conv1(conv1x1(in, channels, 1)),
-      conv2(conv3x3(channels, channels, stride)),
-      conv3(conv1x1(channels, channels * kExpansion, 1)),
-      bn1(channels),
-      bn2(channels),
+    : Bottleneck(in, channels, stride, Config{}) {}
+
+Bottleneck::Bottleneck(std::int64_t in, std::int64_t channels, std::int64_t stride, const Config& c)
+    : conv1(conv1x1(in, width(channels, c), 1)),
+      conv2(conv3x3(width(channels, c), width(channels, c), stride, c.groups)),
+      conv3(conv1x1(width(channels, c), channels * kExpansion, 1)),
+      bn1(width(channels, c)),
+      bn2(width(channels, c)),
       bn3(channels * kExpansion),
       downsample(shortcut(in, channels * kExpansion, stride)) {}
 

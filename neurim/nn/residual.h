@@ -21,11 +21,17 @@ struct BasicBlock {
 };
 
 /// A 1x1, a 3x3 and a 1x1 convolution: x(N,in,H,W) -> (N,4*channels,H/stride,W/stride). The 3x3 one strides,
-/// as torchvision's "v1.5".
+/// as torchvision's "v1.5". Its width is channels * base_width / 64 in each of the groups: Xie et al.,
+/// "Aggregated residual transformations", CVPR'17 (ResNeXt), and Zagoruyko and Komodakis, "Wide residual
+/// networks", BMVC'16.
 struct Bottleneck {
   static constexpr std::int64_t kExpansion = 4;
+  struct Config {
+    std::int64_t groups = 1, base_width = 64;
+  };
 
   Bottleneck(std::int64_t in, std::int64_t channels, std::int64_t stride = 1);
+  Bottleneck(std::int64_t in, std::int64_t channels, std::int64_t stride, const Config& config);
   void parts(Parts& p);
   Tensor operator()(const Tensor& x) const;
 

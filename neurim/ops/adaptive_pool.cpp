@@ -88,6 +88,7 @@ Types AdaptivePool<N>::infer(std::span<const Type> in) const {
 template <std::size_t N>
 Tensors AdaptiveAvgPool<N>::decompose(std::span<const Tensor> in) const {
   const Tensor& x = in[0];
+  if (this->infer(std::array{x.type()})[0] == x.type()) return {x};
   if constexpr (N == 2)
     if (this->output == each_axis<2>(1)) return {global_avg_pool2d(x)};
   const auto windows = windows_of(x.shape(), this->output);
@@ -108,6 +109,7 @@ Tensors AdaptiveAvgPool<N>::decompose(std::span<const Tensor> in) const {
 
 template <std::size_t N>
 Tensors AdaptiveMaxPool<N>::decompose(std::span<const Tensor> in) const {
+  if (this->infer(std::array{in[0].type()})[0] == in[0].type()) return {in[0]};
   const auto [laid, options] =
       side_by_side(in[0], windows_of(in[0].shape(), this->output), -std::numeric_limits<double>::infinity());
   return {max_pool(laid, options)};
@@ -128,6 +130,7 @@ std::vector<Sample> AdaptivePool<N>::samples_of(const Fill& fill) {
   row(16, {8, 6, 4}, {4, 2, 4});  // even
   row(3, {7, 5, 4}, {3, 4, 3});   // uneven, overlapping
   row(2, {3, 7, 5}, {7, 3, 0});   // more windows than places; kept
+  row(3, {4, 2, 3}, {0, 2, 3});   // as it is
   return all;
 }
 

@@ -41,13 +41,14 @@ class CifarBlock(nn.Module):
 
 
 class CifarResNet(nn.Module):
-    """He et al., "Deep residual learning for image recognition", section 4.2, with 3 blocks a stage: ResNet-20."""
+    """He et al., "Deep residual learning for image recognition", section 4.2, of 6 * blocks + 2 layers."""
 
-    def __init__(self, classes, channels):
+    def __init__(self, classes, channels, blocks):
         super().__init__()
 
         def stage(inner, outer, stride):
-            return nn.Sequential(CifarBlock(inner, outer, stride), *(CifarBlock(outer, outer, 1) for _ in range(2)))
+            return nn.Sequential(CifarBlock(inner, outer, stride),
+                                 *(CifarBlock(outer, outer, 1) for _ in range(blocks - 1)))
 
         self.conv1, self.bn1 = conv3x3(channels, 16, 1), nn.BatchNorm2d(16)
         self.layer1, self.layer2, self.layer3 = stage(16, 16, 1), stage(16, 32, 2), stage(32, 64, 2)
@@ -58,14 +59,121 @@ class CifarResNet(nn.Module):
         return self.linear(F.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-def create(name, classes, channels):
+def he_initialised(model):
+    """Every convolution drawn as torchvision draws those of its ResNets."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return model
+
+
+class WideBlock(nn.Module):
+    """Normalises and activates before each convolution; a shortcut that changes the shape starts behind the first ReLU."""
+
+    def __init__(self, inner, outer, stride):
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(inner), conv3x3(inner, outer, stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(outer), conv3x3(outer, outer, 1)
+        self.shortcut = nn.Sequential(
+            *([nn.Conv2d(inner, outer, 1, stride=stride, bias=False)] if inner != outer else []))
+
+    def forward(self, x):
+        active = F.relu(self.bn1(x))
+        residual = self.conv2(F.relu(self.bn2(self.conv1(active))))
+        return residual + (self.shortcut(active) if len(self.shortcut) else x)
+
+
+class WideResNet(nn.Module):
+    """Zagoruyko and Komodakis, "Wide residual networks", 2016, table 1, of 6 * blocks + 4 layers."""
+
+    def __init__(self, classes, channels, blocks, width):
+        super().__init__()
+
+        def stage(inner, outer, stride):
+            return nn.Sequential(WideBlock(inner, outer, stride),
+                                 *(WideBlock(outer, outer, 1) for _ in range(blocks - 1)))
+
+        self.conv1 = conv3x3(channels, 16, 1)
+        self.layer1, self.layer2 = stage(16, 16 * width, 1), stage(16 * width, 32 * width, 2)
+        self.layer3, self.bn = stage(32 * width, 64 * width, 2), nn.BatchNorm2d(64 * width)
+        self.fc = nn.Linear(64 * width, classes)
+
+    def forward(self, x):
+        x = self.layer3(self.layer2(self.layer1(self.conv1(x))))
+        return self.fc(F.relu(self.bn(x)).mean((2, 3)))
+
+
+class MobileNetV1(nn.Module):
+    """Howard et al., "MobileNets", 2017, table 1."""
+
+    def __init__(self, classes, channels):
+        super().__init__()
+
+        def layer(inner, outer, kernel, stride, groups=1):
+            return nn.Sequential(
+                nn.Conv2d(inner, outer, kernel, stride, padding=kernel // 2, groups=groups, bias=False),
+                nn.BatchNorm2d(outer), nn.ReLU())
+
+        rows = [(32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2),
+                *[(512, 512, 1)] * 5, (512, 1024, 2), (1024, 1024, 1)]
+        layers = [layer(channels, 32, 3, 2)]
+        for inner, outer, stride in rows:
+            layers += [layer(inner, inner, 3, stride, groups=inner), layer(inner, outer, 1, 1)]
+        self.features, self.fc = nn.Sequential(*layers), nn.Linear(1024, classes)
+
+    def forward(self, x):
+        return self.fc(self.features(x).mean((2, 3)))
+
+
+class SqueezeExcitation(nn.Module):
+    """Hu et al., "Squeeze-and-excitation networks", 2018, section 3, with 1x1 convolutions."""
+
+    def __init__(self, channels, squeezed):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.fc2(F.relu(self.fc1(x.mean((2, 3), keepdim=True)))))
+
+
+def squeezed_resnet50(classes):
+    """torchvision's ResNet-50 whose blocks squeeze and excite, by a sixteenth, behind their last norm."""
+    from torchvision.models.resnet import Bottleneck, ResNet
+
+    class Block(Bottleneck):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.se = SqueezeExcitation(self.bn3.num_features, self.bn3.num_features // 16)
+
+        def forward(self, x):
+            y = F.relu(self.bn1(self.conv1(x)))
+            y = self.bn3(self.conv3(F.relu(self.bn2(self.conv2(y)))))
+            return F.relu(self.se(y) + (x if self.downsample is None else self.downsample(x)))
+
+    return ResNet(Block, [3, 4, 6, 3], num_classes=classes)
+
+
+def create(name, classes, channels=3, initialised=True):
+    """`initialised`: with the initialisers of the family, where those take long to draw."""
     if name == "lenet5":
         return LeNet5(classes, channels)
-    if name == "resnet20":
-        return CifarResNet(classes, channels)
+    if name in CIFAR_RESNETS:
+        return CifarResNet(classes, channels, CIFAR_RESNETS[name])
+    if name == "wide_resnet28_10":
+        return he_initialised(WideResNet(classes, channels, 4, 10))
+    if name == "mobilenet_v1":
+        return he_initialised(MobileNetV1(classes, channels))
     import torchvision
 
-    return getattr(torchvision.models, name)(weights=None, num_classes=classes)
+    if name == "seresnet50":
+        return he_initialised(squeezed_resnet50(classes))
+    options = {}
+    if name in ("googlenet", "inception_v3"):
+        options = {"aux_logits": False, "init_weights": initialised}
+    return getattr(torchvision.models, name)(weights=None, num_classes=classes, **options)
+
+
+CIFAR_RESNETS = {"resnet20": 3, "resnet32": 5, "resnet44": 7, "resnet56": 9, "resnet110": 18}
 
 
 def arrays(model):

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "neurim/backend/cpu/conv2d.h"
+#include "neurim/backend/cpu/depthwise.h"
 #include "neurim/base/error.h"
 
 extern "C" {
@@ -121,6 +122,10 @@ static Layout weights_in(const Type& weight, dnnl::memory::format_tag tag) {
 }
 Layout forward_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::OIhw16i16o); }
 Layout gradient_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::IOhw16o16i); }
+Layout depthwise_weights(const Type& weight) {
+  const Shape& s = weight.shape;
+  return weights_in({weight.dtype, {s[0], 1, 1, s[2], s[3]}}, dnnl::memory::format_tag::Goihw16g);
+}
 
 void Primitive::run(void* const* data) const noexcept {
   constexpr std::size_t kMost = 8;

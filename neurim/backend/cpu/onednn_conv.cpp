@@ -243,6 +243,10 @@ bool wants(Site& site) {
   if (problem.x.shape.numel() == 0 || problem.y.shape.numel() == 0)
     return decline(site, "an axis is empty"), false;
   choose_layouts(problem);
+  if (epilogue.add && !(problem.y_layout == kBlocked))
+    return decline(site,
+                   "adds to blocks of 16 channels only: in the plain order oneDNN has no fast loop for it"),
+           false;
   const OneThread one;
   const Operands at = operands_of(site);
   try {

@@ -1,7 +1,12 @@
-#include "neurim/model/zoo/cifar_resnet.h"
-
+// He et al., "Deep residual learning for image recognition", CVPR'16, section 4.2: residual networks of 6n +
+// 2 layers for 32x32, with shortcuts of option A (no parameters).
 #include <limits>
 
+#include "neurim/model/zoo/entry.h"
+#include "neurim/nn/batch_norm2d.h"
+#include "neurim/nn/conv.h"
+#include "neurim/nn/linear.h"
+#include "neurim/nn/sequential.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/global_avg_pool2d.h"
@@ -9,7 +14,7 @@
 #include "neurim/ops/relu.h"
 #include "neurim/ops/slice.h"
 
-namespace neurim {
+namespace neurim::zoo {
 
 namespace {
 
@@ -50,23 +55,39 @@ nn::Sequential stage(int blocks, std::int64_t in, std::int64_t out, std::int64_t
   return layers;
 }
 
+struct CifarResNet {
+  CifarResNet(int blocks, const Options& o)
+      : conv1(conv3x3(o.in_chans, 16, 1)),
+        bn1(16),
+        layer1(stage(blocks, 16, 16, 1)),
+        layer2(stage(blocks, 16, 32, 2)),
+        layer3(stage(blocks, 32, 64, 2)),
+        linear(64, o.classes) {}
+
+  void parts(Parts& p) {
+    p("conv1", conv1)("bn1", bn1)("layer1", layer1)("layer2", layer2)("layer3", layer3)("linear", linear);
+  }
+  Tensor operator()(const Tensor& x) const {
+    const Tensor features = layer3(layer2(layer1(relu(bn1(conv1(x))))));
+    return linear(flatten(global_avg_pool2d(features)));
+  }
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Sequential layer1, layer2, layer3;
+  nn::Linear linear;
+};
+
 }  // namespace
 
-CifarResNet::CifarResNet(int blocks, std::int64_t classes, std::int64_t in_chans)
-    : conv1(conv3x3(in_chans, 16, 1)),
-      bn1(16),
-      layer1(stage(blocks, 16, 16, 1)),
-      layer2(stage(blocks, 16, 32, 2)),
-      layer3(stage(blocks, 32, 64, 2)),
-      linear(64, classes) {}
-
-void CifarResNet::parts(Parts& p) {
-  p("conv1", conv1)("bn1", bn1)("layer1", layer1)("layer2", layer2)("layer3", layer3)("linear", linear);
+Entries cifar_resnet_models() {
+  Entries entries;
+  for (const int blocks : {3, 5, 7, 9, 18})
+    entries.push_back({.name = text("resnet", 6 * blocks + 2),
+                       .build = [=](const Options& o) { return CifarResNet(blocks, o); },
+                       .image_size = 32,
+                       .classes = 10});
+  return entries;
 }
 
-Tensor CifarResNet::operator()(const Tensor& x) const {
-  const Tensor features = layer3(layer2(layer1(relu(bn1(conv1(x))))));
-  return linear(flatten(global_avg_pool2d(features)));
-}
-
-}  // namespace neurim
+}  // namespace neurim::zoo

@@ -1,0 +1,26 @@
+// The weight gradient of depthwise convolutions: one filter a channel, a vector of 16 channels at a time.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+#include "neurim/core/types.h"
+
+namespace neurim::cpu {
+
+/// [C/16][kh][kw][16c], the form in which the weights of depthwise convolutions live. It is oneDNN's too,
+/// whose kernels read it.
+Layout depthwise_weights(const Type& weight);
+
+/// x and dy are nChw16c of `blocks` blocks an image. Pairs are height, width; the padding is that above and
+/// on the left.
+struct DepthwiseShape {
+  std::int64_t images, blocks, height, width, out_height, out_width;
+  std::int64_t kernel[2], stride[2], dilation[2], pad[2];
+};
+
+/// dw[block][row][column][16] = the sum of dy * x over the images and pixels, of the blocks [first, last).
+/// Sums of images are added up one by one, in order.
+NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x,
+                                           float* dw, std::int64_t first, std::int64_t last))
+
+}  // namespace neurim::cpu

@@ -1,0 +1,158 @@
+// Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML'19, and
+// "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them, but for stochastic
+// depth, which they train with at a rate of 0.2.
+#include <cmath>
+
+#include "neurim/model/zoo/entry.h"
+#include "neurim/model/zoo/layers.h"
+#include "neurim/nn/activations.h"
+#include "neurim/nn/linear.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/flatten.h"
+#include "neurim/ops/global_avg_pool2d.h"
+
+namespace neurim::zoo {
+
+namespace {
+
+/// `fused`: one convolution expands in place of a 1x1 and a depthwise one.
+struct Stage {
+  bool fused;
+  double expansion;
+  std::int64_t kernel, stride, in, out;
+  int depth;
+};
+
+struct Config {
+  std::vector<Stage> stages;
+  std::int64_t last;  ///< channels before the classifier
+  nn::BatchNorm2d::Config norm;
+};
+
+struct Block {
+  Block(const Stage& s, std::int64_t in, std::int64_t stride, const nn::BatchNorm2d::Config& norm)
+      : residual(stride == 1 && in == s.out) {
+    const std::int64_t wide = make_divisible(static_cast<double>(in) * s.expansion, 8);
+    if (s.fused) {
+      block.add(conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm}, nn::SiLU()));
+      if (wide == in) return;
+    } else {
+      if (wide != in) block.add(conv_norm(in, wide, {.kernel = 1, .norm = norm}, nn::SiLU()));
+      block.add(conv_norm(wide, wide, {.kernel = s.kernel, .stride = stride, .groups = wide, .norm = norm},
+                          nn::SiLU()));
+      block.add(
+          SqueezeExcitation(wide, std::max<std::int64_t>(1, in / 4), nn::SiLU(), nn::Sigmoid(), nn::zeros));
+    }
+    block.add(conv_norm(wide, s.out, {.kernel = 1, .norm = norm}));
+  }
+
+  void parts(Parts& p) { p("block", block); }
+  Tensor operator()(const Tensor& x) const { return residual ? block(x) + x : block(x); }
+
+  bool residual;
+  nn::Sequential block;
+};
+
+nn::Sequential features_of(const Config& config, std::int64_t in_chans) {
+  nn::Sequential layers;
+  layers.add(conv_norm(in_chans, config.stages.front().in, {.stride = 2, .norm = config.norm}, nn::SiLU()));
+  for (const Stage& s : config.stages) {
+    nn::Sequential stage;
+    stage.add(Block(s, s.in, s.stride, config.norm));
+    for (int i = 1; i < s.depth; ++i) stage.add(Block(s, s.out, 1, config.norm));
+    layers.add(std::move(stage));
+  }
+  return layers.add(
+      conv_norm(config.stages.back().out, config.last, {.kernel = 1, .norm = config.norm}, nn::SiLU()));
+}
+
+nn::Init by_outputs(const Shape& weight) {
+  const double bound = 1 / std::sqrt(static_cast<double>(weight[0]));
+  return nn::uniform(-bound, bound);
+}
+
+struct EfficientNet {
+  EfficientNet(const Config& config, const Options& o)
+      : features(features_of(config, o.in_chans)),
+        classifier(nn::Dropout{o.dropout},
+                   nn::Linear(config.last, o.classes, {.init = by_outputs, .bias_init = nn::zeros})) {}
+
+  void parts(Parts& p) { p("features", features)("classifier", classifier); }
+  Tensor operator()(const Tensor& x) const { return classifier(flatten(global_avg_pool2d(features(x)))); }
+
+  nn::Sequential features, classifier;
+};
+
+/// B0 scaled in width and depth.
+Config scaled(double width, double depth, const nn::BatchNorm2d::Config& norm) {
+  Config config{{{false, 1, 3, 1, 32, 16, 1},
+                 {false, 6, 3, 2, 16, 24, 2},
+                 {false, 6, 5, 2, 24, 40, 2},
+                 {false, 6, 3, 2, 40, 80, 3},
+                 {false, 6, 5, 1, 80, 112, 3},
+                 {false, 6, 5, 2, 112, 192, 4},
+                 {false, 6, 3, 1, 192, 320, 1}},
+                0,
+                norm};
+  for (Stage& s : config.stages) {
+    s.in = make_divisible(width * static_cast<double>(s.in), 8);
+    s.out = make_divisible(width * static_cast<double>(s.out), 8);
+    s.depth = static_cast<int>(std::ceil(depth * s.depth));
+  }
+  config.last = 4 * config.stages.back().out;
+  return config;
+}
+
+Entry efficientnet(std::string name, Config config, std::int64_t image_size, double dropout) {
+  return {.name = std::move(name),
+          .build = [config = std::move(config)](const Options& o) { return EfficientNet(config, o); },
+          .image_size = image_size,
+          .dropout = dropout};
+}
+
+}  // namespace
+
+Entries efficientnet_models() {
+  const nn::BatchNorm2d::Config usual, slow{.momentum = 0.01, .eps = 1e-3}, v2{.eps = 1e-3};
+  const Config small{{{true, 1, 3, 1, 24, 24, 2},
+                      {true, 4, 3, 2, 24, 48, 4},
+                      {true, 4, 3, 2, 48, 64, 4},
+                      {false, 4, 3, 2, 64, 128, 6},
+                      {false, 6, 3, 1, 128, 160, 9},
+                      {false, 6, 3, 2, 160, 256, 15}},
+                     1280,
+                     v2};
+  const Config medium{{{true, 1, 3, 1, 24, 24, 3},
+                       {true, 4, 3, 2, 24, 48, 5},
+                       {true, 4, 3, 2, 48, 80, 5},
+                       {false, 4, 3, 2, 80, 160, 7},
+                       {false, 6, 3, 1, 160, 176, 14},
+                       {false, 6, 3, 2, 176, 304, 18},
+                       {false, 6, 3, 1, 304, 512, 5}},
+                      1280,
+                      v2};
+  const Config large{{{true, 1, 3, 1, 32, 32, 4},
+                      {true, 4, 3, 2, 32, 64, 7},
+                      {true, 4, 3, 2, 64, 96, 7},
+                      {false, 4, 3, 2, 96, 192, 10},
+                      {false, 6, 3, 1, 192, 224, 19},
+                      {false, 6, 3, 2, 224, 384, 25},
+                      {false, 6, 3, 1, 384, 640, 7}},
+                     1280,
+                     v2};
+  Entries entries{efficientnet("efficientnet_b0", scaled(1.0, 1.0, usual), 224, 0.2),
+                  efficientnet("efficientnet_b1", scaled(1.0, 1.1, usual), 240, 0.2),
+                  efficientnet("efficientnet_b2", scaled(1.1, 1.2, usual), 288, 0.3),
+                  efficientnet("efficientnet_b3", scaled(1.2, 1.4, usual), 300, 0.3),
+                  efficientnet("efficientnet_b4", scaled(1.4, 1.8, usual), 380, 0.4),
+                  efficientnet("efficientnet_b5", scaled(1.6, 2.2, slow), 456, 0.4),
+                  efficientnet("efficientnet_b6", scaled(1.8, 2.6, slow), 528, 0.5),
+                  efficientnet("efficientnet_b7", scaled(2.0, 3.1, slow), 600, 0.5),
+                  efficientnet("efficientnet_v2_s", small, 384, 0.2),
+                  efficientnet("efficientnet_v2_m", medium, 480, 0.3),
+                  efficientnet("efficientnet_v2_l", large, 480, 0.4)};
+  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  return entries;
+}
+
+}  // namespace neurim::zoo

@@ -1,0 +1,63 @@
+// The weight gradient of depthwise convolutions on shapes of mobile networks and on odd ones.
+#include "neurim/ops/conv.h"
+#include "tests/ask_chain.h"
+
+namespace neurim {
+namespace {
+
+using namespace op_table;
+
+constexpr std::string_view kKernel = "cpu depthwise";
+
+struct Row {
+  Shape x;
+  std::int64_t kernel_height, kernel_width;
+  Conv2dOptions options = {};
+};
+
+std::vector<int> weight_grad(Chain& chain, const Row& row) {
+  const std::int64_t channels = row.x[1];
+  auto op = std::make_shared<Conv2dWeightGrad>();
+  op->options = row.options;
+  op->options.groups = channels;
+  op->weight_shape = {channels, 1, row.kernel_height, row.kernel_width};
+  Conv2d forward;
+  forward.options = op->options;
+  const Types in{{DType::f32, row.x}, {DType::f32, op->weight_shape}};
+  const int dy = chain.input(uniform(forward.infer(in)[0].shape, -1, 1, 1));
+  return chain.then(op, {dy, chain.input(uniform(row.x, -1, 1, 2))});
+}
+
+TEST(DepthwiseKernels, WeightGradientsAgree) {
+  for (const Row& row :
+       {Row{{2, 48, 14, 14}, 5, 5, {.pad = {2, 2, 2, 2}}},
+        {{3, 32, 15, 13}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}}},
+        {{2, 16, 2, 2}, 5, 5, {.pad = {2, 2, 2, 2}}},  // no output has all columns inside
+        {{1, 16, 1, 1}, 7, 7, {.pad = {3, 3, 3, 3}}},
+        {{2, 64, 20, 9}, 7, 7, {.pad = {3, 3, 3, 3}}},
+        {{1, 16, 40, 40}, 3, 17, {.stride = {3, 1}, .pad = {1, 8, 1, 8}}},
+        {{1, 32, 9, 30}, 1, 4, {.stride = {1, 5}, .pad = {0, 0, 0, 3}}},
+        {{1, 16, 19, 21}, 5, 4, {.stride = {1, 2}, .dilation = {2, 3}, .pad = {4, 2, 3, 5}}}}) {
+    SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width));
+    Chain chain;
+    const std::vector<int> out = weight_grad(chain, row);
+    std::string why;
+    const Tensors one = chain.run({}, 1, out, &why, kKernel);
+    ASSERT_FALSE(one.empty()) << why;
+    EXPECT_EQ(difference(chain.expected(out), one, 1e-5), "");
+    EXPECT_EQ(difference(one, chain.run({}, 8, out, &why, kKernel), 0), "");
+  }
+}
+
+TEST(DepthwiseKernels, LeavesTheOthersToOneDnn) {
+  for (const auto& [row, reason] :
+       {std::pair{Row{{1, 16, 8, 8}, 3, 3}, "up to 3x3"}, {Row{{1, 24, 8, 8}, 5, 5}, "whole blocks of 16"}}) {
+    Chain chain;
+    std::string why;
+    EXPECT_TRUE(chain.run({}, 1, weight_grad(chain, row), &why, kKernel).empty());
+    EXPECT_NE(why.find(reason), std::string::npos) << why;
+  }
+}
+
+}  // namespace
+}  // namespace neurim
