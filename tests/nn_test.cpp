@@ -13,7 +13,6 @@
 #include "neurim/model/cost.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
-#include "neurim/model/zoo/layers.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
 #include "neurim/nn/conv_transpose.h"
