@@ -319,6 +319,7 @@ TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 100);
   EXPECT_EQ(*TrainOptions{.imgsz = 96}.resolved(model, dataset).train_imgsz, 64);
   EXPECT_EQ(*(TrainOptions{.imgsz = PictureSize(96, 224)}.resolved(model, dataset).train_imgsz), PictureSize(64, 160));
+  EXPECT_EQ(*TrainOptions{.imgsz = 12}.resolved(model, dataset).train_imgsz, 12);  // never larger
   EXPECT_EQ(*TrainOptions{.random_resized_crop = false}.resolved(model, dataset).train_imgsz, 224);
   EXPECT_EQ(*TrainOptions{.augment = false}.resolved(model, dataset).train_imgsz, 224);
 }

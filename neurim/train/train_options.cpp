@@ -82,7 +82,7 @@ double sgd_weight_decay(const Recipe& recipe, double lr, std::int64_t steps) {
 PictureSize training_size(const PictureSize& size, double share) {
   if (share == 1) return size;
   const auto part = [&](std::int64_t side) {
-    return std::max<std::int64_t>(1, std::llround(static_cast<double>(side) * share / 16)) * 16;
+    return std::min(side, std::max<std::int64_t>(1, std::llround(static_cast<double>(side) * share / 16)) * 16);
   };
   return {part(size.height), part(size.width)};
 }
