@@ -28,6 +28,7 @@ constexpr Verb kVerbs[] = {
     {"models", "list the models that are known by name", verb_models},
     {"demo", "train, judge and export on drawn digits: needs no data", verb_demo},
     {"benchmark", "measure training or inference", verb_benchmark},
+    {"doctor", "tell what this machine is and reaches", verb_doctor},
     {"version", "print the version", verb_version},
 };
 

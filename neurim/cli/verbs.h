@@ -7,6 +7,7 @@ namespace neurim::cli {
 int verb_benchmark(const Words& words);
 int verb_data(const Words& words);
 int verb_demo(const Words& words);
+int verb_doctor(const Words& words);
 int verb_export(const Words& words);
 int verb_info(const Words& words);
 int verb_models(const Words& words);

@@ -8,17 +8,11 @@
 
 #include "neurim/base/text.h"
 #include "neurim/core/device.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim {
 
 namespace {
-
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (starts_with(line, "model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
 
 /// The words that this process was started with.
 std::vector<std::string> command() {
@@ -47,7 +41,7 @@ std::string environment_json() {
   return nlohmann::ordered_json{{"neurim", version()},
                                 {"compiler", __VERSION__},
                                 {"system", text(system.sysname, ' ', system.release, ' ', system.machine)},
-                                {"processor", processor()},
+                                {"processor", this_machine().processor},
                                 {"threads", threads()},
                                 {"command", command()},
                                 {"started", now()}}

@@ -1,19 +1,11 @@
-// Which of the compiled instruction sets this machine runs.
+// Functions that are compiled once for each instruction set.
 #pragma once
-
-namespace neurim::cpu {
-
-enum class Isa { portable, avx2, avx512 };
-/// The best that the machine has, or a lower one that NEURIM_ISA=portable|avx2|avx512 in the environment asks
-/// for.
-Isa isa();
-
-}  // namespace neurim::cpu
+#include "neurim/hardware/isa.h"
 
 /// Chooses one of the versions of a function that a file under simd/ defines: NEURIM_DISPATCH(relu)(args).
 #define NEURIM_DISPATCH(function)                                                       \
-  (::neurim::cpu::isa() == ::neurim::cpu::Isa::avx512 ? ::neurim::cpu::avx512::function \
-   : ::neurim::cpu::isa() == ::neurim::cpu::Isa::avx2 ? ::neurim::cpu::avx2::function   \
+  (::neurim::isa() == ::neurim::Isa::avx512 ? ::neurim::cpu::avx512::function \
+   : ::neurim::isa() == ::neurim::Isa::avx2 ? ::neurim::cpu::avx2::function   \
                                                       : ::neurim::cpu::portable::function)
 
 /// Declares a function in the namespace of every instruction set.

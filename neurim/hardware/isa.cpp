@@ -1,4 +1,4 @@
-#include "neurim/backend/cpu/isa.h"
+#include "neurim/hardware/isa.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 
 #include "neurim/base/error.h"
 
-namespace neurim::cpu {
+namespace neurim {
 
 namespace {
 
@@ -32,9 +32,13 @@ Isa chosen() {
 
 }  // namespace
 
+std::string_view name(Isa isa) {
+  return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "portable";
+}
+
 Isa isa() {
   static const Isa known = chosen();
   return known;
 }
 
-}  // namespace neurim::cpu
+}  // namespace neurim

@@ -1,0 +1,86 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "neurim/cli/verbs.h"
+#include "neurim/hardware/isa.h"
+#include "neurim/hardware/machine.h"
+#include "neurim/hardware/peaks.h"
+#include "neurim/neurim.h"
+#include "neurim/train/environment.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string mib(std::size_t bytes) {
+  const double kib = static_cast<double>(bytes) / 1024;
+  return kib < 1024 ? text(fixed(kib, 0), " KiB") : kib < 1024 * 1024 ? text(fixed(kib / 1024, 0), " MiB")
+                                                                      : text(fixed(kib / 1024 / 1024, 1), " GiB");
+}
+
+void show_peaks(const Peaks& peaks, Console& console, Json& json) {
+  console.say("  best of one thread:");
+  for (const Peaks::Arithmetic& one : peaks.arithmetic) {
+    console.say(text("    ", one.name, "  ",
+                     one.operations > 0 ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
+                                        : "no instructions of its own"));
+    json["arithmetic"].push_back({{"name", one.name}, {"operations_per_second", one.operations}});
+  }
+  for (const Peaks::Memory& one : peaks.memory) {
+    console.say(text("    ", one.name, std::string(6 - std::min<std::size_t>(5, one.name.size()), ' '), "read ",
+                     fixed(one.read * 1e-9, 1), " GB/s (", mib(one.bytes), ")"));
+    json["memory"].push_back({{"name", one.name}, {"bytes", one.bytes}, {"read_bytes_per_second", one.read}});
+  }
+  console.say(text("    first touch of a page of 4 KiB: ", fixed(peaks.page_fault * 1e6, 2), " us"));
+  json["page_fault_seconds"] = peaks.page_fault;
+}
+
+}  // namespace
+
+int verb_doctor(const Words& words) {
+  CommandLine line({"doctor",
+                    "tells what this machine is and what Neurim uses of it; --bench: what it reaches",
+                    "",
+                    {"neurim doctor", "neurim doctor --bench", "neurim doctor --bench --json"}});
+  bool bench = false;
+  line.options("bench", bench, "measure its peaks: arithmetic, memory, page faults (a few seconds)");
+  if (!line.parse(words)) return 0;
+  initialize();
+  Console console(line.console());
+  const Machine machine = this_machine();
+  const std::string used(name(isa()));
+
+  console.say(text("neurim ", version(), "  doctor"));
+  console.say(text("  processor  ", machine.processor, ", ", machine.cores, " cores; Neurim runs its ", used, " kernels on ",
+                   threads(), " threads"));
+  if (!machine.features.empty()) console.say(text("             ", join(machine.features, " ")));
+  std::vector<std::string> caches;
+  Json cache_sizes = Json::array();
+  for (const Cache& cache : machine.caches) {
+    caches.push_back(text('L', cache.level, ' ', mib(cache.bytes)));
+    cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}});
+  }
+  if (!caches.empty()) console.say(text("  caches     ", join(caches, ", ")));
+  console.say(text("  memory     ", mib(machine.memory), ", ", mib(machine.available), " available",
+                   machine.huge_pages.empty() ? "" : text(", huge pages: ", machine.huge_pages)));
+  console.say("  devices    cpu");
+  Json json{{"event", "summary"},
+            {"version", version()},
+            {"processor", machine.processor},
+            {"cores", machine.cores},
+            {"features", machine.features},
+            {"isa", used},
+            {"threads", threads()},
+            {"caches", cache_sizes},
+            {"memory_bytes", machine.memory},
+            {"available_bytes", machine.available},
+            {"huge_pages", machine.huge_pages},
+            {"devices", {"cpu"}}};
+  if (bench) show_peaks(measure_peaks(), console, json);
+  console.event(json.dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

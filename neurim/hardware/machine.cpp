@@ -1,0 +1,104 @@
+#include "neurim/hardware/machine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "neurim/base/text.h"
+
+namespace neurim {
+
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// The "key : value" lines of a file of /proc, the first of each key.
+std::map<std::string, std::string> table(const std::string& path) {
+  std::map<std::string, std::string> rows;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    std::string key = line.substr(0, colon);
+    key.erase(key.find_last_not_of(" \t") + 1);
+    const std::size_t value = line.find_first_not_of(" \t", colon + 1);
+    rows.emplace(key, value == std::string::npos ? "" : line.substr(value));
+  }
+  return rows;
+}
+
+/// "48K" -> 49152; 0 where it is not a size.
+std::size_t size_of(const std::string& word) {
+  std::istringstream in(word);
+  std::size_t number = 0;
+  char unit = ' ';
+  in >> number >> unit;
+  return number << (unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0);
+}
+
+std::vector<Cache> caches() {
+  std::vector<Cache> all;
+  for (int i = 0;; ++i) {
+    const std::string folder = text("/sys/devices/system/cpu/cpu0/cache/index", i, '/');
+    const std::string level = first_line(folder + "level");
+    if (level.empty()) break;
+    if (first_line(folder + "type") == "Instruction") continue;
+    all.push_back({level[0] - '0', size_of(first_line(folder + "size"))});
+  }
+  std::sort(all.begin(), all.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
+  return all;
+}
+
+std::vector<std::string> features(const std::string& flags) {
+  const std::vector<std::string> all = split(flags, ' ');
+  std::vector<std::string> known;
+  for (const char* feature : {"sse4_2", "avx", "avx2", "fma", "avx_vnni", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+                              "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"})
+    if (std::find(all.begin(), all.end(), feature) != all.end()) known.emplace_back(feature);
+  return known;
+}
+
+/// The word in brackets of "always [madvise] never".
+std::string chosen(const std::string& line) {
+  const std::size_t begin = line.find('['), end = line.find(']');
+  return begin == std::string::npos || end == std::string::npos ? "" : line.substr(begin + 1, end - begin - 1);
+}
+
+/// What a memory limit of the control group leaves, or `otherwise` without one.
+std::size_t limited(std::size_t otherwise, std::size_t used) {
+  const std::string most = first_line("/sys/fs/cgroup/memory.max");
+  if (most.empty() || most == "max") return otherwise;
+  const std::size_t bytes = size_of(most);
+  return std::min(otherwise, bytes - std::min(bytes, used));
+}
+
+}  // namespace
+
+Machine this_machine() {
+  const auto cpu = table("/proc/cpuinfo"), memory = table("/proc/meminfo");
+  const auto of = [](const std::map<std::string, std::string>& rows, const char* key) {
+    const auto at = rows.find(key);
+    return at == rows.end() ? std::string() : at->second;
+  };
+  const auto kib = [&](const char* key) { return size_of(of(memory, key)) << 10; };
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  return {.processor = of(cpu, "model name").empty() ? "unknown" : of(cpu, "model name"),
+          .cores = known ? CPU_COUNT(&allowed) : 1,
+          .features = features(of(cpu, "flags")),
+          .caches = caches(),
+          .memory = limited(kib("MemTotal"), 0),
+          .available = limited(kib("MemAvailable"), size_of(first_line("/sys/fs/cgroup/memory.current"))),
+          .huge_pages = chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled"))};
+}
+
+}  // namespace neurim
