@@ -23,13 +23,13 @@ std::string mib(std::size_t bytes) {
 void show_peaks(const Peaks& peaks, Console& console, Json& json) {
   console.say("  best of one thread:");
   for (const Peaks::Arithmetic& one : peaks.arithmetic) {
-    console.say(text("    ", one.name, "  ",
+    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '),
                      one.operations > 0 ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
                                         : "no instructions of its own"));
     json["arithmetic"].push_back({{"name", one.name}, {"operations_per_second", one.operations}});
   }
   for (const Peaks::Memory& one : peaks.memory) {
-    console.say(text("    ", one.name, std::string(6 - std::min<std::size_t>(5, one.name.size()), ' '), "read ",
+    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ",
                      fixed(one.read * 1e-9, 1), " GB/s (", mib(one.bytes), ")"));
     json["memory"].push_back({{"name", one.name}, {"bytes", one.bytes}, {"read_bytes_per_second", one.read}});
   }

@@ -61,7 +61,7 @@ std::vector<std::string> features(const std::string& flags) {
   const std::vector<std::string> all = split(flags, ' ');
   std::vector<std::string> known;
   for (const char* feature : {"sse4_2", "avx", "avx2", "fma", "avx_vnni", "avx512f", "avx512bw", "avx512dq", "avx512vl",
-                              "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"})
+                              "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"})
     if (std::find(all.begin(), all.end(), feature) != all.end()) known.emplace_back(feature);
   return known;
 }

@@ -1,6 +1,8 @@
 #include "neurim/hardware/peaks.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -39,51 +41,67 @@ volatile float sink;
 
 // --- arithmetic --------------------------------------------------------------------------------------------------------
 
-/// A loop of multiply-adds, and how many operations a step of it has.
+/// A loop of multiply-adds and all its operations; null where the machine has none.
 struct Loop {
-  void (*run)();
-  double operations;
+  void (*run)() = nullptr;
+  double operations = 0;
 };
 
 #if defined(__x86_64__)
 
-// Each function is compiled for its own instruction set; the intrinsics keep the compiler from computing the result.
-#define NEURIM_PEAK(function, isa, Vec, zero, step)                                  \
-  __attribute__((target(isa))) void function() {                                           \
-    Vec sums[kSums];                                                                        \
-    for (Vec& sum : sums) sum = zero;                                                       \
-    const Vec a = zero, b = zero;                                                           \
-    for (int i = 0; i < kSteps; ++i) {                                                      \
+// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands and
+// from dropping the sums.
+#define NEURIM_PEAK(function, isa, Vec, start, step)                                          \
+  __attribute__((target(isa))) void function() {                                              \
+    Vec sums[kSums], a = start, b = start;                                                    \
+    for (Vec& sum : sums) sum = start;                                                        \
+    asm volatile("" : "+v"(a), "+v"(b));                                                      \
+    for (int i = 0; i < kSteps; ++i) {                                                        \
       _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) sums[k] = step(sums[k], a, b); \
-    }                                                                                       \
-    float all = 0;                                                                          \
-    for (const Vec& sum : sums) {                                                           \
-      float lane;                                                                           \
-      std::memcpy(&lane, &sum, sizeof lane);                                                \
-      all += lane;                                                                          \
-    }                                                                                       \
-    sink = all;                                                                             \
+    }                                                                                         \
+    _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) asm volatile("" : : "v"(sums[k])); \
   }
 
-#define NEURIM_FMA(sum, a, b) _mm256_fmadd_ps(sum, a, b)
-NEURIM_PEAK(fp32_avx2, "avx2,fma", __m256, _mm256_set1_ps(0.5f), NEURIM_FMA)
-#undef NEURIM_FMA
-#define NEURIM_FMA(sum, a, b) _mm512_fmadd_ps(sum, a, b)
-NEURIM_PEAK(fp32_avx512, "avx512f", __m512, _mm512_set1_ps(0.5f), NEURIM_FMA)
-#undef NEURIM_FMA
-#define NEURIM_FMA(sum, a, b) _mm512_fmadd_ph(sum, a, b)
-NEURIM_PEAK(fp16_avx512, "avx512fp16", __m512h, _mm512_set1_ph(_Float16(0.5)), NEURIM_FMA)
-#undef NEURIM_FMA
-#define NEURIM_FMA(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
-NEURIM_PEAK(bf16_avx512, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), NEURIM_FMA)
-#undef NEURIM_FMA
-#define NEURIM_FMA(sum, a, b) _mm512_dpbusd_epi32(sum, a, b)
-NEURIM_PEAK(int8_avx512, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8(1), NEURIM_FMA)
-#undef NEURIM_FMA
-#define NEURIM_FMA(sum, a, b) _mm256_dpbusd_avx_epi32(sum, a, b)
-NEURIM_PEAK(int8_avx2, "avx2,avxvnni", __m256i, _mm256_set1_epi8(1), NEURIM_FMA)
-#undef NEURIM_FMA
+#define NEURIM_BF16(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+NEURIM_PEAK(fp32_avx2, "avx2,fma", __m256, _mm256_set1_ps(0.5f), _mm256_fmadd_ps)
+NEURIM_PEAK(fp32_avx512, "avx512f", __m512, _mm512_set1_ps(0.5f), _mm512_fmadd_ps)
+NEURIM_PEAK(fp16_avx512, "avx512fp16", __m512h, _mm512_set1_ph(_Float16(0.5)), _mm512_fmadd_ph)
+NEURIM_PEAK(bf16_avx512, "avx512f,avx512bf16", __m512, _mm512_set1_ps(0.5f), NEURIM_BF16)
+NEURIM_PEAK(int8_avx512, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32)
+NEURIM_PEAK(int8_avx2, "avx2,avxvnni", __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32)
+#undef NEURIM_BF16
 #undef NEURIM_PEAK
+
+// Matrix tiles of 16 rows of 64 bytes: four sums, two and two operands.
+constexpr int kTileSteps = 2000, kTiles = 4;
+
+/// Asks the system for the tiles, once for the process; false: it has none for us.
+bool tiles_allowed() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(2)
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14]{};
+  std::uint16_t row_bytes[16]{64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16]{16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+#define NEURIM_TILE_PEAK(function, isa, step)        \
+  __attribute__((target(isa))) void function() {     \
+    static constexpr TileConfig config; /* on the stack, its stores would be taken for dead */ \
+    _tile_loadconfig(&config);                       \
+    for (int i = 0; i < kTileSteps; ++i) {           \
+      step(0, 4, 6);                                 \
+      step(1, 4, 7);                                 \
+      step(2, 5, 6);                                 \
+      step(3, 5, 7);                                 \
+    }                                                \
+    _tile_release();                                 \
+  }
+NEURIM_TILE_PEAK(bf16_tiles, "amx-tile,amx-bf16", _tile_dpbf16ps)
+NEURIM_TILE_PEAK(int8_tiles, "amx-tile,amx-int8", _tile_dpbusd)
+#undef NEURIM_TILE_PEAK
 
 #else
 
@@ -93,9 +111,7 @@ void fp32_portable() {
   const float a = sink, b = sink;
   for (int i = 0; i < kSteps; ++i)
     for (int k = 0; k < kSums; ++k) sums[k] = sums[k] * a + b;
-  float all = 0;
-  for (const float sum : sums) all += sum;
-  sink = all;
+  for (const float sum : sums) sink = sum;
 }
 
 #endif
@@ -104,25 +120,36 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine) {
   const auto has = [&](const char* feature) {
     return std::find(machine.features.begin(), machine.features.end(), feature) != machine.features.end();
   };
-  Loop fp32{}, fp16{}, bf16{}, int8{};
+  Loop fp32, fp16, bf16, int8, tiles16, tiles8;
 #if defined(__x86_64__)
+  const auto loop = [](void (*run)(), double lanes) { return Loop{run, 2 * lanes * kSums * kSteps}; };
+  const auto tiles = [](void (*run)(), double depth) { return Loop{run, 2 * 16 * 16 * depth * kTiles * kTileSteps}; };
   if (has("avx512f"))
-    fp32 = {fp32_avx512, 32};
+    fp32 = loop(fp32_avx512, 16);
   else if (has("avx2") && has("fma"))
-    fp32 = {fp32_avx2, 16};
-  if (has("avx512_fp16")) fp16 = {fp16_avx512, 64};
-  if (has("avx512_bf16")) bf16 = {bf16_avx512, 64};
+    fp32 = loop(fp32_avx2, 8);
+  if (has("avx512_fp16")) fp16 = loop(fp16_avx512, 32);
+  if (has("avx512_bf16")) bf16 = loop(bf16_avx512, 32);
   if (has("avx512_vnni"))
-    int8 = {int8_avx512, 128};
+    int8 = loop(int8_avx512, 64);
   else if (has("avx_vnni"))
-    int8 = {int8_avx2, 64};
+    int8 = loop(int8_avx2, 32);
+  if (has("amx_tile") && tiles_allowed()) {
+    if (has("amx_bf16")) tiles16 = tiles(bf16_tiles, 32);
+    if (has("amx_int8")) tiles8 = tiles(int8_tiles, 64);
+  }
 #else
   (void)has;
-  fp32 = {fp32_portable, 2};
+  fp32 = {fp32_portable, 2.0 * kSums * kSteps};
 #endif
   std::vector<Peaks::Arithmetic> all;
-  for (const auto& [name, loop] : {std::pair{"fp32", fp32}, {"fp16", fp16}, {"bf16", bf16}, {"int8", int8}})
-    all.push_back({name, loop.run ? loop.operations * kSums * kSteps / best(kRounds, loop.run) : 0});
+  for (const auto& [name, loop_of] : {std::pair{"fp32", fp32},
+                                      {"fp16", fp16},
+                                      {"bf16", bf16},
+                                      {"int8", int8},
+                                      {"bf16 tiles", tiles16},
+                                      {"int8 tiles", tiles8}})
+    all.push_back({name, loop_of.run ? loop_of.operations / best(kRounds, loop_of.run) : 0});
   return all;
 }
 

@@ -9,7 +9,7 @@ namespace neurim {
 
 struct Peaks {
   struct Arithmetic {
-    std::string name;       ///< "fp32", "fp16", "bf16", "int8"
+    std::string name;       ///< "fp32", "fp16", "bf16", "int8", and of matrix tiles (AMX) "bf16 tiles", "int8 tiles"
     double operations = 0;  ///< multiplications and additions a second; 0 where the processor has none of its own
   };
   struct Memory {
