@@ -24,16 +24,14 @@ constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
 
 /// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
 struct Form {
-  int pairs;
   bool gradient;
   Type type;    ///< of the weights
   Layout from;  ///< the packed weights that it is made of
 
   std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
-  std::int64_t points() const { return (2 * pairs + 2) * (2 * pairs + 2); }
   void transform(const void* packed, void* u, std::int64_t first, std::int64_t last) const {
     NEURIM_DISPATCH(winograd_weights)
-    (pairs, static_cast<const float*>(packed), gradient, first, last, blocks() * kBlock, static_cast<float*>(u));
+    (static_cast<const float*>(packed), gradient, first, last, blocks() * kBlock, static_cast<float*>(u));
   }
 };
 
@@ -54,13 +52,13 @@ void pack_form(const void* self, const void* plain, void* u) {
   form.transform(packed.data(), u, 0, form.blocks());
 }
 
-Layout winograd_weights_layout(const Type& weight, int pairs, bool gradient) {
-  const Form form{pairs, gradient, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
+Layout winograd_weights_layout(const Type& weight, bool gradient) {
+  const Form form{gradient, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::lock_guard lock(forms().mutex);
   forms().list.push_back(form);
   const std::uint32_t number =
-      register_format({.name = text("winograd", 2 * pairs, gradient ? " gradient " : " ", weight),
-                       .bytes = static_cast<std::size_t>(form.points() * form.blocks() * kBlock) * sizeof(float),
+      register_format({.name = text("winograd ", gradient ? "gradient " : "", weight),
+                       .bytes = static_cast<std::size_t>(kWinogradPoints * form.blocks() * kBlock) * sizeof(float),
                        .pack = pack_form,
                        .self = &forms().list.back(),
                        .made_from = form.from});
@@ -92,7 +90,7 @@ Launch prepare_weights(Site& site) {
   if (!form || site.input(0).layout != form->from)
     return decline(site, "makes Winograd's form of packed weights only");
   const auto weights = std::make_shared<Weights>(Weights{*form, 1});
-  weights->parts = parts_of(site, form->points() * form->blocks() * kBlock, form->blocks());
+  weights->parts = parts_of(site, kWinogradPoints * form->blocks() * kBlock, form->blocks());
   return {Weights::run, weights, weights->parts};
 }
 
@@ -154,7 +152,7 @@ bool wants(Site& site) {
   if (direction_of(site) == Direction::weight_grad)
     weight.layout = forward_weights(weight.type);
   else
-    weight.layout = winograd_weights_layout(weight.type, s.pairs, direction_of(site) == Direction::input_grad);
+    weight.layout = winograd_weights_layout(weight.type, direction_of(site) == Direction::input_grad);
   return true;
 }
 
@@ -178,7 +176,7 @@ struct Cut {
   Cut(const Problem& problem, std::int64_t runs, std::int64_t chunks) {
     const WinogradShape& s = problem.shape;
     const std::int64_t tiles = problem.images * s.rows() * s.columns(), longest = (tiles + runs - 1) / runs,
-                       fitting = std::max(kCache / (s.points() * (s.in_blocks + s.out_blocks) * kLanes), kRun),
+                       fitting = std::max(kCache / (kWinogradPoints * (s.in_blocks + s.out_blocks) * kLanes), kRun),
                        tasks = (longest + fitting - 1) / fitting;
     slices = std::clamp<std::int64_t>(s.out_blocks / 2, 1, chunks / runs);
     for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(tiles * i / runs);
@@ -203,7 +201,7 @@ struct Tiled {
         output_plane(plane((shape.out_blocks + cut.slices - 1) / cut.slices, cut.batch)) {}
 
   int parts() const { return static_cast<int>(cut.runs() * cut.slices); }
-  std::int64_t values() const { return shape.points() * (input_plane + output_plane); }  ///< floats of a part
+  std::int64_t values() const { return kWinogradPoints * (input_plane + output_plane); }  ///< floats of a part
   std::int64_t first_block(int part) const { return shape.out_blocks * (part % cut.slices) / cut.slices; }
   std::int64_t last_block(int part) const { return shape.out_blocks * (part % cut.slices + 1) / cut.slices; }
 
@@ -229,7 +227,7 @@ struct Convolution : Tiled {
 
   void run_part(const Args& args, int part) const {
     float* v = static_cast<float*>(args.scratch) + part * values();
-    float* m = v + shape.points() * input_plane;
+    float* m = v + kWinogradPoints * input_plane;
     const WinogradEpilogue after{epilogue.bias ? read(args, 2) : nullptr,
                                  epilogue.add ? read(args, epilogue.residual) : nullptr, epilogue.relu};
     const std::int64_t first = first_block(part), last = last_block(part);
@@ -257,7 +255,7 @@ Launch prepare(Site& site) {
 struct WeightGrad : Tiled {
   int joins;
 
-  std::int64_t sums() const { return shape.points() * blocks() * kBlock; }  ///< floats of a run
+  std::int64_t sums() const { return kWinogradPoints * blocks() * kBlock; }  ///< floats of a run
   std::int64_t blocks() const { return shape.out_blocks * shape.in_blocks; }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -268,7 +266,7 @@ struct WeightGrad : Tiled {
   void run_part(const Args& args, int part) const {
     float* du = static_cast<float*>(args.scratch) + part / cut.slices * sums();
     float* v = static_cast<float*>(args.scratch) + cut.runs() * sums() + part * values();
-    float* dm = v + shape.points() * input_plane;
+    float* dm = v + kWinogradPoints * input_plane;
     const std::int64_t first = first_block(part), last = last_block(part);
     bool add = false;
     each_task(part, [&](const WinogradTiles& tiles) {
@@ -281,7 +279,7 @@ struct WeightGrad : Tiled {
 
   void join(const Args& args, int part) const {
     NEURIM_DISPATCH(winograd_weights_grad)
-    (shape.pairs, static_cast<const float*>(args.scratch), static_cast<int>(cut.runs()), sums(), blocks() * kBlock,
+    (static_cast<const float*>(args.scratch), static_cast<int>(cut.runs()), sums(), blocks() * kBlock,
      part_begin(blocks(), joins, part), part_begin(blocks(), joins, part + 1), static_cast<float*>(args.out[0]));
   }
 };

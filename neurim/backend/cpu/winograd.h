@@ -1,9 +1,9 @@
 // Winograd's convolution: 3x3 kernels at stride 1 in fewer multiplications. Lavin and Gray, "Fast algorithms for
 // convolutional neural networks", CVPR'16; the arithmetic is Toom and Cook's.
 //
-// The output falls into tiles of m x m, m = 2 * pairs. The m + 2 points are 0, `pairs` pairs of opposite numbers, and
-// infinity. Input tiles of (m + 2)² overlapping pixels become one value a point, V; so do the kernels, U; at each of the
-// (m + 2)² points a matrix product over the channels gives M; and M's tiles become the output's.
+// The output falls into tiles of 4x4. Input tiles of 6x6 overlapping pixels become one value a point, V; so do the
+// kernels, U; at each of the 36 points a matrix product over the channels gives M; and M's tiles become the output's: 36
+// multiplications instead of 144.
 #pragma once
 #include <cstdint>
 
@@ -11,16 +11,15 @@
 
 namespace neurim::cpu {
 
+inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
+
 /// Tensors are nChw16c; in_height and in_width are without the padding.
 struct WinogradShape {
-  int pairs = 2;
   std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   std::int64_t top = 0, left = 0;  ///< padding
 
-  std::int64_t size() const { return 2 * pairs; }
-  std::int64_t points() const { return (size() + 2) * (size() + 2); }
-  std::int64_t rows() const { return (out_height + size() - 1) / size(); }
-  std::int64_t columns() const { return (out_width + size() - 1) / size(); }
+  std::int64_t rows() const { return (out_height + kWinogradTile - 1) / kWinogradTile; }
+  std::int64_t columns() const { return (out_width + kWinogradTile - 1) / kWinogradTile; }
 };
 
 /// `count` tiles from `first` on, numbered through the images row by row, and where their values stand: those of
@@ -38,8 +37,8 @@ struct WinogradEpilogue {
 
 /// u[point][block][16 in][16 out] of the blocks [first, last), from w[block][3][3][16 in][16 out]; points are
 /// `plane` floats apart. `flipped` walks the taps backwards, as data gradients do.
-NEURIM_EACH_ISA(void winograd_weights(int pairs, const float* w, bool flipped, std::int64_t first,
-                                      std::int64_t last, std::int64_t plane, float* u))
+NEURIM_EACH_ISA(void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last,
+                                      std::int64_t plane, float* u))
 
 /// v[point][in_blocks][tile][16].
 NEURIM_EACH_ISA(void winograd_input(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
@@ -68,7 +67,7 @@ NEURIM_EACH_ISA(void winograd_accumulate(const WinogradShape& shape, const Winog
 
 /// dw[block][3][3][16 in][16 out] of the blocks [first, last), from `runs` sums that are `run` floats apart and added up
 /// in order; points are `plane` floats apart.
-NEURIM_EACH_ISA(void winograd_weights_grad(int pairs, const float* du, int runs, std::int64_t run, std::int64_t plane,
+NEURIM_EACH_ISA(void winograd_weights_grad(const float* du, int runs, std::int64_t run, std::int64_t plane,
                                            std::int64_t first, std::int64_t last, float* dw))
 
 }  // namespace neurim::cpu
