@@ -7,7 +7,6 @@
 #include <deque>
 #include <mutex>
 
-#include "neurim/backend/cpu/conv2d.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv.h"
@@ -52,7 +51,7 @@ void pack_form(const void* self, const void* plain, void* u) {
   form.transform(packed.data(), u, 0, form.blocks());
 }
 
-Layout winograd_weights_layout(const Type& weight, bool gradient) {
+Layout winograd_layout(const Type& weight, bool gradient) {
   const Form form{gradient, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::lock_guard lock(forms().mutex);
   forms().list.push_back(form);
@@ -100,7 +99,9 @@ Launch prepare_weights(Site& site) {
 struct Problem {
   WinogradShape shape;
   std::int64_t images = 0;
-  Epilogue epilogue;
+
+  std::int64_t image_tiles() const { return shape.rows() * shape.columns(); }
+  std::int64_t tiles() const { return images * image_tiles(); }
 };
 
 /// Why not, or null.
@@ -112,13 +113,13 @@ const char* read_problem(const Site& site, Problem& problem) {
   const Conv2dOptions& o = direction == Direction::forward      ? static_cast<const Conv2d&>(site.op()).options
                            : direction == Direction::input_grad ? static_cast<const Conv2dInputGrad&>(site.op()).options
                                                                 : static_cast<const Conv2dWeightGrad&>(site.op()).options;
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
   const std::array<std::int64_t, 2> one{1, 1};
   if (weight[2] != 3 || weight[3] != 3 || o.stride != one || o.dilation != one || o.groups != 1)
     return "takes 3x3 kernels at stride 1, without groups and dilation";
   if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
-  if (x.numel() == 0 || y.numel() == 0) return "has no pixels";
   if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
-  if (!read_epilogue(site, problem.epilogue)) return "fuses add and relu behind the forward convolution only";
   const bool backwards = direction == Direction::input_grad;
   const Shape &from = backwards ? y : x, &to = backwards ? x : y;
   problem.images = from[0];
@@ -130,7 +131,28 @@ const char* read_problem(const Site& site, Problem& problem) {
                    .out_width = to[3],
                    .top = backwards ? 2 - o.pad[0] : o.pad[0],
                    .left = backwards ? 2 - o.pad[1] : o.pad[1]};
+  constexpr std::int64_t kFewTiles = 12;  // below, reading all weights at 36 points costs more than is saved
+  if (problem.tiles() < kFewTiles) return "takes more tiles";
   return nullptr;
+}
+
+/// Asks for blocked images and, but for the weight gradient, weights in the form above.
+void choose_layouts(Site& site) {
+  for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
+  Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  const Direction direction = direction_of(site);
+  weight.layout = direction == Direction::weight_grad ? forward_weights(weight.type)
+                                                      : winograd_layout(weight.type, direction == Direction::input_grad);
+}
+
+/// Whether the tensors lie so.
+bool has_layouts(const Site& site) {
+  const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  const bool images = std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
+    return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
+  });
+  return images && (direction_of(site) == Direction::weight_grad ? weight.layout == forward_weights(weight.type)
+                                                                 : form_of(weight.layout) != nullptr);
 }
 
 /// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
@@ -139,116 +161,131 @@ std::int64_t plane(std::int64_t blocks, std::int64_t tiles) {
   return (lines | 1) * kLanes;
 }
 
-bool wants(Site& site) {
-  for (const Spec& spec : site.values)
-    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
-  Problem problem;
-  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
-  const WinogradShape& s = problem.shape;
-  constexpr std::int64_t kFewTiles = 12;  // below, transforming the weights costs more than is saved
-  if (problem.images * s.rows() * s.columns() < kFewTiles) return decline(site, "takes more tiles"), false;
-  for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
-  Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
-  if (direction_of(site) == Direction::weight_grad)
-    weight.layout = forward_weights(weight.type);
-  else
-    weight.layout = winograd_weights_layout(weight.type, direction_of(site) == Direction::input_grad);
-  return true;
-}
+constexpr std::int64_t kRun = 56;         // tiles that are worth reading the weights
+constexpr std::int64_t kCache = 1 << 18;  // floats of a task
 
-/// Whether the tensors lie as `wants` has asked.
-bool has_layouts(const Site& site) {
-  const Operands at = operands_of(site);
-  const Spec& weight = site.values[static_cast<std::size_t>(at.weight)];
-  const bool images = std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
-    return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
-  });
-  return images && (direction_of(site) == Direction::weight_grad ? weight.layout == forward_weights(weight.type)
-                                                                 : form_of(weight.layout) != nullptr);
-}
-
-/// How the tiles are cut into runs, the output channels into slices, and the runs into tasks. Each part reads or writes
-/// all weights of its slice once a task.
-struct Cut {
-  std::vector<std::int64_t> begin;
-  std::int64_t slices, batch;
-
-  Cut(const Problem& problem, std::int64_t runs, std::int64_t chunks) {
-    const WinogradShape& s = problem.shape;
-    const std::int64_t tiles = problem.images * s.rows() * s.columns(), longest = (tiles + runs - 1) / runs,
-                       fitting = std::max(kCache / (kWinogradPoints * (s.in_blocks + s.out_blocks) * kLanes), kRun),
-                       tasks = (longest + fitting - 1) / fitting;
-    slices = std::clamp<std::int64_t>(s.out_blocks / 2, 1, chunks / runs);
-    for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(tiles * i / runs);
-    batch = (longest + tasks - 1) / tasks;
-  }
-  static constexpr std::int64_t kRun = 56;          ///< tiles that are worth the weights
-  static constexpr std::int64_t kCache = 1 << 18;  ///< floats of a task
-
-  std::int64_t runs() const { return std::ssize(begin) - 1; }
-};
-
-/// What both kernels share: the work, its cut, and a part's values at the points in scratch.
+/// Work that is cut into parts: runs of tiles, times slices of the output channels. A run is done in tasks, each of which
+/// reads, or adds to, all weights of the slice; a part's scratch holds V and M of a task.
 struct Tiled {
   WinogradShape shape;
-  Cut cut;
+  std::vector<std::int64_t> begin;  ///< of the runs, tiles
+  std::int64_t slices, batch;       ///< tiles of a task
   std::int64_t input_plane, output_plane;
 
-  Tiled(const Problem& problem, Cut with)
-      : shape(problem.shape),
-        cut(std::move(with)),
-        input_plane(plane(shape.in_blocks, cut.batch)),
-        output_plane(plane((shape.out_blocks + cut.slices - 1) / cut.slices, cut.batch)) {}
+  Tiled(const Problem& problem, std::vector<std::int64_t> runs, std::int64_t cuts) : shape(problem.shape), begin(std::move(runs)), slices(cuts) {
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i) longest = std::max(longest, begin[i + 1] - begin[i]);
+    const std::int64_t fitting = std::max(kCache / (kWinogradPoints * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
+                       tasks = (longest + fitting - 1) / fitting;
+    batch = (longest + tasks - 1) / tasks;
+    input_plane = plane(shape.in_blocks, batch);
+    output_plane = plane((shape.out_blocks + slices - 1) / slices, batch);
+  }
 
-  int parts() const { return static_cast<int>(cut.runs() * cut.slices); }
+  std::int64_t runs() const { return std::ssize(begin) - 1; }
+  int parts() const { return static_cast<int>(runs() * slices); }
   std::int64_t values() const { return kWinogradPoints * (input_plane + output_plane); }  ///< floats of a part
-  std::int64_t first_block(int part) const { return shape.out_blocks * (part % cut.slices) / cut.slices; }
-  std::int64_t last_block(int part) const { return shape.out_blocks * (part % cut.slices + 1) / cut.slices; }
+  std::int64_t first_block(int part) const { return shape.out_blocks * (part % slices) / slices; }
+  std::int64_t last_block(int part) const { return shape.out_blocks * (part % slices + 1) / slices; }
 
   template <class Task>
   void each_task(int part, const Task& task) const {
-    const auto run = static_cast<std::size_t>(part / cut.slices);
-    for (std::int64_t tile = cut.begin[run]; tile < cut.begin[run + 1]; tile += cut.batch)
-      task(WinogradTiles{tile, std::min(cut.batch, cut.begin[run + 1] - tile), input_plane, output_plane});
+    const auto run = static_cast<std::size_t>(part / slices);
+    for (std::int64_t tile = begin[run]; tile < begin[run + 1]; tile += batch)
+      task(WinogradTiles{tile, std::min(batch, begin[run + 1] - tile), input_plane, output_plane});
+  }
+
+  void convolve(int part, float* scratch, const float* x, const float* u, ConvEpilogue after, float* y) const {
+    float* const m = scratch + kWinogradPoints * input_plane;
+    const std::int64_t first = first_block(part), last = last_block(part);
+    each_task(part, [&](const WinogradTiles& tiles) {
+      NEURIM_DISPATCH(winograd_input)(shape, tiles, x, scratch);
+      NEURIM_DISPATCH(winograd_multiply)(shape, tiles, scratch, u, first, last, m);
+      NEURIM_DISPATCH(winograd_output)(shape, tiles, m, after, first, last, y);
+      after.first = false;
+    });
   }
 };
+
+/// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
+Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
+  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / kRun, 1, most_runs),
+                     slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, chunks / runs);
+  std::vector<std::int64_t> begin;
+  for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(problem.tiles() * i / runs);
+  return {problem, std::move(begin), slices};
+}
 
 const float* read(const Args& args, int number) {
   return static_cast<const float*>(args.in[static_cast<std::size_t>(number)]);
 }
 
-/// Forward and the data gradient.
+/// Forward, with bias, residual add and relu, and the data gradient.
 struct Convolution : Tiled {
   Epilogue epilogue;
 
   static void run(const void* self, const Args& args, int part) noexcept {
-    static_cast<const Convolution*>(self)->run_part(args, part);
-  }
-
-  void run_part(const Args& args, int part) const {
-    float* v = static_cast<float*>(args.scratch) + part * values();
-    float* m = v + kWinogradPoints * input_plane;
-    const WinogradEpilogue after{epilogue.bias ? read(args, 2) : nullptr,
-                                 epilogue.add ? read(args, epilogue.residual) : nullptr, epilogue.relu};
-    const std::int64_t first = first_block(part), last = last_block(part);
-    each_task(part, [&](const WinogradTiles& tiles) {
-      NEURIM_DISPATCH(winograd_input)(shape, tiles, read(args, 0), v);
-      NEURIM_DISPATCH(winograd_multiply)(shape, tiles, v, read(args, 1), first, last, m);
-      NEURIM_DISPATCH(winograd_output)(shape, tiles, m, after, first, last, static_cast<float*>(args.out[0]));
-    });
+    const auto& own = *static_cast<const Convolution*>(self);
+    const ConvEpilogue after{.bias = own.epilogue.bias ? read(args, 2) : nullptr,
+                             .add = own.epilogue.add ? read(args, own.epilogue.residual) : nullptr,
+                             .relu = own.epilogue.relu};
+    own.convolve(part, static_cast<float*>(args.scratch) + part * own.values(), read(args, 0), read(args, 1), after,
+                 static_cast<float*>(args.out[0]));
   }
 };
 
+bool wants(Site& site) {
+  Problem problem;
+  Epilogue epilogue;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  if (!read_epilogue(site, epilogue))
+    return decline(site, "fuses add and relu behind the forward convolution only"), false;
+  choose_layouts(site);
+  return true;
+}
+
 Launch prepare(Site& site) {
   Problem problem;
+  Epilogue epilogue;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  if (!has_layouts(site)) return decline(site, "takes blocked16 and weights in its own form");
-  const WinogradShape& s = problem.shape;
-  const std::int64_t tiles = problem.images * s.rows() * s.columns(),
-                     runs = std::clamp<std::int64_t>(tiles / Cut::kRun, 1, site.chunks);
-  const auto all = std::make_shared<Convolution>(Convolution{{problem, Cut(problem, runs, site.chunks)}, problem.epilogue});
+  if (!has_layouts(site) || !read_epilogue(site, epilogue))
+    return decline(site, "takes blocked16 and weights in its own form");
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue});
   site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
   return {Convolution::run, all, all->parts()};
+}
+
+/// With a batch norm behind it: see ConvNorm.
+struct Region : Tiled {
+  ConvNorm norm;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Region*>(self);
+    if (part >= own.parts()) return own.norm.finish(args, part - own.parts());
+    own.convolve(part, static_cast<float*>(own.norm.own(args, part)), own.norm.x(args), own.norm.weight(args),
+                 own.norm.begin(args, part), own.norm.raw(args));
+  }
+};
+
+bool wants_region(Site& site) {
+  Problem problem;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  if (!ConvNorm().read(site)) return decline(site, "takes batch norm in training, or its gradient"), false;
+  choose_layouts(site);
+  return true;
+}
+
+Launch prepare_region(Site& site) {
+  Problem problem;
+  ConvNorm norm;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  if (!has_layouts(site) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
+  std::vector<std::int64_t> begin;
+  for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
+  const Tiled tiled(problem, std::move(begin), 1);
+  norm.ask_scratch(site, static_cast<std::size_t>(tiled.values()) * sizeof(float));
+  const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
+  return {Region::run, all, all->parts(), all->parts()};
 }
 
 /// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
@@ -264,8 +301,8 @@ struct WeightGrad : Tiled {
   }
 
   void run_part(const Args& args, int part) const {
-    float* du = static_cast<float*>(args.scratch) + part / cut.slices * sums();
-    float* v = static_cast<float*>(args.scratch) + cut.runs() * sums() + part * values();
+    float* du = static_cast<float*>(args.scratch) + part / slices * sums();
+    float* v = static_cast<float*>(args.scratch) + runs() * sums() + part * values();
     float* dm = v + kWinogradPoints * input_plane;
     const std::int64_t first = first_block(part), last = last_block(part);
     bool add = false;
@@ -279,7 +316,7 @@ struct WeightGrad : Tiled {
 
   void join(const Args& args, int part) const {
     NEURIM_DISPATCH(winograd_weights_grad)
-    (static_cast<const float*>(args.scratch), static_cast<int>(cut.runs()), sums(), blocks() * kBlock,
+    (static_cast<const float*>(args.scratch), static_cast<int>(runs()), sums(), blocks() * kBlock,
      part_begin(blocks(), joins, part), part_begin(blocks(), joins, part + 1), static_cast<float*>(args.out[0]));
   }
 };
@@ -288,13 +325,12 @@ Launch prepare_weight_grad(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
   if (!has_layouts(site)) return decline(site, "takes blocked16 to packed weights");
-  const WinogradShape& s = problem.shape;
   constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
-  const std::int64_t tiles = problem.images * s.rows() * s.columns(), blocks = s.in_blocks * s.out_blocks,
-                     runs = blocks > kManyBlocks ? 1 : std::clamp<std::int64_t>(tiles / Cut::kRun, 1, site.chunks);
-  const auto all = std::make_shared<WeightGrad>(WeightGrad{{problem, Cut(problem, runs, site.chunks)}, 1});
+  const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
+  const auto all = std::make_shared<WeightGrad>(
+      WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1});
   all->joins = static_cast<int>(std::min<std::int64_t>(blocks, site.chunks));
-  site.scratch = static_cast<std::size_t>(all->cut.runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
+  site.scratch = static_cast<std::size_t>(all->runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
   return {WeightGrad::run, all, all->parts(), all->joins};
 }
 
@@ -304,6 +340,8 @@ void cpu_winograd() {
   add({.op = "reorder", .name = "cpu winograd", .rank = 30, .prepare = prepare_weights});
   add({.op = "conv2d", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants, .fuses = true});
   add({.op = "conv2d_input_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants});
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add({.op = op, .name = "cpu winograd", .rank = 30, .prepare = prepare_region, .wants = wants_region, .chains = true});
   add({.op = "conv2d_weight_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare_weight_grad, .wants = wants});
 }
 

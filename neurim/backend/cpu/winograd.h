@@ -7,9 +7,15 @@
 #pragma once
 #include <cstdint>
 
-#include "neurim/backend/cpu/isa.h"
+#include "neurim/backend/cpu/conv_norm.h"
+#include "neurim/core/types.h"
 
 namespace neurim::cpu {
+
+/// The packed forms in which weights live and in which their data gradient reads them: [O/16][I/16][kh][kw][16i][16o] and
+/// [I/16][O/16][kh][kw][16o][16i]. They are oneDNN's too, so both libraries' kernels share them.
+Layout forward_weights(const Type& weight);
+Layout gradient_weights(const Type& weight);
 
 inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
 
@@ -28,13 +34,6 @@ struct WinogradTiles {
   std::int64_t first = 0, count = 0, input_plane = 0, output_plane = 0;
 };
 
-/// What is done to the outputs. Pointers are to whole tensors; null: nothing.
-struct WinogradEpilogue {
-  const float* bias = nullptr;  ///< one a channel
-  const float* add = nullptr;   ///< as y
-  bool relu = false;
-};
-
 /// u[point][block][16 in][16 out] of the blocks [first, last), from w[block][3][3][16 in][16 out]; points are
 /// `plane` floats apart. `flipped` walks the taps backwards, as data gradients do.
 NEURIM_EACH_ISA(void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last,
@@ -50,7 +49,7 @@ NEURIM_EACH_ISA(void winograd_multiply(const WinogradShape& shape, const Winogra
 
 /// The tiles' pixels of y in the output blocks [first, last).
 NEURIM_EACH_ISA(void winograd_output(const WinogradShape& shape, const WinogradTiles& tiles, const float* m,
-                                     const WinogradEpilogue& epilogue, std::int64_t first, std::int64_t last,
+                                     const ConvEpilogue& epilogue, std::int64_t first, std::int64_t last,
                                      float* y))
 
 // The weight gradient: by the chain rule, that of M over the tiles and V multiply to that of U, which becomes the kernels'.

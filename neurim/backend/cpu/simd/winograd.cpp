@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
-#include "neurim/backend/cpu/conv2d.h"
 #include "neurim/backend/cpu/simd.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -134,6 +134,54 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   }
 }
 
+#if defined(__AVX512F__)
+constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and a broadcast value
+#else
+constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
+#endif
+
+/// B blocks of output channels of T tiles at one point, kept in registers over all input channels. v[in block][tile][16],
+/// u[block][in block][16 in][16 out] and m[block][tile][16]; the blocks of v and m are `block_size` floats apart, those of u
+/// `row_size`.
+template <int B, int T>
+void product(std::int64_t in_blocks, std::int64_t block_size, std::int64_t row_size, const float* v, const float* u, float* m) {
+  Vec sums[B][T];
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) sums[b][t] = Vec{};
+  for (std::int64_t block = 0; block < in_blocks; ++block) {
+    const float* value = v + block * block_size;
+    const float* weight = u + block * kBlock;
+#pragma GCC unroll 2
+    for (int i = 0; i < kLanes; ++i) {
+      Vec row[B];
+#pragma GCC unroll 32
+      for (int b = 0; b < B; ++b) row[b] = load(weight + b * row_size + i * kLanes);
+#pragma GCC unroll 32
+      for (int t = 0; t < T; ++t) {
+        const Vec one = splat(value[t * kLanes + i]);
+#pragma GCC unroll 32
+        for (int b = 0; b < B; ++b) sums[b][t] += row[b] * one;
+      }
+    }
+  }
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) store(m + b * block_size + t * kLanes, sums[b][t]);
+}
+
+using Product = void (*)(std::int64_t, std::int64_t, std::int64_t, const float*, const float*, float*);
+
+/// The products of 1 to T tiles.
+template <int B, int... T>
+constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
+  return {product<B, T + 1>...};
+}
+constexpr auto kOne = products<1>(std::make_integer_sequence<int, kAccumulators>());
+constexpr auto kTwo = products<2>(std::make_integer_sequence<int, kAccumulators / 2>());
+
 /// The sums over the tiles of 8 input channels times B blocks of output channels, in registers.
 template <int B>
 void accumulate(std::int64_t count, const float* v, const float* dm, std::int64_t dm_block, bool add, float* du,
@@ -218,23 +266,27 @@ void winograd_input(const WinogradShape& s, const WinogradTiles& tiles, const fl
 
 void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
                        std::int64_t first, std::int64_t last, float* m) {
-  ConvGeometry g;  // a 1x1 convolution of the tiles
-  g.in_blocks = static_cast<int>(shape.in_blocks);
-  g.kernel_h = g.kernel_w = g.out_h = 1;
-  g.out_w = static_cast<int>(tiles.count);
-  g.x_block = g.y_block = tiles.count * kLanes;
-  g.tap_in = kBlock;
-  g.w_block = shape.in_blocks * kBlock;
+  const std::int64_t block_size = tiles.count * kLanes, row_size = shape.in_blocks * kBlock;
   for (std::int64_t point = 0; point < kWinogradPoints; ++point)
-    for (std::int64_t block = first; block < last; block += 2)
-      conv_image(g, v + point * tiles.input_plane, u + (point * shape.out_blocks + block) * g.w_block,
-                 m + point * tiles.output_plane + (block - first) * g.y_block, block + 1 < last ? 2 : 1, {});
+    for (std::int64_t block = first; block < last; block += 2) {
+      const bool two = block + 1 < last;
+      const float* values = v + point * tiles.input_plane;
+      const float* weights = u + (point * shape.out_blocks + block) * row_size;
+      float* out = m + point * tiles.output_plane + (block - first) * block_size;
+      // Groups of nearly equal width, as few as the registers allow.
+      const std::int64_t most = two ? kAccumulators / 2 : kAccumulators, groups = (tiles.count + most - 1) / most;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t begin = tiles.count * g / groups, end = tiles.count * (g + 1) / groups;
+        const auto width = static_cast<std::size_t>(end - begin - 1);
+        (two ? kTwo[width] : kOne[width])(shape.in_blocks, block_size, row_size, values + begin * kLanes, weights,
+                                          out + begin * kLanes);
+      }
+    }
 }
 
-void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const WinogradEpilogue& epilogue,
+void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
                   std::int64_t first, std::int64_t last, float* y) {
   const std::int64_t pixels = s.out_height * s.out_width;
-  const Vec least = splat(epilogue.relu ? 0.0f : -__builtin_inff());
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -254,17 +306,29 @@ void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const f
                          columns = std::min<std::int64_t>(kSize, s.out_width - left);
       const std::int64_t place =
           ((at.image * s.out_blocks + block) * pixels + top * s.out_width + left) * kLanes;
+      Vec sum{}, product{};
       for (std::int64_t i = 0; i < rows; ++i) {
         output(half[i], out);
         const std::int64_t row = place + i * s.out_width * kLanes;
 #pragma GCC unroll 8
         for (int j = 0; j < kSize; ++j) {
           if (j >= columns) break;
+          const std::int64_t pixel = row + j * kLanes;
           Vec value = out[j] + bias;
-          if (epilogue.add) value += load(epilogue.add + row + j * kLanes);
-          store(y + row + j * kLanes, epilogue.relu ? max(least, value) : value);  // a NaN stays
+          if (epilogue.add) value += load(epilogue.add + pixel);
+          if (epilogue.relu) value = max(Vec{}, value);  // a NaN stays
+          if (epilogue.gate) value = load(epilogue.gate + pixel) > Vec{} ? value : Vec{};
+          store(y + pixel, value);
+          if (!epilogue.sums) continue;
+          if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);
+          const Vec pivot = load(epilogue.sums[block].pivot), from_pivot = value - pivot;
+          sum += epilogue.factor ? value : from_pivot;
+          product += epilogue.factor ? value * (load(epilogue.factor + pixel) - pivot) : from_pivot * from_pivot;
         }
       }
+      if (!epilogue.sums) continue;
+      ChannelSums& total = epilogue.sums[block];
+      for (int i = 0; i < kLanes; ++i) total.sum[i] += sum[i], total.product[i] += product[i];
     }
   }
 }
