@@ -249,6 +249,11 @@ class Lowering {
       slot(number).tensor = copy;
       return number;
     }
+    if (const auto source = made_from(layout)) {
+      const int from = slot_in(value, *source), number = new_slot(value, layout);
+      add_reorder(from, number);
+      return number;
+    }
     if (standing.place == Slot::stored && options_.repack_state && !repacked_.count(value) && !read_.count(first)) {
       repacked_.insert(value);
       repack(standing.tensor, layout);
@@ -258,6 +263,10 @@ class Lowering {
     const int number = new_slot(value, layout);
     add_reorder(first, number);
     return number;
+  }
+
+  static std::optional<Layout> made_from(const Layout& layout) {
+    return layout.kind == Layout::packed ? packed_format(layout.format).made_from : std::nullopt;
   }
 
   void add_reorder(int from, int to) {

@@ -87,6 +87,9 @@ struct PackedFormat {
   void (*pack)(const void* self, const void* plain, void* packed) = nullptr;
   void (*unpack)(const void* self, const void* packed, void* plain) = nullptr;
   const void* self = nullptr;  ///< lives as long as the process
+  /// Of a form for reading only, which loses digits: the layout that kernels make it from. It has no `unpack`, and
+  /// no state lives in it.
+  std::optional<Layout> made_from = {};
 };
 /// Registers a format, or finds the one of the same name; the result is Layout::format.
 std::uint32_t register_format(const PackedFormat& format);

@@ -4,8 +4,8 @@
 #include <deque>
 #include <mutex>
 
-#include "neurim/backend/cpu/conv2d.h"
 #include "neurim/backend/cpu/depthwise.h"
+#include "neurim/backend/cpu/winograd.h"
 #include "neurim/base/error.h"
 
 extern "C" {

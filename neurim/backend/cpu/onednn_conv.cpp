@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/onednn.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv.h"
@@ -15,35 +16,6 @@ namespace {
 using dnnl::prop_kind;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-
-enum class Direction : std::uint8_t { forward, input_grad, weight_grad };
-
-Direction direction_of(const Site& site) {
-  if (ends_with(site.op().name(), "_input_grad")) return Direction::input_grad;
-  return ends_with(site.op().name(), "_weight_grad") ? Direction::weight_grad : Direction::forward;
-}
-
-/// Where x, weight and y stand among the values of a site: numbers of Site::values. The anchor alone says.
-struct Operands {
-  int x, weight, y;
-};
-Operands operands_of(const Site& site) {
-  const Step& step = site.steps[0];
-  switch (direction_of(site)) {
-    case Direction::forward:
-      return {step.in[0], step.in[1], step.out[0]};
-    case Direction::input_grad:
-      return {step.out[0], step.in[1], step.in[0]};
-    default:
-      return {step.in[1], step.out[0], step.in[0]};
-  }
-}
-
-/// What follows a forward convolution in the site.
-struct Epilogue {
-  bool bias = false, add = false, relu = false;
-  int residual = -1;  ///< number of the site's input
-};
 
 /// A series (…,L) as an image of one row, which oneDNN has more kernels for; anything else as it is.
 Type with_rows(const Type& type) {
@@ -118,30 +90,6 @@ struct Problem {
     return part;
   }
 };
-
-/// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}; false: another chain.
-bool read_epilogue(const Site& site, Epilogue& epilogue) {
-  epilogue.bias = direction_of(site) == Direction::forward && site.steps[0].in.size() == 3;
-  int value = site.steps[0].out[0];
-  for (std::size_t s = 1; s < site.steps.size(); ++s) {
-    const Step& step = site.steps[s];
-    if (step.op->name() == "add" && !epilogue.add && !epilogue.relu) {
-      const int other = step.in[0] == value ? step.in[1] : step.in[0];
-      if (other == value || site.values[static_cast<std::size_t>(other)].type !=
-                                site.values[static_cast<std::size_t>(value)].type)
-        return false;
-      epilogue.add = true;
-      epilogue.residual =
-          static_cast<int>(std::find(site.in.begin(), site.in.end(), other) - site.in.begin());
-    } else if (step.op->name() == "relu" && !epilogue.relu) {
-      epilogue.relu = true;
-    } else {
-      return false;
-    }
-    value = step.out[0];
-  }
-  return site.steps.size() == 1 || (site.out.size() == 1 && site.out[0] == value);
-}
 
 Problem problem_of(const Site& site) {
   const Operands at = operands_of(site);

@@ -1,0 +1,83 @@
+// A convolution, or a data gradient, that has a batch norm in training behind it and takes both in two phases: the
+// convolution with the channel sums in its epilogue, each part a run of images; then, with the sums joined in fixed order,
+// one affine pass.
+#pragma once
+#include <vector>
+
+#include "neurim/backend/cpu/isa.h"
+#include "neurim/graph/kernel.h"
+
+namespace neurim::cpu {
+
+/// Sums over the pixels of 16 channels: Σ(y - pivot) and Σ(y - pivot)²; with a factor c: Σy and Σy(c - pivot).
+struct ChannelSums {
+  float pivot[16];
+  double sum[16], product[16];
+};
+
+/// What is done to a convolution's results while they are in registers, in this order. Pointers are to whole tensors; null:
+/// nothing.
+struct ConvEpilogue {
+  const float* bias = nullptr;    ///< one a channel
+  const float* add = nullptr;     ///< as y
+  bool relu = false;
+  const float* gate = nullptr;    ///< y becomes 0 where this is not positive (the gradient of relu, by relu's output)
+  const float* factor = nullptr;  ///< c of ChannelSums
+  ChannelSums* sums = nullptr;    ///< one a block of channels
+  bool first = false;             ///< takes the pivots from the first pixel
+};
+
+/// y = a x + b (+ c z) (+ add), then max(y, 0) with `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries; z and
+/// add may be null. y may be x.
+NEURIM_EACH_ISA(void affine_block(const float* x, const float* a, const float* b, const float* z, const float* c,
+                                  const float* add, bool relu, float* y, std::int64_t count))
+
+/// The chain as a kernel for the convolution needs it. Numbers of `*_in` index Site::in, those of `*_out` Site::out; -1 where
+/// there is none.
+class ConvNorm {
+ public:
+  /// Reads {conv2d, batch_norm_train[, add][, relu_]} or {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}; false:
+  /// another chain.
+  bool read(const Site& site);
+  /// Cuts the images into runs, one a part; gives where they begin, and the end.
+  const std::vector<std::int64_t>& cut(const Site& site, std::int64_t images);
+  /// After cut: asks for scratch, with `own` bytes for each part's own use.
+  void ask_scratch(Site& site, std::size_t own);
+
+  int parts() const { return static_cast<int>(begin_.size()) - 1; }
+  void* own(const Args& args, int part) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_; }
+  const float* x(const Args& args) const { return at(args.in, x_in_); }
+  const float* weight(const Args& args) const { return at(args.in, weight_in_); }
+  /// Where the convolution's own results go.
+  float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
+  /// What the convolution does to them, with the part's sums set to zero.
+  ConvEpilogue begin(const Args& args, int part) const;
+  /// The second phase, a run of images each.
+  void finish(const Args& args, int join) const;
+
+ private:
+  bool read_forward(const Site& site);
+  bool read_backward(const Site& site);
+  void join_moments(const Args& args, std::int64_t channel, double& mean, double& squares) const;
+  static float* at(std::span<void* const> list, int number) {
+    return number < 0 ? nullptr : static_cast<float*>(list[static_cast<std::size_t>(number)]);
+  }
+  ChannelSums* sums(const Args& args, int part) const;
+  float* coefficients(const Args& args, int join) const;
+  std::int64_t blocks() const { return channels_ / 16; }
+
+  bool forward_ = true, relu_ = false;
+  int x_in_ = -1, weight_in_ = -1;               // the convolution's operands
+  int add_in_ = -1, gate_in_ = -1;               // residual or second gradient; relu's output
+  int gamma_in_ = -1, beta_in_ = -1;             // forward norm
+  int raw_in_ = -1, mean_in_ = -1, var_in_ = -1;  // backward norm: its x, mean, var (and gamma)
+  int conv_out_ = -1, y_out_ = -1, mean_out_ = -1, var_out_ = -1;
+  int dgamma_out_ = -1, dbeta_out_ = -1;
+  double eps_ = 0;
+
+  std::int64_t channels_ = 0, pixels_ = 0;  // of the output
+  std::vector<std::int64_t> begin_;         // image runs of the parts, and of the joins
+  std::size_t own_ = 0, sums_ = 0, coefficients_ = 0;  // bytes of scratch, for each part, each part, each join
+};
+
+}  // namespace neurim::cpu

@@ -1,0 +1,24 @@
+// What a site that begins with a convolution, or with a gradient of one, asks for.
+#pragma once
+#include "neurim/graph/kernel.h"
+
+namespace neurim::cpu {
+
+enum class Direction : std::uint8_t { forward, input_grad, weight_grad };
+Direction direction_of(const Site& site);
+
+/// Where x, weight and y stand among the values of a site: numbers of Site::values. The anchor alone says.
+struct Operands {
+  int x, weight, y;
+};
+Operands operands_of(const Site& site);
+
+/// What follows a forward convolution in the site.
+struct Epilogue {
+  bool bias = false, add = false, relu = false;
+  int residual = -1;  ///< number of the site's input
+};
+/// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}; false: another chain.
+bool read_epilogue(const Site& site, Epilogue& epilogue);
+
+}  // namespace neurim::cpu

@@ -1,0 +1,410 @@
+#include "neurim/backend/cpu/winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "neurim/backend/cpu/simd.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+namespace {
+
+/// Output pixels and points along an axis: 0, two pairs of opposite numbers, and infinity.
+constexpr int kSize = kWinogradTile, kPoints = kSize + 2, kPairs = 2, kBlock = kLanes * kLanes;
+/// The positive ones: few bits each, so that multiplying by them rounds little, and spread so that their powers stay near
+/// one. The results are about as exact as a direct sum; with 1 and 2, as in the paper, the error is twice as large.
+constexpr std::array<double, kPairs> kPositive{0.625, 1.5};
+
+/// The numbers of the transforms, by pair of opposite points.
+struct Numbers {
+  float point[kPairs]{}, square[kPairs]{}, power[kPairs][kSize]{};  ///< and powers from 0 on
+  float squares = 0, product = 0;                                   ///< the squares' sum and product
+  float zero = 0, scale[kPairs]{}, odd[kPairs]{}, even[kPairs]{};   ///< 1 over a point's distances from the others; by a, a²
+
+  constexpr Numbers() {
+    for (std::size_t p = 0; p < kPairs; ++p) {
+      const double a = kPositive[p], b = kPositive[1 - p], distances = 2 * a * a * (a * a - b * b);
+      point[p] = static_cast<float>(a);
+      square[p] = static_cast<float>(a * a);
+      scale[p] = static_cast<float>(1 / distances);
+      odd[p] = static_cast<float>(a / distances);
+      even[p] = static_cast<float>(a * a / distances);
+      double power_of = 1;
+      for (std::size_t k = 0; k < kSize; ++k, power_of *= a) power[p][k] = static_cast<float>(power_of);
+    }
+    const double first = kPositive[0] * kPositive[0], second = kPositive[1] * kPositive[1];
+    squares = static_cast<float>(first + second);
+    product = static_cast<float>(first * second);
+    zero = static_cast<float>(1 / (first * second));
+  }
+};
+constexpr Numbers kNumbers;
+
+// The transforms along one axis. The row of a point a of the input's transform is the product of (z - b) over the other
+// finite points b, that of infinity the product over all; opposite points share its even and its odd part. Inline always: their
+// arrays are registers.
+
+[[gnu::always_inline]] inline void input(const Vec (&d)[kPoints], Vec (&v)[kPoints]) {
+  v[0] = d[4] - kNumbers.squares * d[2] + kNumbers.product * d[0];
+  v[5] = d[5] - kNumbers.squares * d[3] + kNumbers.product * d[1];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPairs; ++p) {
+    const float other = kNumbers.square[1 - p];
+    const Vec even = d[4] - other * d[2], odd = kNumbers.point[p] * (d[3] - other * d[1]);
+    v[2 * p + 1] = even + odd;
+    v[2 * p + 2] = even - odd;
+  }
+}
+
+[[gnu::always_inline]] inline void weights(const Vec (&g)[3], Vec (&u)[kPoints]) {
+  u[0] = kNumbers.zero * g[0];
+  u[5] = g[2];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPairs; ++p) {
+    const Vec even = kNumbers.scale[p] * g[0] + kNumbers.even[p] * g[2], odd = kNumbers.odd[p] * g[1];
+    u[2 * p + 1] = even + odd;
+    u[2 * p + 2] = even - odd;
+  }
+}
+
+/// The transposed of weights().
+[[gnu::always_inline]] inline void weights_grad(const Vec (&u)[kPoints], Vec (&g)[3]) {
+  g[0] = kNumbers.zero * u[0], g[1] = Vec{}, g[2] = u[5];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPairs; ++p) {
+    const Vec sum = u[2 * p + 1] + u[2 * p + 2], difference = u[2 * p + 1] - u[2 * p + 2];
+    g[0] += kNumbers.scale[p] * sum;
+    g[1] += kNumbers.odd[p] * difference;
+    g[2] += kNumbers.even[p] * sum;
+  }
+}
+
+[[gnu::always_inline]] inline void output(const Vec (&m)[kPoints], Vec (&y)[kSize]) {
+  const Vec sum[] = {m[1] + m[2], m[3] + m[4]}, difference[] = {m[1] - m[2], m[3] - m[4]};
+  y[0] = m[0] + sum[0] + sum[1];
+  y[1] = kNumbers.power[0][1] * difference[0] + kNumbers.power[1][1] * difference[1];
+  y[2] = kNumbers.power[0][2] * sum[0] + kNumbers.power[1][2] * sum[1];
+  y[3] = kNumbers.power[0][3] * difference[0] + kNumbers.power[1][3] * difference[1] + m[5];
+}
+
+/// The transposed of output().
+[[gnu::always_inline]] inline void output_grad(const Vec (&y)[kSize], Vec (&m)[kPoints]) {
+  m[0] = y[0], m[5] = y[3];
+#pragma GCC unroll 2
+  for (int p = 0; p < kPairs; ++p) {
+    const Vec even = y[0] + kNumbers.power[p][2] * y[2],
+              odd = kNumbers.power[p][1] * y[1] + kNumbers.power[p][3] * y[3];
+    m[2 * p + 1] = even + odd;
+    m[2 * p + 2] = even - odd;
+  }
+}
+
+/// The tiles of a run, one after the other.
+struct Place {
+  const WinogradShape& shape;
+  std::int64_t image, row, column;
+
+  Place(const WinogradShape& s, std::int64_t tile)
+      : shape(s), image(tile / (s.rows() * s.columns())), row(tile / s.columns() % s.rows()), column(tile % s.columns()) {}
+  void next() {
+    if (++column < shape.columns()) return;
+    column = 0;
+    if (++row < shape.rows()) return;
+    row = 0, ++image;
+  }
+};
+
+/// A tile of (m + 2)² pixels, rows `stride` floats apart, to its values at the points.
+void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plane) {
+  Vec half[kPoints][kPoints], in[kPoints], out[kPoints];
+#pragma GCC unroll 8
+  for (int j = 0; j < kPoints; ++j) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPoints; ++i) in[i] = load(x + i * stride + j * kLanes);
+    input(in, out);
+#pragma GCC unroll 8
+    for (int i = 0; i < kPoints; ++i) half[i][j] = out[i];
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kPoints; ++i) {
+    input(half[i], out);
+#pragma GCC unroll 8
+    for (int j = 0; j < kPoints; ++j) store(v + (i * kPoints + j) * plane, out[j]);
+  }
+}
+
+#if defined(__AVX512F__)
+constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and a broadcast value
+#else
+constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
+#endif
+
+/// B blocks of output channels of T tiles at one point, kept in registers over all input channels. v[in block][tile][16],
+/// u[block][in block][16 in][16 out] and m[block][tile][16]; the blocks of v and m are `block_size` floats apart, those of u
+/// `row_size`.
+template <int B, int T>
+void product(std::int64_t in_blocks, std::int64_t block_size, std::int64_t row_size, const float* v, const float* u, float* m) {
+  Vec sums[B][T];
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) sums[b][t] = Vec{};
+  for (std::int64_t block = 0; block < in_blocks; ++block) {
+    const float* value = v + block * block_size;
+    const float* weight = u + block * kBlock;
+#pragma GCC unroll 2
+    for (int i = 0; i < kLanes; ++i) {
+      Vec row[B];
+#pragma GCC unroll 32
+      for (int b = 0; b < B; ++b) row[b] = load(weight + b * row_size + i * kLanes);
+#pragma GCC unroll 32
+      for (int t = 0; t < T; ++t) {
+        const Vec one = splat(value[t * kLanes + i]);
+#pragma GCC unroll 32
+        for (int b = 0; b < B; ++b) sums[b][t] += row[b] * one;
+      }
+    }
+  }
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) store(m + b * block_size + t * kLanes, sums[b][t]);
+}
+
+using Product = void (*)(std::int64_t, std::int64_t, std::int64_t, const float*, const float*, float*);
+
+/// The products of 1 to T tiles.
+template <int B, int... T>
+constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
+  return {product<B, T + 1>...};
+}
+constexpr auto kOne = products<1>(std::make_integer_sequence<int, kAccumulators>());
+constexpr auto kTwo = products<2>(std::make_integer_sequence<int, kAccumulators / 2>());
+
+/// The sums over the tiles of 8 input channels times B blocks of output channels, in registers.
+template <int B>
+void accumulate(std::int64_t count, const float* v, const float* dm, std::int64_t dm_block, bool add, float* du,
+                std::int64_t du_block) {
+  constexpr int kRows = 8;
+  Vec sums[B][kRows];
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) sums[b][i] = Vec{};
+  for (std::int64_t t = 0; t < count * kLanes; t += kLanes) {
+    Vec row[B];
+#pragma GCC unroll 8
+    for (int b = 0; b < B; ++b) row[b] = load(dm + b * dm_block + t);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const Vec value = splat(v[t + i]);
+#pragma GCC unroll 8
+      for (int b = 0; b < B; ++b) sums[b][i] += row[b] * value;
+    }
+  }
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      float* to = du + b * du_block + i * kLanes;
+      store(to, add ? load(to) + sums[b][i] : sums[b][i]);
+    }
+}
+
+}  // namespace
+
+void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
+  for (std::int64_t block = first; block < last; ++block)
+    for (int in = 0; in < kLanes; ++in) {
+      const float* from = w + block * 9 * kBlock + in * kLanes;
+      float* to = u + block * kBlock + in * kLanes;
+      Vec half[kPoints][3], taps[3], out[kPoints];
+#pragma GCC unroll 8
+      for (int j = 0; j < 3; ++j) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 3; ++i) {
+          const int tap = 3 * i + j;
+          taps[i] = load(from + (flipped ? 8 - tap : tap) * kBlock);
+        }
+        weights(taps, out);
+#pragma GCC unroll 8
+        for (int i = 0; i < kPoints; ++i) half[i][j] = out[i];
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kPoints; ++i) {
+        weights(half[i], out);
+#pragma GCC unroll 8
+        for (int j = 0; j < kPoints; ++j) store(to + (i * kPoints + j) * plane, out[j]);
+      }
+    }
+}
+
+void winograd_input(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
+  const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
+  for (std::int64_t block = 0; block < s.in_blocks; ++block) {
+    Place at(s, tiles.first);
+    for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
+      const std::int64_t top = at.row * kSize - s.top, left = at.column * kSize - s.left;
+      const float* image = x + (at.image * s.in_blocks + block) * pixels * kLanes;
+      float* to = v + (block * tiles.count + t) * kLanes;
+      if (top >= 0 && left >= 0 && top + kPoints <= s.in_height && left + kPoints <= s.in_width) {
+        input_tile(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
+        continue;
+      }
+      alignas(64) float padded[kPoints * kPoints * kLanes];
+      for (int i = 0; i < kPoints; ++i)
+        for (int j = 0; j < kPoints; ++j) {
+          const std::int64_t row = top + i, column = left + j;
+          const bool inside = row >= 0 && row < s.in_height && column >= 0 && column < s.in_width;
+          store(padded + (i * kPoints + j) * kLanes, inside ? load(image + row * stride + column * kLanes) : Vec{});
+        }
+      input_tile(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
+    }
+  }
+}
+
+void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
+                       std::int64_t first, std::int64_t last, float* m) {
+  const std::int64_t block_size = tiles.count * kLanes, row_size = shape.in_blocks * kBlock;
+  for (std::int64_t point = 0; point < kWinogradPoints; ++point)
+    for (std::int64_t block = first; block < last; block += 2) {
+      const bool two = block + 1 < last;
+      const float* values = v + point * tiles.input_plane;
+      const float* weights = u + (point * shape.out_blocks + block) * row_size;
+      float* out = m + point * tiles.output_plane + (block - first) * block_size;
+      // Groups of nearly equal width, as few as the registers allow.
+      const std::int64_t most = two ? kAccumulators / 2 : kAccumulators, groups = (tiles.count + most - 1) / most;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t begin = tiles.count * g / groups, end = tiles.count * (g + 1) / groups;
+        const auto width = static_cast<std::size_t>(end - begin - 1);
+        (two ? kTwo[width] : kOne[width])(shape.in_blocks, block_size, row_size, values + begin * kLanes, weights,
+                                          out + begin * kLanes);
+      }
+    }
+}
+
+void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
+                  std::int64_t first, std::int64_t last, float* y) {
+  const std::int64_t pixels = s.out_height * s.out_width;
+  for (std::int64_t block = first; block < last; ++block) {
+    const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
+    Place at(s, tiles.first);
+    for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
+      const float* from = m + ((block - first) * tiles.count + t) * kLanes;
+      Vec half[kSize][kPoints], in[kPoints], out[kSize];
+#pragma GCC unroll 8
+      for (int j = 0; j < kPoints; ++j) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kPoints; ++i) in[i] = load(from + (i * kPoints + j) * tiles.output_plane);
+        output(in, out);
+#pragma GCC unroll 8
+        for (int i = 0; i < kSize; ++i) half[i][j] = out[i];
+      }
+      const std::int64_t top = at.row * kSize, left = at.column * kSize;
+      const std::int64_t rows = std::min<std::int64_t>(kSize, s.out_height - top),
+                         columns = std::min<std::int64_t>(kSize, s.out_width - left);
+      const std::int64_t place =
+          ((at.image * s.out_blocks + block) * pixels + top * s.out_width + left) * kLanes;
+      Vec sum{}, product{};
+      for (std::int64_t i = 0; i < rows; ++i) {
+        output(half[i], out);
+        const std::int64_t row = place + i * s.out_width * kLanes;
+#pragma GCC unroll 8
+        for (int j = 0; j < kSize; ++j) {
+          if (j >= columns) break;
+          const std::int64_t pixel = row + j * kLanes;
+          Vec value = out[j] + bias;
+          if (epilogue.add) value += load(epilogue.add + pixel);
+          if (epilogue.relu) value = max(Vec{}, value);  // a NaN stays
+          if (epilogue.gate) value = load(epilogue.gate + pixel) > Vec{} ? value : Vec{};
+          store(y + pixel, value);
+          if (!epilogue.sums) continue;
+          if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);
+          const Vec pivot = load(epilogue.sums[block].pivot), from_pivot = value - pivot;
+          sum += epilogue.factor ? value : from_pivot;
+          product += epilogue.factor ? value * (load(epilogue.factor + pixel) - pivot) : from_pivot * from_pivot;
+        }
+      }
+      if (!epilogue.sums) continue;
+      ChannelSums& total = epilogue.sums[block];
+      for (int i = 0; i < kLanes; ++i) total.sum[i] += sum[i], total.product[i] += product[i];
+    }
+  }
+}
+
+void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, const float* dy, std::int64_t first,
+                       std::int64_t last, float* dm) {
+  const std::int64_t pixels = s.out_height * s.out_width;
+  for (std::int64_t block = first; block < last; ++block) {
+    Place at(s, tiles.first);
+    for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
+      const std::int64_t top = at.row * kSize, left = at.column * kSize, rows = s.out_height - top,
+                         columns = s.out_width - left;
+      const float* from = dy + ((at.image * s.out_blocks + block) * pixels + top * s.out_width + left) * kLanes;
+      float* to = dm + ((block - first) * tiles.count + t) * kLanes;
+      Vec half[kPoints][kSize], in[kSize], out[kPoints];
+#pragma GCC unroll 8
+      for (int j = 0; j < kSize; ++j) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kSize; ++i)
+          in[i] = i < rows && j < columns ? load(from + (i * s.out_width + j) * kLanes) : Vec{};
+        output_grad(in, out);
+#pragma GCC unroll 8
+        for (int i = 0; i < kPoints; ++i) half[i][j] = out[i];
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kPoints; ++i) {
+        output_grad(half[i], out);
+#pragma GCC unroll 8
+        for (int j = 0; j < kPoints; ++j) store(to + (i * kPoints + j) * tiles.output_plane, out[j]);
+      }
+    }
+  }
+}
+
+void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* dm,
+                         std::int64_t first, std::int64_t last, bool add, float* du) {
+  const std::int64_t block_size = tiles.count * kLanes, row_size = shape.in_blocks * kBlock;
+  for (std::int64_t point = 0; point < kWinogradPoints; ++point)
+    for (std::int64_t block = first; block < last; block += 2)
+      for (std::int64_t in = 0; in < 2 * shape.in_blocks; ++in) {
+        const float* values = v + point * tiles.input_plane + in / 2 * block_size + in % 2 * 8;
+        const float* gradients = dm + point * tiles.output_plane + (block - first) * block_size;
+        float* sums = du + (point * shape.out_blocks + block) * row_size + in * kBlock / 2;
+        if (block + 1 < last)
+          accumulate<2>(tiles.count, values, gradients, block_size, add, sums, row_size);
+        else
+          accumulate<1>(tiles.count, values, gradients, block_size, add, sums, row_size);
+      }
+}
+
+void winograd_weights_grad(const float* du, int runs, std::int64_t run, std::int64_t plane, std::int64_t first,
+                         std::int64_t last, float* dw) {
+  for (std::int64_t block = first; block < last; ++block)
+    for (int in = 0; in < kLanes; ++in) {
+      const float* from = du + block * kBlock + in * kLanes;
+      float* to = dw + block * 9 * kBlock + in * kLanes;
+      Vec half[3][kPoints], values[kPoints], taps[3];
+#pragma GCC unroll 8
+      for (int j = 0; j < kPoints; ++j) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kPoints; ++i) {
+          const float* at = from + (i * kPoints + j) * plane;
+          values[i] = load(at);
+          for (int r = 1; r < runs; ++r) values[i] += load(at + r * run);
+        }
+        weights_grad(values, taps);
+#pragma GCC unroll 8
+        for (int i = 0; i < 3; ++i) half[i][j] = taps[i];
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < 3; ++i) {
+        weights_grad(half[i], taps);
+#pragma GCC unroll 8
+        for (int j = 0; j < 3; ++j) store(to + (3 * i + j) * kBlock, taps[j]);
+      }
+    }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

@@ -1,0 +1,348 @@
+// Winograd's convolution of 3x3 kernels at stride 1: forward, with bias, residual add and relu, and both gradients. A
+// task is a run of tiles whose values at all points stay in the second-level cache between the transforms and the product.
+#include "neurim/backend/cpu/winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <mutex>
+
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
+
+// --- weights -----------------------------------------------------------------------------------------------------------
+
+/// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
+struct Form {
+  bool gradient;
+  Type type;    ///< of the weights
+  Layout from;  ///< the packed weights that it is made of
+
+  std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
+  void transform(const void* packed, void* u, std::int64_t first, std::int64_t last) const {
+    NEURIM_DISPATCH(winograd_weights)
+    (static_cast<const float*>(packed), gradient, first, last, blocks() * kBlock, static_cast<float*>(u));
+  }
+};
+
+struct Forms {
+  std::mutex mutex;
+  std::deque<Form> list;  // a deque, since PackedFormat::self points in
+  std::vector<std::uint32_t> numbers;
+};
+Forms& forms() {
+  static Forms all;
+  return all;
+}
+
+void pack_form(const void* self, const void* plain, void* u) {
+  const auto& form = *static_cast<const Form*>(self);
+  std::vector<float> packed(bytes(form.type, form.from) / sizeof(float));
+  pack(form.type, form.from, plain, packed.data());
+  form.transform(packed.data(), u, 0, form.blocks());
+}
+
+Layout winograd_layout(const Type& weight, bool gradient) {
+  const Form form{gradient, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
+  const std::lock_guard lock(forms().mutex);
+  forms().list.push_back(form);
+  const std::uint32_t number =
+      register_format({.name = text("winograd ", gradient ? "gradient " : "", weight),
+                       .bytes = static_cast<std::size_t>(kWinogradPoints * form.blocks() * kBlock) * sizeof(float),
+                       .pack = pack_form,
+                       .self = &forms().list.back(),
+                       .made_from = form.from});
+  forms().numbers.push_back(number);
+  return {Layout::packed, 0, number};
+}
+
+const Form* form_of(const Layout& layout) {
+  if (layout.kind != Layout::packed) return nullptr;
+  const std::lock_guard lock(forms().mutex);
+  for (std::size_t i = 0; i < forms().numbers.size(); ++i)
+    if (forms().numbers[i] == layout.format) return &forms().list[i];
+  return nullptr;
+}
+
+struct Weights {
+  Form form;
+  int parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Weights*>(self);
+    own.form.transform(args.in[0], args.out[0], part_begin(own.form.blocks(), own.parts, part),
+                       part_begin(own.form.blocks(), own.parts, part + 1));
+  }
+};
+
+Launch prepare_weights(Site& site) {
+  const Form* form = form_of(site.output(0).layout);
+  if (!form || site.input(0).layout != form->from)
+    return decline(site, "makes Winograd's form of packed weights only");
+  const auto weights = std::make_shared<Weights>(Weights{*form, 1});
+  weights->parts = parts_of(site, kWinogradPoints * form->blocks() * kBlock, form->blocks());
+  return {Weights::run, weights, weights->parts};
+}
+
+// --- convolutions ------------------------------------------------------------------------------------------------------
+
+/// The convolution that runs: of x forward and for the weight gradient, of dy for the data gradient.
+struct Problem {
+  WinogradShape shape;
+  std::int64_t images = 0;
+
+  std::int64_t image_tiles() const { return shape.rows() * shape.columns(); }
+  std::int64_t tiles() const { return images * image_tiles(); }
+};
+
+/// Why not, or null.
+const char* read_problem(const Site& site, Problem& problem) {
+  const Direction direction = direction_of(site);
+  const Operands at = operands_of(site);
+  const auto value = [&](int number) -> const Type& { return site.values[static_cast<std::size_t>(number)].type; };
+  const Shape &x = value(at.x).shape, &weight = value(at.weight).shape, &y = value(at.y).shape;
+  const Conv2dOptions& o = direction == Direction::forward      ? static_cast<const Conv2d&>(site.op()).options
+                           : direction == Direction::input_grad ? static_cast<const Conv2dInputGrad&>(site.op()).options
+                                                                : static_cast<const Conv2dWeightGrad&>(site.op()).options;
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  const std::array<std::int64_t, 2> one{1, 1};
+  if (weight[2] != 3 || weight[3] != 3 || o.stride != one || o.dilation != one || o.groups != 1)
+    return "takes 3x3 kernels at stride 1, without groups and dilation";
+  if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
+  if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
+  const bool backwards = direction == Direction::input_grad;
+  const Shape &from = backwards ? y : x, &to = backwards ? x : y;
+  problem.images = from[0];
+  problem.shape = {.in_blocks = from[1] / kLanes,
+                   .out_blocks = to[1] / kLanes,
+                   .in_height = from[2],
+                   .in_width = from[3],
+                   .out_height = to[2],
+                   .out_width = to[3],
+                   .top = backwards ? 2 - o.pad[0] : o.pad[0],
+                   .left = backwards ? 2 - o.pad[1] : o.pad[1]};
+  constexpr std::int64_t kFewTiles = 12;  // below, reading all weights at 36 points costs more than is saved
+  if (problem.tiles() < kFewTiles) return "takes more tiles";
+  return nullptr;
+}
+
+/// Asks for blocked images and, but for the weight gradient, weights in the form above.
+void choose_layouts(Site& site) {
+  for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
+  Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  const Direction direction = direction_of(site);
+  weight.layout = direction == Direction::weight_grad ? forward_weights(weight.type)
+                                                      : winograd_layout(weight.type, direction == Direction::input_grad);
+}
+
+/// Whether the tensors lie so.
+bool has_layouts(const Site& site) {
+  const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  const bool images = std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
+    return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
+  });
+  return images && (direction_of(site) == Direction::weight_grad ? weight.layout == forward_weights(weight.type)
+                                                                 : form_of(weight.layout) != nullptr);
+}
+
+/// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
+std::int64_t plane(std::int64_t blocks, std::int64_t tiles) {
+  const std::int64_t lines = blocks * tiles;
+  return (lines | 1) * kLanes;
+}
+
+constexpr std::int64_t kRun = 56;         // tiles that are worth reading the weights
+constexpr std::int64_t kCache = 1 << 18;  // floats of a task
+
+/// Work that is cut into parts: runs of tiles, times slices of the output channels. A run is done in tasks, each of which
+/// reads, or adds to, all weights of the slice; a part's scratch holds V and M of a task.
+struct Tiled {
+  WinogradShape shape;
+  std::vector<std::int64_t> begin;  ///< of the runs, tiles
+  std::int64_t slices, batch;       ///< tiles of a task
+  std::int64_t input_plane, output_plane;
+
+  Tiled(const Problem& problem, std::vector<std::int64_t> runs, std::int64_t cuts) : shape(problem.shape), begin(std::move(runs)), slices(cuts) {
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i) longest = std::max(longest, begin[i + 1] - begin[i]);
+    const std::int64_t fitting = std::max(kCache / (kWinogradPoints * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
+                       tasks = (longest + fitting - 1) / fitting;
+    batch = (longest + tasks - 1) / tasks;
+    input_plane = plane(shape.in_blocks, batch);
+    output_plane = plane((shape.out_blocks + slices - 1) / slices, batch);
+  }
+
+  std::int64_t runs() const { return std::ssize(begin) - 1; }
+  int parts() const { return static_cast<int>(runs() * slices); }
+  std::int64_t values() const { return kWinogradPoints * (input_plane + output_plane); }  ///< floats of a part
+  std::int64_t first_block(int part) const { return shape.out_blocks * (part % slices) / slices; }
+  std::int64_t last_block(int part) const { return shape.out_blocks * (part % slices + 1) / slices; }
+
+  template <class Task>
+  void each_task(int part, const Task& task) const {
+    const auto run = static_cast<std::size_t>(part / slices);
+    for (std::int64_t tile = begin[run]; tile < begin[run + 1]; tile += batch)
+      task(WinogradTiles{tile, std::min(batch, begin[run + 1] - tile), input_plane, output_plane});
+  }
+
+  void convolve(int part, float* scratch, const float* x, const float* u, ConvEpilogue after, float* y) const {
+    float* const m = scratch + kWinogradPoints * input_plane;
+    const std::int64_t first = first_block(part), last = last_block(part);
+    each_task(part, [&](const WinogradTiles& tiles) {
+      NEURIM_DISPATCH(winograd_input)(shape, tiles, x, scratch);
+      NEURIM_DISPATCH(winograd_multiply)(shape, tiles, scratch, u, first, last, m);
+      NEURIM_DISPATCH(winograd_output)(shape, tiles, m, after, first, last, y);
+      after.first = false;
+    });
+  }
+};
+
+/// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
+Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
+  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / kRun, 1, most_runs),
+                     slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, chunks / runs);
+  std::vector<std::int64_t> begin;
+  for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(problem.tiles() * i / runs);
+  return {problem, std::move(begin), slices};
+}
+
+const float* read(const Args& args, int number) {
+  return static_cast<const float*>(args.in[static_cast<std::size_t>(number)]);
+}
+
+/// Forward, with bias, residual add and relu, and the data gradient.
+struct Convolution : Tiled {
+  Epilogue epilogue;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Convolution*>(self);
+    const ConvEpilogue after{.bias = own.epilogue.bias ? read(args, 2) : nullptr,
+                             .add = own.epilogue.add ? read(args, own.epilogue.residual) : nullptr,
+                             .relu = own.epilogue.relu};
+    own.convolve(part, static_cast<float*>(args.scratch) + part * own.values(), read(args, 0), read(args, 1), after,
+                 static_cast<float*>(args.out[0]));
+  }
+};
+
+bool wants(Site& site) {
+  Problem problem;
+  Epilogue epilogue;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  if (!read_epilogue(site, epilogue))
+    return decline(site, "fuses add and relu behind the forward convolution only"), false;
+  choose_layouts(site);
+  return true;
+}
+
+Launch prepare(Site& site) {
+  Problem problem;
+  Epilogue epilogue;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  if (!has_layouts(site) || !read_epilogue(site, epilogue))
+    return decline(site, "takes blocked16 and weights in its own form");
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue});
+  site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
+  return {Convolution::run, all, all->parts()};
+}
+
+/// With a batch norm behind it: see ConvNorm.
+struct Region : Tiled {
+  ConvNorm norm;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Region*>(self);
+    if (part >= own.parts()) return own.norm.finish(args, part - own.parts());
+    own.convolve(part, static_cast<float*>(own.norm.own(args, part)), own.norm.x(args), own.norm.weight(args),
+                 own.norm.begin(args, part), own.norm.raw(args));
+  }
+};
+
+bool wants_region(Site& site) {
+  Problem problem;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  if (!ConvNorm().read(site)) return decline(site, "takes batch norm in training, or its gradient"), false;
+  choose_layouts(site);
+  return true;
+}
+
+Launch prepare_region(Site& site) {
+  Problem problem;
+  ConvNorm norm;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  if (!has_layouts(site) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
+  std::vector<std::int64_t> begin;
+  for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
+  const Tiled tiled(problem, std::move(begin), 1);
+  norm.ask_scratch(site, static_cast<std::size_t>(tiled.values()) * sizeof(float));
+  const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
+  return {Region::run, all, all->parts(), all->parts()};
+}
+
+/// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
+struct WeightGrad : Tiled {
+  int joins;
+
+  std::int64_t sums() const { return kWinogradPoints * blocks() * kBlock; }  ///< floats of a run
+  std::int64_t blocks() const { return shape.out_blocks * shape.in_blocks; }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const WeightGrad*>(self);
+    part < own.parts() ? own.run_part(args, part) : own.join(args, part - own.parts());
+  }
+
+  void run_part(const Args& args, int part) const {
+    float* du = static_cast<float*>(args.scratch) + part / slices * sums();
+    float* v = static_cast<float*>(args.scratch) + runs() * sums() + part * values();
+    float* dm = v + kWinogradPoints * input_plane;
+    const std::int64_t first = first_block(part), last = last_block(part);
+    bool add = false;
+    each_task(part, [&](const WinogradTiles& tiles) {
+      NEURIM_DISPATCH(winograd_input)(shape, tiles, read(args, 1), v);
+      NEURIM_DISPATCH(winograd_output_grad)(shape, tiles, read(args, 0), first, last, dm);
+      NEURIM_DISPATCH(winograd_accumulate)(shape, tiles, v, dm, first, last, add, du);
+      add = true;
+    });
+  }
+
+  void join(const Args& args, int part) const {
+    NEURIM_DISPATCH(winograd_weights_grad)
+    (static_cast<const float*>(args.scratch), static_cast<int>(runs()), sums(), blocks() * kBlock,
+     part_begin(blocks(), joins, part), part_begin(blocks(), joins, part + 1), static_cast<float*>(args.out[0]));
+  }
+};
+
+Launch prepare_weight_grad(Site& site) {
+  Problem problem;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  if (!has_layouts(site)) return decline(site, "takes blocked16 to packed weights");
+  constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
+  const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
+  const auto all = std::make_shared<WeightGrad>(
+      WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1});
+  all->joins = static_cast<int>(std::min<std::int64_t>(blocks, site.chunks));
+  site.scratch = static_cast<std::size_t>(all->runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
+  return {WeightGrad::run, all, all->parts(), all->joins};
+}
+
+}  // namespace
+
+void cpu_winograd() {
+  add({.op = "reorder", .name = "cpu winograd", .rank = 30, .prepare = prepare_weights});
+  add({.op = "conv2d", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants, .fuses = true});
+  add({.op = "conv2d_input_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants});
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add({.op = op, .name = "cpu winograd", .rank = 30, .prepare = prepare_region, .wants = wants_region, .chains = true});
+  add({.op = "conv2d_weight_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare_weight_grad, .wants = wants});
+}
+
+}  // namespace neurim

@@ -1,0 +1,72 @@
+// Winograd's convolution: 3x3 kernels at stride 1 in fewer multiplications. Lavin and Gray, "Fast algorithms for
+// convolutional neural networks", CVPR'16; the arithmetic is Toom and Cook's.
+//
+// The output falls into tiles of 4x4. Input tiles of 6x6 overlapping pixels become one value a point, V; so do the
+// kernels, U; at each of the 36 points a matrix product over the channels gives M; and M's tiles become the output's: 36
+// multiplications instead of 144.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/conv_norm.h"
+#include "neurim/core/types.h"
+
+namespace neurim::cpu {
+
+/// The packed forms in which weights live and in which their data gradient reads them: [O/16][I/16][kh][kw][16i][16o] and
+/// [I/16][O/16][kh][kw][16o][16i]. They are oneDNN's too, so both libraries' kernels share them.
+Layout forward_weights(const Type& weight);
+Layout gradient_weights(const Type& weight);
+
+inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
+
+/// Tensors are nChw16c; in_height and in_width are without the padding.
+struct WinogradShape {
+  std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
+  std::int64_t top = 0, left = 0;  ///< padding
+
+  std::int64_t rows() const { return (out_height + kWinogradTile - 1) / kWinogradTile; }
+  std::int64_t columns() const { return (out_width + kWinogradTile - 1) / kWinogradTile; }
+};
+
+/// `count` tiles from `first` on, numbered through the images row by row, and where their values stand: those of
+/// a point, [blocks][count][16], are `plane` floats after those of the point before.
+struct WinogradTiles {
+  std::int64_t first = 0, count = 0, input_plane = 0, output_plane = 0;
+};
+
+/// u[point][block][16 in][16 out] of the blocks [first, last), from w[block][3][3][16 in][16 out]; points are
+/// `plane` floats apart. `flipped` walks the taps backwards, as data gradients do.
+NEURIM_EACH_ISA(void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last,
+                                      std::int64_t plane, float* u))
+
+/// v[point][in_blocks][tile][16].
+NEURIM_EACH_ISA(void winograd_input(const WinogradShape& shape, const WinogradTiles& tiles, const float* x,
+                                    float* v))
+
+/// m[point][block][tile][16] of the output blocks [first, last), from v and u.
+NEURIM_EACH_ISA(void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v,
+                                       const float* u, std::int64_t first, std::int64_t last, float* m))
+
+/// The tiles' pixels of y in the output blocks [first, last).
+NEURIM_EACH_ISA(void winograd_output(const WinogradShape& shape, const WinogradTiles& tiles, const float* m,
+                                     const ConvEpilogue& epilogue, std::int64_t first, std::int64_t last,
+                                     float* y))
+
+// The weight gradient: by the chain rule, that of M over the tiles and V multiply to that of U, which becomes the kernels'.
+
+/// dm[point][block][tile][16] of the output blocks [first, last), from dy.
+NEURIM_EACH_ISA(void winograd_output_grad(const WinogradShape& shape, const WinogradTiles& tiles, const float* dy,
+                                          std::int64_t first, std::int64_t last, float* dm))
+
+/// du[point][out block][in block][16 in][16 out] of the output blocks [first, last) becomes, or with `add` gains, the sum
+/// over the tiles of v and dm.
+NEURIM_EACH_ISA(void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, const float* v,
+                                         const float* dm, std::int64_t first, std::int64_t last, bool add,
+                                         float* du))
+
+/// dw[block][3][3][16 in][16 out] of the blocks [first, last), from `runs` sums that are `run` floats apart and added up
+/// in order; points are `plane` floats apart.
+NEURIM_EACH_ISA(void winograd_weights_grad(const float* du, int runs, std::int64_t run, std::int64_t plane,
+                                           std::int64_t first, std::int64_t last, float* dw))
+
+}  // namespace neurim::cpu
