@@ -3,10 +3,10 @@
 #include "neurim/hardware/isa.h"
 
 /// Chooses one of the versions of a function that a file under simd/ defines: NEURIM_DISPATCH(relu)(args).
-#define NEURIM_DISPATCH(function)                                                       \
+#define NEURIM_DISPATCH(function)                                             \
   (::neurim::isa() == ::neurim::Isa::avx512 ? ::neurim::cpu::avx512::function \
    : ::neurim::isa() == ::neurim::Isa::avx2 ? ::neurim::cpu::avx2::function   \
-                                                      : ::neurim::cpu::portable::function)
+                                            : ::neurim::cpu::portable::function)
 
 /// Declares a function in the namespace of every instruction set.
 #define NEURIM_EACH_ISA(declaration) \
