@@ -341,7 +341,7 @@ void cpu_winograd() {
   add({.op = "conv2d", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants, .fuses = true});
   add({.op = "conv2d_input_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare, .wants = wants});
   for (const char* op : {"conv2d", "conv2d_input_grad"})
-    add({.op = op, .name = "cpu winograd", .rank = 30, .prepare = prepare_region, .wants = wants_region, .chains = true});
+    add({.op = op, .name = "cpu winograd region", .rank = 30, .prepare = prepare_region, .wants = wants_region, .chains = true});
   add({.op = "conv2d_weight_grad", .name = "cpu winograd", .rank = 30, .prepare = prepare_weight_grad, .wants = wants});
 }
 
