@@ -251,8 +251,8 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
          static const nn::TransformerDecoderLayer decoder(8, 2, {.dim_feedforward = 16});
          const std::int64_t n = in[0].size(0);
          const Tensor x = broadcast_to(reshape(in[0], {n, 4, 1}), {n, 4, 8});
-         const Tensor positions = nn::SinusoidalPositions()(x), padding = greater(in[0], scalar_like(in[0], 0));
-         const Tensor memory = encoder(positions, {.key_padding_mask = padding});
+         const Tensor padding = greater(in[0], scalar_like(in[0], 0));
+         const Tensor memory = encoder(nn::SinusoidalPositions()(x), {.key_padding_mask = padding});
          return {memory, decoder(nn::RotaryPositions()(x), memory, {.is_causal = true})};
        }},
       {"slice-by-the-batch",
