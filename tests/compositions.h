@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "neurim/ops/add.h"
 #include "neurim/ops/bilinear.h"
 #include "neurim/ops/embedding.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/glu.h"
 #include "neurim/ops/log_sigmoid.h"
 #include "neurim/ops/pixel_shuffle.h"
+#include "neurim/ops/positions.h"
 #include "neurim/ops/prelu.h"
 #include "neurim/ops/shrink.h"
 #include "neurim/ops/threshold.h"
@@ -77,6 +79,20 @@ inline std::vector<Composition> compositions() {
        [](const Tensors& x) { return embedding(x[0], x[1], -1); },
        {{DType::i64, {19}}, f32({5, 3})},
        {rows}},
+      {"with_sinusoidal_positions",
+       "{}",
+       [](const Tensors& x) { return x[0] + sinusoidal_positions(9, 7, x[0].dtype()); },
+       {f32({2, 9, 7})}},
+      {"rotary_positions",
+       R"({"base": 100, "interleaved": true, "first": 3})",
+       [](const Tensors& x) {
+         return rotary_positions(x[0], {.base = 100, .interleaved = true, .first = 3});
+       },
+       {f32({2, 3, 5, 8})}},
+      {"rotary_positions",
+       R"({"base": 10000, "interleaved": false, "first": 0})",
+       [](const Tensors& x) { return rotary_positions(x[0]); },
+       {f32({7, 6})}},
   };
 }
 

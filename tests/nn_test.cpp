@@ -24,10 +24,14 @@
 #include "neurim/nn/prelu.h"
 #include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
+#include "neurim/nn/vit_block.h"
 #include "neurim/ops/conv_transpose.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/matmul.h"
+#include "neurim/ops/reshape.h"
+#include "neurim/ops/scaled_dot_product_attention.h"
+#include "neurim/ops/slice.h"
 
 namespace neurim {
 namespace {
@@ -197,6 +201,8 @@ TEST(Layers, ShapesOfEach) {
   EXPECT_EQ(nn::Bilinear(9, 9, 3)(x, x).shape(), (Shape{2, 4, 9, 3}));
   EXPECT_EQ(nn::BasicBlock(4, 8, 2)(x).shape(), (Shape{2, 8, 5, 5}));
   EXPECT_EQ(nn::Bottleneck(4, 2, 2)(x).shape(), (Shape{2, 8, 5, 5}));
+  EXPECT_EQ(nn::Attention(9, {.num_heads = 3})(series).shape(), series.shape());
+  EXPECT_EQ(nn::ViTBlock(9, 3)(series).shape(), series.shape());
 }
 
 TEST(Layers, PadsStandWherePyTorchPutsThem) {
@@ -398,7 +404,8 @@ TEST(Zoo, CountsNamesAndShapes) {
   };
   for (const Row& row :
        {Row{"lenet5", 61706, 10, 28, 10}, Row{"resnet20", 269722, 97, 32, 10},
-        Row{"resnet18", 11689512, 102, 224, 1000}, Row{"resnet50", 25557032, 267, 224, 1000}}) {
+        Row{"resnet18", 11689512, 102, 224, 1000}, Row{"resnet50", 25557032, 267, 224, 1000},
+        Row{"vit_tiny_patch16_224", 5717416, 152, 224, 1000}, Row{"vit_b_32", 88224232, 152, 224, 1000}}) {
     Model model = create_model(row.name, {.seed = std::nullopt});
     EXPECT_EQ(parameter_count(model), row.values) << row.name;
     EXPECT_EQ(named_parameters(model).size(), row.tensors) << row.name;
@@ -476,6 +483,14 @@ TEST(Cost, CountsWhatAnImageTakes) {
   EXPECT_NE(message([&] { layer_costs(model, {6, 7}); }).find("(C,H,W)"), std::string::npos);
 }
 
+TEST(Cost, AttentionCountsBothProducts) {
+  const Model model{"attention", 4, 3, 6, {0}, {1}, [](const Tensor& x) {  // of 6 positions to 4 others
+                      const Tensor rows = reshape(x, {1, 2, 6, 4}), few = slice(rows, {0}, {4}, {2});
+                      return scaled_dot_product_attention(rows, few, slice(few, {0}, {3}, {3}));
+                    }};
+  EXPECT_EQ(total(layer_costs(model, {3, 4, 4})).multiply_adds, 2 * 6 * 4 * (4 + 3));
+}
+
 TEST(Zoo, TorchvisionNames) {
   Model eighteen = create_model("resnet18", {.seed = std::nullopt}),
         fifty = create_model("resnet50", {.seed = std::nullopt});
@@ -492,6 +507,9 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_EQ(find(model, "linear.bias").tensor.shape(), (Shape{4}));
   EXPECT_NEAR(model.mean[0], (0.485 + 0.456 + 0.406) / 3, 1e-12);
   EXPECT_EQ(model.mean.size(), 1u);
+  EXPECT_EQ(message([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
+            "vision transformer: takes images (N,C,224,224), to which its position embeddings are tied, got "
+            "(2,3,96,96); give imgsz=224");
   const std::string error = message([] { create_model("resnt18"); });
   EXPECT_NE(error.find("did you mean 'resnet18'"), std::string::npos) << error;
 }

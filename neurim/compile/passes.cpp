@@ -14,6 +14,21 @@ namespace {
 
 bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
 
+/// Finds one tensor for all constants of one element that are equal, so that arithmetic with a number that was written down
+/// twice is seen to be the same.
+class Numbers {
+ public:
+  const Tensor& one_of(const Tensor& tensor) {
+    if (!constant(tensor) || tensor.numel() != 1) return tensor;
+    std::string data(bytes(tensor.type()), '\0');
+    tensor.read(data.data());
+    return known_.emplace(text(tensor.type(), data), tensor).first->second;
+  }
+
+ private:
+  std::map<std::string, Tensor> known_;
+};
+
 /// Names a value of the current trace or a stored tensor, for comparing.
 std::pair<const void*, int> identity(const Tensor& tensor) {
   return tensor.traced() ? std::pair<const void*, int>{nullptr, tensor.value()->id}
@@ -39,6 +54,7 @@ Graph freeze(const Graph& graph) {
 
 Graph fold(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::vector<std::pair<const void*, int>>>, Tensors> seen;
+  Numbers numbers;
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     if (!in.empty() && std::all_of(in.begin(), in.end(), constant)) {
       const Untraced untraced;
@@ -47,7 +63,7 @@ Graph fold(const Graph& graph) {
       return out;
     }
     std::vector<std::pair<const void*, int>> inputs;
-    for (const Tensor& tensor : in) inputs.push_back(identity(tensor));
+    for (const Tensor& tensor : in) inputs.push_back(identity(numbers.one_of(tensor)));
     Tensors& out = seen[{std::string(node.op->name()), attributes(*node.op), std::move(inputs)}];
     if (out.empty()) out = neurim::apply(node.op, in);
     return out;

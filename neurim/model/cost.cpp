@@ -28,6 +28,8 @@ std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node) {
     const Shape a = shape(node.in[0]);
     return shape(node.out[0]).numel() * a[a.rank() - (product->transpose_a ? 2 : 1)];
   }
+  if (is({"scaled_dot_product_attention"}))  // of queries with keys, and of their weights with values
+    return (shape(node.in[0]).numel() + shape(node.out[0]).numel()) * shape(node.in[1])[2];
   return 0;
 }
 

@@ -14,7 +14,8 @@ struct LayerCost {
   std::string op;               ///< "conv2d"
   Shape out;                    ///< of its first result
   std::int64_t parameters = 0;  ///< learnt values, each counted where it is read first
-  /// Of convolutions and matrix products; other operations count as none, as in torchvision's tables.
+  /// Of convolutions, matrix products and those of attention; other operations count as none, as in
+  /// torchvision's tables.
   std::int64_t multiply_adds = 0;
 };
 

@@ -218,6 +218,43 @@ def recurrent(kind):
     return twin
 
 
+def seen_keys(a, scores, mask):
+    """What is added to the scores, all of it as one floating mask."""
+    bias = torch.zeros_like(scores)
+    if mask is not None:
+        bias = bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else bias + mask
+    if a["is_causal"]:
+        bias = bias.masked_fill(torch.ones(scores.shape[-2:]).tril() == 0, -math.inf)
+    return bias
+
+
+def attention(a, query, key, value, mask=None):
+    """By its definition, which older PyTorch has no function for; a query that sees no key gives 0."""
+    key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], 1) for t in (key, value))
+    scores = query @ key.mT * a["scale"]
+    bias = seen_keys(a, scores, mask)
+    blind = bias.amax(-1, keepdim=True) == -math.inf
+    weights = (scores + bias.masked_fill(blind, 0)).softmax(-1).masked_fill(blind, 0)
+    return weights @ value
+
+
+def with_sinusoidal_positions(x):
+    length, features = x.shape[1:]
+    steps = 10000 ** (-2 * torch.arange((features + 1) // 2).double() / features)
+    angles = torch.arange(length).double()[:, None] * steps
+    return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :features]
+
+
+def rotary_positions(x, base, interleaved, first):
+    """Each pair as a complex number, which is multiplied by one of length 1."""
+    pairs = x.unflatten(-1, (-1, 2)) if interleaved else x.unflatten(-1, (2, -1)).transpose(-1, -2)
+    places = first + torch.arange(x.shape[-2]).double()
+    angles = places[:, None] * base ** (-torch.arange(pairs.shape[-2]).double() / pairs.shape[-2])
+    turned = torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    y = torch.view_as_real(turned)
+    return (y if interleaved else y.transpose(-1, -2)).flatten(-2)
+
+
 def plain(function):
     """An op without attributes."""
     return lambda a, *x: function(*x)
@@ -277,6 +314,7 @@ TWINS = {
     "rms_norm": rms_norm,
     "selu": plain(F.selu),
     "rnn": recurrent(torch.nn.RNN),
+    "scaled_dot_product_attention": attention,
     "sgd_step": sgd_step,
     "shrink": shrink,
     "silu": plain(F.silu),
@@ -284,6 +322,7 @@ TWINS = {
     "softmax": lambda a, x: x.softmax(a["axis"]),
     "softplus": plain(F.softplus),
     "softsign": plain(F.softsign),
+    "split": lambda a, x: torch.split(x, a["sizes"], a["axis"]),
     "sum": reduction(torch.sum),
     "transpose": lambda a, x: x.permute(a["perm"]),
     "where": plain(torch.where),
@@ -311,8 +350,9 @@ def twin(row):
 
 
 def foreign(row):
-    """Variants that PyTorch has not: ONNX Runtime is their peer."""
-    return row["attributes"].get("peephole") or row["attributes"].get("reset_after") is False
+    """Variants that PyTorch has not, ONNX Runtime being their peer, and ones with random numbers of our own."""
+    a = row["attributes"]
+    return a.get("peephole") or a.get("reset_after") is False or a.get("dropout_p", 0) > 0
 
 
 def as_double(array):
@@ -367,6 +407,28 @@ class Ops(unittest.TestCase):
                 continue
             with self.subTest(row["what"]):
                 self.check(i, row)
+
+    @unittest.skipUnless(hasattr(torch, "_safe_softmax"), "queries that see no key are 0 in newer PyTorch")
+    def test_attention_is_what_newer_pytorch_has(self):
+        """The twin above against PyTorch's function, forward and backward."""
+        rows = [(i, row) for i, row in enumerate(self.rows)
+                if row["op"] == "scaled_dot_product_attention" and not foreign(row)]
+        self.assertTrue(rows)
+        for i, row in rows:
+            with self.subTest(row["what"]), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+                a, results = row["attributes"], []
+                for function in "twin", "torch":
+                    x = [as_double(self.tensors[f"{i}.in{k}"]) for k in range(row["inputs"])]
+                    if function == "twin":
+                        y = attention(a, *x)
+                    else:
+                        shape = torch.empty(*x[0].shape[:3], x[1].shape[2])
+                        mask = seen_keys(a, shape.double(), x[3] if len(x) > 3 else None)
+                        y = F.scaled_dot_product_attention(*x[:3], mask, scale=a["scale"], enable_gqa=True)
+                    y.square().sum().backward()
+                    results.append([y.detach(), *(t.grad for t in x if t.is_floating_point())])
+                for twin_has, torch_has in zip(*results):
+                    torch.testing.assert_close(twin_has, torch_has)
 
 
 if __name__ == "__main__":

@@ -153,6 +153,69 @@ def squeezed_resnet50(classes):
     return ResNet(Block, [3, 4, 6, 3], num_classes=classes)
 
 
+class TimmAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.qkv, self.proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
+        return self.proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+class TimmMlp(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class TimmLayerScale(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gamma = nn.Parameter(1e-5 * torch.ones(width))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+class TimmBlock(nn.Module):
+    def __init__(self, width, heads, scaled=False):
+        super().__init__()
+        scale = TimmLayerScale if scaled else lambda _: nn.Identity()
+        self.norm1, self.attn, self.ls1 = nn.LayerNorm(width, 1e-6), TimmAttention(width, heads), scale(width)
+        self.norm2, self.mlp, self.ls2 = nn.LayerNorm(width, 1e-6), TimmMlp(width), scale(width)
+
+    def forward(self, x):
+        x = x + self.ls1(self.attn(self.norm1(x)))
+        return x + self.ls2(self.mlp(self.norm2(x)))
+
+
+class TimmViT(nn.Module):
+    """Dosovitskiy et al., "An image is worth 16x16 words", 2021, with timm's names and initialisers."""
+
+    def __init__(self, classes, channels, width, heads):
+        super().__init__()
+        self.cls_token = nn.Parameter(1e-6 * torch.randn(1, 1, width))
+        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, 197, width))
+        self.patch_embed = nn.Sequential()
+        self.patch_embed.proj = nn.Conv2d(channels, width, 16, 16)
+        self.blocks = nn.Sequential(*(TimmBlock(width, heads) for _ in range(12)))
+        self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, x):
+        patches = self.patch_embed(x).flatten(2).mT
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), patches], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
 def create(name, classes, channels=3, initialised=True):
     """`initialised`: with the initialisers of the family, where those take long to draw."""
     if name == "lenet5":
@@ -163,6 +226,8 @@ def create(name, classes, channels=3, initialised=True):
         return he_initialised(WideResNet(classes, channels, 4, 10))
     if name == "mobilenet_v1":
         return he_initialised(MobileNetV1(classes, channels))
+    if name in TIMM_VITS:
+        return TimmViT(classes, channels, *TIMM_VITS[name])
     import torchvision
 
     if name == "seresnet50":
@@ -173,6 +238,9 @@ def create(name, classes, channels=3, initialised=True):
     return getattr(torchvision.models, name)(weights=None, num_classes=classes, **options)
 
 
+# Width and heads; DeiT's networks are the same, its training is another.
+TIMM_VITS = {f"{family}_{size}_patch16_224": design for family in ("vit", "deit")
+             for size, design in {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}.items()}
 CIFAR_RESNETS = {"resnet20": 3, "resnet32": 5, "resnet44": 7, "resnet56": 9, "resnet110": 18}
 
 

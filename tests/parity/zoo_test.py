@@ -1,4 +1,5 @@
-"""Every model of the zoo against its PyTorch twin: torchvision's, or for those that it lacks one in torch_models.py.
+"""Every model of the zoo against its PyTorch twin: torchvision's, or for those that it lacks one in torch_models.py, of which
+those with timm's names are compared with timm's where timm is installed.
 
 The aim is a difference of at most 1e-4 of the largest logit and 1e-3 of a gradient's length. Where PyTorch's own f32 is further
 from its f64, three times that is allowed: rounding grows from block to block in a deep network with random weights.
@@ -28,6 +29,11 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+try:
+    import timm
+except ImportError:
+    timm = None
+
 import safetensors_files
 import torch_models
 
@@ -38,12 +44,13 @@ CLASSES, BATCH = 10, 4
 SMALL = {"lenet5", "resnet20", "wide_resnet28_10", "alexnet", "vgg11_bn", "squeezenet1_1", "resnet18",
          "resnext50_32x4d", "seresnet50", "densenet121", "googlenet", "inception_v3", "mobilenet_v1", "mobilenet_v2",
          "mobilenet_v3_small", "shufflenet_v2_x0_5", "mnasnet0_5", "efficientnet_b0", "efficientnet_v2_s",
-         "regnet_x_400mf", "regnet_y_400mf"}
-OWN = {"lenet5", "mobilenet_v1", "seresnet50", "wide_resnet28_10", *torch_models.CIFAR_RESNETS}
+         "regnet_x_400mf", "regnet_y_400mf", "vit_tiny_patch16_224", "vit_b_32"}
+OWN = {"lenet5", "mobilenet_v1", "seresnet50", "wide_resnet28_10", *torch_models.CIFAR_RESNETS, *torch_models.TIMM_VITS}
 # 2.6 GB of weights: more than an ONNX file holds, and more than a minute's work.
 LARGEST = {"regnet_y_128gf"}
 SIZES = {"lenet5": 28, "wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139,
-         **dict.fromkeys(torch_models.CIFAR_RESNETS, 32)}
+         **dict.fromkeys(torch_models.CIFAR_RESNETS, 32),
+         **dict.fromkeys(["vit_b_16", "vit_b_32", *torch_models.TIMM_VITS], 224)}
 
 
 def neurim(*words):
@@ -144,16 +151,26 @@ def small_rate(twin, images, labels):
 
 
 def multiply_adds(model, side, channels):
-    """Of convolutions and linear layers for one image, counted on tensors without data."""
+    """Of convolutions, linear layers and attention for one image, counted on tensors without data."""
     model, count = copy.deepcopy(model).to("meta").eval(), 0
 
     def add(module, inputs, output):
         nonlocal count
         count += output.numel() * module.weight[0].numel()
 
+    def add_attention(module, inputs, output):
+        """The scores and their products with the values; PyTorch's module does not call its linear layers."""
+        nonlocal count
+        _, length, width = inputs[0].shape
+        count += 2 * length**2 * width
+        if isinstance(module, torch.nn.MultiheadAttention):
+            count += 4 * length * width**2
+
     for module in model.modules():
         if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
             module.register_forward_hook(add)
+        if isinstance(module, (torch.nn.MultiheadAttention, torch_models.TimmAttention)):
+            module.register_forward_hook(add_attention)
     with torch.no_grad():
         model(torch.empty(1, channels, side, side, device="meta"))
     return count
@@ -262,6 +279,24 @@ class Zoo(unittest.TestCase):
             self.assertLessEqual(abs(drawn.std() - deviation), error, key)
             if count > 4000:
                 self.assertAlmostEqual(kurtosis(drawn), kurtosis(expected), delta=0.6, msg=key)
+
+    @unittest.skipUnless(timm, "timm is not installed")
+    def test_twins_with_timms_names_are_timms(self):
+        images = pictures(3, 224)[:1]
+        for name in torch_models.TIMM_VITS:
+            with self.subTest(name), torch.no_grad():
+                twin = torch_models.create(name, CLASSES).eval()
+                theirs = timm.create_model(name, num_classes=CLASSES).eval()
+                self.assertEqual([key for key, _ in theirs.named_parameters()], [key for key, _ in twin.named_parameters()])
+                for key, tensor in theirs.state_dict().items():
+                    values = tensor.numpy().astype(np.float64)
+                    self.assertAlmostEqual(values.std(), twin.state_dict()[key].std(unbiased=False).item(),
+                                           delta=1e-12 + 0.3 * values.std(), msg=key)
+                theirs.load_state_dict(twin.state_dict())
+                self.assertLess(largest_difference(twin(images).numpy(), theirs(images).numpy()), 1e-4)
+                figures, config = neurim("cost", name), theirs.pretrained_cfg
+                self.assertEqual((figures["mean"], figures["deviation"]), (list(config["mean"]), list(config["std"])))
+                self.assertEqual([3, figures["imgsz"], figures["imgsz"]], list(config["input_size"]))
 
     def test_lists_name_known_models(self):
         self.assertLessEqual(SMALL | OWN | LARGEST | set(SIZES), set(neurim("names")))

@@ -41,6 +41,7 @@ Entries resnet_models();
 Entries shufflenet_models();
 Entries squeezenet_models();
 Entries vgg_models();
+Entries vit_models();
 Entries wide_resnet_models();
 
 }  // namespace neurim::zoo

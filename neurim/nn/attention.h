@@ -1,0 +1,66 @@
+// Attention of several heads with the projections around it: PyTorch's module, and the one of timm's vision
+// transformers.
+#pragma once
+#include "neurim/nn/linear.h"
+#include "neurim/ops/scaled_dot_product_attention.h"
+
+namespace neurim::nn {
+
+/// Which keys a query sees; all of it together. As in PyTorch's modules true in a mask HIDES a key, where the
+/// bool mask of scaled_dot_product_attention shows it; a floating mask is added to the scores in both.
+struct AttentionMask {
+  Tensor key_padding_mask = {};  ///< (N,S): the keys that no query of a sequence sees
+  Tensor attn_mask = {};         ///< (L,S), or (N*heads,L,S), sequence by sequence
+  bool is_causal = false;        ///< query i sees keys 0 … i alone; needs no attn_mask beside it
+};
+
+/// query(N,L,embed_dim), key(N,S,kdim) and value(N,S,vdim) -> (N,L,embed_dim), batch first: projected, cut
+/// into heads of embed_dim / num_heads features, attended to (Vaswani et al., "Attention is all you need",
+/// NeurIPS'17), joined and projected once more. A query that sees no key gives the output's bias.
+///
+/// Names, order and initial values are those of torch.nn.MultiheadAttention: in_proj_weight(3*embed_dim,
+/// embed_dim), or q_proj_weight, k_proj_weight and v_proj_weight where kdim or vdim are not embed_dim,
+/// in_proj_bias(3*embed_dim), out_proj.weight and out_proj.bias.
+struct MultiheadAttention {
+  struct Config {
+    double dropout = 0;  ///< of the weights of the values
+    bool bias = true;
+    std::int64_t kdim = 0, vdim = 0;  ///< 0: embed_dim
+  };
+
+  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads);
+  /// Throws Error(usage) when the heads do not divide embed_dim.
+  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const AttentionMask& mask = {}) const;
+  /// Of a sequence to itself.
+  Tensor operator()(const Tensor& x, const AttentionMask& mask = {}) const { return (*this)(x, x, x, mask); }
+
+  std::int64_t embed_dim, num_heads;
+  Config config;
+  Tensor in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
+  Linear out_proj;
+};
+
+/// x(N,L,dim) -> (N,L,dim), attending to itself, with timm's names: qkv.weight(3*dim,dim), qkv.bias,
+/// proj.weight(dim,dim), proj.bias.
+struct Attention {
+  struct Config {
+    std::int64_t num_heads = 8;
+    bool qkv_bias = false;
+    double attn_drop = 0, proj_drop = 0;  ///< of the weights of the values, and of the results
+    InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+  };
+
+  explicit Attention(std::int64_t dim);
+  /// Throws Error(usage) when the heads do not divide dim.
+  Attention(std::int64_t dim, const Config& config);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+  Config config;
+  Linear qkv, proj;
+};
+
+}  // namespace neurim::nn

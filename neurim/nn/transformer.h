@@ -1,0 +1,74 @@
+// The layers of transformers and stacks of them (Vaswani et al., "Attention is all you need", NeurIPS'17),
+// with the names, order and initial values of PyTorch's. Sequences are batch first.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neurim/nn/attention.h"
+#include "neurim/nn/norm.h"
+
+namespace neurim::nn {
+
+struct TransformerConfig {
+  std::int64_t dim_feedforward = 2048;
+  double dropout = 0.1;  ///< of the weights of attention, of each branch, and between the linear layers
+  std::string activation = "relu";  ///< or "gelu"
+  double layer_norm_eps = 1e-5;
+  bool norm_first = false;  ///< each branch begins with its norm; or norms follow the sums, as in the paper
+  bool bias = true;         ///< of linear layers and norms
+};
+
+/// x(N,L,d_model) -> the same shape: attention of the sequence to itself and two linear layers, each a branch
+/// that is added. Parts: self_attn, linear1, linear2, norm1, norm2.
+struct TransformerEncoderLayer {
+  /// Throws Error(usage) when the heads do not divide d_model and for another activation.
+  TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerConfig& config = {});
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x, const AttentionMask& mask = {}) const;
+
+  TransformerConfig config;
+  MultiheadAttention self_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2;
+};
+
+/// target(N,L,d_model) and memory(N,S,d_model), what an encoder gave -> (N,L,d_model): attention of the
+/// target to itself, of the target to the memory, and two linear layers. Parts: self_attn, multihead_attn,
+/// linear1, linear2, norm1, norm2, norm3.
+struct TransformerDecoderLayer {
+  TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerConfig& config = {});
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& target, const Tensor& memory, const AttentionMask& target_mask = {},
+                    const AttentionMask& memory_mask = {}) const;
+
+  TransformerConfig config;
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2, norm3;
+};
+
+/// num_layers encoder layers, layers.0 … and, with final_norm, a norm behind the last one, norm.
+struct TransformerEncoder {
+  TransformerEncoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
+                     const TransformerConfig& config = {}, bool final_norm = false);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x, const AttentionMask& mask = {}) const;
+
+  std::vector<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+
+/// The same of decoder layers, each of which sees the memory.
+struct TransformerDecoder {
+  TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
+                     const TransformerConfig& config = {}, bool final_norm = false);
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& target, const Tensor& memory, const AttentionMask& target_mask = {},
+                    const AttentionMask& memory_mask = {}) const;
+
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+
+}  // namespace neurim::nn
