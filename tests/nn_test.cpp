@@ -442,6 +442,31 @@ TEST(Zoo, Dropout) {
   EXPECT_NE(message([] { create_model("alexnet", {.dropout = 50}); }).find("from 0 to 1"), std::string::npos);
 }
 
+/// The rates of the factors that leave out whole samples, in a trace of the model for training.
+std::vector<double> drop_path_rates(const std::string& name, std::optional<double> drop_path) {
+  const Model model = create_model(name, {.drop_path = drop_path, .seed = std::nullopt});
+  Trace trace({.training = true, .random = Tensor::from({2}, std::vector<std::int64_t>{1, 0})});
+  const Graph graph =
+      trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
+  std::vector<double> rates;
+  for (const Graph::Node& node : graph.nodes)
+    if (const auto* op = dynamic_cast<const Dropout*>(node.op.get());
+        op && graph.values[static_cast<std::size_t>(node.out[0])].type.shape == Shape{2, 1, 1, 1})
+      rates.push_back(op->p);
+  return rates;
+}
+
+TEST(Zoo, StochasticDepthGrowsFromBlockToBlock) {
+  std::vector<double> expected;  // the blocks of EfficientNet-B0 that keep the shape
+  for (const int block : {2, 4, 6, 7, 9, 10, 12, 13, 14}) expected.push_back(0.2 * block / 16);
+  EXPECT_EQ(drop_path_rates("efficientnet_b0", std::nullopt), expected);
+  EXPECT_EQ(drop_path_rates("efficientnet_b0", 0.5).back(), 0.5 * 14 / 16);
+  EXPECT_TRUE(drop_path_rates("efficientnet_b0", 0).empty());
+  EXPECT_FALSE(drop_path_rates("efficientnet_v2_s", std::nullopt).empty());
+  EXPECT_EQ(message([] { create_model("resnet18", {.drop_path = 0.5}); }),
+            "model: resnet18 has no drop_path; leave drop_path=0.5 out");
+}
+
 /// A grouped convolution, a norm, a transposed convolution, products with either side transposed, and a
 /// weight that is used twice.
 struct Costly {

@@ -39,6 +39,15 @@ const Entry& entry(std::string_view name) {
        entries().size(), " known ones");
 }
 
+/// The rate that was asked for, else the published one; 0 there says that the model has no place for any.
+double rate(std::string_view what, const std::optional<double>& asked, double published, const Entry& e) {
+  const double chosen = asked.value_or(published);
+  require(chosen >= 0 && chosen <= 1, "model: ", what, " (", chosen, ") is a share, from 0 to 1");
+  require(chosen == 0 || published > 0, "model: ", e.name, " has no ", what, "; leave ", what, '=', chosen,
+          " out");
+  return chosen;
+}
+
 /// The published values, or for another number of channels their average for each.
 std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels) {
   if (static_cast<std::int64_t>(published.size()) == channels) return published;
@@ -53,9 +62,8 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   require(options.num_classes >= 0 && options.in_chans >= 0, "model: num_classes (", options.num_classes,
           ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what ", name,
           " was published with");
-  const double dropout = options.dropout.value_or(e.dropout);
-  require(dropout >= 0 && dropout <= 1, "model: dropout (", dropout, ") is a share, from 0 to 1");
-  require(dropout == 0 || e.dropout > 0, "model: ", name, " has no dropout; leave dropout=", dropout, " out");
+  const double dropout = rate("dropout", options.dropout, e.dropout, e),
+               drop_path = rate("drop_path", options.drop_path, e.drop_path, e);
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
   const std::int64_t channels =
       options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
@@ -66,7 +74,7 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               classes,
               per_channel(e.mean, channels),
               per_channel(e.deviation, channels),
-              e.build({classes, channels, dropout})};
+              e.build({classes, channels, dropout, drop_path})};
   if (options.seed)
     initialise(model, *options.seed);
   else

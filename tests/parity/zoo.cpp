@@ -69,8 +69,9 @@ json train(Model& model, const Tensors& batch, double lr) {
 
 json run(const std::string& name, const fs::path& folder, const std::vector<std::string>& tasks) {
   const Tensor images = read_npy(folder / "images.npy");
-  Model model =
-      create_model(name, {.num_classes = kClasses, .in_chans = images.size(1), .dropout = 0, .seed = {}});
+  Model model = create_model(
+      name,
+      {.num_classes = kClasses, .in_chans = images.size(1), .dropout = 0, .drop_path = 0, .seed = {}});
   load_model(model, folder / "weights.safetensors");
   const auto forward = [&](const Tensors& in) -> Tensors { return {model(in[0])}; };
   write_npy(folder / "logits.npy", plan(forward, {images.type()}, {.freeze = true})({images})[0]);

@@ -1,6 +1,5 @@
 // Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML'19, and
-// "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them, but for stochastic
-// depth, which they train with at a rate of 0.2.
+// "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them.
 #include <cmath>
 
 #include "neurim/model/zoo/entry.h"
@@ -8,6 +7,7 @@
 #include "neurim/nn/activations.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/dropout.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/global_avg_pool2d.h"
 
@@ -30,8 +30,9 @@ struct Config {
 };
 
 struct Block {
-  Block(const Stage& s, std::int64_t in, std::int64_t stride, const nn::BatchNorm2d::Config& norm)
-      : residual(stride == 1 && in == s.out) {
+  Block(const Stage& s, std::int64_t in, std::int64_t stride, const nn::BatchNorm2d::Config& norm,
+        double drop_rate)
+      : residual(stride == 1 && in == s.out), rate(drop_rate) {
     const std::int64_t wide = make_divisible(static_cast<double>(in) * s.expansion, 8);
     if (s.fused) {
       block.add(conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm}, nn::SiLU()));
@@ -47,19 +48,24 @@ struct Block {
   }
 
   void parts(Parts& p) { p("block", block); }
-  Tensor operator()(const Tensor& x) const { return residual ? block(x) + x : block(x); }
+  Tensor operator()(const Tensor& x) const { return residual ? drop_path(block(x), rate) + x : block(x); }
 
   bool residual;
+  double rate;
   nn::Sequential block;
 };
 
-nn::Sequential features_of(const Config& config, std::int64_t in_chans) {
+nn::Sequential features_of(const Config& config, const Options& o) {
+  int blocks = 0, before = 0;
+  for (const Stage& s : config.stages) blocks += s.depth;
   nn::Sequential layers;
-  layers.add(conv_norm(in_chans, config.stages.front().in, {.stride = 2, .norm = config.norm}, nn::SiLU()));
+  layers.add(conv_norm(o.in_chans, config.stages.front().in, {.stride = 2, .norm = config.norm}, nn::SiLU()));
   for (const Stage& s : config.stages) {
     nn::Sequential stage;
-    stage.add(Block(s, s.in, s.stride, config.norm));
-    for (int i = 1; i < s.depth; ++i) stage.add(Block(s, s.out, 1, config.norm));
+    for (int i = 0; i < s.depth; ++i) {
+      const double rate = o.drop_path * before++ / blocks;
+      stage.add(i == 0 ? Block(s, s.in, s.stride, config.norm, rate) : Block(s, s.out, 1, config.norm, rate));
+    }
     layers.add(std::move(stage));
   }
   return layers.add(
@@ -73,7 +79,7 @@ nn::Init by_outputs(const Shape& weight) {
 
 struct EfficientNet {
   EfficientNet(const Config& config, const Options& o)
-      : features(features_of(config, o.in_chans)),
+      : features(features_of(config, o)),
         classifier(nn::Dropout{o.dropout},
                    nn::Linear(config.last, o.classes, {.init = by_outputs, .bias_init = nn::zeros})) {}
 
@@ -107,7 +113,8 @@ Entry efficientnet(std::string name, Config config, std::int64_t image_size, dou
   return {.name = std::move(name),
           .build = [config = std::move(config)](const Options& o) { return EfficientNet(config, o); },
           .image_size = image_size,
-          .dropout = dropout};
+          .dropout = dropout,
+          .drop_path = 0.2};
 }
 
 }  // namespace

@@ -12,14 +12,15 @@ namespace neurim::zoo {
 /// What may differ between two models of one name.
 struct Options {
   std::int64_t classes, in_chans;
-  double dropout;  ///< of the classifier, or where the family has it
+  double dropout;    ///< of the classifier, or where the family has it
+  double drop_path;  ///< of the residual branches: see ModelOptions
 };
 
 struct Entry {
   std::string name;
   std::function<nn::Layer(const Options&)> build;
   std::int64_t image_size = 224, classes = 1000;
-  double dropout = 0;  ///< the published rate; 0: the model has none
+  double dropout = 0, drop_path = 0;  ///< the published rates; 0: the model has no place for it
   std::vector<double> mean{0.485, 0.456, 0.406}, deviation{0.229, 0.224, 0.225};  ///< ImageNet's
 };
 using Entries = std::vector<Entry>;
