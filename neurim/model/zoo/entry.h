@@ -28,6 +28,7 @@ using Entries = std::vector<Entry>;
 // The families, one file each.
 Entries alexnet_models();
 Entries cifar_resnet_models();
+Entries convnext_models();
 Entries densenet_models();
 Entries efficientnet_models();
 Entries googlenet_models();
