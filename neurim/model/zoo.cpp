@@ -20,9 +20,9 @@ const Entries& entries() {
     for (const auto& family :
          {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::convnext_models, zoo::densenet_models,
           zoo::efficientnet_models, zoo::googlenet_models, zoo::inception_models, zoo::lenet_models,
-          zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models,
-          zoo::mobilenet_v3_models, zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models,
-          zoo::squeezenet_models, zoo::vgg_models, zoo::wide_resnet_models})
+          zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models,
+          zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
+          zoo::vgg_models, zoo::wide_resnet_models})
       for (Entry& e : family()) table.push_back(std::move(e));
     std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return table;
@@ -67,18 +67,23 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
   const std::int64_t channels =
       options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
+  const bool of_timm = starts_with(e.name, kTimmModels);
+  const zoo::Renames timm_names = e.timm_names ? e.timm_names() : zoo::Renames();
   const nn::Undrawn undrawn;
+  nn::Layer net = e.build({classes, channels, dropout, drop_path});
+  if (of_timm && !timm_names.empty()) net = zoo::Renamed{std::move(net), timm_names};
   Model model{std::string(name),
               e.image_size,
               channels,
               classes,
               per_channel(e.mean, channels),
               per_channel(e.deviation, channels),
-              e.build({classes, channels, dropout, drop_path})};
-  if (options.seed)
-    initialise(model, *options.seed);
-  else
-    named_parameters(model);  // for the names
+              std::move(net)};
+  const zoo::Renames other_names = of_timm ? zoo::reversed(timm_names) : timm_names;
+  for (const Parameter& p : named_parameters(model))
+    if (std::string other = zoo::renamed(p.name, other_names); other != p.name)
+      model.other_names.emplace(p.name, std::move(other));
+  if (options.seed) initialise(model, *options.seed);
   return model;
 }
 

@@ -15,9 +15,9 @@ struct ModelOptions {
   std::int64_t in_chans = 0;     ///< 0: what the model was published with
   /// The rate of dropout, where the model has any; without one the published rate.
   std::optional<double> dropout = {};
-  /// The rate of stochastic depth (Huang et al., ECCV'16) behind the last block, where the model has any: each
-  /// block's residual branch is left out for a sample with a probability that grows from 0 in proportion to
-  /// the block's number. Without one the published rate.
+  /// The rate of stochastic depth (Huang et al., ECCV'16) behind the last block, where the model has any:
+  /// each block's residual branch is left out for a sample with a probability that grows from 0 in proportion
+  /// to the block's number. Without one the published rate.
   std::optional<double> drop_path = {};
   /// Initial weights are a function of the seed and each parameter's name. Without a seed they are left
   /// undefined, for a model that is loaded next.
@@ -31,5 +31,8 @@ Model create_model(std::string_view name, const ModelOptions& options = {});
 
 /// The known names, sorted.
 std::vector<std::string> model_names();
+
+/// What the names of timm's models begin with: "timm/resnet18" has the name that "resnet18" has there.
+inline constexpr std::string_view kTimmModels = "timm/";
 
 }  // namespace neurim

@@ -9,6 +9,7 @@
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/global_avg_pool2d.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/reshape.h"
 #include "neurim/ops/transpose.h"
 
 namespace neurim::zoo {
@@ -50,25 +51,29 @@ nn::Linear dense(std::int64_t in, std::int64_t out) {
   return {in, out, {.init = fiftieth, .bias_init = nn::zeros}};
 }
 
+struct Config {
+  std::int64_t channels;  ///< of the first stage; each one doubles them
+  std::array<int, 4> depths;
+  bool flat_scale = false;  ///< timm's layer_scale is (C), torchvision's (C,1,1)
+};
+
 struct Block {
-  Block(std::int64_t channels, double drop_rate)
-      : layer_scale(nn::parameter({channels, 1, 1}, nn::constant(kLayerScale))),
-        block(conv(channels, channels, 7, 1, 3, channels), &channels_last,
-              layer_norm(channels), dense(channels, 4 * channels), nn::GELU(),
-              dense(4 * channels, channels), &channels_first),
+  Block(std::int64_t channels, bool flat_scale, double drop_rate)
+      : layer_scale(
+            nn::parameter(flat_scale ? Shape{channels} : Shape{channels, 1, 1}, nn::constant(kLayerScale))),
+        block(conv(channels, channels, 7, 1, 3, channels), &channels_last, layer_norm(channels),
+              dense(channels, 4 * channels), nn::GELU(), dense(4 * channels, channels), &channels_first),
         rate(drop_rate) {}
 
   void parts(Parts& p) { p("layer_scale", layer_scale, nn::constant(kLayerScale))("block", block); }
-  Tensor operator()(const Tensor& x) const { return drop_path(layer_scale * block(x), rate) + x; }
+  Tensor operator()(const Tensor& x) const {
+    const Tensor scale = reshape(layer_scale, {layer_scale.numel(), 1, 1});
+    return drop_path(scale * block(x), rate) + x;
+  }
 
   Tensor layer_scale;
   nn::Sequential block;
   double rate;
-};
-
-struct Config {
-  std::int64_t channels;  ///< of the first stage; each one doubles them
-  std::array<int, 4> depths;
 };
 
 nn::Sequential features_of(const Config& config, const Options& o) {
@@ -83,7 +88,10 @@ nn::Sequential features_of(const Config& config, const Options& o) {
       channels *= 2;
     }
     nn::Sequential stage;
-    for (int i = 0; i < depth; ++i) stage.add(Block(channels, o.drop_path * before++ / (blocks - 1)));
+    for (int i = 0; i < depth; ++i) {
+      const double rate = o.drop_path * before++ / (blocks - 1);
+      stage.add(Block(channels, config.flat_scale, rate));
+    }
     layers.add(std::move(stage));
   }
   return layers;
@@ -100,19 +108,44 @@ struct ConvNeXt {
   nn::Sequential features, classifier;
 };
 
+Renames timm_names(const Config& config) {
+  Renames names{{"features.0", "stem"}, {"classifier.0", "head.norm"}, {"classifier.2", "head.fc"}};
+  for (std::size_t s = 0; s < config.depths.size(); ++s) {
+    const std::string stage = text("stages.", s);
+    if (s > 0) names[text("features.", 2 * s)] = stage + ".downsample";
+    for (int i = 0; i < config.depths[s]; ++i) {
+      const std::string block = text("features.", 2 * s + 1, '.', i), there = text(stage, ".blocks.", i);
+      names[block + ".layer_scale"] = there + ".gamma";
+      names[block + ".block.0"] = there + ".conv_dw";
+      names[block + ".block.2"] = there + ".norm";
+      names[block + ".block.3"] = there + ".mlp.fc1";
+      names[block + ".block.5"] = there + ".mlp.fc2";
+    }
+  }
+  return names;
+}
+
 Entry convnext(std::string name, const Config& config, double drop_path) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return ConvNeXt(config, o); },
-          .drop_path = drop_path};
+          .drop_path = drop_path,
+          .timm_names = [=] { return timm_names(config); }};
 }
 
 }  // namespace
 
 Entries convnext_models() {
-  return {convnext("convnext_tiny", {96, {3, 3, 9, 3}}, 0.1),
-          convnext("convnext_small", {96, {3, 3, 27, 3}}, 0.4),
-          convnext("convnext_base", {128, {3, 3, 27, 3}}, 0.5),
-          convnext("convnext_large", {192, {3, 3, 27, 3}}, 0.5)};
+  Entries entries;
+  const auto add = [&](const char* name, Config config, double drop_path) {
+    entries.push_back(convnext(name, config, drop_path));
+    config.flat_scale = true;
+    entries.push_back(timm(convnext(name, config, drop_path), name));
+  };
+  add("convnext_tiny", {96, {3, 3, 9, 3}}, 0.1);
+  add("convnext_small", {96, {3, 3, 27, 3}}, 0.4);
+  add("convnext_base", {128, {3, 3, 27, 3}}, 0.5);
+  add("convnext_large", {192, {3, 3, 27, 3}}, 0.5);
+  return entries;
 }
 
 }  // namespace neurim::zoo

@@ -1,5 +1,6 @@
 // Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML'19, and
-// "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them.
+// "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them, and as timm has
+// them, whose batch norms are alike in all.
 #include <cmath>
 
 #include "neurim/model/zoo/entry.h"
@@ -89,6 +90,33 @@ struct EfficientNet {
   nn::Sequential features, classifier;
 };
 
+Renames timm_names(const Config& config) {
+  const std::size_t last = config.stages.size() + 1;
+  Renames names{{"features.0.0", "conv_stem"},
+                {"features.0.1", "bn1"},
+                {text("features.", last, ".0"), "conv_head"},
+                {text("features.", last, ".1"), "bn2"},
+                {"classifier.1", "classifier"}};
+  for (std::size_t s = 0; s + 1 < last; ++s)
+    for (int i = 0; i < config.stages[s].depth; ++i) {
+      const Stage& stage = config.stages[s];
+      const std::string block = text("features.", s + 1, '.', i, ".block"), timm = text("blocks.", s, '.', i);
+      const bool expands = stage.expansion != 1;
+      if (!stage.fused && expands) {
+        add_inverted_residual(names, block, timm, {"0.0", "0.1", "1.0", "1.1", "3.0", "3.1"}, "2");
+      } else if (!stage.fused) {
+        add_inverted_residual(names, block, timm, {"0.0", "0.1", "2.0", "2.1"}, "1");
+      } else {
+        names[block + ".0.0"] = timm + (expands ? ".conv_exp" : ".conv");
+        names[block + ".0.1"] = timm + ".bn1";
+        if (!expands) continue;
+        names[block + ".1.0"] = timm + ".conv_pwl";
+        names[block + ".1.1"] = timm + ".bn2";
+      }
+    }
+  return names;
+}
+
 /// B0 scaled in width and depth.
 Config scaled(double width, double depth, const nn::BatchNorm2d::Config& norm) {
   Config config{{{false, 1, 3, 1, 32, 16, 1},
@@ -109,12 +137,13 @@ Config scaled(double width, double depth, const nn::BatchNorm2d::Config& norm) {
   return config;
 }
 
-Entry efficientnet(std::string name, Config config, std::int64_t image_size, double dropout) {
+Entry efficientnet(std::string name, const Config& config, std::int64_t image_size, double dropout) {
   return {.name = std::move(name),
-          .build = [config = std::move(config)](const Options& o) { return EfficientNet(config, o); },
+          .build = [config](const Options& o) { return EfficientNet(config, o); },
           .image_size = image_size,
           .dropout = dropout,
-          .drop_path = 0.2};
+          .drop_path = 0.2,
+          .timm_names = [config] { return timm_names(config); }};
 }
 
 }  // namespace
@@ -159,6 +188,22 @@ Entries efficientnet_models() {
                   efficientnet("efficientnet_v2_m", medium, 480, 0.3),
                   efficientnet("efficientnet_v2_l", large, 480, 0.4)};
   entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  const auto of_timm = [&](const char* name, Config config, std::int64_t image_size, double dropout) {
+    config.norm = usual;
+    entries.push_back(timm(efficientnet("", config, image_size, dropout), name));
+  };
+  of_timm("efficientnet_b0", scaled(1.0, 1.0, usual), 224, 0.2);
+  of_timm("efficientnet_b1", scaled(1.0, 1.1, usual), 240, 0.2);
+  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  of_timm("efficientnet_b2", scaled(1.1, 1.2, usual), 256, 0.3);
+  of_timm("efficientnet_b3", scaled(1.2, 1.4, usual), 288, 0.3);
+  of_timm("efficientnet_b4", scaled(1.4, 1.8, usual), 320, 0.4);
+  of_timm("efficientnet_b5", scaled(1.6, 2.2, usual), 448, 0.4);
+  of_timm("efficientnet_b6", scaled(1.8, 2.6, usual), 528, 0.5);
+  of_timm("efficientnet_b7", scaled(2.0, 3.1, usual), 600, 0.5);
+  of_timm("efficientnetv2_s", small, 288, 0.2);
+  of_timm("efficientnetv2_m", medium, 320, 0.3);
+  of_timm("efficientnetv2_l", large, 384, 0.4);
   return entries;
 }
 
