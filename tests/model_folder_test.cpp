@@ -83,6 +83,16 @@ TEST_F(ModelFolder, OurConfigComesBack) {
   EXPECT_EQ(back.thresholds, ours.thresholds);
 }
 
+TEST_F(ModelFolder, TimmsNetsKeepTheirName) {
+  EXPECT_EQ(card(without(kTimm, "lenet5.x1", "efficientnet_b5.sw_in12k")).model, "timm/efficientnet_b5");
+  EXPECT_EQ(card(without(kTimm, "lenet5.x1", "resnet20")).model, "resnet20");  // which timm has not
+  for (const char* name : {"timm/efficientnet_b5", "efficientnet_b5"}) {
+    const std::string config = model_json({.model = name, .in_chans = 3, .class_names = {"a"}});
+    EXPECT_NE(config.find("\"architecture\": \"efficientnet_b5\""), std::string::npos) << config;
+    EXPECT_EQ(card(config).model, name);
+  }
+}
+
 TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   const auto refused = [&](const std::string& config, const std::vector<std::string>& words) {
     expect_refused([&] { card(config); }, words);

@@ -1,6 +1,6 @@
 // Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML'19, and
 // "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them, and as timm has
-// them, whose batch norms are alike in all.
+// them: all with the usual batch norm.
 #include <cmath>
 
 #include "neurim/model/zoo/entry.h"
@@ -100,18 +100,18 @@ Renames timm_names(const Config& config) {
   for (std::size_t s = 0; s + 1 < last; ++s)
     for (int i = 0; i < config.stages[s].depth; ++i) {
       const Stage& stage = config.stages[s];
-      const std::string block = text("features.", s + 1, '.', i, ".block"), timm = text("blocks.", s, '.', i);
+      const std::string block = text("features.", s + 1, '.', i, ".block"), there = text("blocks.", s, '.', i);
       const bool expands = stage.expansion != 1;
       if (!stage.fused && expands) {
-        add_inverted_residual(names, block, timm, {"0.0", "0.1", "1.0", "1.1", "3.0", "3.1"}, "2");
+        add_inverted_residual(names, block, there, {"0.0", "0.1", "1.0", "1.1", "3.0", "3.1"}, "2");
       } else if (!stage.fused) {
-        add_inverted_residual(names, block, timm, {"0.0", "0.1", "2.0", "2.1"}, "1");
+        add_inverted_residual(names, block, there, {"0.0", "0.1", "2.0", "2.1"}, "1");
       } else {
-        names[block + ".0.0"] = timm + (expands ? ".conv_exp" : ".conv");
-        names[block + ".0.1"] = timm + ".bn1";
+        names[block + ".0.0"] = there + (expands ? ".conv_exp" : ".conv");
+        names[block + ".0.1"] = there + ".bn1";
         if (!expands) continue;
-        names[block + ".1.0"] = timm + ".conv_pwl";
-        names[block + ".1.1"] = timm + ".bn2";
+        names[block + ".1.0"] = there + ".conv_pwl";
+        names[block + ".1.1"] = there + ".bn2";
       }
     }
   return names;
