@@ -163,6 +163,10 @@ def create(name, classes, channels=3, initialised=True):
         return he_initialised(WideResNet(classes, channels, 4, 10))
     if name == "mobilenet_v1":
         return he_initialised(MobileNetV1(classes, channels))
+    if name.startswith("timm/"):
+        import timm
+
+        return timm.create_model(name.removeprefix("timm/"), num_classes=classes, in_chans=channels)
     import torchvision
 
     if name == "seresnet50":
