@@ -22,7 +22,7 @@ const Entries& entries() {
           zoo::efficientnet_models, zoo::googlenet_models, zoo::inception_models, zoo::lenet_models,
           zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models,
           zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
-          zoo::vgg_models, zoo::wide_resnet_models})
+          zoo::swin_models, zoo::vgg_models, zoo::wide_resnet_models})
       for (Entry& e : family()) table.push_back(std::move(e));
     std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return table;

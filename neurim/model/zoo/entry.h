@@ -62,6 +62,7 @@ Entries regnet_models();
 Entries resnet_models();
 Entries shufflenet_models();
 Entries squeezenet_models();
+Entries swin_models();
 Entries vgg_models();
 Entries wide_resnet_models();
 
