@@ -13,6 +13,7 @@
 #include "neurim/model/cost.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/model/zoo/unet.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
 #include "neurim/nn/conv_transpose.h"
@@ -467,6 +468,26 @@ TEST(Zoo, StochasticDepthGrowsFromBlockToBlock) {
   EXPECT_EQ(drop_path_rates("convnext_tiny", std::nullopt).back(), 0.1);
   EXPECT_EQ(message([] { create_model("resnet18", {.drop_path = 0.5}); }),
             "model: resnet18 has no drop_path; leave drop_path=0.5 out");
+}
+
+TEST(Zoo, UNetIsThatOfThePaper) {
+  const auto undrawn = [] {
+    const nn::Undrawn block;
+    return UNet(1, 2);
+  };
+  Trace trace({});
+  UNet net = undrawn(), padded(3, 5, {.channels = 8, .depth = 3, .pad = true});
+  EXPECT_EQ(net(trace.input({DType::f32, {1, 1, 572, 572}})).shape(), (Shape{1, 2, 388, 388}));
+  EXPECT_EQ(padded(trace.input({DType::f32, {2, 3, 40, 64}})).shape(), (Shape{2, 5, 40, 64}));
+  EXPECT_EQ(find(net, "down.4.2.weight").tensor.shape(), (Shape{1024, 1024, 3, 3}));
+  EXPECT_EQ(find(net, "rise.0.weight").tensor.shape(), (Shape{1024, 512, 2, 2}));
+  EXPECT_EQ(find(net, "up.3.0.weight").tensor.shape(), (Shape{64, 128, 3, 3}));
+  EXPECT_NEAR(moments(find(padded, "rise.0.weight").tensor).deviation, std::sqrt(2.0 / 64), 5e-3);
+  EXPECT_NEAR(moments(find(padded, "up.0.0.weight").tensor).deviation, std::sqrt(2.0 / (64 * 9)), 2e-3);
+  EXPECT_EQ(message([&] { net(trace.input({DType::f32, {1, 1, 512, 572}})); }),
+            "UNet: an image of 512x572 cannot be halved 4 times; 524x572 can");
+  EXPECT_EQ(message([&] { padded(trace.input({DType::f32, {1, 3, 40, 65}})); }),
+            "UNet: an image of 40x65 cannot be halved 3 times; 40x72 can");
 }
 
 /// A grouped convolution, a norm, a transposed convolution, products with either side transposed, and a

@@ -3,7 +3,7 @@
 //   zoo cost MODEL                         what it was published for, and what one image costs
 //   zoo initial MODEL SEED CLASSES FOLDER  writes initial.safetensors: the model as it is created
 //   zoo run MODEL FOLDER TASK...           reads weights.safetensors (of 10 classes), images.npy, labels.npy;
-//                                          writes logits.npy; the tasks:
+//                                          writes logits.npy; MODEL may be unet or unet_padded; the tasks:
 //     save       writes saved.safetensors
 //     onnx       writes model.onnx
 //     gradients  writes gradients.safetensors (of the loss, by every weight) and state.safetensors (with the
@@ -69,10 +69,18 @@ json train(Model& model, const Tensors& batch, double lr) {
   return losses;
 }
 
+/// Where nothing is left to chance.
+Model created(const std::string& name, std::int64_t channels) {
+  if (name != "unet" && name != "unet_padded")
+    return create_model(
+        name, {.num_classes = kClasses, .in_chans = channels, .dropout = 0, .drop_path = 0, .seed = {}});
+  const UNet net(channels, kClasses, {.channels = 4, .pad = name == "unet_padded", .dropout = 0});
+  return {name, 0, channels, kClasses, {0}, {1}, net};
+}
+
 json run(const std::string& name, const fs::path& folder, const std::vector<std::string>& tasks) {
   const Tensor images = read_npy(folder / "images.npy");
-  Model model = create_model(
-      name, {.num_classes = kClasses, .in_chans = images.size(1), .dropout = 0, .drop_path = 0, .seed = {}});
+  Model model = created(name, images.size(1));
   load_model(model, folder / "weights.safetensors");
   const auto forward = [&](const Tensors& in) -> Tensors { return {model(in[0])}; };
   write_npy(folder / "logits.npy", plan(forward, {images.type()}, {.freeze = true})({images})[0]);

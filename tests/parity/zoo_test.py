@@ -55,7 +55,7 @@ SAME = {"efficientnet_b0": "efficientnet_b0", "mobilenet_v2": "mobilenetv2_100",
         "regnet_y_400mf": "regnety_004", "convnext_tiny": "convnext_tiny", "vgg11_bn": "vgg11_bn",
         "densenet121": "densenet121", "resnet18": "resnet18", "inception_v3": "inception_v3"}
 ALIKE = {"efficientnet_v2_s": "efficientnetv2_s", "mobilenet_v3_small": "mobilenetv3_small_100"}
-SIZES = {"lenet5": 28, "wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139,
+SIZES = {"lenet5": 28, "wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139, "unet": 188,
          **dict.fromkeys(torch_models.CIFAR_RESNETS, 32)}
 LAYER_SCALES = ("layer_scale", "gamma")
 
@@ -180,16 +180,19 @@ def multiply_adds(model, side, channels):
 
 
 class Zoo(unittest.TestCase):
-    def check(self, name):
+    def check(self, name, tasks=None):
+        """`tasks`: for a model that is no classifier."""
         size, channels = size_of(name), channels_of(name)
         images, labels = pictures(channels, size), torch.arange(BATCH) % CLASSES
         twin = random_twin(name, images)
-        trained = name in SMALL or ALL
-        tasks = ["save"] if trained else []
-        if trained and name not in LARGEST:
-            tasks += ["onnx", "gradients"]
-        if trained:
-            tasks.append(str(small_rate(twin, images, labels)))
+        trained = not tasks and (name in SMALL or ALL)
+        if tasks:
+            labels = torch.randint(CLASSES, (BATCH, *twin(images).shape[2:]))
+        elif trained:
+            exported = [] if name in LARGEST else ["onnx", "gradients"]
+            tasks = ["save", *exported, str(small_rate(twin, images, labels))]
+        else:
+            tasks = []
         report = {"model": name, "imgsz": size}
         with tempfile.TemporaryDirectory() as folder:
             start = torch_models.arrays(twin)
@@ -292,6 +295,11 @@ class Zoo(unittest.TestCase):
             self.assertLessEqual(abs(drawn.std() - deviation), error, key)
             if count > 4000:
                 self.assertAlmostEqual(kurtosis(drawn), kurtosis(expected), delta=0.6, msg=key)
+
+    def test_unet(self):
+        for name in ("unet", "unet_padded"):
+            with self.subTest(name):
+                self.check(name, ["save", "onnx", "gradients"])
 
     def test_lists_name_known_models(self):
         self.assertLessEqual(SMALL | OWN | LARGEST | set(SIZES), set(neurim("names")))
