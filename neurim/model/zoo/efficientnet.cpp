@@ -1,6 +1,6 @@
 // Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML'19, and
 // "EfficientNetV2: smaller models and faster training", ICML'21, as torchvision has them, and as timm has
-// them: all with the usual batch norm.
+// them: all with the usual batch norm, or ("tf_…") padded and normalised as in the authors' code.
 #include <cmath>
 
 #include "neurim/model/zoo/entry.h"
@@ -28,20 +28,23 @@ struct Config {
   std::vector<Stage> stages;
   std::int64_t last;  ///< channels before the classifier
   nn::BatchNorm2d::Config norm;
+  bool same = false;  ///< how convolutions are padded: see ConvNormOptions
 };
 
 struct Block {
-  Block(const Stage& s, std::int64_t in, std::int64_t stride, const nn::BatchNorm2d::Config& norm,
-        double drop_rate)
+  Block(const Stage& s, std::int64_t in, std::int64_t stride, const Config& config, double drop_rate)
       : residual(stride == 1 && in == s.out), rate(drop_rate) {
+    const nn::BatchNorm2d::Config& norm = config.norm;
     const std::int64_t wide = make_divisible(static_cast<double>(in) * s.expansion, 8);
     if (s.fused) {
-      block.add(conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm}, nn::SiLU()));
+      block.add(conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm, .same = config.same},
+                          nn::SiLU()));
       if (wide == in) return;
     } else {
       if (wide != in) block.add(conv_norm(in, wide, {.kernel = 1, .norm = norm}, nn::SiLU()));
-      block.add(conv_norm(wide, wide, {.kernel = s.kernel, .stride = stride, .groups = wide, .norm = norm},
-                          nn::SiLU()));
+      const ConvNormOptions depthwise{
+          .kernel = s.kernel, .stride = stride, .groups = wide, .norm = norm, .same = config.same};
+      block.add(conv_norm(wide, wide, depthwise, nn::SiLU()));
       block.add(
           SqueezeExcitation(wide, std::max<std::int64_t>(1, in / 4), nn::SiLU(), nn::Sigmoid(), nn::zeros));
     }
@@ -60,12 +63,13 @@ nn::Sequential features_of(const Config& config, const Options& o) {
   int blocks = 0, before = 0;
   for (const Stage& s : config.stages) blocks += s.depth;
   nn::Sequential layers;
-  layers.add(conv_norm(o.in_chans, config.stages.front().in, {.stride = 2, .norm = config.norm}, nn::SiLU()));
+  layers.add(conv_norm(o.in_chans, config.stages.front().in,
+                       {.stride = 2, .norm = config.norm, .same = config.same}, nn::SiLU()));
   for (const Stage& s : config.stages) {
     nn::Sequential stage;
     for (int i = 0; i < s.depth; ++i) {
       const double rate = o.drop_path * before++ / blocks;
-      stage.add(i == 0 ? Block(s, s.in, s.stride, config.norm, rate) : Block(s, s.out, 1, config.norm, rate));
+      stage.add(i == 0 ? Block(s, s.in, s.stride, config, rate) : Block(s, s.out, 1, config, rate));
     }
     layers.add(std::move(stage));
   }
@@ -100,7 +104,8 @@ Renames timm_names(const Config& config) {
   for (std::size_t s = 0; s + 1 < last; ++s)
     for (int i = 0; i < config.stages[s].depth; ++i) {
       const Stage& stage = config.stages[s];
-      const std::string block = text("features.", s + 1, '.', i, ".block"), there = text("blocks.", s, '.', i);
+      const std::string block = text("features.", s + 1, '.', i, ".block"),
+                        there = text("blocks.", s, '.', i);
       const bool expands = stage.expansion != 1;
       if (!stage.fused && expands) {
         add_inverted_residual(names, block, there, {"0.0", "0.1", "1.0", "1.1", "3.0", "3.1"}, "2");
@@ -187,14 +192,16 @@ Entries efficientnet_models() {
                   efficientnet("efficientnet_v2_s", small, 384, 0.2),
                   efficientnet("efficientnet_v2_m", medium, 480, 0.3),
                   efficientnet("efficientnet_v2_l", large, 480, 0.4)};
-  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
-  const auto of_timm = [&](const char* name, Config config, std::int64_t image_size, double dropout) {
-    config.norm = usual;
+  const auto halves = [&] { entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5}; };
+  halves();
+  const auto of_timm = [&](std::string_view name, Config config, std::int64_t image_size, double dropout) {
+    config.same = starts_with(name, "tf_");
+    config.norm = config.same ? v2 : usual;
     entries.push_back(timm(efficientnet("", config, image_size, dropout), name));
   };
   of_timm("efficientnet_b0", scaled(1.0, 1.0, usual), 224, 0.2);
   of_timm("efficientnet_b1", scaled(1.0, 1.1, usual), 240, 0.2);
-  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  halves();
   of_timm("efficientnet_b2", scaled(1.1, 1.2, usual), 256, 0.3);
   of_timm("efficientnet_b3", scaled(1.2, 1.4, usual), 288, 0.3);
   of_timm("efficientnet_b4", scaled(1.4, 1.8, usual), 320, 0.4);
@@ -204,6 +211,20 @@ Entries efficientnet_models() {
   of_timm("efficientnetv2_s", small, 288, 0.2);
   of_timm("efficientnetv2_m", medium, 320, 0.3);
   of_timm("efficientnetv2_l", large, 384, 0.4);
+  of_timm("tf_efficientnet_b0", scaled(1.0, 1.0, usual), 224, 0.2);
+  of_timm("tf_efficientnet_b1", scaled(1.0, 1.1, usual), 240, 0.2);
+  of_timm("tf_efficientnet_b2", scaled(1.1, 1.2, usual), 260, 0.3);
+  of_timm("tf_efficientnet_b3", scaled(1.2, 1.4, usual), 300, 0.3);
+  of_timm("tf_efficientnet_b4", scaled(1.4, 1.8, usual), 380, 0.4);
+  of_timm("tf_efficientnet_b5", scaled(1.6, 2.2, usual), 456, 0.4);
+  of_timm("tf_efficientnet_b6", scaled(1.8, 2.6, usual), 528, 0.5);
+  of_timm("tf_efficientnet_b7", scaled(2.0, 3.1, usual), 600, 0.5);
+  of_timm("tf_efficientnetv2_s", small, 300, 0.2);
+  halves();
+  of_timm("tf_efficientnetv2_m", medium, 384, 0.3);
+  halves();
+  of_timm("tf_efficientnetv2_l", large, 384, 0.4);
+  halves();
   return entries;
 }
 

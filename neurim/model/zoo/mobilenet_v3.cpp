@@ -1,5 +1,5 @@
 // Howard et al., "Searching for MobileNetV3", ICCV'19, tables 1 and 2, as torchvision has them, and as timm
-// has them: with other batch norms and a convolution in the head.
+// has them: with other batch norms and a convolution in the head, or ("tf_…") padded as in the authors' code.
 #include "neurim/model/zoo/entry.h"
 #include "neurim/model/zoo/layers.h"
 #include "neurim/nn/activations.h"
@@ -19,14 +19,23 @@ struct Row {
   std::int64_t stride;
 };
 
+struct Config {
+  std::vector<Row> rows;
+  std::int64_t last;  ///< features before the classes
+  nn::BatchNorm2d::Config norm;
+  bool timm = false, same = false;  ///< `same`: how convolutions are padded, see ConvNormOptions
+};
+
 struct InvertedResidual {
-  InvertedResidual(std::int64_t in, const Row& row, const nn::BatchNorm2d::Config& norm)
+  InvertedResidual(std::int64_t in, const Row& row, const Config& config)
       : residual(row.stride == 1 && in == row.out) {
     const nn::Layer act = row.hardswish ? nn::Layer(nn::Hardswish()) : nn::Layer(nn::ReLU());
+    const nn::BatchNorm2d::Config& norm = config.norm;
     const std::int64_t wide = row.expanded;
     if (wide != in) block.add(conv_norm(in, wide, {.kernel = 1, .norm = norm}, act));
-    block.add(conv_norm(wide, wide,
-                        {.kernel = row.kernel, .stride = row.stride, .groups = wide, .norm = norm}, act));
+    const ConvNormOptions depthwise{
+        .kernel = row.kernel, .stride = row.stride, .groups = wide, .norm = norm, .same = config.same};
+    block.add(conv_norm(wide, wide, depthwise, act));
     if (row.squeeze)
       block.add(SqueezeExcitation(wide, make_divisible(static_cast<double>(wide / 4), 8), nn::ReLU(),
                                   nn::Hardsigmoid(), nn::zeros));
@@ -44,23 +53,16 @@ nn::Linear dense(std::int64_t in, std::int64_t out) {
   return {in, out, {.init = [](const Shape&) { return nn::normal(0, 0.01); }, .bias_init = nn::zeros}};
 }
 
-struct Config {
-  std::vector<Row> rows;
-  std::int64_t last;  ///< features before the classes
-  bool timm = false;
-};
-
 struct MobileNetV3 {
   MobileNetV3(const Config& config, const Options& o) : timm(config.timm) {
-    nn::BatchNorm2d::Config norm;
-    if (!timm) norm = {.momentum = 0.01, .eps = 1e-3};
-    features.add(conv_norm(o.in_chans, 16, {.stride = 2, .norm = norm}, nn::Hardswish()));
+    features.add(
+        conv_norm(o.in_chans, 16, {.stride = 2, .norm = config.norm, .same = config.same}, nn::Hardswish()));
     std::int64_t in = 16;
     for (const Row& row : config.rows) {
-      features.add(InvertedResidual(in, row, norm));
+      features.add(InvertedResidual(in, row, config));
       in = row.out;
     }
-    features.add(conv_norm(in, 6 * in, {.kernel = 1, .norm = norm}, nn::Hardswish()));
+    features.add(conv_norm(in, 6 * in, {.kernel = 1, .norm = config.norm}, nn::Hardswish()));
     const nn::Dropout dropout{o.dropout};
     const nn::Linear logits = dense(config.last, o.classes);
     if (timm) {
@@ -136,9 +138,15 @@ Entries mobilenet_v3_models() {
       {5, 96, 40, true, true, 2},  {5, 240, 40, true, true, 1},  {5, 240, 40, true, true, 1},
       {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
       {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1}};
-  return {mobilenet("mobilenet_v3_large", {large, 1280}), mobilenet("mobilenet_v3_small", {small, 1024}),
-          timm(mobilenet("", {large, 1280, true}), "mobilenetv3_large_100"),
-          timm(mobilenet("", {small, 1024, true}), "mobilenetv3_small_100")};
+  const nn::BatchNorm2d::Config slow{.momentum = 0.01, .eps = 1e-3}, usual, tensorflow{.eps = 1e-3};
+  Entries entries{mobilenet("mobilenet_v3_large", {large, 1280, slow}),
+                  mobilenet("mobilenet_v3_small", {small, 1024, slow}),
+                  timm(mobilenet("", {large, 1280, usual, true}), "mobilenetv3_large_100"),
+                  timm(mobilenet("", {small, 1024, usual, true}), "mobilenetv3_small_100"),
+                  timm(mobilenet("", {large, 1280, tensorflow, true, true}), "tf_mobilenetv3_large_100"),
+                  timm(mobilenet("", {small, 1024, tensorflow, true, true}), "tf_mobilenetv3_small_100")};
+  for (std::size_t i = 4; i < 6; ++i) entries[i].mean = entries[i].deviation = {0.5, 0.5, 0.5};
+  return entries;
 }
 
 }  // namespace neurim::zoo
