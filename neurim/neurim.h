@@ -27,6 +27,7 @@
 #include "neurim/model/state.h"
 #include "neurim/model/state_dict.h"
 #include "neurim/model/zoo.h"
+#include "neurim/model/zoo/unet.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/attention.h"
 #include "neurim/nn/batch_norm1d.h"

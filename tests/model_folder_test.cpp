@@ -83,6 +83,16 @@ TEST_F(ModelFolder, OurConfigComesBack) {
   EXPECT_EQ(back.thresholds, ours.thresholds);
 }
 
+TEST_F(ModelFolder, TimmsNetsKeepTheirName) {
+  EXPECT_EQ(card(without(kTimm, "lenet5.x1", "efficientnet_b5.sw_in12k")).model, "timm/efficientnet_b5");
+  EXPECT_EQ(card(without(kTimm, "lenet5.x1", "resnet20")).model, "resnet20");  // which timm has not
+  for (const char* name : {"timm/efficientnet_b5", "efficientnet_b5"}) {
+    const std::string config = model_json({.model = name, .in_chans = 3, .class_names = {"a"}});
+    EXPECT_NE(config.find("\"architecture\": \"efficientnet_b5\""), std::string::npos) << config;
+    EXPECT_EQ(card(config).model, name);
+  }
+}
+
 TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   const auto refused = [&](const std::string& config, const std::vector<std::string>& words) {
     expect_refused([&] { card(config); }, words);
@@ -118,8 +128,8 @@ TEST_F(ModelFolder, OpensWithItsWeights) {
 
   card(without(without(kTimm, ", \"owl\""), "\"num_classes\": 3", "\"num_classes\": 2"));
   expect_refused([&] { load_checkpoint(folder_); }, {"f3.weight: f32(3,84) in the file, f32(2,84) here"});
-  card(without(kTimm, "lenet5.x1", "convnext_tiny"));
-  expect_refused([&] { load_checkpoint(folder_); }, {"'convnext_tiny'", "not one of"});
+  card(without(kTimm, "lenet5.x1", "vit_tiny_patch16_224"));
+  expect_refused([&] { load_checkpoint(folder_); }, {"'vit_tiny_patch16_224'", "not one of"});
   fs::remove(folder_ / "config.json");
   expect_refused([&] { load_checkpoint(folder_); }, {"neither weights/best.safetensors nor a config.json"});
 }

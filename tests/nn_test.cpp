@@ -13,6 +13,7 @@
 #include "neurim/model/cost.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/model/zoo/unet.h"
 #include "neurim/nn/activations.h"
 #include "neurim/nn/batch_norm1d.h"
 #include "neurim/nn/conv_transpose.h"
@@ -449,6 +450,53 @@ TEST(Zoo, Dropout) {
   EXPECT_NE(message([] { create_model("alexnet", {.dropout = 50}); }).find("from 0 to 1"), std::string::npos);
 }
 
+/// The rates of the factors that leave out whole samples, in a trace of the model for training.
+std::vector<double> drop_path_rates(const std::string& name, std::optional<double> drop_path) {
+  const Model model = create_model(name, {.drop_path = drop_path, .seed = std::nullopt});
+  Trace trace({.training = true, .random = Tensor::from({2}, std::vector<std::int64_t>{1, 0})});
+  const Graph graph =
+      trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
+  std::vector<double> rates;
+  for (const Graph::Node& node : graph.nodes)
+    if (const auto* op = dynamic_cast<const Dropout*>(node.op.get());
+        op && graph.values[static_cast<std::size_t>(node.out[0])].type.shape == Shape{2, 1, 1, 1})
+      rates.push_back(op->p);
+  return rates;
+}
+
+TEST(Zoo, StochasticDepthGrowsFromBlockToBlock) {
+  std::vector<double> expected;  // the blocks of EfficientNet-B0 that keep the shape
+  for (const int block : {2, 4, 6, 7, 9, 10, 12, 13, 14}) expected.push_back(0.2 * block / 16);
+  EXPECT_EQ(drop_path_rates("efficientnet_b0", std::nullopt), expected);
+  EXPECT_EQ(drop_path_rates("efficientnet_b0", 0.5).back(), 0.5 * 14 / 16);
+  EXPECT_TRUE(drop_path_rates("efficientnet_b0", 0).empty());
+  EXPECT_FALSE(drop_path_rates("efficientnet_v2_s", std::nullopt).empty());
+  EXPECT_EQ(drop_path_rates("convnext_tiny", std::nullopt).size(), 17u);  // the first block's rate is 0
+  EXPECT_EQ(drop_path_rates("convnext_tiny", std::nullopt).back(), 0.1);
+  EXPECT_EQ(message([] { create_model("resnet18", {.drop_path = 0.5}); }),
+            "model: resnet18 has no drop_path; leave drop_path=0.5 out");
+}
+
+TEST(Zoo, UNetIsThatOfThePaper) {
+  const auto undrawn = [] {
+    const nn::Undrawn block;
+    return UNet(1, 2);
+  };
+  Trace trace({});
+  UNet net = undrawn(), padded(3, 5, {.channels = 8, .depth = 3, .pad = true});
+  EXPECT_EQ(net(trace.input({DType::f32, {1, 1, 572, 572}})).shape(), (Shape{1, 2, 388, 388}));
+  EXPECT_EQ(padded(trace.input({DType::f32, {2, 3, 40, 64}})).shape(), (Shape{2, 5, 40, 64}));
+  EXPECT_EQ(find(net, "down.4.2.weight").tensor.shape(), (Shape{1024, 1024, 3, 3}));
+  EXPECT_EQ(find(net, "rise.0.weight").tensor.shape(), (Shape{1024, 512, 2, 2}));
+  EXPECT_EQ(find(net, "up.3.0.weight").tensor.shape(), (Shape{64, 128, 3, 3}));
+  EXPECT_NEAR(moments(find(padded, "rise.0.weight").tensor).deviation, std::sqrt(2.0 / 64), 5e-3);
+  EXPECT_NEAR(moments(find(padded, "up.0.0.weight").tensor).deviation, std::sqrt(2.0 / (64 * 9)), 2e-3);
+  EXPECT_EQ(message([&] { net(trace.input({DType::f32, {1, 1, 512, 572}})); }),
+            "UNet: an image of 512x572 cannot be halved 4 times; 524x572 can");
+  EXPECT_EQ(message([&] { padded(trace.input({DType::f32, {1, 3, 40, 65}})); }),
+            "UNet: an image of 40x65 cannot be halved 3 times; 40x72 can");
+}
+
 /// A grouped convolution, a norm, a transposed convolution, products with either side transposed, and a
 /// weight that is used twice.
 struct Costly {
@@ -499,6 +547,105 @@ TEST(Zoo, TorchvisionNames) {
   EXPECT_EQ(find(fifty, "layer1.0.downsample.1.running_mean").tensor.shape(), (Shape{256}));
   EXPECT_EQ(find(fifty, "layer4.2.conv3.weight").tensor.shape(), (Shape{2048, 512, 1, 1}));
   EXPECT_EQ(find(fifty, "fc.weight").tensor.shape(), (Shape{1000, 2048}));
+}
+
+/// The tensors of a model as a file would hold them.
+StateDict weights_of(Model model) {
+  StateDict weights{.path = model.name};
+  for (const Parameter& p : named_parameters(model))
+    weights.entries[p.name] = {p.tensor.type(), [tensor = p.tensor](std::byte* host) { tensor.read(host); }};
+  return weights;
+}
+
+TEST(Zoo, TimmsNamesAndShapes) {
+  struct Row {
+    const char *model, *tensor;
+    Shape shape;
+  };
+  for (const Row& row : {Row{"efficientnet_b0", "conv_stem.weight", {32, 3, 3, 3}},
+                         Row{"efficientnet_b0", "blocks.0.0.se.conv_reduce.bias", {8}},
+                         Row{"efficientnet_b0", "blocks.1.1.conv_pwl.weight", {24, 144, 1, 1}},
+                         Row{"efficientnet_b0", "bn2.running_var", {1280}},
+                         Row{"efficientnetv2_s", "blocks.0.1.conv.weight", {24, 24, 3, 3}},
+                         Row{"efficientnetv2_s", "blocks.1.0.conv_exp.weight", {96, 24, 3, 3}},
+                         Row{"efficientnetv2_s", "blocks.1.0.bn2.bias", {48}},
+                         Row{"mobilenetv1_100", "blocks.3.5.conv_pw.weight", {512, 512, 1, 1}},
+                         Row{"mobilenetv2_100", "blocks.0.0.conv_pw.weight", {16, 32, 1, 1}},
+                         Row{"mobilenetv2_100", "blocks.6.0.bn3.weight", {320}},
+                         Row{"mobilenetv3_large_100", "blocks.6.0.conv.weight", {960, 160, 1, 1}},
+                         Row{"mobilenetv3_large_100", "conv_head.weight", {1280, 960, 1, 1}},
+                         Row{"mobilenetv3_small_100", "blocks.2.2.se.conv_expand.weight", {240, 64, 1, 1}},
+                         Row{"mnasnet_100", "blocks.5.3.conv_dw.weight", {1152, 1, 5, 5}},
+                         Row{"mnasnet_100", "conv_head.weight", {1280, 320, 1, 1}},
+                         Row{"regnety_008_tv", "s3.b8.se.fc1.weight", {80, 320, 1, 1}},
+                         Row{"regnety_008", "s2.b1.downsample.conv.weight", {128, 64, 1, 1}},
+                         Row{"convnext_tiny", "stages.2.blocks.8.gamma", {384}},
+                         Row{"convnext_tiny", "stages.1.downsample.1.weight", {192, 96, 2, 2}},
+                         Row{"vgg11_bn", "pre_logits.fc1.weight", {4096, 512, 7, 7}},
+                         Row{"vgg11_bn", "head.fc.bias", {1000}},
+                         Row{"densenet121", "features.denseblock1.denselayer6.conv2.weight", {32, 128, 3, 3}},
+                         Row{"resnet18", "layer1.0.conv1.weight", {64, 64, 3, 3}},
+                         Row{"seresnet50", "layer1.0.se.fc1.weight", {16, 256, 1, 1}}}) {
+    Model model = create_model(text("timm/", row.model), {.seed = std::nullopt});
+    EXPECT_EQ(find(model, row.tensor).tensor.shape(), row.shape) << row.model;
+    EXPECT_EQ(find(model, row.tensor).tensor.name(), row.tensor);
+  }
+  EXPECT_NE(
+      message([] { create_model("timm/efficientnet_b00"); }).find("did you mean 'timm/efficientnet_b0'"),
+      std::string::npos);
+}
+
+/// Weights go from torchvision's names to timm's and back, and the nets give the same logits.
+TEST(Zoo, WeightsOfEitherLibraryFitBoth) {
+  struct Row {
+    const char *here, *timm;
+    std::int64_t side;
+  };
+  for (const Row& row :
+       {Row{"efficientnet_b0", "timm/efficientnet_b0", 32}, Row{"mobilenet_v2", "timm/mobilenetv2_100", 32},
+        Row{"mnasnet0_5", "timm/mnasnet_050", 32}, Row{"regnet_y_400mf", "timm/regnety_004", 32},
+        Row{"convnext_tiny", "timm/convnext_tiny", 32}, Row{"resnet18", "timm/resnet18", 32}}) {
+    SCOPED_TRACE(row.here);
+    const Model ours = create_model(row.here, {.num_classes = 10, .seed = 5}),
+                theirs = create_model(row.timm, {.num_classes = 10, .seed = std::nullopt}),
+                back = create_model(row.here, {.num_classes = 10, .seed = std::nullopt});
+    const LoadReport there = load_model(theirs, weights_of(ours)),
+                     here = load_model(back, weights_of(theirs));
+    EXPECT_EQ(there.taken, there.all);
+    EXPECT_EQ(here.taken, here.all);
+    EXPECT_EQ(here.notes.size(), ours.other_names.empty() ? 0u : 1u);
+    const Tensor x = Tensor::full({DType::f32, {1, 3, row.side, row.side}}, 0.5);
+    const std::vector<float> logits = ours(x).values<float>();
+    EXPECT_EQ(theirs(x).values<float>(), logits);
+    EXPECT_EQ(back(x).values<float>(), logits);
+  }
+}
+
+TEST(Zoo, WeightsOfAnotherLibraryFitStrictly) {
+  const Model ours = create_model("mobilenet_v3_small", {.num_classes = 10}),
+              theirs = create_model("timm/mobilenetv3_small_100", {.num_classes = 7});
+  const StateDict weights = weights_of(theirs);
+  const std::string classes = message([&] { load_model(ours, weights); });
+  EXPECT_NE(classes.find("classifier.weight: f32(7,1024) in the file, f32(10,1024) here"), std::string::npos)
+      << classes;
+  const LoadReport adapted = load_model(ours, weights, Fit::adapt);
+  EXPECT_EQ(adapted.all - adapted.taken, 2);
+  EXPECT_EQ(find(Model(ours), "classifier.0.weight").tensor.values<float>(),
+            find(Model(theirs), "conv_head.weight").tensor.values<float>());
+
+  StateDict other = weights;
+  other.entries.erase("conv_stem.weight");
+  other.entries["blocks.9.weight"] = other.entries.at("conv_head.weight");
+  other.entries.at("conv_head.bias").type.shape = {1023};
+  const std::string wrong = message([&] { load_model(ours, other, Fit::adapt); });
+  EXPECT_NE(wrong.find("1 missing from the file (conv_stem.weight)"), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("1 left over in the file (blocks.9.weight)"), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("conv_head.bias: f32(1023) in the file, f32(1024) here"), std::string::npos) << wrong;
+
+  StateDict flat = weights_of(create_model("mobilenet_v3_small", {.num_classes = 10}));
+  flat.entries.at("features.0.0.weight").type.shape = {16, 27};  // as many, but under the model's own names
+  EXPECT_NE(message([&] { load_model(ours, flat); }).find("features.0.0.weight: f32(16,27) in the file"),
+            std::string::npos);
 }
 
 TEST(Zoo, ClassesChannelsAndMistakes) {

@@ -9,7 +9,8 @@
 namespace neurim::cli {
 
 fs::path export_path(const Checkpoint& checkpoint) {
-  if (checkpoint.path.empty()) return checkpoint.card.model + ".onnx";
+  // "timm/resnet18"
+  if (checkpoint.path.empty()) return fs::path(checkpoint.card.model).filename().string() + ".onnx";
   const std::string name = checkpoint.path.filename().string();  // "best.safetensors", "model.safetensors.index.json"
   const fs::path file = name.substr(0, std::min(name.find(".safetensors"), name.rfind('.'))) + ".onnx",
                  folder = checkpoint.path.parent_path();

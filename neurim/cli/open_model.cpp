@@ -12,9 +12,9 @@ namespace neurim::cli {
 Checkpoint open_model(const std::string& name) {
   require(!name.empty(), "the model is missing; give a run folder, a weights file or a known name: model=…");
   const std::vector<std::string> known = model_names();
-  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
-  if (!is_known &&
-      (fs::exists(name) || name.find('/') != std::string::npos || ends_with(name, ".safetensors")))
+  const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
+             is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
+  if (!is_known && (fs::exists(name) || is_path || ends_with(name, ".safetensors")))
     return load_checkpoint(name);
   Model model = create_model(name);
   ModelCard card{.model = model.name, .in_chans = model.in_chans};

@@ -12,14 +12,14 @@ int verb_models(const Words& words) {
   CommandLine line({"models",
                     "lists the models that are known by name, with what one image costs them",
                     "pattern",
-                    {"neurim models", "neurim models 'resnet*'", "neurim models --json"}});
+                    {"neurim models", "neurim models 'resnet*'", "neurim models 'timm/*'", "neurim models --json"}});
   std::string pattern = "*";
   line.options("pattern", pattern, "which names: a part of them, or a pattern with * and ?");
   if (!line.parse(words)) return 0;
   initialize();
   Console console(line.console());
   char row[128];
-  std::snprintf(row, sizeof row, "%-19s %12s %16s %16s %10s %8s", "name", "parameters", "multiply-adds",
+  std::snprintf(row, sizeof row, "%-26s %12s %16s %16s %10s %8s", "name", "parameters", "multiply-adds",
                 "activations, KiB", "input", "classes");
   const bool is_part = pattern.find_first_of("*?[") == std::string::npos;
   const std::string fit = is_part ? text('*', pattern, '*') : pattern;
@@ -33,7 +33,7 @@ int verb_models(const Words& words) {
     const std::int64_t parameters = parameter_count(Model(model));
     const ModelCost cost = total(layer_costs(model, {model.in_chans, model.image_size, model.image_size}));
     const std::int64_t activation_bytes = 4 * cost.activations;
-    std::snprintf(row, sizeof row, "%-19s %12s %16s %16s %10s %8s", name.c_str(),
+    std::snprintf(row, sizeof row, "%-26s %12s %16s %16s %10s %8s", name.c_str(),
                   thousands(parameters).c_str(), thousands(cost.multiply_adds).c_str(),
                   thousands(activation_bytes >> 10).c_str(),
                   text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),

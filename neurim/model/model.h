@@ -1,5 +1,6 @@
 // A model: a network and what one must know to feed it.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct Model {
   std::int64_t in_chans, num_classes;
   std::vector<double> mean, deviation;  ///< of each input channel, for pixels scaled to [0, 1]
   nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+  /// What another library calls a tensor of the net, where it differs; load_model knows both.
+  std::map<std::string, std::string> other_names = {};
 
   void parts(Parts& p) { net.parts(p); }
   Tensor operator()(const Tensor& x) const { return net(x); }

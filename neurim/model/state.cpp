@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "neurim/base/error.h"
+#include "neurim/model/model.h"
 
 namespace neurim {
 
@@ -52,9 +53,32 @@ std::string wrapping(const StateDict& weights, const std::vector<Named>& tensors
   return prefix;
 }
 
+/// The tensors under the names that another library gives them.
+std::vector<Named> under_other_names(std::vector<Named> tensors, const Model& model) {
+  for (Named& named : tensors)
+    for (std::string& name : named.names)
+      if (const auto other = model.other_names.find(name); other != model.other_names.end())
+        name = other->second;
+  return tensors;
+}
+
+/// How many of the tensors the weights have a name of.
+std::ptrdiff_t found_in(const StateDict& weights, const std::vector<Named>& tensors) {
+  const std::string prefix = wrapping(weights, tensors);
+  return std::count_if(tensors.begin(), tensors.end(), [&](const Named& named) {
+    return std::any_of(named.names.begin(), named.names.end(),
+                       [&](const std::string& name) { return weights.entries.count(prefix + name) > 0; });
+  });
+}
+
 /// Whether data of one type fill a tensor of the other, shapes aside.
 bool converts(const Type& file, const Type& module) {
   return file.dtype == module.dtype || (module.dtype == DType::f32 && is_floating(file.dtype));
+}
+
+/// Whether the same rows of elements fill both.
+bool same_rows(const Shape& a, const Shape& b) {
+  return a.rank() > 0 && b.rank() > 0 && a[0] == b[0] && a.numel() == b.numel();
 }
 
 /// Whether the shapes differ in the size of that axis alone.
@@ -128,16 +152,8 @@ void write(const Match& match) {
   to.write(data.data());
 }
 
-}  // namespace
-
-void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Named& named : distinct_tensors(module)) tensors.emplace_back(named.names.front(), named.tensor);
-  write_safetensors(path, tensors, metadata);
-}
-
-LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
-  const std::vector<Named> tensors = distinct_tensors(module);
+/// Fills the tensors from their names in the weights. `reshaped`: also from other shapes of the same rows.
+LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit fit, bool reshaped) {
   LoadReport report{
       .metadata = weights.metadata, .all = static_cast<std::int64_t>(tensors.size()), .notes = weights.notes};
   const std::string prefix = wrapping(weights, tensors);
@@ -166,7 +182,8 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
     const StateDict::Entry& entry = weights.entries.find(name)->second;
     const bool converted = converts(entry.type, type);
     const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
-    if (converted && entry.type.shape == type.shape)
+    if (converted &&
+        (entry.type.shape == type.shape || (reshaped && same_rows(entry.type.shape, type.shape))))
       matches.push_back({&named, &entry});
     else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
       new_head = both;
@@ -191,8 +208,34 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
   return report;
 }
 
+}  // namespace
+
+void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Named& named : distinct_tensors(module)) tensors.emplace_back(named.names.front(), named.tensor);
+  write_safetensors(path, tensors, metadata);
+}
+
+LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
+  return load(distinct_tensors(module), weights, fit, false);
+}
+
+LoadReport load_model(const Model& model, const StateDict& weights, Fit fit) {
+  const std::vector<Named> tensors = distinct_tensors(Model(model)),
+                           others = under_other_names(tensors, model);
+  if (found_in(weights, others) <= found_in(weights, tensors)) return load(tensors, weights, fit, false);
+  LoadReport report = load(others, weights, fit, true);
+  const auto& [here, there] = *model.other_names.begin();
+  report.notes.push_back(text("has the names of another library, as ", there, " for ", here));
+  return report;
+}
+
 LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit) {
   return load_model(module, read_state_dict(path), fit);
+}
+
+LoadReport load_model(const Model& model, const fs::path& path, Fit fit) {
+  return load_model(model, read_state_dict(path), fit);
 }
 
 }  // namespace neurim

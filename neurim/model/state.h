@@ -5,6 +5,8 @@
 
 namespace neurim {
 
+struct Model;
+
 /// Writes all tensors of the module, weights and state, as safetensors under their full names. A tied tensor
 /// is written once, under its first name.
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata = {});
@@ -36,7 +38,13 @@ struct LoadReport {
 /// before anything is changed.
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit::exact);
 
+/// The same for a model, whose tensors may also all have the names that another library gives them
+/// (Model::other_names); which is noted. Such a tensor may be of another shape with as many elements and the
+/// same first size, as where one library has a 1x1 convolution and the other a linear layer.
+LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fit::exact);
+
 /// The same with the weights of a file: see read_state_dict.
 LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit = Fit::exact);
+LoadReport load_model(const Model& model, const fs::path& path, Fit fit = Fit::exact);
 
 }  // namespace neurim

@@ -18,11 +18,11 @@ const Entries& entries() {
   static const Entries all = [] {
     Entries table;
     for (const auto& family :
-         {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::densenet_models, zoo::efficientnet_models,
-          zoo::googlenet_models, zoo::inception_models, zoo::lenet_models, zoo::mnasnet_models,
-          zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models, zoo::regnet_models,
-          zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models, zoo::vgg_models, zoo::vit_models,
-          zoo::wide_resnet_models})
+         {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::convnext_models, zoo::densenet_models,
+          zoo::efficientnet_models, zoo::googlenet_models, zoo::inception_models, zoo::lenet_models,
+          zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models,
+          zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
+          zoo::swin_models, zoo::vgg_models, zoo::vit_models, zoo::wide_resnet_models})
       for (Entry& e : family()) table.push_back(std::move(e));
     std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return table;
@@ -39,6 +39,15 @@ const Entry& entry(std::string_view name) {
        entries().size(), " known ones");
 }
 
+/// The rate that was asked for, else the published one; 0 there says that the model has no place for any.
+double rate(std::string_view what, const std::optional<double>& asked, double published, const Entry& e) {
+  const double chosen = asked.value_or(published);
+  require(chosen >= 0 && chosen <= 1, "model: ", what, " (", chosen, ") is a share, from 0 to 1");
+  require(chosen == 0 || published > 0, "model: ", e.name, " has no ", what, "; leave ", what, '=', chosen,
+          " out");
+  return chosen;
+}
+
 /// The published values, or for another number of channels their average for each.
 std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels) {
   if (static_cast<std::int64_t>(published.size()) == channels) return published;
@@ -53,24 +62,28 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   require(options.num_classes >= 0 && options.in_chans >= 0, "model: num_classes (", options.num_classes,
           ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what ", name,
           " was published with");
-  const double dropout = options.dropout.value_or(e.dropout);
-  require(dropout >= 0 && dropout <= 1, "model: dropout (", dropout, ") is a share, from 0 to 1");
-  require(dropout == 0 || e.dropout > 0, "model: ", name, " has no dropout; leave dropout=", dropout, " out");
+  const double dropout = rate("dropout", options.dropout, e.dropout, e),
+               drop_path = rate("drop_path", options.drop_path, e.drop_path, e);
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
   const std::int64_t channels =
       options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
+  const bool of_timm = starts_with(e.name, kTimmModels);
+  const zoo::Renames timm_names = e.timm_names ? e.timm_names() : zoo::Renames();
   const nn::Undrawn undrawn;
+  nn::Layer net = e.build({classes, channels, dropout, drop_path});
+  if (of_timm && !timm_names.empty()) net = zoo::Renamed{std::move(net), timm_names};
   Model model{std::string(name),
               e.image_size,
               channels,
               classes,
               per_channel(e.mean, channels),
               per_channel(e.deviation, channels),
-              e.build({classes, channels, dropout})};
-  if (options.seed)
-    initialise(model, *options.seed);
-  else
-    named_parameters(model);  // for the names
+              std::move(net)};
+  const zoo::Renames other_names = of_timm ? zoo::reversed(timm_names) : timm_names;
+  for (const Parameter& p : named_parameters(model))
+    if (std::string other = zoo::renamed(p.name, other_names); other != p.name)
+      model.other_names.emplace(p.name, std::move(other));
+  if (options.seed) initialise(model, *options.seed);
   return model;
 }
 

@@ -15,6 +15,10 @@ struct ModelOptions {
   std::int64_t in_chans = 0;     ///< 0: what the model was published with
   /// The rate of dropout, where the model has any; without one the published rate.
   std::optional<double> dropout = {};
+  /// The rate of stochastic depth (Huang et al., ECCV'16) behind the last block, where the model has any:
+  /// each block's residual branch is left out for a sample with a probability that grows from 0 in proportion
+  /// to the block's number. Without one the published rate.
+  std::optional<double> drop_path = {};
   /// Initial weights are a function of the seed and each parameter's name. Without a seed they are left
   /// undefined, for a model that is loaded next.
   std::optional<std::uint64_t> seed = 0;
@@ -22,10 +26,13 @@ struct ModelOptions {
 
 /// Builds a model on the CPU, every tensor named. With other channels than the published ones, mean and
 /// deviation are the averages of those. Throws Error(usage) for an unknown name, with the nearest known one,
-/// and for a dropout that the model has no place for.
+/// and for a dropout or drop_path that the model has no place for.
 Model create_model(std::string_view name, const ModelOptions& options = {});
 
 /// The known names, sorted.
 std::vector<std::string> model_names();
+
+/// What the names of timm's models begin with: "timm/resnet18" has the name that "resnet18" has there.
+inline constexpr std::string_view kTimmModels = "timm/";
 
 }  // namespace neurim

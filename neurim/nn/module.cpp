@@ -9,30 +9,19 @@ namespace neurim {
 
 namespace {
 
-class Collect final : public Parts {
+class Collect final : public PathParts {
  public:
   void param(std::string_view name, Tensor& tensor, Role role, const nn::Init& init) override {
-    std::string full = prefix_ + std::string(name);
+    std::string full = path() + std::string(name);
     require(seen_.insert(full).second, full,
             ": two tensors of the module have this name; give each part another name in parts()");
     if (tensor.name().empty()) tensor.set_name(full);
     found.push_back({std::move(full), tensor, role, init});
   }
-  void enter(std::string_view name) override {
-    lengths_.push_back(prefix_.size());
-    prefix_ += name;
-    prefix_ += '.';
-  }
-  void leave() override {
-    prefix_.resize(lengths_.back());
-    lengths_.pop_back();
-  }
 
   Parameters found;
 
  private:
-  std::string prefix_;
-  std::vector<std::size_t> lengths_;
   std::unordered_set<std::string> seen_;
 };
 
@@ -56,6 +45,17 @@ class Unshare final : public Parts {
 };
 
 }  // namespace
+
+void PathParts::enter(std::string_view name) {
+  lengths_.push_back(path_.size());
+  path_ += name;
+  path_ += '.';
+}
+
+void PathParts::leave() {
+  path_.resize(lengths_.back());
+  lengths_.pop_back();
+}
 
 Parameters named_parameters(ModuleRef module) {
   Collect collect;

@@ -59,6 +59,20 @@ class Parts {
   }
 };
 
+/// Base of visitors that need full names.
+class PathParts : public Parts {
+ public:
+  void enter(std::string_view name) final;
+  void leave() final;
+
+ protected:
+  const std::string& path() const { return path_; }  ///< of the visited module: "layer1.0.", or ""
+
+ private:
+  std::string path_;
+  std::vector<std::size_t> lengths_;
+};
+
 /// Any module, for the length of a call.
 class ModuleRef {
  public:

@@ -147,8 +147,9 @@ Checkpoint load_checkpoint(const fs::path& path) {
   const ModelCard& card = *weights.card;
   const std::vector<std::string> known = model_names();
   if (std::find(known.begin(), known.end(), card.model) == known.end())
-    fail(Fault::data, file.string(), ": is of the model '", card.model, "', which is not one of ",
-         join(known, ", "), "; a network of your own is loaded from the program that defines it");
+    fail(Fault::data, file.string(), ": is of the model '", card.model,
+         "', which is not one of those that `neurim models` lists; a network of your own is loaded from the program "
+         "that defines it");
   Model model = create_model(card.model, {.num_classes = static_cast<std::int64_t>(card.class_names.size()),
                                           .in_chans = card.in_chans,
                                           .seed = {}});

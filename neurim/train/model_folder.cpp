@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/model/zoo.h"
 
 namespace neurim {
 
@@ -22,7 +23,8 @@ std::vector<double> per_channel(std::vector<double> values, int channels) {
   return values;
 }
 
-std::string architecture(const Json& config) {
+/// The name of its model. What timm writes is timm's where it is known, what is written here says so itself.
+std::string model_name(const Json& config, const Json& own) {
   if (!config.contains("architecture"))
     fail(Fault::data, "names no 'architecture', as timm's do",
          config.contains("model_type")
@@ -30,8 +32,11 @@ std::string architecture(const Json& config) {
                     "') none is known here")
              : std::string("; is it of another library?"));
   // "resnet18.a1_in1k": which training the weights are from comes after the dot.
-  const std::string name = config["architecture"];
-  return name.substr(0, name.find('.'));
+  const std::string name = config["architecture"], net = name.substr(0, name.find('.')),
+                    of_timm = text(kTimmModels, net);
+  if (!own.empty()) return own.value("model", net);
+  const std::vector<std::string> known = model_names();
+  return std::find(known.begin(), known.end(), of_timm) != known.end() ? of_timm : net;
 }
 
 std::vector<std::string> class_names(const Json& config, const Json& pretrained) {
@@ -69,10 +74,11 @@ Preprocess preprocess(const Json& pretrained) {
 
 std::string model_json(const ModelCard& card) {
   const Preprocess& p = card.preprocess;
-  Json own{{"format", kFormat}, {"preprocess", Json::parse(p.json())}};
+  Json own{{"format", kFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
   if (card.multi_label()) own["thresholds"] = card.thresholds;
   if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
-  return Json{{"architecture", card.model},
+  const bool of_timm = starts_with(card.model, kTimmModels);
+  return Json{{"architecture", of_timm ? card.model.substr(kTimmModels.size()) : card.model},
               {"num_classes", card.class_names.size()},
               {"label_names", card.class_names},
               {"pretrained_cfg",
@@ -104,8 +110,8 @@ ModelCard card_of_folder(const fs::path& folder) {
     require(config.is_object(), "is no JSON object");
     // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
     const Json& pretrained = config.contains("pretrained_cfg") ? config["pretrained_cfg"] : config;
-    ModelCard card{.model = architecture(config), .class_names = class_names(config, pretrained)};
     const Json own = config.value("neurim", Json::object());
+    ModelCard card{.model = model_name(config, own), .class_names = class_names(config, pretrained)};
     card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
     card.thresholds = own.value("thresholds", card.thresholds);
     card.reject_threshold = own.value("reject_threshold", card.reject_threshold);

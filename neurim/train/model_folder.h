@@ -14,7 +14,8 @@ bool is_model_folder(const fs::path& path);
 /// pytorch_model.bin. Throws Error(data) where there is none.
 fs::path weights_of_folder(const fs::path& folder);
 
-/// What its config.json says, as timm writes it: architecture, num_classes, label_names, and of
+/// What its config.json says, as timm writes it: architecture (timm's model where "timm/…" of that name is
+/// known; "neurim" may hold the name of the model instead), num_classes, label_names, and of
 /// pretrained_cfg input_size, mean, std, crop_pct, crop_mode and interpolation
 /// (github.com/huggingface/pytorch-image-models). Where "neurim" holds a preprocessing, that one counts.
 /// Classes without names are called "0", "1", … Throws Error(data) naming the file and the field.

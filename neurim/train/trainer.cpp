@@ -607,8 +607,7 @@ std::int64_t natural_channels(const Dataset& dataset) {
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
   require(!options.data.empty(), "data is missing; give the folder of your pictures: data=DIR");
-  require(!options.model.empty(), "the model is missing; give one of ", join(model_names(), ", "),
-          ": model=NAME");
+  require(!options.model.empty(), "the model is missing: model=NAME; `neurim models` lists the names");
   options.check();
   create_model(options.model, {.seed = {}});  // an unknown name shows before the data are read
   use_machine(options);

@@ -216,6 +216,37 @@ class TimmViT(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+class UNet(nn.Module):
+    """Ronneberger et al., "U-Net", 2015, figure 1, of any width; `pad` keeps the size."""
+
+    def __init__(self, channels, classes, width=64, depth=4, pad=0):
+        super().__init__()
+
+        def two(inner, outer):
+            return nn.Sequential(nn.Conv2d(inner, outer, 3, padding=pad), nn.ReLU(),
+                                 nn.Conv2d(outer, outer, 3, padding=pad), nn.ReLU())
+
+        widths = [width << level for level in range(depth + 1)]
+        self.down = nn.ModuleList(two(inner, outer) for inner, outer in zip([channels, *widths], widths))
+        risen = list(zip(widths[:0:-1], widths[-2::-1]))
+        self.rise = nn.ModuleList(nn.ConvTranspose2d(inner, outer, 2, stride=2) for inner, outer in risen)
+        self.up = nn.ModuleList(two(inner, outer) for inner, outer in risen)
+        self.last = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x):
+        levels = []
+        for level, convolutions in enumerate(self.down):
+            x = convolutions(x if level == 0 else F.max_pool2d(x, 2))
+            levels.append(x)
+        levels.pop()
+        for rise, convolutions in zip(self.rise, self.up):
+            x, before = rise(x), levels.pop()
+            top, left = ((before.size(axis) - x.size(axis)) // 2 for axis in (2, 3))
+            before = before[:, :, top:top + x.size(2), left:left + x.size(3)]
+            x = convolutions(torch.cat([before, x], 1))
+        return self.last(x)
+
+
 def create(name, classes, channels=3, initialised=True):
     """`initialised`: with the initialisers of the family, where those take long to draw."""
     if name == "lenet5":
@@ -228,6 +259,12 @@ def create(name, classes, channels=3, initialised=True):
         return he_initialised(MobileNetV1(classes, channels))
     if name in TIMM_VITS:
         return TimmViT(classes, channels, *TIMM_VITS[name])
+    if name in ("unet", "unet_padded"):
+        return UNet(channels, classes, width=4, pad=int(name == "unet_padded"))
+    if name.startswith("timm/"):
+        import timm
+
+        return timm.create_model(name.removeprefix("timm/"), num_classes=classes, in_chans=channels)
     import torchvision
 
     if name == "seresnet50":

@@ -3,11 +3,13 @@
 //   zoo cost MODEL                         what it was published for, and what one image costs
 //   zoo initial MODEL SEED CLASSES FOLDER  writes initial.safetensors: the model as it is created
 //   zoo run MODEL FOLDER TASK...           reads weights.safetensors (of 10 classes), images.npy, labels.npy;
-//                                          writes logits.npy; the tasks:
+//                                          writes logits.npy; MODEL may be unet or unet_padded; the tasks:
+//     save       writes saved.safetensors
 //     onnx       writes model.onnx
 //     gradients  writes gradients.safetensors (of the loss, by every weight) and state.safetensors (with the
 //                running statistics of after the step); gives the loss
 //     a number   trains three steps at that learning rate; gives their losses
+//   zoo convert MODEL FROM TO              reads weights (of 10 classes) and saves them as the model's
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -67,10 +69,18 @@ json train(Model& model, const Tensors& batch, double lr) {
   return losses;
 }
 
+/// Where nothing is left to chance.
+Model created(const std::string& name, std::int64_t channels) {
+  if (name != "unet" && name != "unet_padded")
+    return create_model(
+        name, {.num_classes = kClasses, .in_chans = channels, .dropout = 0, .drop_path = 0, .seed = {}});
+  const UNet net(channels, kClasses, {.channels = 4, .pad = name == "unet_padded", .dropout = 0});
+  return {name, 0, channels, kClasses, {0}, {1}, net};
+}
+
 json run(const std::string& name, const fs::path& folder, const std::vector<std::string>& tasks) {
   const Tensor images = read_npy(folder / "images.npy");
-  Model model =
-      create_model(name, {.num_classes = kClasses, .in_chans = images.size(1), .dropout = 0, .seed = {}});
+  Model model = created(name, images.size(1));
   load_model(model, folder / "weights.safetensors");
   const auto forward = [&](const Tensors& in) -> Tensors { return {model(in[0])}; };
   write_npy(folder / "logits.npy", plan(forward, {images.type()}, {.freeze = true})({images})[0]);
@@ -78,7 +88,9 @@ json run(const std::string& name, const fs::path& folder, const std::vector<std:
   json answer = json::object();
   const Tensors batch{images, read_npy(folder / "labels.npy")};
   for (const std::string& task : tasks)
-    if (task == "onnx")
+    if (task == "save")
+      save_model(model, folder / "saved.safetensors");
+    else if (task == "onnx")
       export_onnx(model, folder / "model.onnx", {.image = {images.size(1), images.size(2), images.size(3)}});
     else if (task == "gradients")
       answer["loss"] = write_gradients(model, batch, folder);
@@ -97,8 +109,15 @@ json answer(const std::vector<std::string>& words) {
     save_model(Model(model), fs::path(words[4]) / "initial.safetensors");
     return json::object();
   }
+  if (task == "convert" && words.size() == 4) {
+    Model model = create_model(words[1], {.num_classes = kClasses, .seed = {}});
+    load_model(model, fs::path(words[2]));
+    save_model(model, words[3]);
+    return json::object();
+  }
   require(task == "run" && words.size() >= 3,
-          "usage: zoo names | cost MODEL | initial MODEL SEED CLASSES FOLDER | run MODEL FOLDER [TASK…]");
+          "usage: zoo names | cost MODEL | initial MODEL SEED CLASSES FOLDER | run MODEL FOLDER [TASK…] | "
+          "convert MODEL FROM TO");
   return run(words[1], words[2], {words.begin() + 3, words.end()});
 }
 

@@ -1,13 +1,14 @@
-"""Every model of the zoo against its PyTorch twin: torchvision's, or for those that it lacks one in torch_models.py, of which
+"""Every model of the zoo against its PyTorch twin: torchvision's, timm's for timm/NAME, or one in torch_models.py, of which
 those with timm's names are compared with timm's where timm is installed.
 
 The aim is a difference of at most 1e-4 of the largest logit and 1e-3 of a gradient's length. Where PyTorch's own f32 is further
 from its f64, three times that is allowed: rounding grows from block to block in a deep network with random weights.
 
-From the same random weights and batch statistics: names and shapes of the tensors in both directions, parameters and
-multiply-adds, and the logits. Of one small member of each family also the initial values, the gradients, the running
-statistics after a step, three steps of training, and the ONNX file in ONNX Runtime; NEURIM_PARITY=all trains and exports all,
-and adds the largest.
+From the same random weights and batch statistics: names and shapes of the tensors, parameters and multiply-adds, and the
+logits. Of one small member of each family also the initial values, the way back (what Neurim saves is loaded into the twin),
+the gradients, the running statistics after a step, three steps of training, and the ONNX file in ONNX Runtime; and weights go
+from torchvision to timm and back. NEURIM_PARITY=all does that for all, and adds the largest and all of timm's. Where timm
+is not installed, what needs it is skipped.
 
 ctest sets NEURIM_BUILD (the build folder, whose tests/zoo runs the models). One JSON line a model says what was measured;
 scripts/model_table makes docs/models.md of them. Exit code 77: not here.
@@ -44,13 +45,22 @@ CLASSES, BATCH = 10, 4
 SMALL = {"lenet5", "resnet20", "wide_resnet28_10", "alexnet", "vgg11_bn", "squeezenet1_1", "resnet18",
          "resnext50_32x4d", "seresnet50", "densenet121", "googlenet", "inception_v3", "mobilenet_v1", "mobilenet_v2",
          "mobilenet_v3_small", "shufflenet_v2_x0_5", "mnasnet0_5", "efficientnet_b0", "efficientnet_v2_s",
-         "regnet_x_400mf", "regnet_y_400mf", "vit_tiny_patch16_224", "vit_b_32"}
+         "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "swin_t", "vit_tiny_patch16_224", "vit_b_32",
+         "timm/vgg11_bn", "timm/efficientnet_b0", "timm/efficientnetv2_s", "timm/tf_efficientnet_b0",
+         "timm/mobilenetv1_100", "timm/mobilenetv2_100", "timm/mobilenetv3_small_100", "timm/mnasnet_050",
+         "timm/regnety_008", "timm/convnext_tiny", "timm/resnet18"}
 OWN = {"lenet5", "mobilenet_v1", "seresnet50", "wide_resnet28_10", *torch_models.CIFAR_RESNETS, *torch_models.TIMM_VITS}
 # 2.6 GB of weights: more than an ONNX file holds, and more than a minute's work.
-LARGEST = {"regnet_y_128gf"}
-SIZES = {"lenet5": 28, "wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139,
+LARGEST = {"regnet_y_128gf", "timm/regnety_1280"}
+# The same nets, and those whose batch norms differ, there and in timm.
+SAME = {"efficientnet_b0": "efficientnet_b0", "mobilenet_v2": "mobilenetv2_100", "mnasnet0_5": "mnasnet_050",
+        "regnet_y_400mf": "regnety_004", "convnext_tiny": "convnext_tiny", "vgg11_bn": "vgg11_bn",
+        "densenet121": "densenet121", "resnet18": "resnet18", "inception_v3": "inception_v3"}
+ALIKE = {"efficientnet_v2_s": "efficientnetv2_s", "mobilenet_v3_small": "mobilenetv3_small_100"}
+SIZES = {"lenet5": 28, "wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139, "unet": 188,
          **dict.fromkeys(torch_models.CIFAR_RESNETS, 32),
          **dict.fromkeys(["vit_b_16", "vit_b_32", *torch_models.TIMM_VITS], 224)}
+LAYER_SCALES = ("layer_scale", "gamma")
 
 
 def neurim(*words):
@@ -59,6 +69,10 @@ def neurim(*words):
 
 def channels_of(name):
     return 1 if name == "lenet5" else 3
+
+
+def size_of(name):
+    return SIZES.get(name.removeprefix("timm/"), 64)
 
 
 def norms_of(model):
@@ -79,8 +93,10 @@ def random_twin(name, images):
     torch.manual_seed(0)
     model = without_chance(torch_models.create(name, CLASSES, channels_of(name), initialised=False))
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
+        for key, parameter in model.named_parameters():
+            if key.endswith(LAYER_SCALES):
+                parameter.uniform_(0.3, 0.7)  # at its initial value, all but 0, the branch would not show
+            elif parameter.dim() == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
             elif not norms_of(model):  # nothing else would keep the signal
                 torch.nn.init.kaiming_normal_(parameter)
@@ -177,16 +193,19 @@ def multiply_adds(model, side, channels):
 
 
 class Zoo(unittest.TestCase):
-    def check(self, name):
-        size, channels = SIZES.get(name, 64), channels_of(name)
+    def check(self, name, tasks=None):
+        """`tasks`: for a model that is no classifier."""
+        size, channels = size_of(name), channels_of(name)
         images, labels = pictures(channels, size), torch.arange(BATCH) % CLASSES
         twin = random_twin(name, images)
-        trained = name in SMALL or ALL
-        tasks = ["onnx"] if trained and name not in LARGEST else []
-        if name in SMALL:
-            tasks.append("gradients")
-        if trained:
-            tasks.append(str(small_rate(twin, images, labels)))
+        trained = not tasks and (name in SMALL or ALL)
+        if tasks:
+            labels = torch.randint(CLASSES, (BATCH, *twin(images).shape[2:]))
+        elif trained:
+            exported = [] if name in LARGEST else ["onnx", "gradients"]
+            tasks = ["save", *exported, str(small_rate(twin, images, labels))]
+        else:
+            tasks = []
         report = {"model": name, "imgsz": size}
         with tempfile.TemporaryDirectory() as folder:
             start = torch_models.arrays(twin)
@@ -204,6 +223,11 @@ class Zoo(unittest.TestCase):
                     report["logits_torch"] = largest_difference(expected, exact)
             unlike = np.ptp(expected, axis=0).max()  # how far the pictures are apart
             self.assertLess(np.abs(logits - expected).max(), 1e-2 * unlike)
+            if "save" in tasks:
+                saved = safetensors_files.read(os.path.join(folder, "saved.safetensors"))
+                torch_models.load(copy.deepcopy(twin), saved)
+                for key, array in start.items():
+                    np.testing.assert_array_equal(saved[key], array, key)
             if "onnx" in tasks:
                 options = onnxruntime.SessionOptions()
                 options.intra_op_num_threads = 1
@@ -241,8 +265,13 @@ class Zoo(unittest.TestCase):
         classes = 10 if figures["imgsz"] < 64 else 1000
         twin = torch_models.create(name, classes, figures["in_chans"], initialised=False)
         self.assertEqual(figures["parameters"], sum(weight.numel() for weight in twin.parameters()))
-        self.assertEqual(figures["multiply_adds"], multiply_adds(twin, figures["imgsz"], figures["in_chans"]))
-        if name in OWN:
+        if not name.startswith("swin"):  # whose matrix products are not all in modules
+            self.assertEqual(figures["multiply_adds"], multiply_adds(twin, figures["imgsz"], figures["in_chans"]))
+        if name.startswith("timm/"):
+            published = twin.default_cfg
+            self.assertEqual((figures["in_chans"], figures["imgsz"], figures["imgsz"]), tuple(published["input_size"]))
+            self.assertEqual((figures["mean"], figures["deviation"]), (list(published["mean"]), list(published["std"])))
+        if name in OWN or name.startswith("timm/"):
             return
         published = list(torchvision.models.get_model_weights(name))[0]
         parameters = published.meta["num_params"]
@@ -271,7 +300,7 @@ class Zoo(unittest.TestCase):
         for key, expected in twin.items():
             drawn, count = ours[key].astype(np.float64), expected.size
             deviation = expected.std()
-            if deviation == 0:
+            if expected.min() == expected.max():
                 self.assertTrue((drawn == expected).all(), key)
                 continue
             error = 5 * deviation * np.sqrt(2 / count)
@@ -298,19 +327,49 @@ class Zoo(unittest.TestCase):
                 self.assertEqual((figures["mean"], figures["deviation"]), (list(config["mean"]), list(config["std"])))
                 self.assertEqual([3, figures["imgsz"], figures["imgsz"]], list(config["input_size"]))
 
+    def test_unet(self):
+        for name in ("unet", "unet_padded"):
+            with self.subTest(name):
+                self.check(name, ["save", "onnx", "gradients"])
+
     def test_lists_name_known_models(self):
         self.assertLessEqual(SMALL | OWN | LARGEST | set(SIZES), set(neurim("names")))
 
 
+@unittest.skipUnless(timm, "timm is not installed")
+class Exchange(unittest.TestCase):
+    def exchanged(self, source, target, folder):
+        """The logits of a random twin of one library, and of the other's with its weights, which Neurim has renamed."""
+        images = pictures(3, size_of(source))
+        twin, other = random_twin(source, images), without_chance(torch_models.create(target, CLASSES, 3, initialised=False))
+        paths = [os.path.join(folder, name) for name in ("from.safetensors", "to.safetensors")]
+        safetensors_files.write(paths[0], torch_models.arrays(twin))
+        neurim("convert", target, *paths)
+        torch_models.load(other, safetensors_files.read(paths[1]))
+        with torch.no_grad():
+            return twin(images).numpy(), other.eval()(images).numpy()
+
+    def test_weights_go_both_ways(self):
+        for here, there in {**SAME, **ALIKE}.items():
+            for source, target in ((here, "timm/" + there), ("timm/" + there, here)):
+                with self.subTest(source), tempfile.TemporaryDirectory() as folder:
+                    expected, found = self.exchanged(source, target, folder)
+                    if here in SAME:
+                        self.assertLessEqual(largest_difference(found, expected), 1e-5)
+
+
 def add_tests(name):
-    @unittest.skipUnless(ALL or name not in LARGEST, "NEURIM_PARITY is not all")
+    of_timm = name.startswith("timm/")
+
+    @unittest.skipUnless(timm or not of_timm, "timm is not installed")
+    @unittest.skipUnless(ALL or (name not in LARGEST and (name in SMALL or not of_timm)), "NEURIM_PARITY is not all")
     def test(self):
         self.check_figures(name)
-        if name in SMALL:
+        if name in SMALL and not of_timm:  # which has our initial values
             self.check_initial_values(name)
         self.check(name)
 
-    setattr(Zoo, "test_" + name, test)
+    setattr(Zoo, "test_" + name.replace("/", "_"), test)
 
 
 torch.set_num_threads(1)  # other tests run beside this one

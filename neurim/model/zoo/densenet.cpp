@@ -128,9 +128,10 @@ Entry densenet(std::string name, const Config& config) {
 }  // namespace
 
 Entries densenet_models() {
-  return {
-      densenet("densenet121", {64, 32, {6, 12, 24, 16}}), densenet("densenet161", {96, 48, {6, 12, 36, 24}}),
-      densenet("densenet169", {64, 32, {6, 12, 32, 32}}), densenet("densenet201", {64, 32, {6, 12, 48, 32}})};
+  return with_timm({densenet("densenet121", {64, 32, {6, 12, 24, 16}}),
+                    densenet("densenet161", {96, 48, {6, 12, 36, 24}}),
+                    densenet("densenet169", {64, 32, {6, 12, 32, 32}}),
+                    densenet("densenet201", {64, 32, {6, 12, 48, 32}})});
 }
 
 }  // namespace neurim::zoo

@@ -218,10 +218,12 @@ struct InceptionV3 {
 }  // namespace
 
 Entries inception_models() {
-  return {{.name = "inception_v3",
-           .build = [](const Options& o) { return InceptionV3(o); },
-           .image_size = 299,
-           .dropout = 0.5}};
+  Entries entries = with_timm({Entry{.name = "inception_v3",
+                                     .build = [](const Options& o) { return InceptionV3(o); },
+                                     .image_size = 299,
+                                     .dropout = 0.5}});
+  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  return entries;
 }
 
 }  // namespace neurim::zoo

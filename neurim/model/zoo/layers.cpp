@@ -2,10 +2,34 @@
 
 #include <algorithm>
 
+#include "neurim/ops/conv.h"
 #include "neurim/ops/global_avg_pool2d.h"
 #include "neurim/ops/mul.h"
 
 namespace neurim::zoo {
+
+namespace {
+
+/// A convolution whose padding follows from the size of the image.
+struct SameConv2d {
+  void parts(Parts& p) { conv.parts(p); }
+  Tensor operator()(const Tensor& x) const {
+    const auto& config = conv.config;
+    Conv2dOptions options{.stride = config.stride, .groups = config.groups};
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      const std::int64_t size = x.size(static_cast<int>(axis) + 2), stride = config.stride[axis];
+      const std::int64_t last = (size - 1) / stride * stride;  // the last window's begin, were all at the end
+      const std::int64_t total = std::max<std::int64_t>(0, last + config.kernel[axis] - size);
+      options.pad[axis] = total / 2;
+      options.pad[axis + 2] = total - total / 2;
+    }
+    return conv2d(x, conv.weight, conv.bias, options);
+  }
+
+  nn::Conv2d conv;
+};
+
+}  // namespace
 
 std::int64_t make_divisible(double channels, std::int64_t divisor) {
   const double half = static_cast<double>(divisor) / 2;
@@ -16,14 +40,18 @@ std::int64_t make_divisible(double channels, std::int64_t divisor) {
 nn::Sequential conv_norm(std::int64_t in, std::int64_t out, const ConvNormOptions& options,
                          std::optional<nn::Layer> activation) {
   const nn::Size2d half{options.kernel[0] / 2, options.kernel[1] / 2};
+  nn::Conv2d conv(in, out,
+                  {.kernel = options.kernel,
+                   .stride = options.stride,
+                   .pad = half,
+                   .groups = options.groups,
+                   .bias = false,
+                   .init = options.init});
   nn::Sequential layers;
-  layers.add(nn::Conv2d(in, out,
-                        {.kernel = options.kernel,
-                         .stride = options.stride,
-                         .pad = half,
-                         .groups = options.groups,
-                         .bias = false,
-                         .init = options.init}));
+  if (options.same)
+    layers.add(SameConv2d{std::move(conv)});
+  else
+    layers.add(std::move(conv));
   layers.add(nn::BatchNorm2d(out, options.norm));
   if (activation) layers.add(std::move(*activation));
   return layers;

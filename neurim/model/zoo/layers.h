@@ -17,10 +17,12 @@ struct ConvNormOptions {
   std::int64_t groups = 1;
   nn::BatchNorm2d::Config norm = {};
   nn::InitRule init = nn::fan_out_normal;
+  /// Padded as TensorFlow does it: just enough for ceil(size/stride) results, where that is odd with one more
+  /// at the end. Else by half the kernel.
+  bool same = false;
 };
 
-/// A convolution without bias ("0"), padded by half its kernel, batch norm ("1") and, where given, an
-/// activation.
+/// A convolution without bias ("0"), batch norm ("1") and, where given, an activation.
 nn::Sequential conv_norm(std::int64_t in, std::int64_t out, const ConvNormOptions& options,
                          std::optional<nn::Layer> activation = {});
 

@@ -12,11 +12,8 @@ namespace neurim::zoo {
 
 namespace {
 
-/// TensorFlow's 0.9997, said the other way round.
-constexpr nn::BatchNorm2d::Config kNorm{.momentum = 3e-4};
-
 /// Adds a convolution and its batch norm to a flat list.
-void add(nn::Sequential& layers, std::int64_t in, std::int64_t out, std::int64_t kernel,
+void add(nn::Sequential& layers, double momentum, std::int64_t in, std::int64_t out, std::int64_t kernel,
          std::int64_t stride = 1, std::int64_t groups = 1) {
   layers.add(nn::Conv2d(in, out,
                         {.kernel = kernel,
@@ -25,19 +22,19 @@ void add(nn::Sequential& layers, std::int64_t in, std::int64_t out, std::int64_t
                          .groups = groups,
                          .bias = false,
                          .init = nn::fan_out_normal}));
-  layers.add(nn::BatchNorm2d(out, kNorm));
+  layers.add(nn::BatchNorm2d(out, {.momentum = momentum}));
 }
 
 struct InvertedResidual {
-  InvertedResidual(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                   std::int64_t expansion)
+  InvertedResidual(double momentum, std::int64_t in, std::int64_t out, std::int64_t kernel,
+                   std::int64_t stride, std::int64_t expansion)
       : residual(stride == 1 && in == out) {
     const std::int64_t wide = in * expansion;
-    add(layers, in, wide, 1);
+    add(layers, momentum, in, wide, 1);
     layers.add(nn::ReLU());
-    add(layers, wide, wide, kernel, stride, wide);
+    add(layers, momentum, wide, wide, kernel, stride, wide);
     layers.add(nn::ReLU());
-    add(layers, wide, out, 1);
+    add(layers, momentum, wide, out, 1);
   }
 
   void parts(Parts& p) { p("layers", layers); }
@@ -52,37 +49,40 @@ struct Stage {
   int depth;
 };
 
-nn::Sequential stack(std::int64_t in, std::int64_t out, const Stage& s) {
+constexpr Stage kStages[]{{24, 3, 2, 3, 3}, {40, 5, 2, 3, 3},  {80, 5, 2, 6, 3},
+                          {96, 3, 1, 6, 2}, {192, 5, 2, 6, 4}, {320, 3, 1, 6, 1}};
+
+nn::Sequential stack(double momentum, std::int64_t in, std::int64_t out, const Stage& s) {
   nn::Sequential layers;
-  layers.add(InvertedResidual(in, out, s.kernel, s.stride, s.expansion));
-  for (int i = 1; i < s.depth; ++i) layers.add(InvertedResidual(out, out, s.kernel, 1, s.expansion));
+  layers.add(InvertedResidual(momentum, in, out, s.kernel, s.stride, s.expansion));
+  for (int i = 1; i < s.depth; ++i)
+    layers.add(InvertedResidual(momentum, out, out, s.kernel, 1, s.expansion));
   return layers;
 }
 
-nn::Sequential layers_of(double width, std::int64_t in_chans) {
+nn::Sequential layers_of(double width, double momentum, std::int64_t in_chans) {
   const auto scaled = [&](std::int64_t channels) {
     return make_divisible(width * static_cast<double>(channels), 8);
   };
   nn::Sequential layers;
   const std::int64_t stem = scaled(32);
-  add(layers, in_chans, stem, 3, 2);
+  add(layers, momentum, in_chans, stem, 3, 2);
   layers.add(nn::ReLU());
-  add(layers, stem, stem, 3, 1, stem);
+  add(layers, momentum, stem, stem, 3, 1, stem);
   layers.add(nn::ReLU());
   std::int64_t in = scaled(16);
-  add(layers, stem, in, 1);
-  for (const Stage& s : {Stage{24, 3, 2, 3, 3}, Stage{40, 5, 2, 3, 3}, Stage{80, 5, 2, 6, 3},
-                         Stage{96, 3, 1, 6, 2}, Stage{192, 5, 2, 6, 4}, Stage{320, 3, 1, 6, 1}}) {
-    layers.add(stack(in, scaled(s.channels), s));
+  add(layers, momentum, stem, in, 1);
+  for (const Stage& s : kStages) {
+    layers.add(stack(momentum, in, scaled(s.channels), s));
     in = scaled(s.channels);
   }
-  add(layers, in, 1280, 1);
+  add(layers, momentum, in, 1280, 1);
   return layers.add(nn::ReLU());
 }
 
 struct MnasNet {
-  MnasNet(double width, const Options& o)
-      : layers(layers_of(width, o.in_chans)),
+  MnasNet(double width, double momentum, const Options& o)
+      : layers(layers_of(width, momentum, o.in_chans)),
         classifier(nn::Dropout{o.dropout},
                    nn::Linear(1280, o.classes,
                               {.init = [](const Shape& w) { return nn::kaiming_uniform(w, 1, nn::Fan::out); },
@@ -94,16 +94,37 @@ struct MnasNet {
   nn::Sequential layers, classifier;
 };
 
+Renames timm_names() {
+  Renames names{{"layers.0", "conv_stem"}, {"layers.1", "bn1"}, {"classifier.1", "classifier"}};
+  add_inverted_residual(names, "layers", "blocks.0.0", {"3", "4", "6", "7"});
+  int layer = 8;
+  for (std::size_t s = 0; s < std::size(kStages); ++s, ++layer)
+    for (int i = 0; i < kStages[s].depth; ++i)
+      add_inverted_residual(names, text("layers.", layer, '.', i, ".layers"), text("blocks.", s + 1, '.', i),
+                            {"0", "1", "3", "4", "6", "7"});
+  names[text("layers.", layer)] = "conv_head";
+  names[text("layers.", layer + 1)] = "bn2";
+  return names;
+}
+
+Entry mnasnet(std::string name, double width, double momentum) {
+  return {.name = std::move(name),
+          .build = [=](const Options& o) { return MnasNet(width, momentum, o); },
+          .dropout = 0.2,
+          .timm_names = timm_names};
+}
+
 }  // namespace
 
 Entries mnasnet_models() {
-  Entries entries;
-  for (const auto& [name, width] :
-       {std::pair{"mnasnet0_5", 0.5}, {"mnasnet0_75", 0.75}, {"mnasnet1_0", 1.0}, {"mnasnet1_3", 1.3}})
-    entries.push_back({.name = name,
-                       .build = [width = width](const Options& o) { return MnasNet(width, o); },
-                       .dropout = 0.2});
-  return entries;
+  constexpr double kSlow = 3e-4, kUsual = 0.1;  // the first is TensorFlow's 0.9997, said the other way round
+  return {mnasnet("mnasnet0_5", 0.5, kSlow),
+          mnasnet("mnasnet0_75", 0.75, kSlow),
+          mnasnet("mnasnet1_0", 1.0, kSlow),
+          mnasnet("mnasnet1_3", 1.3, kSlow),
+          timm(mnasnet("", 0.5, kUsual), "mnasnet_050"),
+          timm(mnasnet("", 0.75, kUsual), "mnasnet_075"),
+          timm(mnasnet("", 1.0, kUsual), "mnasnet_100")};
 }
 
 }  // namespace neurim::zoo

@@ -1,5 +1,5 @@
 // Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision applications", 2017,
-// table 1.
+// table 1; timm's has ReLU6.
 #include "neurim/model/zoo/entry.h"
 #include "neurim/model/zoo/layers.h"
 #include "neurim/nn/activations.h"
@@ -11,24 +11,23 @@ namespace neurim::zoo {
 
 namespace {
 
+/// Blocks of a depthwise 3x3 and a 1x1 convolution; the first of a stage strides.
+struct Stage {
+  std::int64_t channels, stride;
+  int depth;
+};
+constexpr Stage kStages[]{{64, 1, 1}, {128, 2, 2}, {256, 2, 2}, {512, 2, 6}, {1024, 2, 2}};
+
 struct MobileNetV1 {
-  explicit MobileNetV1(const Options& o) : fc(1024, o.classes) {
-    features.add(conv_norm(o.in_chans, 32, {.stride = 2}, nn::ReLU()));
+  MobileNetV1(const nn::Layer& activation, const Options& o) : fc(1024, o.classes) {
+    features.add(conv_norm(o.in_chans, 32, {.stride = 2}, activation));
     std::int64_t in = 32;
-    const auto separable = [&](std::int64_t out, std::int64_t stride) {  // depthwise 3x3, then 1x1
-      features.add(conv_norm(in, in, {.stride = stride, .groups = in}, nn::ReLU()));
-      features.add(conv_norm(in, out, {.kernel = 1}, nn::ReLU()));
-      in = out;
-    };
-    separable(64, 1);
-    separable(128, 2);
-    separable(128, 1);
-    separable(256, 2);
-    separable(256, 1);
-    separable(512, 2);
-    for (int i = 0; i < 5; ++i) separable(512, 1);
-    separable(1024, 2);
-    separable(1024, 1);
+    for (const Stage& s : kStages)
+      for (int i = 0; i < s.depth; ++i) {
+        features.add(conv_norm(in, in, {.stride = i == 0 ? s.stride : 1, .groups = in}, activation));
+        features.add(conv_norm(in, s.channels, {.kernel = 1}, activation));
+        in = s.channels;
+      }
   }
 
   void parts(Parts& p) { p("features", features)("fc", fc); }
@@ -38,10 +37,29 @@ struct MobileNetV1 {
   nn::Linear fc;
 };
 
+Renames timm_names() {
+  Renames names{{"features.0.0", "conv_stem"}, {"features.0.1", "bn1"}, {"fc", "classifier"}};
+  int layer = 1;
+  for (std::size_t s = 0; s < std::size(kStages); ++s)
+    for (int i = 0; i < kStages[s].depth; ++i, layer += 2)
+      add_inverted_residual(
+          names, "features", text("blocks.", s, '.', i),
+          {text(layer, ".0"), text(layer, ".1"), text(layer + 1, ".0"), text(layer + 1, ".1")});
+  return names;
+}
+
+Entry mobilenet(const nn::Layer& activation) {
+  return {.name = "mobilenet_v1",
+          .build = [=](const Options& o) { return MobileNetV1(activation, o); },
+          .timm_names = timm_names};
+}
+
 }  // namespace
 
 Entries mobilenet_v1_models() {
-  return {{.name = "mobilenet_v1", .build = [](const Options& o) { return MobileNetV1(o); }}};
+  Entries entries{mobilenet(nn::ReLU()), timm(mobilenet(nn::ReLU6()), "mobilenetv1_100")};
+  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  return entries;
 }
 
 }  // namespace neurim::zoo

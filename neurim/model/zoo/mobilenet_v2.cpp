@@ -28,15 +28,17 @@ struct InvertedResidual {
   nn::Sequential conv;
 };
 
+struct Stage {
+  std::int64_t expansion, channels, depth, stride;
+};
+constexpr Stage kStages[]{{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                          {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+
 nn::Sequential features_of(std::int64_t in_chans) {
-  struct Stage {
-    std::int64_t expansion, channels, depth, stride;
-  };
   nn::Sequential layers;
   layers.add(conv_norm(in_chans, 32, {.stride = 2}, nn::ReLU6()));
   std::int64_t in = 32;
-  for (const Stage& s : {Stage{1, 16, 1, 1}, Stage{6, 24, 2, 2}, Stage{6, 32, 3, 2}, Stage{6, 64, 4, 2},
-                         Stage{6, 96, 3, 1}, Stage{6, 160, 3, 2}, Stage{6, 320, 1, 1}})
+  for (const Stage& s : kStages)
     for (int i = 0; i < s.depth; ++i) {
       layers.add(InvertedResidual(in, s.channels, i == 0 ? s.stride : 1, s.expansion));
       in = s.channels;
@@ -58,10 +60,30 @@ struct MobileNetV2 {
   nn::Sequential features, classifier;
 };
 
+Renames timm_names() {
+  Renames names{{"features.0.0", "conv_stem"}, {"features.0.1", "bn1"}, {"classifier.1", "classifier"}};
+  int layer = 1;
+  for (std::size_t s = 0; s < std::size(kStages); ++s)
+    for (int i = 0; i < kStages[s].depth; ++i) {
+      const std::string block = text("features.", layer++, ".conv"), there = text("blocks.", s, '.', i);
+      if (kStages[s].expansion == 1)
+        add_inverted_residual(names, block, there, {"0.0", "0.1", "1", "2"});
+      else
+        add_inverted_residual(names, block, there, {"0.0", "0.1", "1.0", "1.1", "2", "3"});
+    }
+  names[text("features.", layer, ".0")] = "conv_head";
+  names[text("features.", layer, ".1")] = "bn2";
+  return names;
+}
+
 }  // namespace
 
 Entries mobilenet_v2_models() {
-  return {{.name = "mobilenet_v2", .build = [](const Options& o) { return MobileNetV2(o); }, .dropout = 0.2}};
+  const Entry entry{.name = "mobilenet_v2",
+                    .build = [](const Options& o) { return MobileNetV2(o); },
+                    .dropout = 0.2,
+                    .timm_names = timm_names};
+  return {entry, timm(entry, "mobilenetv2_100")};
 }
 
 }  // namespace neurim::zoo

@@ -1,5 +1,5 @@
 // Radosavovic et al., "Designing network design spaces", CVPR'20, RegNetX and RegNetY (with squeeze and
-// excitation), as torchvision has them.
+// excitation), as torchvision has them, and as timm has them.
 #include <cmath>
 
 #include "neurim/base/text.h"
@@ -17,11 +17,12 @@ namespace neurim::zoo {
 namespace {
 
 /// A point of the design space: the width of block j is near start + slope * j, on a grid of powers of
-/// `step`.
+/// `step`. `nearest`: a multiple of its groups' is the nearest one, as in timm and in the authors' code.
 struct Design {
   int depth;
   double start, slope, step;
   std::int64_t group_width;
+  bool nearest = false;
 };
 
 struct Stage {
@@ -40,7 +41,11 @@ std::vector<Stage> stages_of(const Design& d) {
       stages.push_back({width, std::min(d.group_width, width), 0});
     ++stages.back().depth;
   }
-  for (Stage& s : stages) s.width = make_divisible(static_cast<double>(s.width), s.group_width);
+  for (Stage& s : stages) {
+    const auto width = static_cast<double>(s.width), group = static_cast<double>(s.group_width);
+    s.width = d.nearest ? s.group_width * static_cast<std::int64_t>(std::nearbyint(width / group))
+                        : make_divisible(width, s.group_width);
+  }
   return stages;
 }
 
@@ -117,28 +122,65 @@ struct RegNet {
   nn::Linear fc;
 };
 
+Renames timm_names(const Design& design) {
+  Renames names{{"stem.0", "stem.conv"}, {"stem.1", "stem.bn"}, {"fc", "head.fc"}};
+  const std::vector<Stage> stages = stages_of(design);
+  for (std::size_t s = 1; s <= stages.size(); ++s)
+    for (int i = 0; i < stages[s - 1].depth; ++i) {
+      const std::string block = text("trunk_output.block", s, ".block", s, '-', i),
+                        there = text('s', s, ".b", i + 1);
+      names[block + ".f.se"] = there + ".se";
+      const auto add = [&](const char* here, const char* timm) {
+        names[text(block, here, ".0")] = text(there, timm, ".conv");
+        names[text(block, here, ".1")] = text(there, timm, ".bn");
+      };
+      add(".proj", ".downsample");
+      add(".f.a", ".conv1");
+      add(".f.b", ".conv2");
+      add(".f.c", ".conv3");
+    }
+  return names;
+}
+
 Entry regnet(std::string name, bool squeeze, const Design& design) {
-  return {.name = std::move(name), .build = [=](const Options& o) { return RegNet(design, squeeze, o); }};
+  return {.name = std::move(name),
+          .build = [=](const Options& o) { return RegNet(design, squeeze, o); },
+          .timm_names = [=] { return timm_names(design); }};
 }
 
 }  // namespace
 
 Entries regnet_models() {
-  return {regnet("regnet_x_400mf", false, {22, 24, 24.48, 2.54, 16}),
-          regnet("regnet_x_800mf", false, {16, 56, 35.73, 2.28, 16}),
-          regnet("regnet_x_1_6gf", false, {18, 80, 34.01, 2.25, 24}),
-          regnet("regnet_x_3_2gf", false, {25, 88, 26.31, 2.25, 48}),
-          regnet("regnet_x_8gf", false, {23, 80, 49.56, 2.88, 120}),
-          regnet("regnet_x_16gf", false, {22, 216, 55.59, 2.1, 128}),
-          regnet("regnet_x_32gf", false, {23, 320, 69.86, 2.0, 168}),
-          regnet("regnet_y_400mf", true, {16, 48, 27.89, 2.09, 8}),
-          regnet("regnet_y_800mf", true, {14, 56, 38.84, 2.4, 16}),
-          regnet("regnet_y_1_6gf", true, {27, 48, 20.71, 2.65, 24}),
-          regnet("regnet_y_3_2gf", true, {21, 80, 42.63, 2.66, 24}),
-          regnet("regnet_y_8gf", true, {17, 192, 76.82, 2.19, 56}),
-          regnet("regnet_y_16gf", true, {18, 200, 106.23, 2.48, 112}),
-          regnet("regnet_y_32gf", true, {20, 232, 115.89, 2.53, 232}),
-          regnet("regnet_y_128gf", true, {27, 456, 160.83, 2.52, 264})};
+  struct Row {
+    const char *name, *timm;
+    bool squeeze;
+    Design design;
+  };
+  Entries entries;
+  for (const auto& [name, timm_name, squeeze, design] :
+       {Row{"regnet_x_400mf", "regnetx_004_tv", false, {22, 24, 24.48, 2.54, 16}},
+        Row{"regnet_x_800mf", "regnetx_008", false, {16, 56, 35.73, 2.28, 16}},
+        Row{"regnet_x_1_6gf", "regnetx_016", false, {18, 80, 34.01, 2.25, 24}},
+        Row{"regnet_x_3_2gf", "regnetx_032", false, {25, 88, 26.31, 2.25, 48}},
+        Row{"regnet_x_8gf", "regnetx_080", false, {23, 80, 49.56, 2.88, 120}},
+        Row{"regnet_x_16gf", "regnetx_160", false, {22, 216, 55.59, 2.1, 128}},
+        Row{"regnet_x_32gf", "regnetx_320", false, {23, 320, 69.86, 2.0, 168}},
+        Row{"regnet_y_400mf", "regnety_004", true, {16, 48, 27.89, 2.09, 8}},
+        Row{"regnet_y_800mf", "regnety_008_tv", true, {14, 56, 38.84, 2.4, 16}},
+        Row{"regnet_y_1_6gf", "regnety_016", true, {27, 48, 20.71, 2.65, 24}},
+        Row{"regnet_y_3_2gf", "regnety_032", true, {21, 80, 42.63, 2.66, 24}},
+        Row{"regnet_y_8gf", "regnety_080_tv", true, {17, 192, 76.82, 2.19, 56}},
+        Row{"regnet_y_16gf", "regnety_160", true, {18, 200, 106.23, 2.48, 112}},
+        Row{"regnet_y_32gf", "regnety_320", true, {20, 232, 115.89, 2.53, 232}},
+        Row{"regnet_y_128gf", "regnety_1280", true, {27, 456, 160.83, 2.52, 264}}}) {
+    entries.push_back(regnet(name, squeeze, design));
+    entries.push_back(timm(entries.back(), timm_name));
+  }
+  entries.back().image_size = 384;
+  entries.push_back(timm(regnet("", false, {22, 24, 24.48, 2.54, 16, true}), "regnetx_004"));
+  entries.push_back(timm(regnet("", true, {14, 56, 38.84, 2.4, 16, true}), "regnety_008"));
+  entries.push_back(timm(regnet("", true, {17, 192, 76.82, 2.19, 56, true}), "regnety_080"));
+  return entries;
 }
 
 }  // namespace neurim::zoo

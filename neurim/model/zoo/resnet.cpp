@@ -100,17 +100,15 @@ Entry bottleneck(std::string name, const Depths& depths, const nn::Bottleneck::C
 
 Entries resnet_models() {
   const Depths fifty{3, 4, 6, 3}, hundred{3, 4, 23, 3};
-  return {resnet("resnet18", plain<nn::BasicBlock>, 1, {2, 2, 2, 2}),
-          resnet("resnet34", plain<nn::BasicBlock>, 1, {3, 4, 6, 3}),
-          bottleneck("resnet50", fifty),
-          bottleneck("resnet101", hundred),
-          bottleneck("resnet152", {3, 8, 36, 3}),
-          bottleneck("resnext50_32x4d", fifty, {.groups = 32, .base_width = 4}),
-          bottleneck("resnext101_32x8d", hundred, {.groups = 32, .base_width = 8}),
-          bottleneck("resnext101_64x4d", hundred, {.groups = 64, .base_width = 4}),
-          bottleneck("wide_resnet50_2", fifty, {.base_width = 128}),
-          bottleneck("wide_resnet101_2", hundred, {.base_width = 128}),
-          resnet("seresnet50", plain<SqueezeBottleneck>, nn::Bottleneck::kExpansion, fifty)};
+  return with_timm({resnet("resnet18", plain<nn::BasicBlock>, 1, {2, 2, 2, 2}),
+                    resnet("resnet34", plain<nn::BasicBlock>, 1, {3, 4, 6, 3}), bottleneck("resnet50", fifty),
+                    bottleneck("resnet101", hundred), bottleneck("resnet152", {3, 8, 36, 3}),
+                    bottleneck("resnext50_32x4d", fifty, {.groups = 32, .base_width = 4}),
+                    bottleneck("resnext101_32x8d", hundred, {.groups = 32, .base_width = 8}),
+                    bottleneck("resnext101_64x4d", hundred, {.groups = 64, .base_width = 4}),
+                    bottleneck("wide_resnet50_2", fifty, {.base_width = 128}),
+                    bottleneck("wide_resnet101_2", hundred, {.base_width = 128}),
+                    resnet("seresnet50", plain<SqueezeBottleneck>, nn::Bottleneck::kExpansion, fifty)});
 }
 
 }  // namespace neurim::zoo

@@ -1,5 +1,5 @@
 // Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR'15, as
-// torchvision has them, with and without batch norm.
+// torchvision has them, with and without batch norm, and as timm has them.
 #include "neurim/model/zoo/entry.h"
 #include "neurim/model/zoo/layers.h"
 #include "neurim/nn/activations.h"
@@ -50,6 +50,43 @@ struct Vgg {
   nn::Sequential features, classifier;
 };
 
+/// A linear layer as a convolution that slides over the image.
+nn::Conv2d sliding(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return {in, out, {.kernel = kernel, .init = nn::fan_out_normal, .bias_init = nn::zeros}};
+}
+
+/// timm's: on images above 224x224 the classifier slides, and its features are averaged.
+struct SlidingVgg {
+  SlidingVgg(const Depths& depths, bool norm, const Options& o)
+      : features(features_of(depths, norm, o.in_chans)),
+        classifier(sliding(512, 4096, kWindow), nn::ReLU(), nn::Dropout{o.dropout}, sliding(4096, 4096, 1),
+                   nn::ReLU(), nn::Sequential(nn::GlobalAvgPool2d(), nn::Flatten(), nn::Dropout{o.dropout}),
+                   dense(4096, o.classes)) {}
+
+  void parts(Parts& p) { p("features", features)("classifier", classifier); }
+  Tensor operator()(const Tensor& x) const {
+    const Tensor y = features(x);
+    const std::int64_t height = std::max(kWindow, y.size(2)), width = std::max(kWindow, y.size(3));
+    return classifier(height > y.size(2) || width > y.size(3) ? adaptive_avg_pool2d(y, {height, width}) : y);
+  }
+
+  static constexpr std::int64_t kWindow = 7;
+  nn::Sequential features, classifier;
+};
+
+Renames timm_names() {
+  return {
+      {"classifier.0", "pre_logits.fc1"}, {"classifier.3", "pre_logits.fc2"}, {"classifier.6", "head.fc"}};
+}
+
+template <class Net>
+Entry vgg(const std::string& name, const Depths& depths, bool norm) {
+  return {.name = norm ? name + "_bn" : name,
+          .build = [=](const Options& o) { return Net(depths, norm, o); },
+          .dropout = 0.5,
+          .timm_names = timm_names};
+}
+
 }  // namespace
 
 Entries vgg_models() {
@@ -58,10 +95,10 @@ Entries vgg_models() {
                                      {"vgg13", {2, 2, 2, 2, 2}},
                                      {"vgg16", {2, 2, 3, 3, 3}},
                                      {"vgg19", {2, 2, 4, 4, 4}}})
-    for (const bool norm : {false, true})
-      entries.push_back({.name = norm ? name + "_bn" : name,
-                         .build = [=](const Options& o) { return Vgg(depths, norm, o); },
-                         .dropout = 0.5});
+    for (const bool norm : {false, true}) {
+      entries.push_back(vgg<Vgg>(name, depths, norm));
+      entries.push_back(timm(vgg<SlidingVgg>(name, depths, norm), entries.back().name));
+    }
   return entries;
 }
 
