@@ -14,6 +14,7 @@ struct Model {
   std::int64_t in_chans, num_classes;
   std::vector<double> mean, deviation;  ///< of each input channel, for pixels scaled to [0, 1]
   nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+  std::string source = {};              ///< the text of the model file that it was built from
 
   void parts(Parts& p) { net.parts(p); }
   Tensor operator()(const Tensor& x) const { return net(x); }

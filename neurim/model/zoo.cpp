@@ -39,14 +39,13 @@ const Entry& entry(std::string_view name) {
        entries().size(), " known ones");
 }
 
-/// The published values, or for another number of channels their average for each.
-std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels) {
+}  // namespace
+
+std::vector<double> zoo::per_channel(const std::vector<double>& published, std::int64_t channels) {
   if (static_cast<std::int64_t>(published.size()) == channels) return published;
   const double sum = std::accumulate(published.begin(), published.end(), 0.0);
   return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(published.size()));
 }
-
-}  // namespace
 
 Model create_model(std::string_view name, const ModelOptions& options) {
   const Entry& e = entry(name);
@@ -64,8 +63,8 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               e.image_size,
               channels,
               classes,
-              per_channel(e.mean, channels),
-              per_channel(e.deviation, channels),
+              zoo::per_channel(e.mean, channels),
+              zoo::per_channel(e.deviation, channels),
               e.build({classes, channels, dropout})};
   if (options.seed)
     initialise(model, *options.seed);

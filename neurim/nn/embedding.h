@@ -1,5 +1,6 @@
 // Vectors that stand for numbers, and a form of two inputs.
 #pragma once
+#include <limits>
 #include <optional>
 
 #include "neurim/nn/module.h"
@@ -10,6 +11,13 @@ namespace neurim::nn {
 struct Embedding {
   struct Config {
     std::optional<std::int64_t> padding_idx = std::nullopt;  ///< its row begins as 0 and is not learnt
+    static constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();  ///< how fields says none
+
+    void fields(Fields& f) {
+      std::int64_t row = padding_idx.value_or(kNoRow);
+      f("padding_idx", row);
+      padding_idx = row == kNoRow ? std::nullopt : std::optional(row);
+    }
   };
 
   Embedding(std::int64_t num, std::int64_t dim);

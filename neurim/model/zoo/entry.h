@@ -24,6 +24,9 @@ struct Entry {
 };
 using Entries = std::vector<Entry>;
 
+/// Values that were published for each channel; for another number of channels their average for each.
+std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels);
+
 // The families, one file each.
 Entries alexnet_models();
 Entries cifar_resnet_models();
