@@ -9,6 +9,7 @@ int verb_data(const Words& words);
 int verb_demo(const Words& words);
 int verb_export(const Words& words);
 int verb_info(const Words& words);
+int verb_layers(const Words& words);
 int verb_models(const Words& words);
 int verb_predict(const Words& words);
 int verb_resume(const Words& words);

@@ -1,8 +1,9 @@
 // Vectors that stand for numbers, and a form of two inputs.
 #pragma once
-#include <limits>
 #include <optional>
+#include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/nn/module.h"
 
 namespace neurim::nn {
@@ -11,12 +12,13 @@ namespace neurim::nn {
 struct Embedding {
   struct Config {
     std::optional<std::int64_t> padding_idx = std::nullopt;  ///< its row begins as 0 and is not learnt
-    static constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();  ///< how fields says none
 
     void fields(Fields& f) {
-      std::int64_t row = padding_idx.value_or(kNoRow);
-      f("padding_idx", row);
-      padding_idx = row == kNoRow ? std::nullopt : std::optional(row);
+      std::vector<std::int64_t> rows;
+      if (padding_idx) rows.push_back(*padding_idx);
+      f("padding_idx", rows);
+      require(rows.size() <= 1, "padding_idx is one row, not ", rows.size());
+      padding_idx = rows.empty() ? std::nullopt : std::optional(rows[0]);
     }
   };
 

@@ -151,7 +151,10 @@ struct BottleneckOptions {
     config.fields(f);
   }
   Layer build(const Type& x) const {
-    return Bottleneck(nn::channels(x), given("channels", channels), stride, config);
+    constexpr std::int64_t kMost = 1 << 16;  // of each: their product is the width
+    require(given("channels", channels) <= kMost && config.base_width <= kMost && config.groups <= kMost, "channels (",
+            channels, "), base_width (", config.base_width, ") and groups (", config.groups, ") are at most ", kMost);
+    return Bottleneck(nn::channels(x), channels, stride, config);
   }
 };
 

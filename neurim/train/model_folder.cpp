@@ -72,6 +72,7 @@ std::string model_json(const ModelCard& card) {
   Json own{{"format", kFormat}, {"preprocess", Json::parse(p.json())}};
   if (card.multi_label()) own["thresholds"] = card.thresholds;
   if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
+  if (!card.source.empty()) own["model_file"] = card.source;
   return Json{{"architecture", card.model},
               {"num_classes", card.class_names.size()},
               {"label_names", card.class_names},
@@ -109,6 +110,7 @@ ModelCard card_of_folder(const fs::path& folder) {
     card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
     card.thresholds = own.value("thresholds", card.thresholds);
     card.reject_threshold = own.value("reject_threshold", card.reject_threshold);
+    card.source = own.value("model_file", "");
     require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
             " thresholds for ", card.class_names.size(), " classes");
     card.in_chans = card.preprocess.channels;
