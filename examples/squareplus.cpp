@@ -1,5 +1,6 @@
-// An op and a layer of one's own, as a plug-in: squareplus(x) = (x + sqrt(x^2 + b)) / 2, a smooth ReLU (Barron, "Squareplus: a
-// softplus-like algebraic rectifier", 2021). Commands take it with plugins=libsquareplus.so, programs with load_library.
+// An op and a layer of one's own, as a plug-in: squareplus(x) = (x + sqrt(x^2 + b)) / 2, a smooth ReLU
+// (Barron, "Squareplus: a softplus-like algebraic rectifier", 2021). Commands take it with
+// plugins=libsquareplus.so, programs with load_library.
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +28,8 @@ class Squareplus final : public UnaryOp {
   Tensors decompose(std::span<const Tensor> in) const override { return {(in[0] + root(in[0])) * 0.5}; }
   std::vector<Sample> samples() const override {
     const Type x{DType::f32, {2, 3, 17}};
-    return {{std::make_shared<Squareplus>(), {x}, {{-6, 6}}}, {std::make_shared<Squareplus>(0.5), {x}, {{-6, 6}}}};
+    return {{std::make_shared<Squareplus>(), {x}, {{-6, 6}}},
+            {std::make_shared<Squareplus>(0.5), {x}, {{-6, 6}}}};
   }
 
  private:
@@ -35,9 +37,11 @@ class Squareplus final : public UnaryOp {
 };
 
 /// The specification, in every dtype.
-void body(const Op& op, std::span<const reference::View> in, std::span<const reference::View> out, std::uint32_t&) {
+void body(const Op& op, std::span<const reference::View> in, std::span<const reference::View> out,
+          std::uint32_t&) {
   const double b = static_cast<const Squareplus&>(op).b;
-  for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, (in[0][i] + std::sqrt(in[0][i] * in[0][i] + b)) / 2);
+  for (std::int64_t i = 0; i < out[0].numel(); ++i)
+    out[0].set(i, (in[0][i] + std::sqrt(in[0][i] * in[0][i] + b)) / 2);
 }
 
 /// A fast kernel for f32, cut into parts that run on any thread.
@@ -52,7 +56,8 @@ void run(const void* self, const Args& args, int part) noexcept {
   const auto* x = static_cast<const float*>(args.in[0]);
   auto* y = static_cast<float*>(args.out[0]);
   const std::int64_t end = work.count * (part + 1) / work.parts;
-  for (std::int64_t i = work.count * part / work.parts; i < end; ++i) y[i] = (x[i] + std::sqrt(x[i] * x[i] + work.b)) / 2;
+  for (std::int64_t i = work.count * part / work.parts; i < end; ++i)
+    y[i] = (x[i] + std::sqrt(x[i] * x[i] + work.b)) / 2;
 }
 
 Launch prepare(Site& site) {

@@ -67,7 +67,8 @@ class WrongDecomposition final : public Scaled {
   Tensors decompose(std::span<const Tensor> in) const override { return {in[0] * (scale + 1e-6)}; }
 };
 
-void threefold(const Op&, std::span<const reference::View> in, std::span<const reference::View> out, std::uint32_t&) {
+void threefold(const Op&, std::span<const reference::View> in, std::span<const reference::View> out,
+               std::uint32_t&) {
   for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, 3 * in[0][i]);
 }
 
@@ -94,7 +95,8 @@ class CheckOp : public testing::Test {
     define<TakesNothing>();
     define<WrongKernel>();
     define<WrongDecomposition>();
-    for (const char* op : {"scaled", "wrong_gradient", "no_samples", "takes_nothing", "wrong_kernel", "wrong_decomposition"})
+    for (const char* op :
+         {"scaled", "wrong_gradient", "no_samples", "takes_nothing", "wrong_kernel", "wrong_decomposition"})
       reference::define_reference(op, threefold);
     add({.op = "wrong_kernel", .name = "fast", .rank = 10, .prepare = all_but_one});
   }
@@ -108,7 +110,8 @@ class CheckOp : public testing::Test {
 };
 
 TEST_F(CheckOp, SaysNothingOfSoundOps) {
-  for (const char* op : {"scaled", "conv2d", "max_pool2d", "gelu", "softmax", "dropout", "argmax", "where", "concat"})
+  for (const char* op :
+       {"scaled", "conv2d", "max_pool2d", "gelu", "softmax", "dropout", "argmax", "where", "concat"})
     EXPECT_EQ(check_op(op), std::vector<std::string>()) << op;
 }
 
@@ -125,7 +128,8 @@ TEST_F(CheckOp, FindsEachFault) {
 
 TEST_F(CheckOp, NamesAreTakenOnce) {
   expect_words(error_of([] { define<Scaled>(); }, Fault::usage), {"there is an op 'scaled' already"});
-  expect_words(error_of([] { reference::define_reference("relu", threefold); }, Fault::usage), {"reference kernel of 'relu'"});
+  expect_words(error_of([] { reference::define_reference("relu", threefold); }, Fault::usage),
+               {"reference kernel of 'relu'"});
 }
 
 }  // namespace

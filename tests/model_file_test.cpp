@@ -35,7 +35,8 @@ Model built(const std::string& text, const ModelFileOptions& options = kSmall) {
 
 /// A network of these entries, which Flatten and Linear make a classifier.
 Model built_of(const std::string& entries) {
-  return built("layers = [\n" + entries + ",\n{ layer = \"Flatten\" }, { layer = \"Linear\", out = \"$classes\" } ]");
+  return built("layers = [\n" + entries +
+               ",\n{ layer = \"Flatten\" }, { layer = \"Linear\", out = \"$classes\" } ]");
 }
 
 /// What building it says; lines count from the one behind `layers = [`, which is 2.
@@ -45,7 +46,8 @@ std::string refused(const std::string& entries) {
 
 std::vector<std::string> parameters(const Model& model) {
   std::vector<std::string> all;
-  for (const Parameter& p : named_parameters(Model(model))) all.push_back(text(p.name, ' ', p.tensor.shape()));
+  for (const Parameter& p : named_parameters(Model(model)))
+    all.push_back(text(p.name, ' ', p.tensor.shape()));
   return all;
 }
 
@@ -67,14 +69,18 @@ layers = [
   { layer = "Flatten" },
   { layer = "Linear", out = 5 },
 ])");
-  nn::Sequential same{
-      nn::Conv2d(4, 6, {.kernel = {3, 1}, .stride = 2, .pad = {1, 0}, .padding_mode = "reflect", .bias = false,
-                        .init = [](const Shape& w) { return nn::kaiming_normal(w); }}),
-      nn::BatchNorm2d(6, {.momentum = 0.2}),
-      nn::LeakyReLU{0.1},
-      nn::AvgPool2d{.kernel = 2},
-      nn::Flatten(),
-      nn::Linear(24, 5)};
+  nn::Sequential same{nn::Conv2d(4, 6,
+                                 {.kernel = {3, 1},
+                                  .stride = 2,
+                                  .pad = {1, 0},
+                                  .padding_mode = "reflect",
+                                  .bias = false,
+                                  .init = [](const Shape& w) { return nn::kaiming_normal(w); }}),
+                      nn::BatchNorm2d(6, {.momentum = 0.2}),
+                      nn::LeakyReLU{0.1},
+                      nn::AvgPool2d{.kernel = 2},
+                      nn::Flatten(),
+                      nn::Linear(24, 5)};
   initialise(same, 0);
   const Tensor x = image({2, 4, 8, 8});
   EXPECT_EQ(model(x).values<float>(), same(x).values<float>());
@@ -166,9 +172,12 @@ layers = [ { layer = "Flatten" }, { layer = "Linear", out = "$classes" } ])";
   EXPECT_FALSE(file.says("mean"));
   EXPECT_EQ(file.size(), (std::pair<std::int64_t, std::int64_t>(6, 10)));
   EXPECT_EQ(parameters(file.build())[0], "1.weight (3,120)");
-  EXPECT_EQ(parameters(file.build({.num_classes = 7, .in_chans = 1, .height = 4, .width = 5}))[0], "1.weight (7,20)");
-  const Model usual = built("layers = [ { layer = \"GlobalAvgPool2d\" }, { layer = \"Flatten\" },"
-                            "{ layer = \"Linear\", out = \"$classes\" } ]", {});
+  EXPECT_EQ(parameters(file.build({.num_classes = 7, .in_chans = 1, .height = 4, .width = 5}))[0],
+            "1.weight (7,20)");
+  const Model usual = built(
+      "layers = [ { layer = \"GlobalAvgPool2d\" }, { layer = \"Flatten\" },"
+      "{ layer = \"Linear\", out = \"$classes\" } ]",
+      {});
   EXPECT_EQ(parameters(usual)[0], "2.weight (1000,3)");
   EXPECT_EQ(usual.image_size, 224);
   EXPECT_EQ(usual.mean, (std::vector<double>{0.485, 0.456, 0.406}));
@@ -185,7 +194,8 @@ TEST(ModelFile, ModelsOfTheZooAreLayers) {
   const Model model = built(R"(layers = [
   { model = "resnet20", num_classes = 12, name = "backbone" },
   { layer = "ReLU" },
-  { layer = "Linear", out = 5 } ])", {.num_classes = 5, .in_chans = 3, .height = 32, .width = 32});
+  { layer = "Linear", out = 5 } ])",
+                            {.num_classes = 5, .in_chans = 3, .height = 32, .width = 32});
   const std::vector<std::string> all = parameters(model);
   EXPECT_EQ(all.front().substr(0, 9), "backbone.");
   EXPECT_EQ(all.back(), "2.bias (5)");
@@ -198,7 +208,8 @@ struct LastOutputs {
   bool both;
   void parts(Parts& p) { gru.parts(p); }
   Tensor operator()(const Tensor& x) const {
-    const Tensor y = gru(x).y, last = slice(y, {-1, 0}, {std::numeric_limits<std::int64_t>::max(), 5}, {1, 2});
+    const Tensor y = gru(x).y,
+                 last = slice(y, {-1, 0}, {std::numeric_limits<std::int64_t>::max(), 5}, {1, 2});
     if (!both) return flatten(last);
     return concat({flatten(last), flatten(slice(y, {0, 5}, {1, 10}, {1, 2}))}, 1);
   }
@@ -213,11 +224,13 @@ TEST(ModelFile, RecurrentNetworksReadRows) {
   EXPECT_EQ(parameters(all)[8], "3.weight (5,96)");  // 32 steps of 3
 
   for (const bool both : {false, true}) {
-    const Model model = built("layers = [ { layer = \"Flatten\", start_axis = 1, end_axis = 2 },"
-                              "{ layer = \"GRU\", hidden = 5, last = true, bidirectional = " +
-                                  text(both) + " } ]",
-                              {.num_classes = both ? 10 : 5, .in_chans = 4, .height = 8, .width = 8});
-    nn::Sequential same{nn::Flatten{1, 2}, LastOutputs{{8, 5, {.batch_first = true, .bidirectional = both}}, both}};
+    const Model model = built(
+        "layers = [ { layer = \"Flatten\", start_axis = 1, end_axis = 2 },"
+        "{ layer = \"GRU\", hidden = 5, last = true, bidirectional = " +
+            text(both) + " } ]",
+        {.num_classes = both ? 10 : 5, .in_chans = 4, .height = 8, .width = 8});
+    nn::Sequential same{nn::Flatten{1, 2},
+                        LastOutputs{{8, 5, {.batch_first = true, .bidirectional = both}}, both}};
     initialise(same, 0);
     const Tensor x = image({2, 4, 8, 8});
     EXPECT_EQ(model(x).values<float>(), same(x).values<float>());
@@ -244,10 +257,12 @@ TEST(ModelFile, EveryLayerCanBeNamedAndRefusesUnknownOptions) {
     std::string before;
     if (layer.ends_with("1d") || layer == "LSTM" || layer == "GRU" || layer == "RNN")
       before = "{ layer = \"Flatten\", start_axis = 2 },\n";
-    if (layer.ends_with("3d")) before = "{ layer = \"Unflatten\", sizes = [1, 4] },\n{ layer = \"Conv3d\", out = 4, pad = 1 },\n";
+    if (layer.ends_with("3d"))
+      before = "{ layer = \"Unflatten\", sizes = [1, 4] },\n{ layer = \"Conv3d\", out = 4, pad = 1 },\n";
     const std::string entry = "{ layer = \"" + layer + "\"" + needed(layer);
     EXPECT_NO_THROW(built_of(before + entry + " }")) << layer;
-    expect_words(refused(before + entry + ", nonsense = 1 }"), {"net.toml:", layer, "there is no option 'nonsense'"});
+    expect_words(refused(before + entry + ", nonsense = 1 }"),
+                 {"net.toml:", layer, "there is no option 'nonsense'"});
   }
 }
 
@@ -280,17 +295,20 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   says("{ layer = \"Conv2d\", out = 3, pad = \"full\" }", {"\"full\"", "\"same\""});
   says("{ layer = \"Conv2d\", out = 3, init = \"he\" }", {"init: there is no 'he'", "kaiming_normal"});
   says("{ layer = \"Flatten\" },\n{ layer = \"Conv2d\", out = 3 }", {"net.toml:3", "(1,256)"});
-  says("{ layer = \"MaxPool2d\", repeat = 4 }", {"net.toml:2: layer 0 (MaxPool2d)", "does not fit", "(1,4,1,1)"});
+  says("{ layer = \"MaxPool2d\", repeat = 4 }",
+       {"net.toml:2: layer 0 (MaxPool2d)", "does not fit", "(1,4,1,1)"});
   says("{ layer = \"Conv2d\", out = 8, name = \"a\" },\n{ layer = \"Add\", from = [\"a\", \"input\"] }",
        {"net.toml:3: layer 1 (Add): adds (1,8,6,6) and (1,4,8,8)", "Conv2d of kernel 1"});
   says("{ layer = \"Conv2d\", out = 8, name = \"a\" },\n{ layer = \"Concat\", from = [\"a\", \"input\"] }",
        {"(1,8,6,6) and (1,4,8,8)"});
   says("{ layer = \"Add\" }", {"takes two results or more"});
   says("{ layer = \"ReLU\", from = [0, 1] }", {"from is 0", "0 layers before"});
-  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", from = [0, \"a\"] }", {"takes one result", "names 2"});
+  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", from = [0, \"a\"] }",
+       {"takes one result", "names 2"});
   says("{ layer = \"ReLU\", name = \"stem\" },\n{ layer = \"ReLU\", from = \"sten\" }",
        {"there is no 'sten' before; did you mean 'stem'?"});
-  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", name = \"a\" }", {"net.toml:3", "of this name before"});
+  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", name = \"a\" }",
+       {"net.toml:3", "of this name before"});
   says("{ layer = \"ReLU\", name = \"a.b\" }", {"name is \"a.b\"", "letters, digits"});
   says("{ layer = \"ReLU\", name = \"12\" }", {"not of digits alone"});
   says("{ layer = \"ReLU\", model = \"resnet18\" }", {"layer and model; give one"});
@@ -303,26 +321,32 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   says("{ layer = \"Linear\", out = \"$in / 0\" }", {"it is a whole number"});
   says("{ layers = [] }", {"layers is a list"});
 
-  const auto whole = [](const std::string& text) {
-    return error_of([&] { built(text); });
-  };
+  const auto whole = [](const std::string& text) { return error_of([&] { built(text); }); };
   expect_words(whole("layers = [ { layer = \"ReLU\" } ]"),
                {"net.toml:1: the last layer gives (1,4,8,8)", "(1,5)", "Flatten", "out = \"$classes\""});
-  expect_words(whole("layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 9 } ]"), {"(1,9)", "5 classes"});
+  expect_words(whole("layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 9 } ]"),
+               {"(1,9)", "5 classes"});
   expect_words(whole("layer = []"), {"net.toml:1: there is no 'layer'; did you mean 'layers'?"});
   expect_words(whole("imgsz = 3"), {"has no layers"});
   expect_words(whole("layers = 3"), {"layers is 3"});
-  expect_words(whole("mean = []\nlayers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 5 } ]"), {"mean is empty"});
-  expect_words(error_of([] { built("in_chans = 0\nlayers = [ { layer = \"Flatten\" } ]", {}); }), {"net.toml:1: in_chans is 0"});
-  expect_words(error_of([] { built("imgsz = [1, 2, 3]\nlayers = [ { layer = \"Flatten\" } ]", {}); }), {"net.toml:1: imgsz"});
+  expect_words(whole("mean = []\nlayers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 5 } ]"),
+               {"mean is empty"});
+  expect_words(error_of([] { built("in_chans = 0\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
+               {"net.toml:1: in_chans is 0"});
+  expect_words(error_of([] { built("imgsz = [1, 2, 3]\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
+               {"net.toml:1: imgsz"});
   expect_words(whole("layers = [\n  { layer = \"Conv2d\", out = 3\n"), {"net.toml:"});
   expect_words(whole("layers = 2026-01-01"), {"dates and times"});
-  expect_words(whole("layers = [ { layer = \"A\" } ]\n[blocks.A]\nargs = { out = 3 }"), {"net.toml:2: block A: this has no layers"});
-  expect_words(whole("layers = [ { layer = \"A\", uot = 4 } ]\n[blocks.A]\nargs = { out = 3 }\nlayers = [ { layer = \"ReLU\" } ]"),
+  expect_words(whole("layers = [ { layer = \"A\" } ]\n[blocks.A]\nargs = { out = 3 }"),
+               {"net.toml:2: block A: this has no layers"});
+  expect_words(whole("layers = [ { layer = \"A\", uot = 4 } ]\n[blocks.A]\nargs = { out = 3 }\nlayers = [ { "
+                     "layer = \"ReLU\" } ]"),
                {"net.toml:1: layer 0 (A): block A has no argument 'uot'; did you mean 'out'?"});
-  expect_words(whole("layers = [ { layer = \"A\", name = \"a\" } ]\n[blocks.A]\nlayers = [\n{ layer = \"Linear\" } ]"),
-               {"net.toml:4: layer a.0 (Linear): out is missing"});
-  expect_words(whole("layers = [ { layer = \"A\" } ]\n[blocks.A]\nargs = { from = 3 }\nlayers = [ { layer = \"ReLU\" } ]"),
+  expect_words(
+      whole("layers = [ { layer = \"A\", name = \"a\" } ]\n[blocks.A]\nlayers = [\n{ layer = \"Linear\" } ]"),
+      {"net.toml:4: layer a.0 (Linear): out is missing"});
+  expect_words(whole("layers = [ { layer = \"A\" } ]\n[blocks.A]\nargs = { from = 3 }\nlayers = [ { layer = "
+                     "\"ReLU\" } ]"),
                {"'from' has a meaning already"});
   expect_words(error_of([] { create_model_file("/nowhere/net.toml"); }), {"/nowhere/net.toml"});
 }
@@ -334,16 +358,22 @@ TEST(ModelFile, WhatWouldTakeAllMemoryOrTimeIsRefused) {
     expect_words(error_of([&] { built(text, options); }), words);
   };
   const std::string end = ", { layer = \"Flatten\" }, { layer = \"Linear\", out = 5 } ]\n";
-  refused_within("layers = [ { layer = \"Linear\", out = 16000000 }" + end, {"more values than may be", "(16000000,8)"});
+  refused_within("layers = [ { layer = \"Linear\", out = 16000000 }" + end,
+                 {"more values than may be", "(16000000,8)"});
   refused_within("layers = [ { layer = \"Linear\", out = 99999999999 }" + end, {"whole number from"});
-  refused_within("layers = [ { layer = \"LSTM\", hidden = 1, num_layers = 1000000 }" + end, {"num_layers is 1000000"});
+  refused_within("layers = [ { layer = \"LSTM\", hidden = 1, num_layers = 1000000 }" + end,
+                 {"num_layers is 1000000"});
   refused_within("layers = [ { layer = \"ReLU\", repeat = 100000 }" + end, {"repeat is 100000"});
-  refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 9000000 }" + end, {"more than", "values for one image"});
-  refused_within("layers = [ { layer = \"Unflatten\", sizes = [9000000, 9000000, 9000000, 1] }" + end, {"does not divide"});
-  refused_within("layers = [ { layer = \"A\" }" + end + "[blocks.A]\nlayers = [ { layer = \"A\" } ]", {"does one use itself?"});
+  refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 9000000 }" + end,
+                 {"more than", "values for one image"});
+  refused_within("layers = [ { layer = \"Unflatten\", sizes = [9000000, 9000000, 9000000, 1] }" + end,
+                 {"does not divide"});
+  refused_within("layers = [ { layer = \"A\" }" + end + "[blocks.A]\nlayers = [ { layer = \"A\" } ]",
+                 {"does one use itself?"});
   std::string blocks = "layers = [ { layer = \"B0\" }" + end;
   for (int i = 0; i < 8; ++i)
-    blocks += text("[blocks.B", i, "]\nlayers = [ { layer = \"", i < 7 ? text('B', i + 1) : "ReLU", "\", repeat = 9 } ]\n");
+    blocks += text("[blocks.B", i, "]\nlayers = [ { layer = \"", i < 7 ? text('B', i + 1) : "ReLU",
+                   "\", repeat = 9 } ]\n");
   refused_within(blocks, {"more than 10000 layers"});
   std::string deep = "x";
   for (int i = 0; i < 30000; ++i) deep += ".x";
@@ -365,21 +395,25 @@ layers = [
 [blocks.B]
 args = { out = 1 }
 layers = [ { layer = "Conv2d", out = "$out", pad = 1 } ]
-)", [&](const std::string& bytes) {
-    try {
-      built(bytes, options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::data) << error.what() << '\n' << bytes;
-    }
-  });
+)",
+                    [&](const std::string& bytes) {
+                      try {
+                        built(bytes, options);
+                      } catch (const Error& error) {
+                        EXPECT_EQ(error.fault(), Fault::data) << error.what() << '\n' << bytes;
+                      }
+                    });
 }
 
 TEST(Network, TakesResultsByNumber) {
   nn::Network net;
-  net.add("double", [](const Tensor& x) { return x + x; }, 0).join([](const Tensors& x) { return x[0] + x[1]; }, {0, 1});
+  net.add(
+         "double", [](const Tensor& x) { return x + x; }, 0)
+      .join([](const Tensors& x) { return x[0] + x[1]; }, {0, 1});
   EXPECT_EQ(net(Tensor::scalar(2)).item(), 6);
   EXPECT_EQ(nn::Network()(Tensor::scalar(2)).item(), 2);
-  expect_words(error_of([&] { net.add("late", nn::ReLU(), 4); }, Fault::usage), {"'late' takes result 4 of 3"});
+  expect_words(error_of([&] { net.add("late", nn::ReLU(), 4); }, Fault::usage),
+               {"'late' takes result 4 of 3"});
 }
 
 TEST(NamedLayers, AreDefinedOnce) {

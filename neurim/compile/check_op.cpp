@@ -30,13 +30,16 @@ Tensors run(const Function& function, const Tensors& in, const PlanOptions& opti
 }
 
 /// What the reference kernels give.
-Tensors by_reference(const std::shared_ptr<const Op>& op, const Tensors& in) { return run(of(op), in, {.interpret = true}); }
+Tensors by_reference(const std::shared_ptr<const Op>& op, const Tensors& in) {
+  return run(of(op), in, {.interpret = true});
+}
 
 /// Gradients of a weighted sum of the floating outputs of an op with respect to its floating inputs.
 class Gradients {
  public:
   /// The weights are drawn; they are inputs behind those of the op.
-  Gradients(std::shared_ptr<const Op> op, const Types& in, std::uint64_t seed) : op_(std::move(op)), in_(in.size()) {
+  Gradients(std::shared_ptr<const Op> op, const Types& in, std::uint64_t seed)
+      : op_(std::move(op)), in_(in.size()) {
     const Types out = op_->infer(in);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!is_floating(out[i].dtype)) continue;
@@ -130,13 +133,15 @@ void check_plans(const Sample& sample, DType dtype, std::vector<std::string>& fa
       const DType of_result = expected[i].dtype();
       const double tolerance = is_floating(of_result) ? sample.tolerance + 4 * epsilon(of_result) : 0;
       const std::string differs = difference({expected[i]}, {actual[i]}, tolerance);
-      if (!differs.empty()) faults.push_back(text(where, ": a plan with all kernels, ", what, ' ', i, ": ", differs));
+      if (!differs.empty())
+        faults.push_back(text(where, ": a plan with all kernels, ", what, ' ', i, ": ", differs));
     }
   };
   compare(by_reference(sample.op, in), run(of(sample.op), in, {}), "result");
   if (!any_floating(types) || !any_floating(sample.op->infer(types)) || bits(dtype) < 32) return;
   Gradients gradients(sample.op, types, kSeed);
-  const std::optional<Tensors> expected = computed(gradients, in, {.interpret = true}), actual = computed(gradients, in, {});
+  const std::optional<Tensors> expected = computed(gradients, in, {.interpret = true}),
+                               actual = computed(gradients, in, {});
   if (expected && actual) compare(*expected, *actual, "gradient");
 }
 
@@ -153,7 +158,8 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
   const std::optional<Tensors> found = computed(gradients, in, {.interpret = true});
   if (!found) return faults;
   std::map<std::size_t, std::vector<double>> analytic;
-  for (std::size_t k = 0; k < found->size(); ++k) analytic[gradients.reached[k]] = (*found)[k].values<double>();
+  for (std::size_t k = 0; k < found->size(); ++k)
+    analytic[gradients.reached[k]] = (*found)[k].values<double>();
 
   const Plan forward = plan(of(sample.op), types, {.interpret = true});
   const Types out_types = sample.op->infer(types);
@@ -162,7 +168,8 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
     double sum = 0;
     for (std::size_t i = 0, w = 0; i < out.size(); ++i) {
       if (!is_floating(out_types[i].dtype)) continue;
-      const std::vector<double> values = out[i].values<double>(), weights = gradients.weights[w++].values<double>();
+      const std::vector<double> values = out[i].values<double>(),
+                                weights = gradients.weights[w++].values<double>();
       sum = std::inner_product(values.begin(), values.end(), weights.begin(), sum);
     }
     return sum;
@@ -185,10 +192,11 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
       };
       const double expected = (moved(kStep) - moved(-kStep)) / (2 * kStep);
       const double got = analytic.count(i) ? analytic[i][element] : 0;
-      const bool agree = std::abs(got - expected) <= kTolerance * std::max(1.0, std::abs(expected));  // false for NaN
+      const bool agree =
+          std::abs(got - expected) <= kTolerance * std::max(1.0, std::abs(expected));  // false for NaN
       if (!agree)
-        faults.push_back(text(reproducer(*sample.op, types, seed), ": the gradient of input ", i, " element ", element,
-                              " is ", got, ", finite differences give ", expected));
+        faults.push_back(text(reproducer(*sample.op, types, seed), ": the gradient of input ", i, " element ",
+                              element, " is ", got, ", finite differences give ", expected));
     }
   }
   return faults;
@@ -196,7 +204,8 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
 
 std::vector<std::string> check_op(std::string_view name) {
   const std::vector<std::string> known = op_names();
-  if (std::find(known.begin(), known.end(), name) == known.end()) return {text(name, ": there is no such op; define it")};
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    return {text(name, ": there is no such op; define it")};
   const std::vector<Sample> samples = make_op(name)->samples();
   if (samples.empty()) return {text(name, ": has no samples: nothing tests it")};
   std::vector<std::string> faults;

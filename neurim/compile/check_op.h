@@ -9,13 +9,16 @@
 
 namespace neurim {
 
-/// What is wrong with the op of that name (see define), a line each that names sample, attributes and types; nothing where
+/// What is wrong with the op of that name (see define), a line each that names sample, attributes and types;
+/// nothing where
 ///  - it has samples, of itself,
 ///  - an op made by name with the attributes that fields() visits does the same,
 ///  - infer() refuses missing inputs with Error(usage) that begins with the name,
-///  - decompose(), where it gives something, gives what the reference kernel gives (f64, 1e-9 of the largest),
+///  - decompose(), where it gives something, gives what the reference kernel gives (f64, 1e-9 of the
+///  largest),
 ///  - the gradient, where it has one, is that of central finite differences (f64, 1e-6),
-///  - plans with all kernels and passes give what plans of reference kernels alone give (Sample::tolerance, and the rounding
+///  - plans with all kernels and passes give what plans of reference kernels alone give (Sample::tolerance,
+///  and the rounding
 ///    of the dtype): results in every floating dtype, gradients in f32 and f64.
 std::vector<std::string> check_op(std::string_view name);
 

@@ -70,7 +70,8 @@ const Toml::Table& table_of(const Toml& value, std::string_view what) {
 
 const Toml::Array& list_of(const Toml& value) {
   const auto* list = value.as<Toml::Array>();
-  require(list && !list->empty(), "layers is ", value, "; it is a list of tables such as { layer = \"ReLU\" }");
+  require(list && !list->empty(), "layers is ", value,
+          "; it is a list of tables such as { layer = \"ReLU\" }");
   return *list;
 }
 
@@ -92,7 +93,8 @@ std::string checked_name(const Toml& value) {
   const std::string name = word_of("name", value);
   const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-  require(!name.empty() && std::all_of(name.begin(), name.end(), fits) && !std::all_of(name.begin(), name.end(), is_digit),
+  require(!name.empty() && std::all_of(name.begin(), name.end(), fits) &&
+              !std::all_of(name.begin(), name.end(), is_digit),
           "name is ", value, "; it is made of letters, digits, '_' and '-', and not of digits alone");
   return name;
 }
@@ -101,7 +103,8 @@ Tensor add_equal(const Tensors& x) {
   Tensor sum = x[0];
   for (std::size_t i = 1; i < x.size(); ++i) {
     require(x[i].shape() == sum.shape(), "adds ", sum.shape(), " and ", x[i].shape(),
-            ", which have to be equal; bring one to the shape of the other, as a Conv2d of kernel 1 does by out and stride");
+            ", which have to be equal; bring one to the shape of the other, as a Conv2d of kernel 1 does by "
+            "out and stride");
     sum = sum + x[i];
   }
   return sum;
@@ -166,7 +169,9 @@ class Builder {
   Toml::Table arguments(const Toml::Table& holder) const;
   const Toml* block_named(std::string_view name) const { return blocks_ ? find(*blocks_, name) : nullptr; }
   /// Blocks of blocks make many of few lines.
-  void count_layer() { require(++layers_ <= kMostLayers, "the network has more than ", kMostLayers, " layers"); }
+  void count_layer() {
+    require(++layers_ <= kMostLayers, "the network has more than ", kMostLayers, " layers");
+  }
 
   const std::string& where_;
   const Toml::Table* blocks_ = nullptr;
@@ -174,7 +179,8 @@ class Builder {
   std::int64_t layers_ = 0;
 };
 
-Builder::Builder(const Toml::Table& document, const std::string& where, std::int64_t classes) : where_(where) {
+Builder::Builder(const Toml::Table& document, const std::string& where, std::int64_t classes)
+    : where_(where) {
   globals_["classes"].value = classes;
   globals_.merge(arguments(document));
   if (const Toml* blocks = find(document, "blocks"))
@@ -187,8 +193,8 @@ Toml::Table Builder::arguments(const Toml::Table& holder) const {
   if (!args) return all;
   return located(where_, *args, "args: ", [&] {
     for (const auto& [name, value] : table_of(*args, "args")) {
-      require(!contains(kWords, name) && name != "in" && name != "classes", "'", name, "' has a meaning already; choose ",
-              "another name");
+      require(!contains(kWords, name) && name != "in" && name != "classes", "'", name,
+              "' has a meaning already; choose ", "another name");
       all[name] = evaluated(value, globals_);
     }
     return all;
@@ -196,7 +202,8 @@ Toml::Table Builder::arguments(const Toml::Table& holder) const {
 }
 
 nn::Network Builder::network(const Toml& layers, Tensor& x, Toml::Table scope, std::string path, int depth) {
-  require(depth <= kMostDepth, "blocks stand more than ", kMostDepth, " deep in each other; does one use itself?");
+  require(depth <= kMostDepth, "blocks stand more than ", kMostDepth,
+          " deep in each other; does one use itself?");
   if (x.rank() >= 2) scope["in"].value = x.size(1);
   List list{scope, std::move(path), depth, {x}, {{"input", 0}}, {}};
   for (const Toml& given : list_of(layers)) add(given, list);
@@ -220,7 +227,8 @@ void Builder::add(const Toml& given, List& list) {
     Tensor y = list.results[entry.from[0]];
     const Toml* repeat = find(words, "repeat");
     if (nn::Join joined = join_of(entry)) {
-      require(!repeat && entry.from.size() > 1, "this takes two results or more, from = [\"name\", -1], and no repeat");
+      require(!repeat && entry.from.size() > 1,
+              "this takes two results or more, from = [\"name\", -1], and no repeat");
       count_layer();
       Tensors in;
       for (const std::size_t from : entry.from) in.push_back(list.results[from]);
@@ -242,7 +250,8 @@ void Builder::add(const Toml& given, List& list) {
         list.network.add(name, std::move(row), entry.from[0]);
       }
     }
-    require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements, " values for one image");
+    require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements,
+            " values for one image");
     list.results.push_back(y);
     if (named) list.numbers.emplace(name, list.results.size() - 1);
   });
@@ -292,7 +301,8 @@ std::size_t Builder::result_named(const Toml& from, const List& list) const {
 
 /// What an entry makes of several results; nothing for other entries.
 nn::Join Builder::join_of(const Entry& entry) const {
-  if (entry.kind != "layer" || !contains(kJoins, entry.what) || block_named(entry.what) || nn::make_layer(entry.what))
+  if (entry.kind != "layer" || !contains(kJoins, entry.what) || block_named(entry.what) ||
+      nn::make_layer(entry.what))
     return {};
   std::int64_t axis = 1;
   OptionReader options(entry.options);
@@ -328,7 +338,8 @@ nn::Layer Builder::primitive(const Entry& entry, const Type& x) const {
     if (blocks_)
       for (const auto& [name, definition] : *blocks_) known.push_back(name);
     const std::string near = nearest(entry.what, known);
-    fail(Fault::usage, "there is no layer '", entry.what, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+    fail(Fault::usage, "there is no layer '", entry.what, "'; ",
+         near.empty() ? "" : text("did you mean '", near, "'? "),
          "`neurim layers` lists them, and plugins=FILE adds your own");
   }
   named->fields(options);
@@ -337,17 +348,19 @@ nn::Layer Builder::primitive(const Entry& entry, const Type& x) const {
 }
 
 nn::Network Builder::block(const Toml& definition, const Entry& entry, Tensor& x) {
-  const Toml::Table& body = located(where_, definition, text("block ", entry.what, ": "), [&]() -> const Toml::Table& {
-    const Toml::Table& found = table_of(definition, "this");
-    check_known(found, {"args", "layers"});
-    require(found.contains("layers"), "this has no layers; give a list of them");
-    return found;
-  });
+  const Toml::Table& body =
+      located(where_, definition, text("block ", entry.what, ": "), [&]() -> const Toml::Table& {
+        const Toml::Table& found = table_of(definition, "this");
+        check_known(found, {"args", "layers"});
+        require(found.contains("layers"), "this has no layers; give a list of them");
+        return found;
+      });
   Toml::Table scope = arguments(body);
   Names known;
   for (const auto& [name, value] : scope) known.push_back(name);
   for (const auto& [name, value] : entry.options) {
-    require(contains(known, name), "block ", entry.what, " has no argument '", name, '\'', suggestion(name, known));
+    require(contains(known, name), "block ", entry.what, " has no argument '", name, '\'',
+            suggestion(name, known));
     scope[name] = value;
   }
   scope.insert(globals_.begin(), globals_.end());  // arguments hide what the file has under their names
@@ -357,13 +370,16 @@ nn::Network Builder::block(const Toml& definition, const Entry& entry, Tensor& x
 }  // namespace
 
 ModelFile::ModelFile(std::string text, const std::string& where)
-    : text_(std::move(text)), where_(where), document_(std::make_shared<const Toml>(parse_toml(text_, where))) {
+    : text_(std::move(text)),
+      where_(where),
+      document_(std::make_shared<const Toml>(parse_toml(text_, where))) {
   for (const auto& [name, value] : document())
     located(where_, value, "", [&, &key = name] {
       require(contains(kParts, key), "there is no '", key, '\'', suggestion(key, kParts));
     });
   if (!says("layers"))
-    fail(Fault::data, where_, ": has no layers; give a list of them: layers = [ { layer = \"Flatten\" }, … ]");
+    fail(Fault::data, where_,
+         ": has no layers; give a list of them: layers = [ { layer = \"Flatten\" }, … ]");
 }
 
 const Toml::Table& ModelFile::document() const { return *document_->as<Toml::Table>(); }
@@ -384,9 +400,13 @@ std::pair<std::int64_t, std::int64_t> ModelFile::size(const ModelFileOptions& op
 }
 
 Model ModelFile::build(const ModelFileOptions& options) const {
-  require(options.num_classes >= 0 && options.in_chans >= 0, where_, ": num_classes (", options.num_classes,
-          ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what the file says");
-  const zoo::Entry usual;
+  const auto fits = [](std::int64_t asked, std::int64_t most) { return asked >= 0 && asked <= most; };
+  require(fits(options.num_classes, kMostClasses) && fits(options.in_chans, kMostChannels) &&
+              fits(options.height, kMostSide) && fits(options.width, kMostSide),
+          where_, ": num_classes (", options.num_classes, "), in_chans (", options.in_chans,
+          ") and the images' size (", options.height, 'x', options.width, ") are at most ", kMostClasses,
+          ", ", kMostChannels, " and ", kMostSide, ", and 0 for what the file says");
+  const zoo::Entry usual{};
   const auto count = [&](const char* key, std::int64_t asked, std::int64_t otherwise, std::int64_t most) {
     const Toml* given = find(document(), key);
     if (asked > 0 || !given) return asked > 0 ? asked : otherwise;
@@ -411,8 +431,8 @@ Model ModelFile::build(const ModelFileOptions& options) const {
     Tensor y = trace.input({DType::f32, {1, channels, sides.first, sides.second}});
     nn::Layer net = Builder(document(), where_, classes).network(layers, y);
     const Shape logits{1, classes};
-    require(y.shape() == logits, "the last layer gives ", y.shape(), " for one image, and ", classes, " classes take ", logits,
-            "; end with ", y.rank() > 2 ? "{ layer = \"Flatten\" } and " : "",
+    require(y.shape() == logits, "the last layer gives ", y.shape(), " for one image, and ", classes,
+            " classes take ", logits, "; end with ", y.rank() > 2 ? "{ layer = \"Flatten\" } and " : "",
             "{ layer = \"Linear\", out = \"$classes\" }");
     return {.name = fs::path(where_).stem().string(),
             .image_size = sides.first,

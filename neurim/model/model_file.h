@@ -21,11 +21,13 @@ struct ModelFileOptions {
   std::int64_t most_values = std::int64_t{1} << 31;
 };
 
-/// The text of a model file, TOML: a list of layers in order, which name their inputs where it is not the layer before,
-/// blocks that are defined once and used with arguments, and what images the network is made for.
+/// The text of a model file, TOML: a list of layers in order, which name their inputs where it is not the
+/// layer before, blocks that are defined once and used with arguments, and what images the network is made
+/// for.
 class ModelFile {
  public:
-  /// `where` is what errors call the text. Throws Error(data) "WHERE:LINE: …" where it is no TOML or has other parts.
+  /// `where` is what errors call the text. Throws Error(data) "WHERE:LINE: …" where it is no TOML or has
+  /// other parts.
   ModelFile(std::string text, const std::string& where);
 
   /// Whether it says imgsz, in_chans or num_classes itself.
@@ -33,9 +35,9 @@ class ModelFile {
   /// Height and width of the images that build makes a network for.
   std::pair<std::int64_t, std::int64_t> size(const ModelFileOptions& options = {}) const;
 
-  /// Builds the network on the CPU for such images, every tensor named; the model is called as the file, and keeps the text.
-  /// Sizes of weights follow from what comes in, and each layer is asked what it makes of it: throws Error(data)
-  /// "WHERE:LINE: layer PATH (KIND): …" for what is unknown, misses, or does not fit.
+  /// Builds the network on the CPU for such images, every tensor named; the model is called as the file, and
+  /// keeps the text. Sizes of weights follow from what comes in, and each layer is asked what it makes of it:
+  /// throws Error(data) "WHERE:LINE: layer PATH (KIND): …" for what is unknown, misses, or does not fit.
   Model build(const ModelFileOptions& options = {}) const;
 
  private:

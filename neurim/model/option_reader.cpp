@@ -17,7 +17,8 @@ double number(std::string_view what, const Toml& value) {
   const auto* whole = value.as<std::int64_t>();
   const auto* real = value.as<double>();
   const double found = whole ? static_cast<double>(*whole) : real ? *real : NAN;
-  require(std::abs(found) <= static_cast<double>(kMostNumber), what, " is ", value, "; it is a number up to ", kMostNumber);
+  require(std::abs(found) <= static_cast<double>(kMostNumber), what, " is ", value, "; it is a number up to ",
+          kMostNumber);
   return found;
 }
 
@@ -39,7 +40,8 @@ std::vector<std::int64_t> whole_numbers(std::string_view what, const Toml& value
 /// A sum of products of numbers and $names.
 class Expression {
  public:
-  Expression(std::string_view expression, const Toml::Table& scope) : all_(expression), rest_(expression), scope_(scope) {}
+  Expression(std::string_view expression, const Toml::Table& scope)
+      : all_(expression), rest_(expression), scope_(scope) {}
 
   Toml value() {
     if (takes('$')) {  // alone it may stand for anything
@@ -49,7 +51,8 @@ class Expression {
       rest_ = all_;
     }
     const double result = sum();
-    require(rest_.empty(), '"', all_, "\": '", rest_, "' is no part of a sum of products of numbers and $names");
+    require(rest_.empty(), '"', all_, "\": '", rest_,
+            "' is no part of a sum of products of numbers and $names");
     Toml toml;
     if (result == std::floor(result) && std::abs(result) <= static_cast<double>(kMostNumber))
       toml.value = static_cast<std::int64_t>(result);
@@ -70,8 +73,8 @@ class Expression {
 
   /// What the name at the beginning of the rest stands for.
   const Toml& variable() {
-    const auto end =
-        std::find_if(rest_.begin(), rest_.end(), [](unsigned char c) { return !std::isalnum(c) && c != '_'; });
+    const auto end = std::find_if(rest_.begin(), rest_.end(),
+                                  [](unsigned char c) { return !std::isalnum(c) && c != '_'; });
     const std::string_view name = rest_.substr(0, static_cast<std::size_t>(end - rest_.begin()));
     rest_.remove_prefix(name.size());
     const Toml* found = find(scope_, name);
@@ -133,8 +136,8 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
 
 std::int64_t whole_number(std::string_view what, const Toml& value, std::int64_t least, std::int64_t most) {
   const auto* found = value.as<std::int64_t>();
-  require(found && *found >= least && *found <= most, what, " is ", value, "; it is a whole number from ", least, " to ",
-          most);
+  require(found && *found >= least && *found <= most, what, " is ", value, "; it is a whole number from ",
+          least, " to ", most);
   return *found;
 }
 
@@ -210,8 +213,8 @@ Fields& OptionReader::operator()(std::string_view name, std::vector<double>& val
 
 void OptionReader::check_all_known() const {
   for (const auto& [name, value] : given_)
-    require(std::find(visited_.begin(), visited_.end(), name) != visited_.end(), "there is no option '", name, '\'',
-            suggestion(name, visited_));
+    require(std::find(visited_.begin(), visited_.end(), name) != visited_.end(), "there is no option '", name,
+            '\'', suggestion(name, visited_));
 }
 
 }  // namespace neurim

@@ -23,8 +23,8 @@ std::int64_t whole_number(std::string_view what, const Toml& value);
 std::vector<double> numbers(std::string_view what, const Toml& value);
 
 /// The value with what its words mean where they have a '$': "$out" is what `scope` has under that name, and
-/// "$out / 4 + 1" a sum of products of numbers and such names. Throws Error(usage) for an unknown name and for what is no
-/// such sum.
+/// "$out / 4 + 1" a sum of products of numbers and such names. Throws Error(usage) for an unknown name and
+/// for what is no such sum.
 Toml evaluated(const Toml& value, const Toml::Table& scope);
 
 /// Fills options from what is given, by name. Throws Error(usage) for a value of another kind.
@@ -39,7 +39,8 @@ class OptionReader final : public Fields {
   /// Whole numbers are words too: pad = 1 is as good as pad = "same", and [1, 2] stands for "1,2".
   Fields& operator()(std::string_view name, std::string& value) override;
   Fields& operator()(std::string_view name, DType& value) override;
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override;  ///< one number is a list too
+  Fields& operator()(std::string_view name,
+                     std::vector<std::int64_t>& value) override;  ///< one number is a list too
   Fields& operator()(std::string_view name, std::vector<double>& value) override;
 
   /// Throws Error(usage) for what is given and was not visited, with the nearest that was.

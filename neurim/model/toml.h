@@ -25,8 +25,8 @@ struct Toml {
 /// As an error quotes it: 3, "word", a list, a table.
 void append(std::string& out, const Toml& toml);
 
-/// The document, a table. Throws Error(data) "WHERE:LINE: …" where it is no TOML, and for dates and times, which
-/// nothing here takes.
+/// The document, a table. Throws Error(data) "WHERE:LINE: …" where it is no TOML, and for dates and times,
+/// which nothing here takes.
 Toml parse_toml(std::string_view document, const std::string& where);
 
 }  // namespace neurim

@@ -81,9 +81,7 @@ struct GroupNormOptions {
     f("num_groups", num_groups);
     config.fields(f);
   }
-  Layer build(const Type& x) const {
-    return GroupNorm(given("num_groups", num_groups), channels(x), config);
-  }
+  Layer build(const Type& x) const { return GroupNorm(given("num_groups", num_groups), channels(x), config); }
 };
 
 struct PReLUOptions {
@@ -152,8 +150,9 @@ struct BottleneckOptions {
   }
   Layer build(const Type& x) const {
     constexpr std::int64_t kMost = 1 << 16;  // of each: their product is the width
-    require(given("channels", channels) <= kMost && config.base_width <= kMost && config.groups <= kMost, "channels (",
-            channels, "), base_width (", config.base_width, ") and groups (", config.groups, ") are at most ", kMost);
+    require(given("channels", channels) <= kMost && config.base_width <= kMost && config.groups <= kMost,
+            "channels (", channels, "), base_width (", config.base_width, ") and groups (", config.groups,
+            ") are at most ", kMost);
     return Bottleneck(nn::channels(x), channels, stride, config);
   }
 };

@@ -46,9 +46,9 @@ LayerFactory layer_factory() {
 /// Makes a layer known by name. Throws Error(usage) where there is one of that name.
 void define_layer(std::string name, LayerFactory factory);
 
-/// T is a layer whose members are its options; or a struct of options with `Layer build(const Type& x) const`,
-/// the layer for inputs like x, which is told what cannot be known alone: sizes of weights follow from x.
-/// Both list their options in `void fields(Fields&)`, where they have any.
+/// T is a layer whose members are its options; or a struct of options with `Layer build(const Type& x)
+/// const`, the layer for inputs like x, which is told what cannot be known alone: sizes of weights follow
+/// from x. Both list their options in `void fields(Fields&)`, where they have any.
 template <class T>
 void define_layer(std::string name) {
   define_layer(std::move(name), layer_factory<T>());
