@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "neurim/base/error.h"
-
 namespace neurim {
 
 namespace {
@@ -132,6 +130,14 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
   const std::string near = nearest(word, known);
   if (!near.empty()) return text("; did you mean '", near, "'?");
   return known.empty() ? "; there are none" : text("; known are ", join(known, ", "));
+}
+
+void check_known(const std::string& where, std::string_view what, const Toml::Table& table,
+                 const std::vector<std::string>& known) {
+  for (const auto& [name, value] : table)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail(Fault::data, where, ':', value.line, ": ", what, "there is no '", name, '\'',
+           suggestion(name, known));
 }
 
 std::int64_t whole_number(std::string_view what, const Toml& value, std::int64_t least, std::int64_t most) {

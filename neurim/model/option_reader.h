@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/graph/op.h"
 #include "neurim/model/toml.h"
 
@@ -14,6 +15,21 @@ const Toml* find(const Toml::Table& table, std::string_view key);
 
 /// "; did you mean 'x'?" where a known word is near, else what is known.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+
+/// Throws Error(data) with the line of an item that is none of these.
+void check_known(const std::string& where, std::string_view what, const Toml::Table& table,
+                 const std::vector<std::string>& known);
+
+/// Runs `body`; its usage errors become errors of that place in the file.
+template <class Body>
+decltype(auto) located(const std::string& where, const Toml& at, std::string_view what, Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::usage) throw;
+    fail(Fault::data, where, ':', at.line, ": ", what, error.what());
+  }
+}
 
 /// A whole number in a range; throws Error(usage) with `what` for another value.
 std::int64_t whole_number(std::string_view what, const Toml& value, std::int64_t least, std::int64_t most);
