@@ -77,6 +77,13 @@ std::string checked_name(const Toml& value) {
   return name;
 }
 
+/// What comes after may compute with its sizes.
+Tensor checked(const Tensor& y) {
+  require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements,
+          " values for one image");
+  return y;
+}
+
 Tensor add_equal(const Tensors& x) {
   Tensor sum = x[0];
   for (std::size_t i = 1; i < x.size(); ++i) {
@@ -161,7 +168,7 @@ void NetworkBuilder::add(const Toml& given, List& list) {
       count_layer();
       Tensors in;
       for (const std::size_t from : entry.from) in.push_back(list.results[from]);
-      y = joined(in);
+      y = checked(joined(in));
       list.network.join(std::move(joined), entry.from);
     } else {
       require(entry.from.size() == 1, "this takes one result, and from names ", entry.from.size(), "; ",
@@ -179,8 +186,6 @@ void NetworkBuilder::add(const Toml& given, List& list) {
         list.network.add(name, std::move(row), entry.from[0]);
       }
     }
-    require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements,
-            " values for one image");
     list.results.push_back(y);
     if (named) list.numbers.emplace(name, list.results.size() - 1);
   });
@@ -258,7 +263,7 @@ nn::Layer NetworkBuilder::layer(const Entry& entry, Tensor& x) {
   const Toml* definition = entry.kind == "layer" ? block_named(entry.what) : nullptr;
   if (definition) return block(*definition, entry, x);
   nn::Layer made = primitive(entry, x.type());
-  x = with_input(x.shape(), [&] { return made(x); });
+  x = with_input(x.shape(), [&] { return checked(made(x)); });
   return made;
 }
 
