@@ -11,9 +11,11 @@ if(TARGET neurim_cli)
   set_target_properties(neurim_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${to_libraries}")
 endif()
 
-# The kernels, the command and the plug-in are no interface.
+# The kernels, the command and DALI's plug-in are no interface, but for how reference kernels are written.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/neurim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN backend EXCLUDE PATTERN cli EXCLUDE PATTERN dali EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/neurim/backend/reference/view.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neurim/backend/reference)
+install(FILES ${PROJECT_BINARY_DIR}/generated/neurim/model/abi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neurim/model)
 
 if(NEURIM_ONEDNN)
   install(FILES ${NEURIM_ONEDNN}/lib/libdnnl.so.3 DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -7,7 +7,8 @@ foreach(floor ${floors})
 endforeach()
 target_link_libraries(neurim PRIVATE ${floors})  # adds what the floors link; their own objects are all there already
 target_compile_features(neurim INTERFACE cxx_std_20)
-target_include_directories(neurim INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
+target_include_directories(neurim INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:include>)
 set_target_properties(neurim PROPERTIES
   LINKER_LANGUAGE CXX
   VERSION ${PROJECT_VERSION}

@@ -25,7 +25,7 @@ if "NEURIM_BUILD" not in os.environ:
     sys.exit(77)
 ROOT = Path(__file__).resolve().parent.parent
 NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
-VERBS = "train val predict run resume export data info models demo benchmark version".split()
+VERBS = "train val predict run resume export data info models layers demo benchmark version".split()
 DATA_TASKS = "convert dedupe download pack preview scan split stats".split()
 
 
@@ -307,6 +307,100 @@ class Trained(unittest.TestCase):
         self.assertEqual(neurim("predict", f"model={self.root}/runs/deepauto", f"source={data}").returncode, 0)
         self.assertIn("bits=8", neurim(*words, "bits=16", "changes=trivial", "name=no").stderr)
         self.assertEqual(neurim(*words, "bits=12").returncode, 2)
+
+    def test_model_file(self):
+        """A run of a network that a file describes needs the run folder alone."""
+        file = self.root / "mine" / "net.toml"
+        file.parent.mkdir(exist_ok=True)
+        text = """# mine
+args = { width = 8 }
+layers = [
+  { layer = "Conv2d", out = "$width", stride = 2, name = "stem" },
+  { layer = "ReLU" },
+  { layer = "Flatten" },
+  { layer = "Linear", out = "$classes" },
+]
+"""
+        file.write_text(text)
+        run = neurim("train", f"data={self.root}/data", f"model={file}", "in_chans=1", "imgsz=20x24", "batch=16", "epochs=2",
+                     f"project={self.root}/runs", "name=mine")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("net  ", run.stdout)
+        self.assertIn("input 1x20x24", run.stdout)
+        mine = self.root / "runs" / "mine"
+        whole = tensors(mine / "weights" / "last.safetensors")
+        self.assertEqual((mine / "model.toml").read_text(), text)
+        shutil.rmtree(file.parent)
+        for words in (["val", mine], ["predict", f"model={mine}", f"source={self.root}/data/val"], ["export", mine],
+                      ["info", mine], ["benchmark", mine, "seconds=0.02", "rounds=1"], ["resume", mine, "epochs=3"]):
+            more = [f"project={self.root}/runs"] if words[0] == "val" else []
+            done = neurim(*words, *more)
+            self.assertEqual(done.returncode, 0, (words, done.stderr))
+        self.assertIn(b"stem.weight", (mine / "export" / "best.onnx").read_bytes())
+        self.assertNotEqual(tensors(mine / "weights" / "last.safetensors"), whole)
+        folder = self.root / "mine_folder"
+        folder.mkdir()
+        shutil.copy(mine / "weights" / "best.safetensors", folder / "model.safetensors")
+        shutil.copy(mine / "weights" / "model.json", folder / "config.json")
+        self.assertIn("stem.weight", neurim("info", folder).stdout)
+        again = neurim("train", f"data={self.root}/data", f"model={mine}/model.toml", "in_chans=1", "imgsz=20x24", "batch=16", "epochs=2",
+                       f"project={self.root}/runs", "name=again")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(tensors(self.root / "runs" / "again" / "weights" / "last.safetensors"), whole)
+
+    def test_model_file_of_pictures_in_memory(self):
+        """Size and channels come from arrays where the file does not say them."""
+        data = self.root / "arrays"
+        data.mkdir()
+        pixels = [random.Random(i).randrange(256) for i in range(40 * 12 * 10)]
+        for split, name in (("train", "train"), ("val", "t10k")):
+            (data / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 40, 12, 10) + bytes(pixels))
+            (data / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 40) + bytes(i % 4 for i in range(40)))
+        file = self.root / "flat.toml"
+        file.write_text('layers = [ { layer = "Flatten" }, { layer = "Linear", out = "$classes" } ]')
+        run = neurim("train", f"data={data}", f"model={file}", "batch=8", "epochs=1", f"project={self.root}/runs", "name=flat")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 1x12x10", run.stdout)
+        self.assertIn("484 parameters", run.stdout)  # 120 x 4 and 4
+
+    def test_broken_model_files(self):
+        file = self.root / "broken.toml"
+        for text, words in (("layers = [", "broken.toml:1: "), ("layers = [ { layer = 'Conv2' } ]", "did you mean 'Conv2d'?"),
+                            ("layers = [ { layer = 'Conv2d' } ]", "broken.toml:1: layer 0 (Conv2d): out is missing"),
+                            ("layers = [ { layer = 'ReLU' } ]", "{ layer = \"Flatten\" }")):
+            file.write_text(text)
+            for command in (["info", file], ["train", f"data={self.root}/data", f"model={file}", f"project={self.root}/runs", "name=broken"]):
+                run = neurim(*command)
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+                self.assertIn(words, run.stderr)
+        self.assertFalse((self.root / "runs" / "broken").exists())
+        self.assertEqual(neurim("info", self.root / "none.toml").returncode, 3)
+
+    def test_plugins(self):
+        plugin = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so")
+        file = ROOT / "examples" / "squareplus.toml"
+        without = neurim("info", file)
+        self.assertEqual(without.returncode, 3)
+        self.assertIn("plugins=FILE", without.stderr)
+        words = ["train", f"data={self.root}/data", f"model={file}", f"plugins={plugin}", "batch=16", "epochs=1", f"project={self.root}/runs"]
+        run = neurim(*words, "name=plugged")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        plugged = self.root / "runs" / "plugged"
+        self.assertIn("there is no layer 'Squareplus'", neurim("info", plugged).stderr)
+        for verb in ("info", "export"):
+            done = neurim(verb, plugged, f"plugins={plugin}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"Sqrt", (plugged / "export" / "best.onnx").read_bytes())
+        self.assertIn("Squareplus", neurim("layers", f"plugins={plugin}").stdout)
+        self.assertEqual(neurim("layers", "plugins=none.so").returncode, 2)
+
+    def test_layers(self):
+        run = neurim("layers", "conv2*", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        layer, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((layer["name"], summary["layers"]), ("Conv2d", 1))
+        self.assertTrue(layer["options"].startswith("out=0 kernel=[3,3] stride=[1,1] pad=0,0 padding_mode=zeros"), layer)
+        self.assertIn("lists all", neurim("layers", "nothing").stderr)
 
     def test_predict(self):
         run = neurim("predict", f"model={self.folder}", f"source={self.root}/data/val", "topk=2", f"save_csv={self.root}/out.csv", "--json")

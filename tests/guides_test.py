@@ -1,4 +1,8 @@
-"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures."""
+"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures and the example's plug-in.
+
+A block of TOML is the file that its first line names: `# own.toml: …`. A block of C++ stands in an example, which
+install_test builds.
+"""
 import os
 import re
 import struct
@@ -12,7 +16,9 @@ from pathlib import Path
 if "NEURIM_BUILD" not in os.environ:
     print("NEURIM_BUILD is not set")
     sys.exit(77)
-GUIDES = sorted(Path(__file__).resolve().parent.parent.glob("docs/guides/*.md"))
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = sorted(ROOT.glob("docs/guides/*.md"))
+PLUGIN = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so").resolve()
 
 
 def png(path, color, number):
@@ -33,17 +39,29 @@ class Guides(unittest.TestCase):
         self.assertTrue(GUIDES)
         path = f"{os.path.abspath(os.environ['NEURIM_BUILD'])}:{os.environ['PATH']}"
         for guide in GUIDES:
-            commands = [line for block in re.findall(r"```sh\n(.*?)```", guide.read_text(), re.DOTALL) for line in block.splitlines()]
-            self.assertTrue(commands, guide)
+            blocks = re.findall(r"```(sh|toml)\n(.*?)```", guide.read_text(), re.DOTALL)
+            self.assertTrue(blocks, guide)
             with tempfile.TemporaryDirectory() as folder:
+                Path(folder, PLUGIN.name).symlink_to(PLUGIN)
                 for i in range(30):
                     name, color = (("red", (200, 20, 20)), ("green", (20, 200, 20)), ("blue", (20, 20, 200)))[i % 3]
                     png(Path(folder, "photos", name, f"{i}.png"), color, i)
-                for command in commands:
-                    with self.subTest(guide.name, command=command):
-                        run = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
-                                             capture_output=True, text=True, timeout=120, check=False)
-                        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+                for kind, block in blocks:
+                    if kind == "toml":
+                        Path(folder, re.match(r"# ([\w.]+\.toml)", block)[1]).write_text(block)
+                        continue
+                    for command in block.splitlines():
+                        with self.subTest(guide.name, command=command):
+                            run = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},
+                                                 capture_output=True, text=True, timeout=120, check=False)
+                            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+    def test_cpp_is_built(self):
+        examples = [re.sub(r"\s+", " ", path.read_text()) for path in ROOT.glob("examples/*.cpp")]
+        for guide in GUIDES:
+            for block in re.findall(r"```cpp\n(.*?)```", guide.read_text(), re.DOTALL):
+                with self.subTest(guide.name, block=block):
+                    self.assertTrue(any(re.sub(r"\s+", " ", block).strip() in example for example in examples))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,12 @@ class Install(unittest.TestCase):
             run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "examples"), "-B", build,
                 "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix)
             run("cmake", "--build", build)
-            for example in ("classify_folder", "own_loop"):
-                run(os.path.join(build, example), cwd=folder)
+            plugin, model = os.path.join(build, "libsquareplus.so"), os.path.join(ROOT, "examples", "squareplus.toml")
+            for example in (("classify_folder",), ("own_loop",), ("own_op", plugin, model)):
+                run(os.path.join(build, example[0]), *example[1:], cwd=folder)
+            shown = run(os.path.join(prefix, "bin", "neurim"), "info", model, "plugins=" + plugin)
+            self.assertIn("squareplus", shown)
+            self.assertIn("blocks.1.1.weight", shown)
             print(f"installed size {size / 2**20:.1f} MiB", file=sys.stderr)
 
 

@@ -1,11 +1,11 @@
 // Every op against its samples: nothing here names an op, so that a new one is tested by being defined.
 #include <gtest/gtest.h>
 
-#include <numeric>
-#include <optional>
+#include <map>
 #include <set>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/check_op.h"
 #include "neurim/core/device.h"
 #include "tests/ask_kernel.h"
 
@@ -113,126 +113,10 @@ TEST_P(OpTable, DecompositionAgreesWithReference) {
   }
 }
 
-// --- gradients ---
-
-/// A sample in f64, its outputs projected on random directions: a function of the floating inputs with one
-/// value.
-class Projected {
- public:
-  Projected(const Sample& sample, std::uint64_t seed)
-      : op_(sample.op), types_(in_dtype(sample.in, DType::f64)) {
-    for (const Tensor& tensor : inputs(sample, types_, seed, true)) in_.push_back(tensor.values<double>());
-    const Types out = op_->infer(types_);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      Random random(seed, 1000 + i);
-      out_.push_back(out[i]);
-      direction_.push_back(is_floating(out[i].dtype) ? numbers(out[i], {}, random) : std::vector<double>());
-    }
-  }
-
-  double value() const {
-    const Tensors out = reference_outputs(op_, tensors());
-    double sum = 0;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const std::vector<double> values = out[i].values<double>();
-      for (std::size_t k = 0; k < direction_[i].size(); ++k) sum += direction_[i][k] * values[k];
-    }
-    return sum;
-  }
-
-  /// The gradient of value() with respect to each floating input, by number; an unreached one is missing.
-  /// Nothing when the op has no gradient.
-  std::optional<std::map<std::size_t, std::vector<double>>> gradient() const {
-    Trace trace({.training = true});
-    Tensors in, of, seeds, wrt, values = tensors();
-    std::vector<std::size_t> wrt_inputs, reached;
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      in.push_back(trace.input(types_[i]));
-      if (!is_floating(types_[i].dtype)) continue;
-      wrt.push_back(in[i]);
-      wrt_inputs.push_back(i);
-    }
-    const Tensors out = neurim::apply(op_, in);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (direction_[i].empty()) continue;
-      of.push_back(out[i]);
-      seeds.push_back(trace.input(out[i].type()));
-      values.push_back(from_doubles(out[i].type(), direction_[i]));
-    }
-    Tensors recorded, outputs;
-    try {
-      recorded = gradients(of, wrt, seeds);
-    } catch (const Error& error) {
-      if (error.what() == text(op_->name(), ": has no gradient")) return std::nullopt;
-      throw;
-    }
-    for (std::size_t k = 0; k < recorded.size(); ++k)
-      if (recorded[k]) outputs.push_back(recorded[k]), reached.push_back(wrt_inputs[k]);
-    const Tensors computed = interpret(trace.finish(outputs), values);
-    std::map<std::size_t, std::vector<double>> result;
-    for (std::size_t k = 0; k < reached.size(); ++k) result[reached[k]] = computed[k].values<double>();
-    return result;
-  }
-
-  const Types& types() const { return types_; }
-  std::vector<double>& input(std::size_t i) { return in_[i]; }
-
- private:
-  Tensors tensors() const {
-    Tensors result;
-    for (std::size_t i = 0; i < types_.size(); ++i) result.push_back(from_doubles(types_[i], in_[i]));
-    return result;
-  }
-
-  std::shared_ptr<const Op> op_;
-  Types types_, out_;
-  std::vector<std::vector<double>> in_, direction_;
-};
-
-/// The central finite difference of value() along one element of an input.
-double slope(Projected& function, std::size_t input, std::size_t element) {
-  constexpr double kStep = 1e-5;
-  double& x = function.input(input)[element];
-  const double at = x;
-  x = at + kStep;
-  const double above = function.value();
-  x = at - kStep;
-  const double below = function.value();
-  x = at;
-  return (above - below) / (2 * kStep);
-}
-
-/// Whether finite differences say something: an output that an attribute keeps below f64 moves in steps.
-bool differentiable(const Sample& sample) {
-  const Types out = sample.op->infer(in_dtype(sample.in, DType::f64));
-  return any_floating(sample.in) && any_floating(out) && in_dtype(out, DType::f64) == out;
-}
-
 TEST_P(OpTable, GradientAgreesWithFiniteDifferences) {
-  constexpr std::size_t kMostElements = 16;  // of each input, chosen at random
   for (const Sample& sample : samples())
     guarded(sample, in_dtype(sample.in, DType::f64), [&] {
-      if (!differentiable(sample)) return;
-      Projected function(sample, kSeed);
-      const auto gradient = function.gradient();
-      if (!gradient) return;
-      for (std::size_t i = 0; i < function.types().size(); ++i) {
-        if (!is_floating(function.types()[i].dtype)) continue;
-        std::vector<std::size_t> elements(function.input(i).size());
-        std::iota(elements.begin(), elements.end(), std::size_t{0});
-        Random random(kSeed, 2000 + i);
-        shuffle(elements, random);
-        elements.resize(std::min(elements.size(), kMostElements));
-        for (const std::size_t element : elements) {
-          const auto analytic = gradient->find(i);
-          const double expected = slope(function, i, element);
-          const double got = analytic == gradient->end() ? 0 : analytic->second[element];
-          // Not EXPECT_NEAR: a NaN has to fail.
-          EXPECT_TRUE(std::abs(got - expected) <= 1e-6 * std::max(1.0, std::abs(expected)))
-              << reproducer(*sample.op, function.types(), kSeed) << ": the gradient of input " << i
-              << " element " << element << " is " << got << ", finite differences give " << expected;
-        }
-      }
+      for (const std::string& fault : check_gradient(sample, kSeed)) ADD_FAILURE() << fault;
     });
 }
 

@@ -13,6 +13,7 @@
 
 #include "neurim/base/file.h"
 #include "neurim/data/decode.h"
+#include "tests/errors.h"
 
 // clang-format off: jpeglib.h needs <cstdio> before it
 #include <jpeglib.h>
@@ -155,23 +156,6 @@ inline std::vector<int> levels(const Image& image) { return {image.data(), image
 inline void expect_near(const std::vector<int>& found, const std::vector<int>& expected, int tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance) << "at " << i;
-}
-
-/// The message of the Error that `action` throws; fails where it throws none or one of another kind.
-inline std::string error_of(const std::function<void()>& action, Fault fault = Fault::data) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(static_cast<int>(e.fault()), static_cast<int>(fault)) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
-inline void expect_words(const std::string& message, const std::vector<std::string>& words) {
-  for (const std::string& word : words)
-    EXPECT_NE(message.find(word), std::string::npos) << word << " | " << message;
 }
 
 inline std::string little(std::uint64_t value, int bytes) {

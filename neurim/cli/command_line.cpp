@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "neurim/base/error.h"
+#include "neurim/neurim.h"
 
 namespace neurim::cli {
 
@@ -41,6 +42,7 @@ CommandLine::CommandLine(About about) : about_(std::move(about)) {
   options("quiet", quiet_, "no text on the terminal");
   options("config", config_, "file of options, one 'name: value' a line; those of the command line win");
   options("print_config", print_config_, "print all options as such a file, and end");
+  options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
 }
 
 void CommandLine::read(const Words& words) {
@@ -88,6 +90,10 @@ bool CommandLine::parse(const Words& words) {
           !starts_with(line, "print_config:"))
         std::printf("%s\n", line.c_str());
     return false;
+  }
+  if (!plugins_.empty()) {
+    initialize();
+    for (const std::string& path : split(plugins_, ',')) load_library(path);
   }
   return true;
 }

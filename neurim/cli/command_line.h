@@ -25,8 +25,9 @@ class CommandLine {
 
   Options options;
 
-  /// Sets the options; false when the words asked for help or for the configuration, which is then printed.
-  /// Throws Error(usage) for what the verb does not know, with the nearest it does.
+  /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the
+  /// configuration, which is then printed. Throws Error(usage) for what the verb does not know, with the nearest it
+  /// does.
   bool parse(const Words& words);
 
   Console::Options console() const { return {json_, quiet_}; }
@@ -38,7 +39,7 @@ class CommandLine {
 
   About about_;
   bool help_ = false, json_ = false, quiet_ = false, print_config_ = false;
-  std::string config_;
+  std::string config_, plugins_;
 };
 
 }  // namespace neurim::cli

@@ -26,6 +26,7 @@ constexpr Verb kVerbs[] = {
     {"data", "look at data sets: find broken and odd pictures", verb_data},
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
+    {"layers", "list the layers that model files can name", verb_layers},
     {"demo", "train, judge and export on drawn digits: needs no data", verb_demo},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},

@@ -5,23 +5,44 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/model/model_file.h"
 #include "neurim/model/zoo.h"
 
 namespace neurim::cli {
 
-Checkpoint open_model(const std::string& name) {
-  require(!name.empty(), "the model is missing; give a run folder, a weights file or a known name: model=…");
+namespace {
+
+/// The card of a model without class names, for pictures of this size.
+ModelCard card_of(const Model& model, std::int64_t height, std::int64_t width) {
+  ModelCard card{.model = model.name, .in_chans = model.in_chans, .source = model.source};
+  card.preprocess.channels = static_cast<int>(model.in_chans);
+  card.preprocess.height = static_cast<int>(height);
+  card.preprocess.width = static_cast<int>(width);
+  card.preprocess.mean = model.mean;
+  card.preprocess.std = model.deviation;
+  return card;
+}
+
+}  // namespace
+
+Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz) {
+  require(!name.empty(), "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
+  if (is_model_file(name)) {
+    const ModelFile file(read_file(name), name);
+    ModelFileOptions wanted;
+    if (imgsz) wanted.height = imgsz->height, wanted.width = imgsz->width;
+    Model model = file.build(wanted);
+    const auto [height, width] = file.size(wanted);
+    ModelCard card = card_of(model, height, width);
+    return {{}, std::move(card), std::move(model)};
+  }
   const std::vector<std::string> known = model_names();
   const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
              is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
   if (!is_known && (fs::exists(name) || is_path || ends_with(name, ".safetensors")))
     return load_checkpoint(name);
   Model model = create_model(name);
-  ModelCard card{.model = model.name, .in_chans = model.in_chans};
-  card.preprocess.channels = static_cast<int>(model.in_chans);
-  card.preprocess.height = card.preprocess.width = static_cast<int>(model.image_size);
-  card.preprocess.mean = model.mean;
-  card.preprocess.std = model.deviation;
+  ModelCard card = card_of(model, model.image_size, model.image_size);
   return {{}, std::move(card), std::move(model)};
 }
 
@@ -31,7 +52,9 @@ void say_notes(const Checkpoint& checkpoint, Console& console) {
 }
 
 std::string drawn_weights_note(const Checkpoint& checkpoint) {
-  return text("note: ", checkpoint.card.model, " is a name, so its weights are drawn, not trained");
+  const ModelCard& card = checkpoint.card;
+  return text("note: ", card.model, card.source.empty() ? " is a name" : " is a model file",
+              ", so its weights are drawn, not trained");
 }
 
 double reject_threshold(const std::string& reject, const Checkpoint& checkpoint) {

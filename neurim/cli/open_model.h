@@ -5,9 +5,9 @@
 
 namespace neurim::cli {
 
-/// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name with drawn weights,
-/// and a card without class names. Throws Error(usage) for neither.
-Checkpoint open_model(const std::string& name);
+/// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name, or the network of
+/// a model file for pictures of `imgsz`, with drawn weights and a card without class names. Throws Error(usage) for neither.
+Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz = {});
 
 /// What was chosen among several things in its files, a line each.
 void say_notes(const Checkpoint& checkpoint, Console& console);

@@ -101,7 +101,7 @@ int verb_benchmark(const Words& words) {
   InputOptions input;
   double seconds = 2;
   bool serving = false;
-  line.options("model", model, "run folder, weights file, or known name", {"m"});
+  line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
   line.options("mode", mode, "train, infer or data");
   line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
@@ -138,7 +138,7 @@ int verb_benchmark(const Words& words) {
                    console);
     return 0;
   }
-  const Checkpoint checkpoint = open_model(model);
+  const Checkpoint checkpoint = open_model(model, input.imgsz);
   const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
   if (serving)
     return serve(subject,

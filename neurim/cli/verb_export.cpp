@@ -19,7 +19,7 @@ int verb_export(const Words& words) {
   std::string model, format = "onnx", output;
   InputOptions input;
   OnnxExportOptions options;
-  line.options("model", model, "run folder, model folder, weights file, or known name", {"m"});
+  line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("format", format, "onnx");
   input.visit(line.options);
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
@@ -30,7 +30,7 @@ int verb_export(const Words& words) {
 
   initialize();
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model);
+  Checkpoint checkpoint = open_model(model, input.imgsz);
   checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
   say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);

@@ -92,7 +92,7 @@ int verb_info(const Words& words) {
   std::int64_t batch = 1;
   InputOptions input;
   std::optional<std::int64_t> threads;
-  line.options("model", model, "run folder, model folder, weights file, or known name", {"m"});
+  line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
   line.options("mode", mode, "the plan for infer or train");
@@ -106,7 +106,7 @@ int verb_info(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model);
+  Checkpoint checkpoint = open_model(model, input.imgsz);
   say_notes(checkpoint, console);
   const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);

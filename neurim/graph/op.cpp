@@ -42,13 +42,20 @@ class Printer final : public Fields {
 
 void fields(const Op& op, Fields& reader) { const_cast<Op&>(op).fields(reader); }
 
-std::string attributes(const Op& op) {
+std::string attributes(const std::function<void(Fields&)>& visit) {
   Printer printer;
-  fields(op, printer);
+  visit(printer);
   return printer.out.empty() ? "" : '{' + printer.out + '}';
 }
 
-void define(OpFactory factory) { factories().emplace(factory()->name(), factory); }
+std::string attributes(const Op& op) {
+  return attributes([&](Fields& printer) { fields(op, printer); });
+}
+
+void define(OpFactory factory) {
+  const std::string name(factory()->name());
+  require(factories().emplace(name, factory).second, "there is an op '", name, "' already; give yours another name");
+}
 
 std::shared_ptr<Op> make_op(std::string_view name) {
   const auto at = factories().find(name);

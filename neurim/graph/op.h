@@ -22,6 +22,13 @@ class Fields {
   virtual Fields& operator()(std::string_view name, DType& value) = 0;
   virtual Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) = 0;
   virtual Fields& operator()(std::string_view name, std::vector<double>& value) = 0;
+  /// What is made of such values, as sizes along axes are: a function `field` beside its type says how.
+  template <class T>
+    requires requires(Fields& f, std::string_view name, T& value) { field(f, name, value); }
+  Fields& operator()(std::string_view name, T& value) {
+    field(*this, name, value);
+    return *this;
+  }
 };
 
 /// What grad() is given: forward inputs and outputs, the gradients of the outputs (undefined means zero), and which
@@ -79,8 +86,11 @@ class Op : public std::enable_shared_from_this<Op> {
 void fields(const Op& op, Fields& reader);
 /// The attributes as text, "{stride=[2,2] pad=[1,1,1,1]}", or "" when there are none.
 std::string attributes(const Op& op);
+/// What `visit` visits, as such text.
+std::string attributes(const std::function<void(Fields&)>& visit);
 
-/// The registry of ops, for the text form, loading, tests and the passes that make ops by name.
+/// The registry of ops, for the text form, loading, tests and the passes that make ops by name. define throws
+/// Error(usage) where there is an op of that name.
 using OpFactory = std::shared_ptr<Op> (*)();
 void define(OpFactory factory);
 template <class O>

@@ -17,6 +17,7 @@ struct Model {
   nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
+  std::string source = {};              ///< the text of the model file that it was built from
 
   void parts(Parts& p) { net.parts(p); }
   Tensor operator()(const Tensor& x) const { return net(x); }

@@ -48,14 +48,13 @@ double rate(std::string_view what, const std::optional<double>& asked, double pu
   return chosen;
 }
 
-/// The published values, or for another number of channels their average for each.
-std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels) {
+}  // namespace
+
+std::vector<double> zoo::per_channel(const std::vector<double>& published, std::int64_t channels) {
   if (static_cast<std::int64_t>(published.size()) == channels) return published;
   const double sum = std::accumulate(published.begin(), published.end(), 0.0);
   return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(published.size()));
 }
-
-}  // namespace
 
 Model create_model(std::string_view name, const ModelOptions& options) {
   const Entry& e = entry(name);
@@ -76,8 +75,8 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               e.image_size,
               channels,
               classes,
-              per_channel(e.mean, channels),
-              per_channel(e.deviation, channels),
+              zoo::per_channel(e.mean, channels),
+              zoo::per_channel(e.deviation, channels),
               std::move(net)};
   const zoo::Renames other_names = of_timm ? zoo::reversed(timm_names) : timm_names;
   for (const Parameter& p : named_parameters(model))

@@ -10,6 +10,8 @@ struct BatchNorm2d {
   struct Config {
     double momentum = 0.1;  ///< the share of the new batch in the running statistics
     double eps = 1e-5;
+
+    void fields(Fields& f) { f("momentum", momentum)("eps", eps); }
   };
 
   explicit BatchNorm2d(std::int64_t channels);

@@ -1,6 +1,7 @@
 #include "neurim/nn/conv.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "neurim/base/error.h"
 #include "neurim/ops/conv.h"
@@ -26,6 +27,28 @@ std::array<std::int64_t, 2 * N> Padding<N>::ends(const Size<N>& kernel, const Si
     ends[axis + N] = total - total / 2;
   }
   return ends;
+}
+
+template <std::size_t N>
+void field(Fields& f, std::string_view name, Padding<N>& pad) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : pad.size.each) sizes.push_back(text(size));
+  std::string word = pad.same ? "same" : join(sizes, ",");
+  f(name, word);
+  std::vector<std::int64_t> numbers;
+  for (const std::string& part : split(word, ',')) {
+    const char* end = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data(), end, numbers.emplace_back());
+    if (error != std::errc() || stop != end) {
+      pad = Padding<N>(word);
+      return;
+    }
+  }
+  require(numbers.size() == 1 || numbers.size() == N, name, ": takes a word, one number",
+          N == 1 ? "" : text(" or ", N), ", got ", numbers.size());
+  Size<N> both = numbers[0];
+  if (numbers.size() == N) std::copy(numbers.begin(), numbers.end(), both.each.begin());
+  pad = both;
 }
 
 template <std::size_t N>
@@ -74,6 +97,9 @@ Tensor Conv<N>::operator()(const Tensor& x) const {
 template struct Padding<1>;
 template struct Padding<2>;
 template struct Padding<3>;
+template void field(Fields&, std::string_view, Padding<1>&);
+template void field(Fields&, std::string_view, Padding<2>&);
+template void field(Fields&, std::string_view, Padding<3>&);
 template struct Conv<1>;
 template struct Conv<2>;
 template struct Conv<3>;

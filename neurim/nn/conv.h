@@ -31,6 +31,10 @@ struct Padding {
   static Padding named(std::string_view word);
 };
 
+/// Visited as a word: "same", "valid", or numbers with commas, "1" or "1,2".
+template <std::size_t N>
+void field(Fields& f, std::string_view name, Padding<N>& pad);
+
 /// x(N,in,…) -> (N,out,…) over N axes; parameters weight(out,in/groups,k…) and bias(out).
 template <std::size_t N>
 struct Conv {
@@ -42,6 +46,11 @@ struct Conv {
     std::int64_t groups = 1;
     bool bias = true;
     InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+
+    void fields(Fields& f) {
+      f("kernel", kernel)("stride", stride)("pad", pad)("padding_mode", padding_mode)("dilation", dilation);
+      f("groups", groups)("bias", bias)("init", init)("bias_init", bias_init);
+    }
   };
 
   Conv(std::int64_t in, std::int64_t out);

@@ -13,6 +13,11 @@ struct ConvTranspose {
     std::int64_t groups = 1;
     bool bias = true;
     InitRule init = fan_in_uniform;  ///< of the weight's shape as it stands: PyTorch's fan is out/groups*k…
+
+    void fields(Fields& f) {
+      f("kernel", kernel)("stride", stride)("pad", pad)("output_padding", output_padding);
+      f("dilation", dilation)("groups", groups)("bias", bias)("init", init);
+    }
   };
 
   ConvTranspose(std::int64_t in, std::int64_t out);

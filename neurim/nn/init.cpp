@@ -13,6 +13,19 @@ namespace neurim::nn {
 namespace {
 
 thread_local bool undrawn = false;
+thread_local std::int64_t room = std::numeric_limits<std::int64_t>::max();  // values that may be left undrawn
+
+struct NamedRule {
+  std::string_view name;
+  InitRule rule;
+};
+const NamedRule kRules[] = {{"fan_in_uniform", fan_in_uniform},
+                            {"fan_out_normal", fan_out_normal},
+                            {"kaiming_normal", [](const Shape& weight) { return kaiming_normal(weight); }},
+                            {"kaiming_uniform", [](const Shape& weight) { return kaiming_uniform(weight); }},
+                            {"xavier_normal", [](const Shape& weight) { return xavier_normal(weight); }},
+                            {"xavier_uniform", [](const Shape& weight) { return xavier_uniform(weight); }},
+                            {"zeros", zeros}};
 
 struct Fans {
   double in, out;
@@ -100,6 +113,22 @@ Init fan_out_normal(const Shape& weight) { return kaiming_normal(weight, 0, Fan:
 
 Init zeros(const Shape&) { return constant(0); }
 
+void field(Fields& f, std::string_view name, InitRule& rule) {
+  std::string before;
+  std::vector<std::string> known;
+  for (const NamedRule& each : kRules) {
+    if (each.rule == rule) before = each.name;
+    known.emplace_back(each.name);
+  }
+  std::string word = before;
+  f(name, word);
+  if (word == before) return;
+  const auto* found =
+      std::find_if(std::begin(kRules), std::end(kRules), [&](const NamedRule& r) { return r.name == word; });
+  require(found != std::end(kRules), name, ": there is no '", word, "'; known are ", join(known, ", "));
+  rule = found->rule;
+}
+
 void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::string_view name) {
   if (init.kind == Init::keep) return;
   require(tensor.dtype() == DType::f32, name, ": initialisers fill f32 tensors; this one is ", tensor.type());
@@ -120,12 +149,24 @@ void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::strin
 
 Tensor parameter(const Shape& shape, const Init& init) {
   thread_local std::uint64_t ordinal = 0;
+  if (undrawn) {
+    require(shape.numel() <= room, "the parameters come to more values than may be: the next is ", shape,
+            " and there is room for ", room);
+    room -= shape.numel();
+    return Tensor::empty({DType::f32, shape});
+  }
   Tensor tensor = Tensor::empty({DType::f32, shape});
-  if (!undrawn) fill(tensor, init, ordinal++, "");
+  fill(tensor, init, ordinal++, "");
   return tensor;
 }
 
-Undrawn::Undrawn() : outer_(undrawn) { undrawn = true; }
-Undrawn::~Undrawn() { undrawn = outer_; }
+Undrawn::Undrawn(std::int64_t most) : outer_(undrawn), outer_room_(room), room_(std::min(room, most)) {
+  undrawn = true;
+  room = room_;
+}
+Undrawn::~Undrawn() {
+  undrawn = outer_;
+  room = outer_room_ - (outer_ ? room_ - room : 0);
+}
 
 }  // namespace neurim::nn

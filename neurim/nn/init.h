@@ -1,9 +1,10 @@
 // Initialisers: the distribution that a parameter's first values are drawn from.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
-#include "neurim/graph/tensor.h"
+#include "neurim/graph/op.h"
 
 namespace neurim::nn {
 
@@ -42,6 +43,9 @@ Init fan_out_normal(const Shape& weight);
 Init zeros(const Shape& weight);
 /// How a layer chooses the distribution of its weight, and of its bias; both follow the shape of the weight.
 using InitRule = Init (*)(const Shape& weight);
+/// Visited as a word, the name of one of the functions above that take a weight's shape; a rule of one's own
+/// as "". Throws Error(usage) for another word.
+void field(Fields& f, std::string_view name, InitRule& rule);
 
 /// Draws all of an f32 tensor. Every value is a pure function of (seed, name, place in the tensor), so that
 /// neither other parameters nor the order of construction nor the number of threads change it.
@@ -53,16 +57,18 @@ void fill(const Tensor& tensor, const Init& init, std::uint64_t seed, std::strin
 Tensor parameter(const Shape& shape, const Init& init);
 
 /// While one lives, parameter() of this thread leaves new tensors undrawn, for modules that are initialised
-/// or loaded right after they are built.
+/// or loaded right after they are built. Where they would have more than `most` values in all, it throws
+/// Error(usage) before it takes memory for them.
 class Undrawn {
  public:
-  Undrawn();
+  explicit Undrawn(std::int64_t most = std::numeric_limits<std::int64_t>::max());
   ~Undrawn();
   Undrawn(const Undrawn&) = delete;
   Undrawn& operator=(const Undrawn&) = delete;
 
  private:
   bool outer_;
+  std::int64_t outer_room_, room_;
 };
 
 }  // namespace neurim::nn

@@ -9,6 +9,8 @@ struct Linear {
   struct Config {
     bool bias = true;
     InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+
+    void fields(Fields& f) { f("bias", bias)("init", init)("bias_init", bias_init); }
   };
 
   Linear(std::int64_t in, std::int64_t out);

@@ -11,6 +11,8 @@ struct LayerNorm {
     double eps = 1e-5;
     bool elementwise_affine = true;  ///< or neither weight nor bias
     bool bias = true;
+
+    void fields(Fields& f) { f("eps", eps)("elementwise_affine", elementwise_affine)("bias", bias); }
   };
 
   explicit LayerNorm(const Shape& normalized_shape);
@@ -29,6 +31,8 @@ struct RMSNorm {
   struct Config {
     double eps = 0x1p-23;  ///< the epsilon of f32, PyTorch's choice for inputs of that dtype
     bool elementwise_affine = true;
+
+    void fields(Fields& f) { f("eps", eps)("elementwise_affine", elementwise_affine); }
   };
 
   explicit RMSNorm(const Shape& normalized_shape);
@@ -47,6 +51,8 @@ struct GroupNorm {
   struct Config {
     double eps = 1e-5;
     bool affine = true;
+
+    void fields(Fields& f) { f("eps", eps)("affine", affine); }
   };
 
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels);
@@ -67,6 +73,10 @@ struct InstanceNorm2d {
   struct Config {
     double eps = 1e-5, momentum = 0.1;  ///< momentum: the share of the new batch in the running statistics
     bool affine = false, track_running_stats = false;
+
+    void fields(Fields& f) {
+      f("eps", eps)("momentum", momentum)("affine", affine)("track_running_stats", track_running_stats);
+    }
   };
 
   explicit InstanceNorm2d(std::int64_t channels);
@@ -92,6 +102,7 @@ struct InstanceNorm1d : InstanceNorm2d {
 struct LocalResponseNorm {
   std::int64_t size = 5;
   double alpha = 1e-4, beta = 0.75, k = 1;
+  void fields(Fields& f) { f("size", size)("alpha", alpha)("beta", beta)("k", k); }
   Tensor operator()(const Tensor& x) const;
 };
 

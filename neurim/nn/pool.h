@@ -1,6 +1,5 @@
 // Pooling layers, without parameters.
 #pragma once
-#include "neurim/graph/tensor.h"
 #include "neurim/nn/size.h"
 
 namespace neurim::nn {
@@ -12,6 +11,9 @@ struct MaxPool {
   Size<N> stride = 0;  ///< 0: the kernel
   Size<N> pad = 0, dilation = 1;
   bool ceil_mode = false;
+  void fields(Fields& f) {
+    f("kernel", kernel)("stride", stride)("pad", pad)("dilation", dilation)("ceil_mode", ceil_mode);
+  }
   Tensor operator()(const Tensor& x) const;
 };
 using MaxPool1d = MaxPool<1>;
@@ -25,6 +27,10 @@ struct AvgPool {
   Size<N> stride = 0;  ///< 0: the kernel
   Size<N> pad = 0;
   bool ceil_mode = false, count_include_pad = true;
+  void fields(Fields& f) {
+    f("kernel", kernel)("stride", stride)("pad", pad)("ceil_mode", ceil_mode);
+    f("count_include_pad", count_include_pad);
+  }
   Tensor operator()(const Tensor& x) const;
 };
 using AvgPool1d = AvgPool<1>;
@@ -38,6 +44,9 @@ struct LpPool {
   Size<N> kernel = 2;
   Size<N> stride = 0;  ///< 0: the kernel
   bool ceil_mode = false;
+  void fields(Fields& f) {
+    f("norm_type", norm_type)("kernel", kernel)("stride", stride)("ceil_mode", ceil_mode);
+  }
   Tensor operator()(const Tensor& x) const;
 };
 using LpPool1d = LpPool<1>;
@@ -48,6 +57,7 @@ using LpPool3d = LpPool<3>;
 template <std::size_t N>
 struct AdaptiveAvgPool {
   Size<N> output = 1;  ///< 0: the input's size
+  void fields(Fields& f) { f("output", output); }
   Tensor operator()(const Tensor& x) const;
 };
 using AdaptiveAvgPool1d = AdaptiveAvgPool<1>;
@@ -58,6 +68,7 @@ using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 template <std::size_t N>
 struct AdaptiveMaxPool {
   Size<N> output = 1;  ///< 0: the input's size
+  void fields(Fields& f) { f("output", output); }
   Tensor operator()(const Tensor& x) const;
 };
 using AdaptiveMaxPool1d = AdaptiveMaxPool<1>;

@@ -73,6 +73,11 @@ struct LSTM : RecurrentLayers {
     bool bidirectional = false;
     std::int64_t proj_size = 0;  ///< P when not 0; less than the hidden size
     bool peephole = false;       ///< the gates see c too
+
+    void fields(Fields& f) {
+      f("num_layers", num_layers)("bias", bias)("batch_first", batch_first)("dropout", dropout);
+      f("bidirectional", bidirectional)("proj_size", proj_size)("peephole", peephole);
+    }
   };
   LSTM(std::int64_t in, std::int64_t hidden);
   LSTM(std::int64_t in, std::int64_t hidden, const Config& config);
@@ -86,6 +91,11 @@ struct GRU : RecurrentLayers {
     double dropout = 0;  ///< between layers
     bool bidirectional = false;
     bool reset_after = true;  ///< the reset gate acts behind the product with the state, as in PyTorch
+
+    void fields(Fields& f) {
+      f("num_layers", num_layers)("bias", bias)("batch_first", batch_first)("dropout", dropout);
+      f("bidirectional", bidirectional)("reset_after", reset_after);
+    }
   };
   GRU(std::int64_t in, std::int64_t hidden);
   GRU(std::int64_t in, std::int64_t hidden, const Config& config);
@@ -99,6 +109,11 @@ struct RNN : RecurrentLayers {
     bool bias = true, batch_first = false;
     double dropout = 0;  ///< between layers
     bool bidirectional = false;
+
+    void fields(Fields& f) {
+      f("num_layers", num_layers)("nonlinearity", nonlinearity)("bias", bias)("batch_first", batch_first);
+      f("dropout", dropout)("bidirectional", bidirectional);
+    }
   };
   RNN(std::int64_t in, std::int64_t hidden);
   RNN(std::int64_t in, std::int64_t hidden, const Config& config);

@@ -28,6 +28,8 @@ struct Bottleneck {
   static constexpr std::int64_t kExpansion = 4;
   struct Config {
     std::int64_t groups = 1, base_width = 64;
+
+    void fields(Fields& f) { f("groups", groups)("base_width", base_width); }
   };
 
   Bottleneck(std::int64_t in, std::int64_t channels, std::int64_t stride = 1);

@@ -1,7 +1,10 @@
 // Sizes along the axes of a series, an image or a volume; one number stands for all axes.
 #pragma once
+#include <algorithm>
 #include <concepts>
 
+#include "neurim/base/error.h"
+#include "neurim/graph/op.h"
 #include "neurim/ops/window.h"
 
 namespace neurim::nn {
@@ -18,6 +21,17 @@ struct Size {
 };
 using Size2d = Size<2>;
 using Size3d = Size<3>;
+
+/// Visited as a list: a number an axis, or one for all.
+template <std::size_t N>
+void field(Fields& f, std::string_view name, Size<N>& size) {
+  std::vector<std::int64_t> list(size.each.begin(), size.each.end());
+  f(name, list);
+  require(list.size() == 1 || list.size() == N, name, ": takes one number", N == 1 ? "" : text(" or ", N),
+          ", got ", list.size());
+  size = list[0];
+  if (list.size() == N) std::copy(list.begin(), list.end(), size.each.begin());
+}
 
 /// The same padding at both ends of each axis, in the order of the ops: all begins, then all ends.
 template <std::size_t N>

@@ -23,9 +23,14 @@ inline Tensor flatten(const Tensor& x, std::int64_t start_axis = 1, std::int64_t
 inline Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes) {
   const int along = normal_axis(axis, x.rank(), "unflatten");
   std::int64_t known = 1, open = 0;
-  for (const std::int64_t size : sizes) size == -1 ? ++open : known *= size;
+  bool fits = true;
+  for (const std::int64_t size : sizes)
+    if (size == -1)
+      ++open;
+    else
+      fits = fits && !__builtin_mul_overflow(known, size, &known);
   const std::int64_t whole = x.size(along);
-  require(open == 0 ? known == whole : open == 1 && known > 0 && whole % known == 0, "unflatten: axis ",
+  require(fits && (open == 0 ? known == whole : open == 1 && known > 0 && whole % known == 0), "unflatten: axis ",
           along, " of ", x.shape(), " does not divide into ", sizes);
   Shape shape(std::span(x.shape().begin(), static_cast<std::size_t>(along)));
   for (const std::int64_t size : sizes) shape.push_back(size == -1 ? whole / known : size);

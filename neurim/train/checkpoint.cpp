@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/model/model_file.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/model_folder.h"
@@ -74,6 +75,25 @@ fs::path run_weights(const fs::path& folder) {
 
 }  // namespace
 
+Model model_of(const ModelCard& card, const fs::path& path) {
+  const auto classes = static_cast<std::int64_t>(card.class_names.size());
+  if (!card.source.empty()) {
+    Model model = ModelFile(card.source, text(path.string(), ": model file"))
+                      .build({.num_classes = classes,
+                              .in_chans = card.in_chans,
+                              .height = card.preprocess.height,
+                              .width = card.preprocess.width,
+                              .seed = {}});
+    model.name = card.model;
+    return model;
+  }
+  const std::vector<std::string> known = model_names();
+  if (std::find(known.begin(), known.end(), card.model) == known.end())
+    fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those that `neurim models` "
+         "lists; a network of your own is loaded from the program that defines it");
+  return create_model(card.model, {.num_classes = classes, .in_chans = card.in_chans, .seed = {}});
+}
+
 Metadata metadata_of(const ModelCard& card) {
   Metadata metadata{{"format", "pt"},  // what readers of safetensors expect of NCHW weights
                     {"neurim", kFormat},
@@ -87,6 +107,7 @@ Metadata metadata_of(const ModelCard& card) {
                     {"figures", json_of(card.figures).dump()}};
   if (card.multi_label()) metadata["thresholds"] = Json(card.thresholds).dump();
   if (!std::isnan(card.reject_threshold)) metadata["reject_threshold"] = text(card.reject_threshold);
+  if (!card.source.empty()) metadata["model_file"] = card.source;
   return metadata;
 }
 
@@ -118,6 +139,7 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
               card.class_names.size(), " classes");
     }
     if (metadata.contains("reject_threshold")) card.reject_threshold = std::stod(field("reject_threshold"));
+    if (metadata.contains("model_file")) card.source = field("model_file");
     return card;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what(), "; use another copy");
@@ -144,17 +166,9 @@ Checkpoint load_checkpoint(const fs::path& path) {
     fail(Fault::data, file.string(),
          ": holds weights alone: it does not say of which model; put it into a folder with a config.json, or train "
          "from it: pretrained=FILE");
-  const ModelCard& card = *weights.card;
-  const std::vector<std::string> known = model_names();
-  if (std::find(known.begin(), known.end(), card.model) == known.end())
-    fail(Fault::data, file.string(), ": is of the model '", card.model,
-         "', which is not one of those that `neurim models` lists; a network of your own is loaded from the program "
-         "that defines it");
-  Model model = create_model(card.model, {.num_classes = static_cast<std::int64_t>(card.class_names.size()),
-                                          .in_chans = card.in_chans,
-                                          .seed = {}});
+  Model model = model_of(*weights.card, file);
   LoadReport report = load_model(model, weights.tensors);
-  return {file, card, std::move(model), std::move(report.notes)};
+  return {file, *weights.card, std::move(model), std::move(report.notes)};
 }
 
 void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,

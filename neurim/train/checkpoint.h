@@ -13,7 +13,7 @@ namespace neurim {
 
 /// What a weights file says of itself in its metadata.
 struct ModelCard {
-  std::string model;  ///< the name for create_model
+  std::string model;  ///< the name for create_model, or of a model file
   std::int64_t in_chans = 0;
   std::vector<std::string> class_names;
   Preprocess preprocess;
@@ -24,8 +24,12 @@ struct ModelCard {
   std::vector<double> thresholds;
   /// The probability below which an answer is better called unknown; NaN where none was fitted.
   double reject_threshold = Figures::kNone;
+  std::string source = {};  ///< the text of the model file; "": the model is known by its name
   bool multi_label() const { return !thresholds.empty(); }
 };
+
+/// The model that a card tells of, its weights undrawn. Throws Error(data) naming the file where the model is not known.
+Model model_of(const ModelCard& card, const fs::path& path);
 
 Metadata metadata_of(const ModelCard& card);
 /// Throws Error(data) naming the file where it does not state what a model needs.

@@ -77,6 +77,7 @@ std::string model_json(const ModelCard& card) {
   Json own{{"format", kFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
   if (card.multi_label()) own["thresholds"] = card.thresholds;
   if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
+  if (!card.source.empty()) own["model_file"] = card.source;
   const bool of_timm = starts_with(card.model, kTimmModels);
   return Json{{"architecture", of_timm ? card.model.substr(kTimmModels.size()) : card.model},
               {"num_classes", card.class_names.size()},
@@ -115,6 +116,7 @@ ModelCard card_of_folder(const fs::path& folder) {
     card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
     card.thresholds = own.value("thresholds", card.thresholds);
     card.reject_threshold = own.value("reject_threshold", card.reject_threshold);
+    card.source = own.value("model_file", "");
     require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
             " thresholds for ", card.class_names.size(), " classes");
     card.in_chans = card.preprocess.channels;

@@ -8,6 +8,7 @@
 #include "neurim/base/thread_pool.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
+#include "neurim/graph/trace.h"
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
@@ -87,6 +88,18 @@ PictureSize training_size(const PictureSize& size, double share) {
   return {part(size.height), part(size.width)};
 }
 
+/// Whether the network takes pictures of this size: one with a Flatten before a Linear takes one size alone.
+bool takes(const Model& model, const PictureSize& size) {
+  const Parameters parameters = named_parameters(Model(model));
+  try {
+    Trace trace({.device = parameters.empty() ? Device() : parameters[0].tensor.device()});
+    model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 template <class T, class U>
 void fill(std::optional<T>& option, const U& value) {
   if (!option) option = static_cast<T>(value);
@@ -143,7 +156,7 @@ void TrainOptions::visit(Options& o) {
     "folder of pictures (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or IDX, "
     "CIFAR, NumPy, WebDataset, TFRecord or LMDB files",
     {"data_dir"});
-  o("model", model, "name of the model: see 'neurim models'", {"arch", "m", "a"});
+  o("model", model, "name of the model: see 'neurim models'; or a model file: see docs/guides/models.md", {"arch", "m", "a"});
   o("pretrained", pretrained, "weights to begin with: .safetensors, .pth, a run folder, or a folder with config.json and weights", {"weights"});
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
@@ -286,7 +299,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   TrainOptions r = *this;
   const Recipe& recipe = recipe_for(model_facts.image_size);
   const std::int64_t samples = std::max<std::int64_t>(dataset.size(Split::train), 1);  // none where one only validates
-  r.model = model_facts.name;
+  if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
   fill(r.batch, std::min(recipe.batch, samples));
   const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
   fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
@@ -326,7 +339,8 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   const bool colored =
       *r.in_chans == 3;  // gray pictures are often digits and letters, which have no mirror image
   fill(r.random_resized_crop, augment && recipe.random_resized_crop);
-  fill(r.train_imgsz, *r.random_resized_crop ? training_size(*r.imgsz, recipe.training_share) : *r.imgsz);
+  const PictureSize smaller = training_size(*r.imgsz, recipe.training_share);
+  fill(r.train_imgsz, *r.random_resized_crop && takes(model_facts, smaller) ? smaller : *r.imgsz);
   fill(r.scale, {0.35, 1});
   fill(r.ratio, {3. / 4, 4. / 3});
   fill(r.crop_padding, augment && colored ? recipe.crop_padding : 0);

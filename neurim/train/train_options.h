@@ -16,7 +16,7 @@ namespace neurim {
 
 struct TrainOptions {
   std::string data;        ///< the folder of pictures or IDX files
-  std::string model;       ///< a name that create_model knows
+  std::string model;       ///< a name that create_model knows, or a model file
   std::string pretrained;  ///< what open_weights takes, whose tensors are the first weights: see Fit::adapt
   std::optional<std::int64_t> epochs, batch;
   std::optional<ChannelCount> in_chans;

@@ -13,6 +13,7 @@
 #include "neurim/data/statistics.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/report.h"
+#include "neurim/model/model_file.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/batch_picture.h"
@@ -209,10 +210,12 @@ Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::
            .in_chans = model_.in_chans,
            .class_names = dataset_.class_names(),
            .preprocess = preprocess_,
-           .options = named.yaml()};
+           .options = named.yaml(),
+           .source = model_.source};
   forget_validation();
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
+  if (!card_.source.empty()) write_file(folder_ / "model.toml", card_.source);
   const std::string facts = data_json(dataset_) + '\n';
   const fs::path told = folder_ / "data.json";
   data_changed_ = resumed && fs::exists(told) && read_file(told) != facts;
@@ -603,17 +606,44 @@ std::int64_t natural_channels(const Dataset& dataset) {
   return headers.empty() || headers[0].channels <= 4 ? 0 : headers[0].channels;
 }
 
+/// How a network of the file is made for data: what neither the options nor the file say follows from them.
+ModelFileOptions for_data(const ModelFile& file, const TrainOptions& options, const Dataset& dataset) {
+  ModelFileOptions wanted{.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                          .in_chans = options.in_chans.value_or(0),
+                          .seed = static_cast<std::uint64_t>(options.seed)};
+  if (!options.in_chans && !file.says("in_chans") && options.pretrained.empty())
+    wanted.in_chans = natural_channels(dataset);
+  const auto stored = dataset.in_memory();
+  if (options.imgsz)
+    wanted.height = options.imgsz->height, wanted.width = options.imgsz->width;
+  else if (stored && !file.says("imgsz"))
+    wanted.height = stored->height, wanted.width = stored->width;
+  return wanted;
+}
+
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
   require(!options.data.empty(), "data is missing; give the folder of your pictures: data=DIR");
-  require(!options.model.empty(), "the model is missing: model=NAME; `neurim models` lists the names");
+  require(!options.model.empty(), "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check();
-  create_model(options.model, {.seed = {}});  // an unknown name shows before the data are read
+  // An unknown name, or a file that is no model file, shows before the data are read.
+  std::optional<ModelFile> file;
+  if (is_model_file(options.model))
+    file.emplace(read_file(options.model), options.model);
+  else
+    create_model(options.model, {.seed = {}});
   use_machine(options);
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = classes_of(options);
   const Dataset dataset = open_for_training(options.data, dataset_options);
+  if (file) {
+    const ModelFileOptions wanted = for_data(*file, options, dataset);
+    TrainOptions sized = options;
+    const auto [height, width] = file->size(wanted);
+    if (height != width) sized.imgsz = PictureSize(height, width);  // a model tells of one side
+    return start(file->build(wanted), dataset, sized, control);
+  }
   std::int64_t channels = options.in_chans.value_or(0);
   if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
   Model model =
@@ -646,13 +676,17 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
   options.check();
   use_machine(options);
   DatasetOptions dataset_options = dataset_of(options);
-  if (const fs::path last = run / "weights" / "last.safetensors"; fs::exists(last))
-    dataset_options.class_names = card_of(SafeTensors(last).metadata(), last).class_names;
+  const fs::path last = run / "weights" / "last.safetensors";
+  std::optional<ModelCard> card;
+  if (fs::exists(last)) card = card_of(SafeTensors(last).metadata(), last);
+  if (card) dataset_options.class_names = card->class_names;
   const Dataset dataset = open_for_training(options.data, dataset_options);
-  Model model =
-      create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                   .in_chans = options.in_chans.value_or(0),
-                                   .seed = {}});
+  Model model = card && !card->source.empty()
+                    ? model_of(*card, last)
+                    : create_model(options.model,
+                                   {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                    .in_chans = options.in_chans.value_or(0),
+                                    .seed = {}});
   options = options.resolved(model, dataset);  // the file may have been edited
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);

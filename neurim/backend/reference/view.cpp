@@ -4,7 +4,9 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/core/half.h"
 
 namespace neurim::reference {
@@ -64,9 +66,17 @@ std::int64_t BroadcastIndex::operator()(std::int64_t flat) const {
 
 namespace {
 
-std::map<std::string, Body, std::less<>>& bodies() {
-  static std::map<std::string, Body, std::less<>> table;
+using Bodies = std::map<std::string, Body, std::less<>>;
+
+Bodies& bodies() {
+  static Bodies table;
   return table;
+}
+
+/// The kinds of devices that run reference kernels.
+std::vector<std::uint8_t>& devices() {
+  static std::vector<std::uint8_t> kinds;
+  return kinds;
 }
 
 /// The state of a prepared reference kernel: the types are known, the pointers come with each call.
@@ -100,17 +110,25 @@ Launch prepare(Site& site) {
   return {run, kernel};
 }
 
+void add_kernel(const Bodies::value_type& body, std::uint8_t device) {
+  add({.op = body.first, .name = "reference", .device = device, .rank = 0, .prepare = prepare});
+}
+
 }  // namespace
 
-void define_reference(std::string_view op, Body body) { bodies().emplace(op, body); }
+void define_reference(std::string_view op, Body body) {
+  const auto [added, is_new] = bodies().emplace(op, body);
+  require(is_new, "there is a reference kernel of '", op, "' already; give your op another name");
+  for (const std::uint8_t device : devices()) add_kernel(*added, device);
+}
 
 }  // namespace neurim::reference
 
 namespace neurim {
 
 void add_reference_kernels_for(std::uint8_t device) {
-  for (const auto& [op, body] : reference::bodies())
-    add({.op = op, .name = "reference", .device = device, .rank = 0, .prepare = reference::prepare});
+  reference::devices().push_back(device);
+  for (const auto& body : reference::bodies()) reference::add_kernel(body, device);
 }
 
 }  // namespace neurim

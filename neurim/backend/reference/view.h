@@ -21,7 +21,8 @@ struct View {
 /// A reference kernel: plain loops that accumulate in double. `status` takes bits of Status.
 using Body = void (*)(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status);
 
-/// Makes `body` the reference kernel of the op on the CPU and on every device that runs reference kernels.
+/// Makes `body` the reference kernel of the op on the CPU and on every device that runs reference kernels, those that
+/// have them already included. Throws Error(usage) where the op has one.
 void define_reference(std::string_view op, Body body);
 
 /// Maps a flat index of the `out` shape to the flat index of a broadcast operand.

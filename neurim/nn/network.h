@@ -1,0 +1,36 @@
+// Layers of which each may take the result of any before it.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neurim/nn/layer.h"
+
+namespace neurim::nn {
+
+/// Makes one tensor of several.
+using Join = std::function<Tensor(const Tensors& x)>;
+
+/// What a list of layers alone cannot say: results that are used later, or twice. They are numbered: 0 is the
+/// network's input, and each layer and join that is added gives the next. The last one is the network's.
+class Network {
+ public:
+  /// The parameters of the layer are named "name.weight", …
+  Network& add(std::string name, Layer layer, std::size_t from);
+  Network& join(Join join, std::vector<std::size_t> from);
+
+  void parts(Parts& p);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  struct Step {
+    std::string name;
+    std::optional<Layer> layer;
+    Join join;
+    std::vector<std::size_t> from;
+  };
+  std::vector<Step> steps_;
+};
+
+}  // namespace neurim::nn
