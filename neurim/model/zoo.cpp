@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "neurim/base/error.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/zoo/entry.h"
 
 namespace neurim {
@@ -33,6 +34,9 @@ const Entries& entries() {
 const Entry& entry(std::string_view name) {
   for (const Entry& e : entries())
     if (e.name == name) return e;
+  require(!is_recurrent_model(name), "model: ", name,
+          " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
+          "data=series.csv model=", name);
   const std::string near = nearest(name, model_names());
   fail(Fault::usage, "model: there is no '", name, "'; ",
        near.empty() ? "" : text("did you mean '", near, "'? "), "`neurim models` lists the ",
