@@ -7,11 +7,12 @@
 
 namespace neurim {
 
-/// How often which character follows which, each pair counted once more than it was met (Laplace's rule), so that none
-/// is impossible.
+/// How often which character follows which, each pair counted once more than it was met (Laplace's rule), so
+/// that none is impossible.
 class Bigram {
  public:
-  /// Counts the pairs of a text whose characters are numbers in [0, characters). Throws Error(usage) on others.
+  /// Counts the pairs of a text whose characters are numbers in [0, characters). Throws Error(usage) on
+  /// others.
   Bigram(std::span<const std::int32_t> text, std::int64_t characters);
 
   /// -log2 of the probability that `next` comes after `previous`.

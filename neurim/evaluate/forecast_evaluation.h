@@ -7,17 +7,19 @@
 
 namespace neurim {
 
-/// One value of a series that was forecast, beside the forecasts that anyone can make (Hyndman and Athanasopoulos,
-/// Forecasting: Principles and Practice, 3rd edition, section 5.2): the last value that was known, and the last one that
-/// was known of the same place in the season.
+/// One value of a series that was forecast, beside the forecasts that anyone can make (Hyndman and
+/// Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, section 5.2): the last value that was
+/// known, and the last one that was known of the same place in the season.
 struct Forecast {
   std::int64_t step = 0;   ///< of the series, from 0
   std::int64_t ahead = 0;  ///< how many steps after the last one that was known, from 1
   double actual = 0, forecast = 0, naive = 0;
-  double seasonal_naive = std::numeric_limits<double>::quiet_NaN();  ///< NaN: there is no season, or nothing before it
+  double seasonal_naive =
+      std::numeric_limits<double>::quiet_NaN();  ///< NaN: there is no season, or nothing before it
 };
 
-/// The forecasts of a split, and the figures that follow from them, in the units of the series; NaN without any.
+/// The forecasts of a split, and the figures that follow from them, in the units of the series; NaN without
+/// any.
 class ForecastEvaluation {
  public:
   /// Throws Error(failure) where the forecast is not finite.
@@ -33,8 +35,8 @@ class ForecastEvaluation {
   std::vector<Forecast> forecasts_;
 };
 
-/// Columns step (from 1, as the rows of a table are counted), ahead, actual, forecast, naive and seasonal_naive; a value
-/// that is none is empty.
+/// Columns step (from 1, as the rows of a table are counted), ahead, actual, forecast, naive and
+/// seasonal_naive; a value that is none is empty.
 std::string forecasts_csv(const ForecastEvaluation& evaluation);
 
 }  // namespace neurim

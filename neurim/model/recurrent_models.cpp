@@ -46,8 +46,8 @@ struct Forecaster {
     p("mean", mean, Role::state)("deviation", deviation, Role::state)("rnn", rnn)("head", head);
   }
   Tensor operator()(const Tensor& x) const {
-    require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ", mean.numel(),
-            " columns, got ", x.shape());
+    require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ",
+            mean.numel(), " columns, got ", x.shape());
     const std::int64_t batch = x.size(0), steps = x.size(1), layers = options.num_layers;
     const Tensor states = rnn((x - mean) / deviation).last.h;
     const Tensor state = reshape(slice(states, {layers - 1}, {layers}), {batch, options.hidden_size});
@@ -94,11 +94,12 @@ bool is_recurrent_model(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Model create_forecaster(std::string_view name, const ForecasterColumns& columns, const RecurrentModelOptions& options) {
+Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
+                        const RecurrentModelOptions& options) {
   const std::int64_t count = std::ssize(columns.mean);
-  require(std::ssize(columns.deviation) == count && columns.target >= 0 && columns.target < count, "model: ", name,
-          " takes a mean and a deviation for each column, of which one is the target; got ", count, " means, ",
-          columns.deviation.size(), " deviations and the target ", columns.target);
+  require(std::ssize(columns.deviation) == count && columns.target >= 0 && columns.target < count,
+          "model: ", name, " takes a mean and a deviation for each column, of which one is the target; got ",
+          count, " means, ", columns.deviation.size(), " deviations and the target ", columns.target);
   const nn::Undrawn undrawn;
   return initialised({.name = std::string(name),
                       .image_size = 0,
@@ -110,7 +111,8 @@ Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
                      options);
 }
 
-Model create_language_model(std::string_view name, std::int64_t characters, const RecurrentModelOptions& options) {
+Model create_language_model(std::string_view name, std::int64_t characters,
+                            const RecurrentModelOptions& options) {
   const nn::Undrawn undrawn;
   return initialised({.name = std::string(name),
                       .image_size = 0,

@@ -27,15 +27,16 @@ struct ForecasterColumns {
   std::int64_t horizon = 1;             ///< how many of its next values
 };
 
-/// x f32(N,T,columns) -> f32(N,horizon), both in the units of the series: the last value of the target, and what a linear
-/// layer on the last state of the network adds to it. So it begins near the naive forecast, and a level that it never met
-/// in training does not throw it off. Tensors: mean, deviation (kept, not learnt), rnn.*, head.*. Throws Error(usage)
-/// for an unknown name, with the nearest known one, and for sizes below 1.
+/// x f32(N,T,columns) -> f32(N,horizon), both in the units of the series: the last value of the target, and
+/// what a linear layer on the last state of the network adds to it. So it begins near the naive forecast, and
+/// a level that it never met in training does not throw it off. Tensors: mean, deviation (kept, not learnt),
+/// rnn.*, head.*. Throws Error(usage) for an unknown name, with the nearest known one, and for sizes below 1.
 Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
                         const RecurrentModelOptions& options = {});
 
-/// x i64(N,T), numbers of characters in [0, characters) -> logits f32(N,T,characters) of the character behind each,
-/// which depend on it and the ones before. Tensors: embedding.weight, rnn.*, head.*. Throws as create_forecaster does.
+/// x i64(N,T), numbers of characters in [0, characters) -> logits f32(N,T,characters) of the character behind
+/// each, which depend on it and the ones before. Tensors: embedding.weight, rnn.*, head.*. Throws as
+/// create_forecaster does.
 Model create_language_model(std::string_view name, std::int64_t characters,
                             const RecurrentModelOptions& options = {});
 

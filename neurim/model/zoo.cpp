@@ -37,7 +37,9 @@ const Entry& entry(std::string_view name) {
   require(!is_recurrent_model(name), "model: ", name,
           " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
           "data=series.csv model=", name);
-  const std::string near = nearest(name, model_names());
+  std::vector<std::string> names = model_names();
+  for (const std::string& recurrent : recurrent_model_names()) names.push_back(recurrent);
+  const std::string near = nearest(name, names);
   fail(Fault::usage, "model: there is no '", name, "'; ",
        near.empty() ? "" : text("did you mean '", near, "'? "), "`neurim models` lists the ",
        entries().size(), " known ones");
