@@ -1,4 +1,5 @@
-"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures."""
+"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures, a series and a text."""
+import math
 import os
 import re
 import struct
@@ -39,6 +40,9 @@ class Guides(unittest.TestCase):
                 for i in range(30):
                     name, color = (("red", (200, 20, 20)), ("green", (20, 200, 20)), ("blue", (20, 20, 200)))[i % 3]
                     png(Path(folder, "photos", name, f"{i}.png"), color, i)
+                sales = [f"day {day},{100 + 20 * math.sin(day * 2 * math.pi / 7):.2f},{day * day % 11}" for day in range(200)]
+                Path(folder, "sales.csv").write_text("day,sold,rain\n" + "\n".join(sales) + "\n")
+                Path(folder, "story.txt").write_text("the cat sat on the mat.\n" * 80)
                 for command in commands:
                     with self.subTest(guide.name, command=command):
                         run = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path},

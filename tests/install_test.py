@@ -29,7 +29,7 @@ class Install(unittest.TestCase):
             run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "examples"), "-B", build,
                 "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix)
             run("cmake", "--build", build)
-            for example in ("classify_folder", "own_loop"):
+            for example in ("classify_folder", "own_loop", "forecast_series", "write_text"):
                 run(os.path.join(build, example), cwd=folder)
             print(f"installed size {size / 2**20:.1f} MiB", file=sys.stderr)
 
