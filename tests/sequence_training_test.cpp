@@ -1,6 +1,7 @@
 // Forecasters and language models: the networks, their judgement, runs, and what they are used for.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <numbers>
 

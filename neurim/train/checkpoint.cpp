@@ -172,6 +172,7 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
       card.sequence = sequence_from(Json::parse(field("sequence")));
     else
       card.preprocess = Preprocess::from_json(field("preprocess"));
+    require(card.task() != TaskKind::language || !card.class_names.empty(), "there are no characters");
     if (metadata.contains("thresholds")) {
       card.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
       require(card.thresholds.size() == card.class_names.size(), card.thresholds.size(), " thresholds for ",
