@@ -117,7 +117,12 @@ std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series)
   copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
   const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
                             {{DType::f32, {1, card.window, series.width()}}}, {.freeze = true});
-  return planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
+  const std::vector<double> values =
+      planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
+  if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
+    fail(Fault::failure, checkpoint.path.string(),
+         ": the forecast is not finite; the weights are damaged, or were trained with too high a learning rate");
+  return values;
 }
 
 }  // namespace neurim
