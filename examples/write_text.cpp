@@ -1,6 +1,6 @@
-// Learns a text character by character and goes on with it: write_text FILE PROMPT. Without arguments the text is made here: sums
-// written in words.
-// Ends with 0 when the model knows the next character better than a bigram model of the same text does.
+// Learns a text character by character and goes on with it: write_text FILE PROMPT. Without arguments the
+// text is made here: sums written in words. Ends with 0 when the model knows the next character better than a
+// bigram model of the same text does.
 #include <iostream>
 #include <random>
 
@@ -10,7 +10,8 @@ using namespace neurim;
 
 /// Lines such as "two and three is five.".
 std::string sums() {
-  const char* words[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"};
+  const char* words[] = {"zero", "one",   "two",   "three", "four", "five",
+                         "six",  "seven", "eight", "nine",  "ten"};
   Random random(1);
   std::string lines;
   for (int i = 0; i < 2000; ++i) {
@@ -37,7 +38,8 @@ int main(int argc, char** argv) try {
             << run.figures.bigram_bits_per_character << '\n';
 
   const std::string prompt = argc < 3 ? "two and two is" : argv[2];
-  std::cout << prompt << generate(load_checkpoint(run.run), prompt, {.length = 100, .temperature = 0.5}) << '\n';
+  std::cout << prompt << generate(load_checkpoint(run.run), prompt, {.length = 100, .temperature = 0.5})
+            << '\n';
   return run.figures.bits_per_character < run.figures.bigram_bits_per_character ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
