@@ -1,8 +1,9 @@
-"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures and the example's plug-in.
+"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures, a series, a text and the example's plug-in.
 
 A block of TOML is the file that its first line names: `# own.toml: …`. A block of C++ stands in an example, which
 install_test builds.
 """
+import math
 import os
 import re
 import struct
@@ -46,6 +47,9 @@ class Guides(unittest.TestCase):
                 for i in range(30):
                     name, color = (("red", (200, 20, 20)), ("green", (20, 200, 20)), ("blue", (20, 20, 200)))[i % 3]
                     png(Path(folder, "photos", name, f"{i}.png"), color, i)
+                sales = [f"day {day},{100 + 20 * math.sin(day * 2 * math.pi / 7):.2f},{day * day % 11}" for day in range(200)]
+                Path(folder, "sales.csv").write_text("day,sold,rain\n" + "\n".join(sales) + "\n")
+                Path(folder, "story.txt").write_text("the cat sat on the mat.\n" * 80)
                 for kind, block in blocks:
                     if kind == "toml":
                         Path(folder, re.match(r"# ([\w.]+\.toml)", block)[1]).write_text(block)

@@ -30,7 +30,7 @@ class Install(unittest.TestCase):
                 "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix)
             run("cmake", "--build", build)
             plugin, model = os.path.join(build, "libsquareplus.so"), os.path.join(ROOT, "examples", "squareplus.toml")
-            for example in (("classify_folder",), ("own_loop",), ("own_op", plugin, model)):
+            for example in (("classify_folder",), ("own_loop",), ("forecast_series",), ("write_text",), ("own_op", plugin, model)):
                 run(os.path.join(build, example[0]), *example[1:], cwd=folder)
             shown = run(os.path.join(prefix, "bin", "neurim"), "info", model, "plugins=" + plugin)
             self.assertIn("squareplus", shown)

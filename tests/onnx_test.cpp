@@ -8,6 +8,7 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/model/onnx/export.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/nn/positions.h"
@@ -310,6 +311,30 @@ TEST_F(OnnxFiles, Models) {
           plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {x.type()}, {.freeze = true});
       expect_run(name, batch, {x}, frozen({x}), 1e-4);
     }
+  }
+}
+
+TEST_F(OnnxFiles, RecurrentModels) {
+  for (const std::string& kind : recurrent_model_names()) {
+    const Model forecaster =
+        create_forecaster(kind, {.mean = {3, -1}, .deviation = {2, 0.5}, .target = 1, .horizon = 3},
+                          {.hidden_size = 6, .num_layers = 2});
+    const Model writer = create_language_model(kind, 9, {.hidden_size = 6});
+    const auto exported = [&](const std::string& name, const Model& model, const Type& one, const auto& of_batch) {
+      const Function function = [&](const Tensors& in) -> Tensors { return {model(in[0])}; };
+      export_onnx(function, {{"in0", one}}, {"out0"}, path(name + ".onnx"));
+      for (const std::int64_t batch : {1, 4}) {
+        const Tensors inputs{of_batch(batch)};
+        expect_run(name, static_cast<int>(batch), inputs, function(inputs), 1e-5);
+      }
+    };
+    exported("forecaster-" + kind, forecaster, {DType::f32, {1, 7, 2}},
+             [](std::int64_t batch) { return random_tensor({batch, 7, 2}, 3); });
+    exported("language-" + kind, writer, {DType::i64, {1, 7}}, [](std::int64_t batch) {
+      std::vector<std::int64_t> characters(static_cast<std::size_t>(7 * batch));
+      for (std::size_t i = 0; i < characters.size(); ++i) characters[i] = static_cast<std::int64_t>(i * i % 9);
+      return Tensor::from({batch, 7}, std::span<const std::int64_t>(characters));
+    });
   }
 }
 

@@ -181,22 +181,48 @@ TEST(ResultsCsv, RowsAndEmptyFields) {
 TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
   const fs::path path = scratch("multi_label") / "results.csv";
   EpochResult one = result(1);
-  one.val = {.loss = 0.25, .f1_macro = 0.5, .map = 0.75, .samples = 8, .multi_label = true};
-  one.train_accuracy = 0.125;
+  one.val = {.loss = 0.25, .f1_macro = 0.5, .map = 0.75, .samples = 8, .task = TaskKind::multi_label};
+  one.train_figure = 0.125;
   {
-    ResultsCsv results(path, 0, true);
+    ResultsCsv results(path, 0, TaskKind::multi_label);
     results.append(one);
   }
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,images_per_second,data_pct,learning_rate,train_loss,train_exact_match,val_"
             "loss,val_map,"
             "val_f1_macro,val_f1_micro,val_exact_match\n1,10,1.5,,,0.1,1,0.125,0.25,0.75,0.5,,\n");
-  const ResultsCsv again(path, 1, true);
+  const ResultsCsv again(path, 1, TaskKind::multi_label);
   ASSERT_EQ(again.rows().size(), 1u);
   EXPECT_EQ(again.rows()[0].val.map, 0.75);
   EXPECT_TRUE(starts_with(results_picture(again.rows()), "\x89PNG"));
   EXPECT_NE(results_picture(again.rows()), results_picture({result(1)}));
   EXPECT_THROW(ResultsCsv(path, 1), Error);  // the columns of the other task
+}
+
+TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
+  const fs::path path = scratch("sequences") / "results.csv";
+  EpochResult one = result(1);
+  one.train_figure = 2.5;
+  one.val = {.loss = 0.25, .mae = 2, .rmse = 3, .naive_mae = 4, .samples = 8, .task = TaskKind::forecast};
+  ResultsCsv(path, 0, TaskKind::forecast).append(one);
+  EXPECT_EQ(read_file(path),
+            "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_mae,val_loss,val_mae,"
+            "val_rmse,val_naive_mae,val_seasonal_naive_mae\n1,10,1.5,,,0.1,1,2.5,0.25,2,3,4,\n");
+  const std::string forecast = results_picture({one});
+  one.train_figure = 0.5;
+  one.val = {.loss = 0.25,
+             .top1 = 0.75,
+             .bits_per_character = 2,
+             .bigram_bits_per_character = 3,
+             .samples = 8,
+             .task = TaskKind::language};
+  ResultsCsv(path, 0, TaskKind::language).append(one);
+  EXPECT_EQ(read_file(path),
+            "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_top1,val_loss,"
+            "val_bits_per_character,val_bigram_bits_per_character,val_top1\n1,10,1.5,,,0.1,1,0.5,0.25,2,3,0.75\n");
+  const std::string language = results_picture({one});
+  EXPECT_TRUE(starts_with(forecast, "\x89PNG") && starts_with(language, "\x89PNG"));
+  EXPECT_NE(forecast, language);
 }
 
 TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {

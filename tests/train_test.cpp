@@ -222,10 +222,10 @@ TEST_F(Training, MultiLabelRunsAreJudgedAndStatedAsSuch) {
   const ModelCard& card = checkpoint.card;
   EXPECT_TRUE(card.multi_label());
   EXPECT_EQ(card.class_names, (std::vector<std::string>{"even", "low"}));
-  EXPECT_TRUE(result.figures.multi_label);
+  EXPECT_EQ(result.figures.task, TaskKind::multi_label);
   EXPECT_TRUE(std::isnan(result.figures.top1));
   EXPECT_TRUE(std::isnan(card.reject_threshold));
-  const ResultsCsv rows(result.run / "results.csv", 2, true);
+  const ResultsCsv rows(result.run / "results.csv", 2, TaskKind::multi_label);
   EXPECT_EQ(rows.rows().at(static_cast<std::size_t>(result.best_epoch - 1)).val.map, result.figures.map);
   EXPECT_FALSE(fs::exists(result.run / "confusion_matrix.csv"));
   EXPECT_TRUE(fs::exists(result.run / "per_class.csv"));
@@ -244,7 +244,7 @@ TEST_F(Training, MultiLabelRunsAreJudgedAndStatedAsSuch) {
   MultiLabelEvaluation evaluation = *validation.run_multi_label();
   evaluation.set_thresholds(card.thresholds);
   const Figures figures = figures_of(evaluation);
-  for (const NamedFigure& one : named_figures(true))
+  for (const NamedFigure& one : names_of(TaskKind::multi_label).figures)
     EXPECT_EQ(figures.*one.value, result.figures.*one.value) << one.name;
   error_of(Fault::usage, [&] { validation.run(); });
 
@@ -274,7 +274,7 @@ TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsPictures) {
   still.epochs = 1;
   still.lr = still.hflip = still.rotation = 0;
   const TrainResult result = train(still);
-  const EpochResult row = ResultsCsv(result.run / "results.csv", 1, true).rows().at(0);
+  const EpochResult row = ResultsCsv(result.run / "results.csv", 1, TaskKind::multi_label).rows().at(0);
   const Checkpoint checkpoint = load_checkpoint(result.run);
   TrainOptions of_run;
   Options named;
@@ -285,7 +285,7 @@ TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsPictures) {
       *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run)
            .run_multi_label();
   EXPECT_NEAR(row.train_loss, at_a_half.loss(), 1e-6);
-  EXPECT_DOUBLE_EQ(row.train_accuracy, at_a_half.exact_match());
+  EXPECT_DOUBLE_EQ(row.train_figure, at_a_half.exact_match());
 }
 
 TEST_F(Training, TheRejectThresholdIsThatOfTheBestEpoch) {
@@ -339,7 +339,7 @@ TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
   const Figures figures = figures_of(
       *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run).run());
   EXPECT_GT(figures.top1, 0);
-  EXPECT_DOUBLE_EQ(row.train_accuracy, figures.top1);
+  EXPECT_DOUBLE_EQ(row.train_figure, figures.top1);
   EXPECT_NEAR(row.train_loss, figures.loss, 1e-6);
 }
 
@@ -363,8 +363,8 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
               load_checkpoint(uninterrupted.model).card.thresholds);
     EXPECT_EQ(read_file(result.run / "weights/model.json"),
               read_file(uninterrupted.run / "weights/model.json"));
-    const ResultsCsv a(uninterrupted.run / "results.csv", 2, multi_label),
-        b(result.run / "results.csv", 2, multi_label);
+    const TaskKind task = multi_label ? TaskKind::multi_label : TaskKind::classify;
+    const ResultsCsv a(uninterrupted.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
     ASSERT_EQ(a.rows().size(), 2u);
     ASSERT_EQ(b.rows().size(), 2u);
     for (std::size_t i = 0; i < 2; ++i) {

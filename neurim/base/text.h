@@ -35,6 +35,8 @@ bool ends_with(std::string_view whole, std::string_view suffix);
 
 /// `printf`-style number with a fixed count of decimals.
 std::string fixed(double value, int decimals);
+/// The same with four significant digits: "1.752", "0.01", "1.3e+07".
+std::string significant(double value);
 
 /// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

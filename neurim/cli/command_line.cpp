@@ -11,7 +11,7 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr const char* kTask = "classify";  // the one there is; may stand behind the verb
+constexpr const char* kTask = "classify";  // may stand behind the verb, as in other tools
 
 bool is_truth(const std::string& word) {
   const std::string value = lower(word);

@@ -4,7 +4,7 @@
 
 namespace neurim::cli {
 
-/// Fills a plan's input buffers: the first with normal numbers, the second, if any, with labels in [0,
+/// Fills a plan's input buffers: floats with normal numbers, whole numbers with labels or characters in [0,
 /// classes).
 void draw_batch(const Plan& plan, std::int64_t classes);
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/cli/open_model.h"
 
 namespace neurim::cli {
 
@@ -17,15 +18,34 @@ fs::path export_path(const Checkpoint& checkpoint) {
   return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
 }
 
+namespace {
+
+void write_onnx(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
+  if (!checkpoint.card.sequence) return export_onnx(checkpoint.model, path, options);
+  export_onnx([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
+              {{"input", sequence_type(checkpoint.card, 1)}},
+              {checkpoint.card.task() == TaskKind::forecast ? "forecast" : "logits"}, path, options);
+}
+
+}  // namespace
+
 void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
   const ModelCard& card = checkpoint.card;
   const Preprocess& p = card.preprocess;
-  options.image = {p.channels, p.height, p.width};
-  options.metadata = {{"task", card.multi_label() ? "multi-label" : "classify"},
-                      {"model", card.model},
-                      {"names", nlohmann::json(card.class_names).dump()},
-                      {"imgsz", text('[', p.height, ", ", p.width, ']')},
-                      {"preprocess", p.json()}};
+  options.metadata = {{"task", names_of(card.task()).task}, {"model", card.model}};
+  if (card.sequence) {
+    options.metadata["window"] = text(card.sequence->window);
+  } else {
+    options.image = {p.channels, p.height, p.width};
+    options.metadata["imgsz"] = text('[', p.height, ", ", p.width, ']');
+    options.metadata["preprocess"] = p.json();
+  }
+  if (card.task() == TaskKind::forecast) {
+    options.metadata["columns"] = nlohmann::json(card.sequence->columns).dump();
+    options.metadata["target"] = card.sequence->target;
+  } else {
+    options.metadata["names"] = nlohmann::json(card.class_names).dump();
+  }
   if (card.multi_label()) options.metadata["thresholds"] = nlohmann::json(card.thresholds).dump();
   if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
   std::error_code error;
@@ -33,7 +53,7 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
   if (error)
     fail(Fault::resource, path.parent_path().string(), ": cannot make the folder: ", error.message());
   try {
-    export_onnx(checkpoint.model, path, options);
+    write_onnx(checkpoint, path, options);
   } catch (...) {
     if (path.has_parent_path()) fs::remove(path.parent_path(), error);  // where it is empty
     throw;

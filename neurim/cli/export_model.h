@@ -10,7 +10,8 @@ namespace neurim::cli {
 fs::path export_path(const Checkpoint& checkpoint);
 
 /// Exports with class names, preprocessing and thresholds in the metadata; the card's preprocessing says what the
-/// input is.
+/// input is. A forecaster takes "input" f32(N,window,columns) and gives "forecast" f32(N,horizon), both in the units of
+/// the series; a language model takes "input" i64(N,window), numbers of characters, and gives "logits".
 void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {});
 
 }  // namespace neurim::cli

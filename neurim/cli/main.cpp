@@ -17,9 +17,9 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"train", "train a model on your pictures", verb_train},
+    {"train", "train a model on your pictures, series or text", verb_train},
     {"val", "judge a trained model on a split of a data set", verb_val},
-    {"predict", "name what is in pictures", verb_predict},
+    {"predict", "name what is in pictures, forecast a series, write text", verb_predict},
     {"run", "run a model on raw tensors in .npy files", verb_run},
     {"resume", "go on with a run that was stopped", verb_resume},
     {"export", "write a model as an ONNX file", verb_export},

@@ -75,9 +75,27 @@ double reject_threshold(const std::string& reject, const Checkpoint& checkpoint)
   return threshold;
 }
 
+void refuse_options(const CommandLine& line, const std::vector<std::string>& names, const Checkpoint& checkpoint) {
+  for (const std::string& name : names)
+    require(!line.given(name), name, " means nothing to ", checkpoint.path.string(), ", a model of ",
+            names_of(checkpoint.card.task()).data, "; leave it out");
+}
+
+void refuse_sequence(const Checkpoint& checkpoint, std::string_view what) {
+  require(!checkpoint.card.sequence, what, " is for models of pictures, and ", checkpoint.path.string(), " is one of ",
+          names_of(checkpoint.card.task()).data);
+}
+
 Type image_type(const Preprocess& preprocess, std::int64_t batch) {
   require(batch >= 1, "batch is ", batch, "; it is at least 1");
   return {DType::f32, {batch, preprocess.channels, preprocess.height, preprocess.width}};
+}
+
+Type sequence_type(const ModelCard& card, std::int64_t batch) {
+  require(batch >= 1, "batch is ", batch, "; it is at least 1");
+  const std::int64_t window = card.sequence->window;
+  if (card.task() == TaskKind::language) return {DType::i64, {batch, window}};
+  return {DType::f32, {batch, window, std::ssize(card.sequence->columns)}};
 }
 
 }  // namespace neurim::cli

@@ -1,5 +1,6 @@
 // Models as the verbs name them.
 #pragma once
+#include "neurim/cli/command_line.h"
 #include "neurim/train/checkpoint.h"
 #include "neurim/train/console.h"
 
@@ -19,7 +20,15 @@ std::string drawn_weights_note(const Checkpoint& checkpoint);
 /// auto (the one that training found) or a number. Throws Error(usage) where the model has none.
 double reject_threshold(const std::string& reject, const Checkpoint& checkpoint);
 
+/// Throws Error(usage) where one of these options, which mean nothing to a model of this kind, was given.
+void refuse_options(const CommandLine& line, const std::vector<std::string>& names, const Checkpoint& checkpoint);
+
+/// Throws Error(usage) where the model is none of pictures, which `what` is for.
+void refuse_sequence(const Checkpoint& checkpoint, std::string_view what);
+
 /// (N,C,H,W) of a model's input.
 Type image_type(const Preprocess& preprocess, std::int64_t batch);
+/// (N,T,columns) of a forecaster's, (N,T) of a language model's.
+Type sequence_type(const ModelCard& card, std::int64_t batch);
 
 }  // namespace neurim::cli

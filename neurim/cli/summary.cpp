@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
   const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
   Json json{{"event", "summary"}};
-  for (const NamedFigure& one : named_figures(figures.multi_label))
+  for (const NamedFigure& one : names_of(figures.task).figures)
     json[one.name] = number(figures.*one.value);
   json["samples"] = figures.samples;
   json["run"] = run.string();
@@ -22,12 +22,28 @@ std::string summary_json(const Figures& figures, const fs::path& run, const fs::
 
 std::string figures_line(const Figures& f) {
   const auto percent = [](double share) { return fixed(share * 100, 2); };
-  return text(
-      f.multi_label ? text("mAP ", percent(f.map))
-                    : text("top1 ", percent(f.top1), "  top5 ", percent(f.top5)),
-      "  macro-F1 ", percent(f.f1_macro),
-      f.multi_label ? text("  micro-F1 ", percent(f.f1_micro), "  exact match ", percent(f.exact_match)) : "",
-      "  loss ", fixed(f.loss, 4));
+  const auto beside = [](std::string_view name, double other, double own) {
+    return other > 0 ? text("  ", name, ' ', significant(other), " (ours ", fixed(own / other, 3), " of it)") : std::string();
+  };
+  std::string line;
+  switch (f.task) {
+    case TaskKind::classify:
+      line = text("top1 ", percent(f.top1), "  top5 ", percent(f.top5), "  macro-F1 ", percent(f.f1_macro));
+      break;
+    case TaskKind::multi_label:
+      line = text("mAP ", percent(f.map), "  macro-F1 ", percent(f.f1_macro), "  micro-F1 ", percent(f.f1_micro),
+                  "  exact match ", percent(f.exact_match));
+      break;
+    case TaskKind::forecast:
+      line = text("MAE ", significant(f.mae), "  RMSE ", significant(f.rmse), beside("last value", f.naive_mae, f.mae),
+                  beside("last season", f.seasonal_naive_mae, f.mae));
+      break;
+    case TaskKind::language:
+      line = text("bits per character ", fixed(f.bits_per_character, 3),
+                  beside("bigram", f.bigram_bits_per_character, f.bits_per_character), "  top1 ", percent(f.top1));
+      break;
+  }
+  return text(line, "  loss ", fixed(f.loss, 4));
 }
 
 std::string shell_word(const std::string& path) {
@@ -52,7 +68,7 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
   }
   if (!std::isnan(result.figures.loss))
     console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures), "  (",
-                     thousands(result.figures.samples), " pictures)"));
+                     plural(result.figures.samples, names_of(result.figures.task).sample), ")"));
   console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
   console.event(summary_json(result.figures, result.run, result.model));
   return 0;

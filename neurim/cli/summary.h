@@ -7,11 +7,12 @@
 
 namespace neurim::cli {
 
-/// {"event":"summary","loss":…,"top1":…,"top5":…,"f1_macro":…,"samples":…,"run":…,"model":…}, of a
-/// multi-label model with its figures instead; figures that were not taken are null.
+/// {"event":"summary","loss":…,"top1":…,"top5":…,"f1_macro":…,"samples":…,"run":…,"model":…}, of other
+/// tasks with their figures instead; figures that were not taken are null.
 std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model);
 
-/// "top1 96.19  top5 100.00  macro-F1 96.02  loss 0.1204", and what a multi-label model has.
+/// "top1 96.19  top5 100.00  macro-F1 96.02  loss 0.1204", and what other tasks have: of a series and a text also
+/// how much of the error of a simple model is left.
 std::string figures_line(const Figures& figures);
 
 /// The path as a shell takes it.

@@ -139,6 +139,7 @@ int verb_benchmark(const Words& words) {
     return 0;
   }
   const Checkpoint checkpoint = open_model(model, input.imgsz);
+  refuse_sequence(checkpoint, "benchmark");
   const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
   if (serving)
     return serve(subject,

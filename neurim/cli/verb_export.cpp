@@ -11,7 +11,7 @@ namespace neurim::cli {
 int verb_export(const Words& words) {
   CommandLine line({"export",
                     "writes a model as an ONNX file: f32 (N,C,H,W) in, logits out, labels and preprocessing "
-                    "in its metadata",
+                    "in its metadata; of a series (N,window,columns) in, what comes next out",
                     "model",
                     {"neurim export model=runs/classify/train format=onnx",
                      "neurim export best.safetensors output=shop.onnx",
@@ -31,15 +31,19 @@ int verb_export(const Words& words) {
   initialize();
   Console console(line.console());
   Checkpoint checkpoint = open_model(model, input.imgsz);
-  checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
+  if (checkpoint.card.sequence)
+    refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation"}, checkpoint);
+  else
+    checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
   say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   export_checkpoint(checkpoint, path, options);
   const auto size = static_cast<std::int64_t>(fs::file_size(path));
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.card.preprocess;
-  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ", p.channels, 'x', p.height, 'x',
-                   p.width));
+  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ",
+                   checkpoint.card.sequence ? text(sequence_type(checkpoint.card, 1))
+                                            : text(p.channels, 'x', p.height, 'x', p.width)));
   console.event(
       nlohmann::ordered_json{{"event", "summary"}, {"path", path.string()}, {"bytes", size}}.dump());
   return 0;

@@ -108,23 +108,32 @@ int verb_info(const Words& words) {
   Console console(line.console());
   Checkpoint checkpoint = open_model(model, input.imgsz);
   say_notes(checkpoint, console);
-  const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
+  const TaskKind task = checkpoint.card.task();
+  if (checkpoint.card.sequence) refuse_options(line, {"imgsz"}, checkpoint);
+  const Type inputs = checkpoint.card.sequence ? sequence_type(checkpoint.card, batch)
+                                               : image_type(input.applied_to(checkpoint.card.preprocess), batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);
-  console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", images, "  ",
-                   checkpoint.model.num_classes, " classes"));
-  if (!checkpoint.card.class_names.empty())
+  console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
+                   checkpoint.model.num_classes,
+                   task == TaskKind::forecast   ? " values of " + checkpoint.card.sequence->target
+                   : task == TaskKind::language ? std::string(" characters")
+                                                : std::string(" classes")));
+  if (task == TaskKind::forecast)
+    console.say(text("  columns: ", join(checkpoint.card.sequence->columns, ", ")));
+  else if (!checkpoint.card.class_names.empty() && task != TaskKind::language)
     console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
   if (!show) {
-    show_layers(checkpoint.model, images, console);
+    if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
     show_plan(
-        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {images}, {.freeze = true}),
+        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs}, {.freeze = true}),
         checkpoint.model.num_classes, console);
   } else {
+    refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_plan(plan(training_step(checkpoint.model, optimizer, {}),
-                   batch_types(batch, images.shape[1], images.shape[2], images.shape[3]), training_options()),
+                   batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]), training_options()),
               checkpoint.model.num_classes, console);
   }
   console.event(nlohmann::ordered_json{

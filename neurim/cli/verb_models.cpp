@@ -26,8 +26,11 @@ int verb_models(const Words& words) {
   std::vector<std::string> fitting;
   for (const std::string& name : model_names())
     if (::fnmatch(fit.c_str(), name.c_str(), 0) == 0) fitting.push_back(name);
-  require(!fitting.empty(), "no name fits '", pattern, "'; `neurim models` lists all");
-  console.say(row);
+  std::vector<std::string> recurrent;
+  for (const std::string& name : recurrent_model_names())
+    if (::fnmatch(fit.c_str(), name.c_str(), 0) == 0) recurrent.push_back(name);
+  require(!fitting.empty() || !recurrent.empty(), "no name fits '", pattern, "'; `neurim models` lists all");
+  if (!fitting.empty()) console.say(row);
   for (const std::string& name : fitting) {
     const Model model = create_model(name, {.seed = {}});
     const std::int64_t parameters = parameter_count(Model(model));
@@ -49,7 +52,11 @@ int verb_models(const Words& words) {
                                          {"num_classes", model.num_classes}}
                       .dump());
   }
-  console.event(text("{\"event\":\"summary\",\"models\":", fitting.size(), "}"));
+  for (const std::string& name : recurrent) {
+    console.say(text(name, "  for series and texts, as large as hidden_size and num_layers say"));
+    console.event(nlohmann::ordered_json{{"event", "recurrent_model"}, {"name", name}}.dump());
+  }
+  console.event(text("{\"event\":\"summary\",\"models\":", fitting.size() + recurrent.size(), "}"));
   return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/data/picture_files.h"
 #include "neurim/evaluate/csv.h"
@@ -64,29 +65,36 @@ std::vector<std::size_t> ranking(const std::vector<double>& shares) {
 int verb_predict(const Words& words) {
   Words more;
   CommandLine line({"predict",
-                    "names what is in pictures",
+                    "names what is in pictures; of a series says what comes next; goes on with a text",
                     "source",
                     {"neurim predict model=runs/classify/train source=photo.jpg",
-                     "neurim predict model=best.safetensors source=photos topk=3 save_csv=names.csv",
-                     "neurim predict photos/*.jpg --model runs/classify/train reject=auto --json"},
+                     "neurim predict model=runs/forecast/train source=sales.csv save_csv=next.csv",
+                     "neurim predict model=runs/language/train prompt='Once' length=300 temperature=0.7"},
                     &more});
-  std::string model, source, save_csv, reject = "none";
+  std::string model, source, save_csv, reject = "none", prompt;
+  GenerateOptions generating;
+  auto seed = static_cast<std::int64_t>(generating.seed);
   InputOptions input;
   std::optional<std::int64_t> topk, threads;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
-  line.options("source", source, "picture, folder of pictures, or pattern such as 'photos/*.jpg'");
+  line.options("source", source,
+               "picture, folder of pictures, or pattern such as 'photos/*.jpg'; series, by default the one of training");
   line.options("topk", topk,
                "how many classes to name; by default 1, or all above their thresholds if multi-label");
   line.options("reject", reject,
                "call a picture unknown below this probability: a number, auto (training found it), none",
                {"reject_threshold"});
   input.visit(line.options);
-  line.options("save_csv", save_csv, "file to write path, class and probability to");
+  line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
+  line.options("prompt", prompt, "text: what to go on with; by default a new line");
+  line.options("length", generating.length, "text: characters to write");
+  line.options("temperature", generating.temperature,
+               "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
+  line.options("seed", seed, "text: of the draws");
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
-  require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
   require(!topk || *topk >= 1, "topk is ", topk.value_or(0), "; it is at least 1");
 
   initialize();
@@ -94,6 +102,20 @@ int verb_predict(const Words& words) {
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
   say_notes(checkpoint, console);
+  const std::vector<std::string> of_pictures{"topk", "reject", "imgsz", "resize", "crop_pct", "interpolation"};
+  const std::vector<std::string> of_texts{"prompt", "length", "temperature", "seed"};
+  if (checkpoint.card.sequence) refuse_options(line, of_pictures, checkpoint);
+  if (checkpoint.card.task() == TaskKind::language) {
+    refuse_options(line, {"source", "save_csv"}, checkpoint);
+    generating.seed = static_cast<std::uint64_t>(seed);
+    return predict_text(checkpoint, prompt.empty() ? "\n" : prompt, generating, console);
+  }
+  refuse_options(line, of_texts, checkpoint);
+  if (checkpoint.card.task() == TaskKind::forecast) {
+    require(more.empty(), "there are ", 1 + more.size(), " sources, and a forecast goes on from one; leave the others out");
+    return predict_series(checkpoint, source, save_csv, console);
+  }
+  require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
   const double threshold = reject_threshold(reject, checkpoint);
   const std::vector<double>& thresholds = checkpoint.card.thresholds;
   const bool multi_label = checkpoint.card.multi_label();

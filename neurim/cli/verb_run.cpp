@@ -29,7 +29,7 @@ int verb_run(const Words& words) {
                      "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
   std::string model, inputs, outputs;
   std::optional<std::int64_t> threads;
-  line.options("model", model, "run folder, weights file, or known name (with drawn weights)", {"m"});
+  line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes)");
   line.options("threads", threads, "compute threads");

@@ -9,10 +9,10 @@ namespace neurim::cli {
 
 int verb_train(const Words& words) {
   CommandLine line({"train",
-                    "trains a model on your pictures; what you do not say is chosen and printed",
+                    "trains a model on your pictures, series or text; what you do not say is chosen and printed",
                     "",
                     {"neurim train data=photos model=resnet18",
-                     "neurim train data=fashion-mnist model=lenet5 epochs=5 batch=128",
+                     "neurim train data=sales.csv target=sold model=lstm window=28 horizon=7 season=7",
                      "neurim train --data photos --model resnet50 --epochs 60 --lr 0.05 --name second"}});
   TrainOptions options;
   options.visit(line.options);

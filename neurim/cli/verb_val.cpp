@@ -2,6 +2,7 @@
 
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/evaluate/report.h"
@@ -30,13 +31,13 @@ int verb_val(const Words& words) {
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
-  std::string model, data, loader, classes, split = "val", reject = "none", project = "runs/classify", run_name = "val";
+  std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
-  line.options("data", data, "folder of pictures or IDX files; by default the one it was trained on");
+  line.options("data", data, "pictures, series or text; by default those that it was trained on");
   line.options("split", split, "train, val or test");
   line.options("reject", reject,
                "how good the answers of at least this probability are: a number, auto, none",
@@ -48,11 +49,11 @@ int verb_val(const Words& words) {
                "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
                "with commas; by default as the model says",
                {"class_names", "labels"});
-  line.options("batch", batch, "pictures a step; by default as in training", {"batch_size", "b"});
+  line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("threads", threads, "compute threads");
-  line.options("project", project, "folder of the reports");
+  line.options("project", project, "folder of the reports; auto: as in training");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
   if (!line.parse(words)) return 0;
@@ -64,7 +65,6 @@ int verb_val(const Words& words) {
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
   say_notes(checkpoint, console);
-  const double threshold = reject_threshold(reject, checkpoint);
   const bool multi_label = checkpoint.card.multi_label();
   TrainOptions options;
   Options named;
@@ -76,9 +76,18 @@ int verb_val(const Words& words) {
   if (workers) options.workers = workers;
   if (!loader.empty()) options.loader = loader;
   if (threads) options.threads = threads;
-  require(!options.data.empty(), "data is missing; give the folder of the pictures: data=DIR");
+  require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
   if (options.threads) set_threads(*options.threads);
+  if (project == "auto") project = default_project(checkpoint.card.task());
+  const auto new_folder = [&] { return make_run_folder(project, run_name, exist_ok); };
+  if (checkpoint.card.sequence) {
+    refuse_options(line,
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader"},
+                   checkpoint);
+    return val_sequence(checkpoint, options, part, new_folder, console);
+  }
+  const double threshold = reject_threshold(reject, checkpoint);
 
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = checkpoint.card.class_names;
@@ -108,7 +117,7 @@ int verb_val(const Words& words) {
   Kept kept;
   fs::path folder;
   const auto report = [&](const auto& evaluation) {
-    folder = make_run_folder(project, run_name, exist_ok);
+    folder = new_folder();
     write_report(evaluation, folder);
     table = per_class_table(evaluation);
     figures = figures_of(evaluation);

@@ -11,7 +11,7 @@ namespace neurim {
 /// A copy shares the tensors; see clone.
 struct Model {
   std::string name;         ///< "resnet18"
-  std::int64_t image_size;  ///< height and width of the images it was made for
+  std::int64_t image_size;  ///< height and width of the images it was made for; 0: it is one of recurrent_models.h
   std::int64_t in_chans, num_classes;
   std::vector<double> mean, deviation;  ///< of each input channel, for pixels scaled to [0, 1]
   nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)

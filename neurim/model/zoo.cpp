@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "neurim/base/error.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/zoo/entry.h"
 
 namespace neurim {
@@ -33,10 +34,15 @@ const Entries& entries() {
 const Entry& entry(std::string_view name) {
   for (const Entry& e : entries())
     if (e.name == name) return e;
-  const std::string near = nearest(name, model_names());
+  require(!is_recurrent_model(name), "model: ", name,
+          " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
+          "data=series.csv model=", name);
+  std::vector<std::string> names = model_names();
+  for (const std::string& recurrent : recurrent_model_names()) names.push_back(recurrent);
+  const std::string near = nearest(name, names);
   fail(Fault::usage, "model: there is no '", name, "'; ",
        near.empty() ? "" : text("did you mean '", near, "'? "), "`neurim models` lists the ",
-       entries().size(), " known ones");
+       names.size(), " known ones");
 }
 
 /// The rate that was asked for, else the published one; 0 there says that the model has no place for any.

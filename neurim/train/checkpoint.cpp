@@ -6,6 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/model/model_file.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/train/model_folder.h"
@@ -24,15 +25,59 @@ double number(const Json& value) { return value.is_null() ? Figures::kNone : val
 
 Json json_of(const Figures& figures) {
   Json json{{"samples", figures.samples}};
-  for (const NamedFigure& one : named_figures(figures.multi_label))
+  for (const NamedFigure& one : names_of(figures.task).figures)
     json[one.name] = number(figures.*one.value);
   return json;
 }
 
-Figures figures_from(const Json& json, bool multi_label) {
-  Figures figures{.samples = json.at("samples"), .multi_label = multi_label};
-  for (const NamedFigure& one : named_figures(multi_label)) figures.*one.value = number(json.at(one.name));
+Figures figures_from(const Json& json, TaskKind task) {
+  Figures figures{.samples = json.at("samples"), .task = task};
+  for (const NamedFigure& one : names_of(task).figures) figures.*one.value = number(json.at(one.name));
   return figures;
+}
+
+Json json_of(const SequenceCard& card) {
+  Json json{{"window", card.window}, {"hidden_size", card.hidden_size}, {"num_layers", card.num_layers}};
+  if (card.columns.empty()) return json;
+  json["columns"] = card.columns;
+  json["target"] = card.target;
+  json["horizon"] = card.horizon;
+  json["season"] = card.season;
+  return json;
+}
+
+SequenceCard sequence_from(const Json& json) {
+  SequenceCard card{.window = json.at("window"),
+                    .hidden_size = json.at("hidden_size"),
+                    .num_layers = json.at("num_layers")};
+  for (const std::int64_t size : {card.window, card.hidden_size, card.num_layers})
+    require(size >= 1 && size <= kMostUnits, "a size of the network is ", size);
+  if (!json.contains("columns")) return card;
+  json["columns"].get_to(card.columns);
+  card.target = json.at("target");
+  card.horizon = json.at("horizon");
+  card.season = json.at("season");
+  require(card.target_column() < std::ssize(card.columns), "the target ", card.target, " is none of the columns ",
+          join(card.columns, ", "));
+  require(card.horizon >= 1 && card.horizon <= kMostUnits && card.season >= 0, "the horizon is ", card.horizon,
+          " and the season ", card.season);
+  return card;
+}
+
+/// The network of a card of series or texts, its weights undrawn.
+Model recurrent_model(const ModelCard& card) {
+  const SequenceCard& sequence = *card.sequence;
+  const RecurrentModelOptions options{
+      .hidden_size = sequence.hidden_size, .num_layers = sequence.num_layers, .seed = {}};
+  if (card.task() == TaskKind::language)
+    return create_language_model(card.model, std::ssize(card.class_names), options);
+  const std::vector<double> unscaled(sequence.columns.size(), 1);  // the weights hold what training measured
+  return create_forecaster(card.model,
+                           {.mean = unscaled,
+                            .deviation = unscaled,
+                            .target = sequence.target_column(),
+                            .horizon = sequence.horizon},
+                           options);
 }
 
 Json json_of(const Progress& p) {
@@ -75,8 +120,17 @@ fs::path run_weights(const fs::path& folder) {
 
 }  // namespace
 
+std::int64_t SequenceCard::target_column() const {
+  return std::find(columns.begin(), columns.end(), target) - columns.begin();
+}
+
+TaskKind ModelCard::task() const {
+  if (sequence) return sequence->columns.empty() ? TaskKind::language : TaskKind::forecast;
+  return multi_label() ? TaskKind::multi_label : TaskKind::classify;
+}
+
 Model model_of(const ModelCard& card, const fs::path& path) {
-  const auto classes = static_cast<std::int64_t>(card.class_names.size());
+  const std::int64_t classes = std::ssize(card.class_names);
   if (!card.source.empty()) {
     Model model = ModelFile(card.source, text(path.string(), ": model file"))
                       .build({.num_classes = classes,
@@ -87,10 +141,12 @@ Model model_of(const ModelCard& card, const fs::path& path) {
     model.name = card.model;
     return model;
   }
-  const std::vector<std::string> known = model_names();
+  const std::vector<std::string> known = card.sequence ? recurrent_model_names() : model_names();
   if (std::find(known.begin(), known.end(), card.model) == known.end())
-    fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those that `neurim models` "
-         "lists; a network of your own is loaded from the program that defines it");
+    fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those ",
+         card.sequence ? "of series and texts " : "", "that `neurim models` lists; a network of your own is loaded "
+         "from the program that defines it");
+  if (card.sequence) return recurrent_model(card);
   return create_model(card.model, {.num_classes = classes, .in_chans = card.in_chans, .seed = {}});
 }
 
@@ -100,11 +156,14 @@ Metadata metadata_of(const ModelCard& card) {
                     {"model", card.model},
                     {"in_chans", text(card.in_chans)},
                     {"class_names", Json(card.class_names).dump()},
-                    {"preprocess", card.preprocess.json()},
                     {"options", card.options},
                     {"epoch", text(card.epoch)},
                     {"step", text(card.step)},
                     {"figures", json_of(card.figures).dump()}};
+  if (card.sequence)
+    metadata["sequence"] = json_of(*card.sequence).dump();
+  else
+    metadata["preprocess"] = card.preprocess.json();
   if (card.multi_label()) metadata["thresholds"] = Json(card.thresholds).dump();
   if (!std::isnan(card.reject_threshold)) metadata["reject_threshold"] = text(card.reject_threshold);
   if (!card.source.empty()) metadata["model_file"] = card.source;
@@ -124,22 +183,26 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
     return found->second;
   };
   try {
-    const bool multi_label = metadata.contains("thresholds");
     ModelCard card{.model = field("model"),
                    .in_chans = std::stoll(field("in_chans")),
                    .class_names = Json::parse(field("class_names")),
-                   .preprocess = Preprocess::from_json(field("preprocess")),
                    .options = field("options"),
                    .epoch = std::stoll(field("epoch")),
-                   .step = std::stoll(field("step")),
-                   .figures = figures_from(Json::parse(field("figures")), multi_label)};
-    if (multi_label) {
+                   .step = std::stoll(field("step"))};
+    if (metadata.contains("sequence"))
+      card.sequence = sequence_from(Json::parse(field("sequence")));
+    else
+      card.preprocess = Preprocess::from_json(field("preprocess"));
+    require(card.task() != TaskKind::language || !card.class_names.empty(), "there are no characters");
+    if (metadata.contains("thresholds")) {
       card.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
       require(card.thresholds.size() == card.class_names.size(), card.thresholds.size(), " thresholds for ",
               card.class_names.size(), " classes");
     }
+    card.figures = figures_from(Json::parse(field("figures")), card.task());
     if (metadata.contains("reject_threshold")) card.reject_threshold = std::stod(field("reject_threshold"));
     if (metadata.contains("model_file")) card.source = field("model_file");
+    require(card.source.empty() || !card.sequence, "there are both a model_file and a sequence");
     return card;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what(), "; use another copy");

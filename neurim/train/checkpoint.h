@@ -11,12 +11,25 @@
 
 namespace neurim {
 
+/// What a model of series or texts is built of and fed with: one of recurrent_models.h.
+struct SequenceCard {
+  std::int64_t window = 0;  ///< steps or characters that it sees
+  std::int64_t hidden_size = 0, num_layers = 0;
+  // Of a forecaster alone:
+  std::vector<std::string> columns;  ///< of each step
+  std::string target;                ///< which of them is forecast
+  std::int64_t horizon = 0;          ///< values of it that are forecast
+  std::int64_t season = 0;           ///< steps after which the series repeats itself roughly; 0: none is known
+  /// The place of the target among the columns.
+  std::int64_t target_column() const;
+};
+
 /// What a weights file says of itself in its metadata.
 struct ModelCard {
-  std::string model;  ///< the name for create_model, or of a model file
+  std::string model;  ///< the name for create_model, of a recurrent model, or of a model file
   std::int64_t in_chans = 0;
-  std::vector<std::string> class_names;
-  Preprocess preprocess;
+  std::vector<std::string> class_names;  ///< of a model of texts: the characters, each as UTF-8
+  Preprocess preprocess;                 ///< of pictures
   std::string options;  ///< the run's, as YAML
   std::int64_t epoch = 0, step = 0;
   Figures figures;  ///< on the validation split
@@ -25,7 +38,9 @@ struct ModelCard {
   /// The probability below which an answer is better called unknown; NaN where none was fitted.
   double reject_threshold = Figures::kNone;
   std::string source = {};  ///< the text of the model file; "": the model is known by its name
+  std::optional<SequenceCard> sequence = {};  ///< of a model of series or texts
   bool multi_label() const { return !thresholds.empty(); }
+  TaskKind task() const;
 };
 
 /// The model that a card tells of, its weights undrawn. Throws Error(data) naming the file where the model is not known.
@@ -59,7 +74,7 @@ struct Progress {
   std::int64_t epoch = 0;                         ///< finished ones, validation included
   std::int64_t batch = 0;                         ///< steps done in the current one
   std::int64_t step = 0;                          ///< in all
-  double loss_sum = 0, correct = 0, seconds = 0;  ///< of the current epoch
+  double loss_sum = 0, correct = 0, seconds = 0;  ///< of the current epoch; `correct` is the sum of its train_figure
   std::int64_t seen = 0;
   double best = Figures::kNone;  ///< the monitored figure
   std::int64_t best_epoch = 0;

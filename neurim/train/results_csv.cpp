@@ -20,19 +20,20 @@ struct Column {
 };
 
 /// In the order of the file.
-std::vector<Column> columns_of(bool multi_label) {
-  const auto plain = [](const char* name, double EpochResult::* figure) {
-    return Column{name, [figure](EpochResult& row) -> double& { return row.*figure; }};
+std::vector<Column> columns_of(TaskKind task) {
+  const TaskNames& names = names_of(task);
+  const auto plain = [](std::string name, double EpochResult::* figure) {
+    return Column{std::move(name), [figure](EpochResult& row) -> double& { return row.*figure; }};
   };
   std::vector<Column> columns{
       plain("seconds", &EpochResult::seconds),
-      plain("images_per_second", &EpochResult::images_per_second),
+      plain(names.rate, &EpochResult::samples_per_second),
       plain("data_pct", &EpochResult::data_pct),
       plain("learning_rate", &EpochResult::learning_rate),
       plain("train_loss", &EpochResult::train_loss),
-      plain(multi_label ? "train_exact_match" : "train_top1", &EpochResult::train_accuracy),
+      plain(text("train_", names.train_figure), &EpochResult::train_figure),
   };
-  for (const NamedFigure& figure : named_figures(multi_label))
+  for (const NamedFigure& figure : names.figures)
     columns.push_back({text("val_", figure.name),
                        [value = figure.value](EpochResult& row) -> double& { return row.val.*value; }});
   return columns;
@@ -71,17 +72,17 @@ std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Figure&
 
 }  // namespace
 
-ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, bool multi_label)
-    : path_(std::move(path)), multi_label_(multi_label) {
+ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task)
+    : path_(std::move(path)), task_(task) {
   if (epochs_done > 0 && fs::exists(path_)) {
-    const std::vector<Column> columns = columns_of(multi_label);
+    const std::vector<Column> columns = columns_of(task);
     const std::vector<std::string> lines = split(read_file(path_), '\n');
     if (lines[0] != header(columns))
       fail(Fault::data, path_.string(), ": line 1: expected the columns ", header(columns),
            "; move this file away to resume");
     for (std::size_t i = 1; i < lines.size() && !lines[i].empty(); ++i) {
       EpochResult row;
-      row.val.multi_label = multi_label;
+      row.val.task = task;
       if (!parse(split(lines[i], ','), columns, row) || (!rows_.empty() && row.epoch <= rows_.back().epoch))
         fail(Fault::data, path_.string(), ": line ", i + 1,
              ": not a row of results; mend it or move this file away");
@@ -103,7 +104,7 @@ void ResultsCsv::append(const EpochResult& result) {
 }
 
 void ResultsCsv::write() const {
-  const std::vector<Column> columns = columns_of(multi_label_);
+  const std::vector<Column> columns = columns_of(task_);
   std::string out = header(columns) + '\n';
   for (EpochResult row : rows_) {
     out += text(row.epoch, ',', row.step);
@@ -127,21 +128,36 @@ std::string results_picture(const std::vector<EpochResult>& rows) {
   const Panel loss{"Loss",
                    {{"training", training(&EpochResult::train_loss)},
                     {"validation", validation(&Figures::loss), Best::lowest}}};
-  if (!rows.empty() && rows.front().val.multi_label)
-    return curves_picture({loss,
-                           {"Validation",
-                            {{"mAP", validation(&Figures::map), Best::highest},
-                             {"macro-F1", validation(&Figures::f1_macro)},
-                             {"exact match", validation(&Figures::exact_match)}},
-                            true}},
-                          rows.front().epoch);
-  return curves_picture({loss,
-                         {"Accuracy",
-                          {{"training", training(&EpochResult::train_accuracy)},
-                           {"validation", validation(&Figures::top1), Best::highest},
-                           {"top-5", validation(&Figures::top5)}},
-                          true}},
-                        rows.empty() ? 1 : rows.front().epoch);
+  Panel judged;
+  switch (rows.empty() ? TaskKind::classify : rows.front().val.task) {
+    case TaskKind::classify:
+      judged = {"Accuracy",
+                {{"training", training(&EpochResult::train_figure)},
+                 {"validation", validation(&Figures::top1), Best::highest},
+                 {"top-5", validation(&Figures::top5)}},
+                true};
+      break;
+    case TaskKind::multi_label:
+      judged = {"Validation",
+                {{"mAP", validation(&Figures::map), Best::highest},
+                 {"macro-F1", validation(&Figures::f1_macro)},
+                 {"exact match", validation(&Figures::exact_match)}},
+                true};
+      break;
+    case TaskKind::forecast:
+      judged = {"Mean absolute error",
+                {{"training", training(&EpochResult::train_figure)},
+                 {"validation", validation(&Figures::mae), Best::lowest},
+                 {"last value", validation(&Figures::naive_mae)},
+                 {"last season", validation(&Figures::seasonal_naive_mae)}}};
+      break;
+    case TaskKind::language:
+      judged = {"Bits per character",
+                {{"validation", validation(&Figures::bits_per_character), Best::lowest},
+                 {"bigram", validation(&Figures::bigram_bits_per_character)}}};
+      break;
+  }
+  return curves_picture({loss, judged}, rows.empty() ? 1 : rows.front().epoch);
 }
 
 }  // namespace neurim

@@ -17,11 +17,13 @@ struct EpochResult {
   std::int64_t epoch = 0;            ///< from 1 on
   std::int64_t step = 0;             ///< optimizer steps taken by its end
   double seconds = kNone;            ///< wall time of the epoch, validation included
-  double images_per_second = kNone;  ///< in training
-  double data_pct = kNone;           ///< of the time of training, what went by waiting for pictures, percent
+  double samples_per_second = kNone;  ///< in training: pictures or sequences
+  double data_pct = kNone;           ///< of the time of training, what went by waiting for data, percent
   double learning_rate = kNone;      ///< at its last step
   double train_loss = kNone;         ///< the mean
-  double train_accuracy = kNone;     ///< in [0, 1]: top-1, or of multi-label samples the exact matches at 0.5
+  /// What training counts, over its samples: top-1, of multi-label samples the exact matches at 0.5, of forecasts the
+  /// mean absolute error.
+  double train_figure = kNone;
   Figures val;                       ///< those of the task
 };
 
@@ -31,7 +33,7 @@ class ResultsCsv {
   /// Keeps the rows of the first `epochs_done` epochs (those that the checkpoint contains; 0 starts afresh)
   /// and drops later ones. The columns are those of the task. Throws Error(data) when the file is no
   /// results.csv of ours, Error(resource) when it cannot be written.
-  ResultsCsv(fs::path path, std::int64_t epochs_done, bool multi_label = false);
+  ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task = TaskKind::classify);
 
   /// Adds a row, with a later epoch than the last. Throws Error(resource); the file is then as before.
   void append(const EpochResult& result);
@@ -42,11 +44,11 @@ class ResultsCsv {
   void write() const;
 
   fs::path path_;
-  bool multi_label_;
+  TaskKind task_;
   std::vector<EpochResult> rows_;
 };
 
-/// A PNG with the curves of the loss and of accuracy or mAP over the epochs (results.png).
+/// A PNG with the curves of the loss and of the task's figures over the epochs (results.png).
 std::string results_picture(const std::vector<EpochResult>& rows);
 
 }  // namespace neurim

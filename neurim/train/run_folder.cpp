@@ -7,6 +7,10 @@
 
 namespace neurim {
 
+std::string default_project(TaskKind task) {
+  return text("runs/", names_of(task == TaskKind::multi_label ? TaskKind::classify : task).task);
+}
+
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok) {
   std::error_code error;
   fs::create_directories(project, error);

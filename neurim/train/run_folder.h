@@ -4,8 +4,12 @@
 
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
+#include "neurim/train/figures.h"
 
 namespace neurim {
+
+/// The folder of the runs of a task: runs/classify, runs/forecast, runs/language.
+std::string default_project(TaskKind task);
 
 /// Makes project/name, or with a number behind the name where that exists (train2, train3, …). With exist_ok
 /// the existing one is taken. Throws Error(resource).

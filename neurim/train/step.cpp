@@ -1,6 +1,7 @@
 #include "neurim/train/step.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/abs.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/binary_cross_entropy.h"
@@ -9,7 +10,9 @@
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reduce_min.h"
+#include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
+#include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 
@@ -24,6 +27,17 @@ Tensor logits_of(const Model& model, const Tensor& images) {
           images.shape()[0], " pictures, but a classifier of its ", model.num_classes, " classes gives ",
           wanted, "; change its last layer");
   return logits;
+}
+
+/// The logits of each character as rows, and which character comes there.
+std::pair<Tensor, Tensor> next_characters(const Model& model, const Tensors& in) {
+  const std::int64_t places = in[1].numel();
+  return {reshape(model(in[0]), {places, model.num_classes}), reshape(in[1], {places})};
+}
+
+/// How many rows of logits are largest at their target.
+Tensor right(const Tensor& logits, const Tensor& target) {
+  return sum(cast(equal(argmax(logits, 1), target), DType::f32));
 }
 
 }  // namespace
@@ -48,7 +62,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
       loss = add(of_partner, mul(in[3], sub(loss, of_partner)));
     }
     optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
-    return {loss, sum(cast(equal(argmax(logits, 1), in[1]), DType::f32))};
+    return {loss, right(logits, in[1])};
   };
 }
 
@@ -57,6 +71,31 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
     const Tensor logits = logits_of(model, in[0]);
     return {logits, in[1].dtype() == DType::f32 ? mean(binary_cross_entropy(logits, in[1], "none"), {1})
                                                 : cross_entropy(logits, in[1], {.reduction = "none"})};
+  };
+}
+
+std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double deviation) {
+  return [model, &optimizer, deviation](const Tensors& in) -> Tensors {
+    const Tensor error = model(in[0]) - in[1];
+    const Tensor loss = mean(square(error * (1 / deviation)));
+    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    return {loss, sum(mean(abs(error), {1}))};
+  };
+}
+
+std::function<Tensors(Tensors)> language_training_step(const Model& model, Optimizer& optimizer) {
+  return [model, &optimizer](const Tensors& in) -> Tensors {
+    const auto [logits, next] = next_characters(model, in);
+    const Tensor loss = cross_entropy(logits, next);
+    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    return {loss, right(logits, next) * (1 / static_cast<double>(in[1].size(1)))};
+  };
+}
+
+std::function<Tensors(Tensors)> language_validation_step(const Model& model) {
+  return [model](const Tensors& in) -> Tensors {
+    const auto [logits, next] = next_characters(model, in);
+    return {cross_entropy(logits, next, {.reduction = "none"}), right(logits, next)};
   };
 }
 

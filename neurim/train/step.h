@@ -24,8 +24,21 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 /// multi-label model is the mean over the classes.
 std::function<Tensors(Tensors)> validation_step(const Model& model);
 
-/// The input types of both; `mixed`: those of training on mixed pictures, which multi-label targets do not
-/// need.
+/// Of a forecaster: x f32(N,T,columns), the values to come f32(N,horizon) -> the mean of the squared errors,
+/// each over `deviation`, and the sum over the samples of their mean absolute errors. Records what
+/// training_step records.
+std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double deviation);
+
+/// Of a language model: characters i64(N,T), those behind each of them i64(N,T) -> the mean cross entropy, and
+/// the sum over the samples of the shares of characters that were named rightly. Records what training_step
+/// records.
+std::function<Tensors(Tensors)> language_training_step(const Model& model, Optimizer& optimizer);
+
+/// The same inputs -> the cross entropy of each character (N*T), and the number of those that were named rightly.
+std::function<Tensors(Tensors)> language_validation_step(const Model& model);
+
+/// The input types of training_step and validation_step; `mixed`: those of training on mixed pictures, which
+/// multi-label targets do not need.
 Types batch_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,
                   bool mixed = false);
 Types multi_label_types(std::int64_t batch, std::int64_t channels, std::int64_t height, std::int64_t width,

@@ -12,7 +12,7 @@
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
-#include "neurim/train/figures.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim {
 
@@ -22,7 +22,20 @@ const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
 const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
-const std::vector<std::string> kMonitors{"top1", "f1_macro", "loss", "map", "f1_micro", "exact_match"};
+const std::vector<std::string> kMonitors{"top1",        "f1_macro", "loss", "map", "f1_micro",
+                                         "exact_match", "mae",      "rmse", "bits_per_character"};
+
+// Options that have a meaning for some data only.
+const std::vector<std::string> kOfSeries{"target", "columns", "horizon", "season"};
+const std::vector<std::string> kOfSequences{"window", "stride", "hidden_size", "num_layers"};
+const std::vector<std::string> kOfPictures{
+    "pretrained",    "imgsz",         "train_imgsz",  "in_chans",    "label_smoothing", "class_weights",
+    "sampler",       "split_seed",    "folds",        "fold",        "classes",         "group_by",
+    "multi_label",   "resize",        "crop_pct",     "exif",        "interpolation",   "bits",
+    "alpha_bg",      "mean",          "std",          "augment",     "scale",           "ratio",
+    "crop_padding",  "hflip",         "rotation",     "brightness",  "changes",         "mixup",
+    "cutmix",        "max_bad",       "workers",      "loader",      "cache",           "cache_mib",
+    "reject_keep",   "random_resized_crop"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
@@ -56,13 +69,19 @@ struct Recipe {
   // at a larger size than it was trained at (Touvron et al., Fixing the train-test resolution discrepancy,
   // 2019), and learns in half the time.
   double training_share;
+  double adam_lr = 1e-3;
 };
 const Recipe kRecipes[] = {
     {28, 10, 128, 0, "adamw", 0.05, 5e-4, 0, 0, false, 0, 1, 1},
     {64, 30, 128, 0, "sgd", 0.1, 5e-4, 1, 0, false, 4, 1, 1},
     {1 << 14, 30, 32, 1250, "sgd", 0.05, 0.01, 2, 0.1, true, 0, 0.875, 5. / 7},
 };
-constexpr double kAdamLr = 1e-3, kAdamWDecay = 0.01;
+/// Series are learnt again and again until there are some thousand steps, as they are short.
+const Recipe kForecast{
+    .epochs = 20, .batch = 32, .steps = 2000, .opt = "adamw", .sgd_lr = 0.05, .sgd_decay = 5e-4, .adam_lr = 3e-3};
+const Recipe kLanguage{
+    .epochs = 10, .batch = 64, .steps = 0, .opt = "adamw", .sgd_lr = 0.05, .sgd_decay = 5e-4, .adam_lr = 3e-3};
+constexpr double kAdamWDecay = 0.01;
 constexpr double kWholeDecay = 2;
 constexpr std::int64_t kMostEpochs = 100;
 
@@ -100,6 +119,19 @@ bool takes(const Model& model, const PictureSize& size) {
   }
 }
 
+/// Throws where one of these options is not as it is when nobody says anything.
+void refuse(TrainOptions given, const std::vector<std::string>& names, std::string_view whose, std::string_view data) {
+  TrainOptions plain;
+  Options said, unsaid;
+  given.visit(said);
+  plain.visit(unsaid);
+  for (const std::string& name : names) {
+    const std::string value = said.find(name)->get();
+    require(value == unsaid.find(name)->get(), name, " is ", value, ", but it is an option of ", whose,
+            ", and the model learns from ", data, "; leave it out");
+  }
+}
+
 template <class T, class U>
 void fill(std::optional<T>& option, const U& value) {
   if (!option) option = static_cast<T>(value);
@@ -111,6 +143,36 @@ void fill(std::string& option, const std::string& value) {
 
 void fill(std::vector<double>& option, const std::vector<double>& value) {
   if (option.empty()) option = value;
+}
+
+/// What every run needs, for a training split of so many samples.
+void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::int64_t samples) {
+  fill(r.batch, std::min(recipe.batch, samples));
+  const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
+  fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
+                            std::max(recipe.epochs, kMostEpochs)));
+  fill(r.opt, recipe.opt);
+  const bool sgd = r.opt == "sgd";
+  fill(r.lr, sgd ? recipe.sgd_lr * static_cast<double>(*r.batch) / 128 : recipe.adam_lr);
+  fill(r.momentum, sgd ? 0.9 : 0);
+  fill(r.nesterov, sgd && *r.momentum > 0);
+  fill(r.weight_decay, r.opt == "adamw" ? kAdamWDecay
+                       : sgd            ? sgd_weight_decay(recipe, *r.lr, *r.epochs * steps_an_epoch)
+                                        : 0);
+  fill(r.decay_norms, true);
+  fill(r.sched, "cosine");
+  fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
+
+  const TaskNames& names = names_of(task);
+  fill(r.monitor, names.monitor);
+  std::vector<std::string> monitors;
+  for (const NamedFigure& figure : names.figures)
+    if (std::find(kMonitors.begin(), kMonitors.end(), figure.name) != kMonitors.end()) monitors.push_back(figure.name);
+  require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
+          ", which is no figure of ", names.data, "; known are ", join(monitors, ", "));
+  fill(r.device, text(device_named("auto")));
+  fill(r.threads, neurim::threads());
+  fill(r.project, default_project(task));
 }
 
 /// A list of numbers, as an option of that name is written.
@@ -154,7 +216,7 @@ void resolve(std::string& list, const std::vector<double>& of_model, const std::
 void TrainOptions::visit(Options& o) {
   o("data", data,
     "folder of pictures (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or IDX, "
-    "CIFAR, NumPy, WebDataset, TFRecord or LMDB files",
+    "CIFAR, NumPy, WebDataset, TFRecord or LMDB files; for gru, lstm and rnn a series (such a table) or a text",
     {"data_dir"});
   o("model", model, "name of the model: see 'neurim models'; or a model file: see docs/guides/models.md", {"arch", "m", "a"});
   o("pretrained", pretrained, "weights to begin with: .safetensors, .pth, a run folder, or a folder with config.json and weights", {"weights"});
@@ -164,6 +226,14 @@ void TrainOptions::visit(Options& o) {
   o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
     {"train_img_size"});
   o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
+  o("target", target, "series: column to forecast; may be left out where there is one");
+  o("columns", columns, "series: columns that the model sees, such as temp,rain; by default all that hold numbers");
+  o("window", window, "series and texts: steps or characters that the model sees", {"seq_len", "block_size"});
+  o("horizon", horizon, "series: steps that are forecast at once");
+  o("stride", stride, "series and texts: training samples begin so many steps apart; auto: 1, of texts the window");
+  o("season", season, "series: steps after which it repeats itself roughly, to compare with; 0: none");
+  o("hidden_size", hidden_size, "series and texts: units of a layer", {"hidden"});
+  o("num_layers", num_layers, "series and texts: layers", {"layers"});
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
   o("lr", lr, "learning rate", {"lr0"});
   o("momentum", momentum, "of sgd");
@@ -227,12 +297,12 @@ void TrainOptions::visit(Options& o) {
   o("patience", patience, "stop after so many epochs without a better figure; 0: never");
   o("monitor", monitor,
     text("the figure that says which epoch is best: ", join(kMonitors, ", "),
-         "; auto: top1, of multi-label data map"),
+         "; auto: top1, of multi-label data map, of a series mae, of a text loss"),
     {"eval_metric"});
   o("reject_keep", reject_keep,
     "share of the correct validation answers that the model's reject threshold keeps: see predict "
     "reject=auto");
-  o("project", project, "folder of the runs", {"output"});
+  o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language", {"output"});
   o("name", name, "name of the run; a number is added where it exists", {"experiment"});
   o("exist_ok", exist_ok, "write into an existing run folder");
   o("plots", plots, "draw pictures of curves and confusions");
@@ -262,6 +332,12 @@ void TrainOptions::check() const {
     if (*size)
       for (const std::int64_t side : {(*size)->height, (*size)->width}) check_range(option, side, 1, 1 << 14);
   check_range("in_chans", in_chans, 1, kMostChannels);
+  check_range("window", window, 1, kMostUnits);
+  check_range("horizon", horizon, 1, kMostUnits);
+  check_range("stride", stride, 1, 1 << 30);
+  check_range("season", season, 0, 1 << 30);
+  check_range("hidden_size", hidden_size, 1, kMostUnits);
+  check_range("num_layers", num_layers, 1, 64);
   require(alpha_bg.size() <= 1 || alpha_bg.size() == 3, "alpha_bg has ", alpha_bg.size(),
           " values; give one level, or red, green and blue");
   require(!bits || *bits == 8 || *bits == 16, "bits is ", bits.value_or(0), "; it is 8 or 16");
@@ -297,35 +373,16 @@ void TrainOptions::check() const {
 
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
   TrainOptions r = *this;
+  for (const auto& names : {kOfSeries, kOfSequences})
+    refuse(r, names, "series and texts", "pictures");
   const Recipe& recipe = recipe_for(model_facts.image_size);
-  const std::int64_t samples = std::max<std::int64_t>(dataset.size(Split::train), 1);  // none where one only validates
   if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
-  fill(r.batch, std::min(recipe.batch, samples));
-  const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
-  fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
-                            std::max(recipe.epochs, kMostEpochs)));
+  r.multi_label = dataset.multi_label();
+  resolve_steps(r, *r.multi_label ? TaskKind::multi_label : TaskKind::classify, recipe,
+                std::max<std::int64_t>(dataset.size(Split::train), 1));  // none where one only validates
   fill(r.imgsz, model_facts.image_size);
   fill(r.in_chans, model_facts.in_chans);
-
-  fill(r.opt, recipe.opt);
-  const bool sgd = r.opt == "sgd";
-  fill(r.lr, sgd ? recipe.sgd_lr * static_cast<double>(*r.batch) / 128 : kAdamLr);
-  fill(r.momentum, sgd ? 0.9 : 0);
-  fill(r.nesterov, sgd && *r.momentum > 0);
-  fill(r.weight_decay, r.opt == "adamw" ? kAdamWDecay
-                       : sgd            ? sgd_weight_decay(recipe, *r.lr, *r.epochs * steps_an_epoch)
-                                        : 0);
-  fill(r.decay_norms, true);
-  fill(r.sched, "cosine");
-  fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
-  r.multi_label = dataset.multi_label();
   fill(r.label_smoothing, *r.multi_label ? 0 : recipe.label_smoothing);
-  fill(r.monitor, *r.multi_label ? "map" : "top1");
-  std::vector<std::string> monitors;
-  for (const NamedFigure& figure : named_figures(*r.multi_label)) monitors.push_back(figure.name);
-  require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
-          ", which ", *r.multi_label ? "multi-label data have" : "data of one class a picture have",
-          " not; they have ", join(monitors, ", "));
 
   fill(r.resize, "crop");
   fill(r.crop_pct, r.resize == "shortest" ? 1 : recipe.crop_pct);
@@ -348,9 +405,31 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.rotation, 0);
   fill(r.brightness, 0);
 
-  fill(r.device, text(device_named("auto")));
-  fill(r.threads, neurim::threads());
   fill(r.workers, neurim::threads());
+  return r;
+}
+
+TrainOptions TrainOptions::resolved(TaskKind task, std::int64_t steps) const {
+  TrainOptions r = *this;
+  const TaskNames& names = names_of(task);
+  const bool language = task == TaskKind::language;
+  refuse(r, kOfPictures, "pictures", names.data);
+  if (language) refuse(r, kOfSeries, "series", names.data);
+  const std::int64_t some = language ? 64 : std::max<std::int64_t>(32, 2 * season);
+  fill(r.window, std::clamp<std::int64_t>(steps / 4, 1, std::min(some, kMostUnits)));
+  if (!language) fill(r.horizon, 1);
+  fill(r.stride, language ? *r.window : 1);
+  fill(r.val_split, 0.1);
+  fill(r.hidden_size, language ? 128 : 64);
+  fill(r.num_layers, 1);
+  const Windows windows(steps, windows_of(r, task), data);
+  if (*r.val_split > 0 && windows.size(Split::val) == 0)
+    fail(Fault::data, data, ": validation has ", static_cast<std::int64_t>(*r.val_split * static_cast<double>(steps)),
+         " of the ", steps, " steps, and a sample forecasts ", windows.options().targets,
+         "; give a larger val_split, or val_split=0");
+  require(season < windows.training_steps(), "season is ", season, ", but training has ", windows.training_steps(),
+          " steps; give the steps after which the series repeats itself, or leave season out");
+  resolve_steps(r, task, language ? kLanguage : kForecast, windows.size(Split::train));
   return r;
 }
 
@@ -488,6 +567,16 @@ DatasetOptions dataset_of(const TrainOptions& o) {
           .fold = static_cast<int>(o.fold),
           .group_by = o.group_by,
           .multi_label = o.multi_label};
+}
+
+WindowOptions windows_of(const TrainOptions& o, TaskKind task) {
+  const bool language = task == TaskKind::language;  // each character is forecast from those before it
+  return {.inputs = *o.window,
+          .targets = language ? *o.window : *o.horizon,
+          .shift = language ? 1 : *o.window,
+          .stride = *o.stride,
+          .val_split = *o.val_split,
+          .test_split = o.test_split};
 }
 
 }  // namespace neurim

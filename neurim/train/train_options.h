@@ -5,22 +5,35 @@
 #include "neurim/data/changes/mix.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/open_loader.h"
+#include "neurim/data/sequences/windows.h"
 #include "neurim/model/model.h"
 #include "neurim/nn/module.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/optim/schedule.h"
+#include "neurim/train/figures.h"
 #include "neurim/train/options.h"
 
 namespace neurim {
 
+/// The most steps of a window, forecasts and units of a layer that a model of series or texts may have.
+inline constexpr std::int64_t kMostUnits = 1 << 14;
+
 struct TrainOptions {
-  std::string data;        ///< the folder of pictures or IDX files
-  std::string model;       ///< a name that create_model knows, or a model file
+  std::string data;        ///< the folder of pictures or IDX files; a series (.csv, .tsv, .jsonl) or a text (other files)
+  /// A name that create_model knows, or a model file; for series and texts the name of a recurrent model.
+  std::string model;
   std::string pretrained;  ///< what open_weights takes, whose tensors are the first weights: see Fit::adapt
   std::optional<std::int64_t> epochs, batch;
   std::optional<ChannelCount> in_chans;
   std::optional<PictureSize> imgsz, train_imgsz;
+
+  // Of series and texts.
+  std::string target;   ///< the column to forecast; "": the only one
+  std::string columns;  ///< what the model sees of a step, with commas; "": all columns of numbers
+  std::optional<std::int64_t> window, horizon, stride;  ///< steps or characters: see SequenceCard and WindowOptions
+  std::int64_t season = 0;                              ///< steps; see SequenceCard
+  std::optional<std::int64_t> hidden_size, num_layers;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
   std::optional<double> lr, momentum, weight_decay;
@@ -66,11 +79,13 @@ struct TrainOptions {
   std::string device = "cpu";
 
   std::int64_t patience = 0;     ///< epochs without a better figure until training stops; 0: never
-  std::string monitor =
-      "auto";  ///< top1, f1_macro, loss; multi-label: map, f1_macro, f1_micro, exact_match, loss
+  /// top1, f1_macro, loss; multi-label: map, f1_macro, f1_micro, exact_match, loss; a series: mae, rmse, loss; a text:
+  /// loss, bits_per_character, top1.
+  std::string monitor = "auto";
   double reject_keep = 0.95;  ///< the share of correct validation answers that the reject threshold keeps
 
-  std::string project = "runs/classify", name = "train";
+  std::string project = "auto";  ///< the default_project of the task
+  std::string name = "train";
   bool exist_ok = false;
   bool plots = true;
 
@@ -78,8 +93,11 @@ struct TrainOptions {
 
   /// Throws Error(usage) on values that no run could use, before any data are read.
   void check() const;
-  /// The same with everything resolved, for this model and this data. What was given stays.
+  /// The same with everything resolved, for this model and this data. What was given stays. Throws Error(usage) on what
+  /// has no meaning for them.
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
+  /// The same for a recurrent model and a series or text of so many steps. Throws Error(data) where they make no sample.
+  TrainOptions resolved(TaskKind task, std::int64_t steps) const;
 };
 
 // What the parts of a run are told. All take resolved options.
@@ -98,5 +116,6 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& options, const Param
 std::vector<std::string> classes_of(const TrainOptions& options);  ///< reads the file where it is one
 /// Without the classes: those of a run are in its checkpoints.
 DatasetOptions dataset_of(const TrainOptions& options);
+WindowOptions windows_of(const TrainOptions& options, TaskKind task);  ///< of a series or a text
 
 }  // namespace neurim

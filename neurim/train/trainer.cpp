@@ -9,21 +9,18 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
-#include "neurim/data/open_loader.h"
 #include "neurim/data/statistics.h"
-#include "neurim/evaluate/class_counts.h"
-#include "neurim/evaluate/report.h"
 #include "neurim/model/model_file.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
-#include "neurim/train/batch_picture.h"
 #include "neurim/train/environment.h"
 #include "neurim/train/model_folder.h"
+#include "neurim/train/picture_task.h"
 #include "neurim/train/results_csv.h"
 #include "neurim/train/run_folder.h"
-#include "neurim/train/step.h"
+#include "neurim/train/sequence_task.h"
 #include "neurim/train/tensorboard.h"
-#include "neurim/train/validation.h"
 
 namespace neurim {
 
@@ -32,31 +29,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kDrawnBatches = 3;
-constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
-constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
-constexpr double kMuchCut = 0.2;         // of a picture's area, by evaluation's crop, worth a hint
-constexpr double kMuchWaiting = 20;  // percent of an epoch, above which it is worth a hint
-
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 
 /// The value that larger means better; NaN is never better.
 double merit(const std::string& monitor, const Figures& figures) {
-  for (const NamedFigure& one : named_figures(figures.multi_label))
-    if (monitor == one.name) return monitor == "loss" ? -figures.loss : figures.*one.value;
+  for (const NamedFigure& one : names_of(figures.task).figures)
+    if (monitor == one.name) return one.lower_is_better ? -(figures.*one.value) : figures.*one.value;
   NEURIM_ASSERT(!"a monitor of the task");
   return Figures::kNone;
-}
-
-LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
-  LoaderOptions loader = loader_of(options);
-  loader.shuffle = true;
-  loader.sampler = sampler_of(options);
-  // A last batch of one sample has no variance to normalise by.
-  loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
-  return loader;
 }
 
 /// metrics.jsonl: one line an epoch, for any program that follows a run.
@@ -78,33 +60,19 @@ class MetricsFile {
   std::string content_;
 };
 
-/// The share of the median picture's area that resizing cuts off; NaN where no picture can be read.
-double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
-  std::vector<double> shares;
-  for (const ImageHeader& header : some_headers(dataset)) shares.push_back(preprocess.cut_share(header.height, header.width));
-  if (shares.empty()) return std::nan("");
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-  std::nth_element(shares.begin(), middle, shares.end());
-  return *middle;
-}
-
 /// One run, from the first step to the last.
 class Run {
  public:
   /// `control` has a console.
-  Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
-      const TrainControl& control, bool resumed);
+  Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
   TrainResult go();
   bool untouched() const { return progress_.step == 0; }  ///< no step is done
 
  private:
-  bool multi_label() const { return dataset_.multi_label(); }
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   void describe();
   bool train_epoch();
-  void draw(const Batch& batch);
-  void mix(const Batch& batch, const Plan& plan);
-  void train_batch(const Batch& batch);
+  void train_batch();
   bool validate();
   void forget_validation();
   void finish_epoch();
@@ -112,7 +80,6 @@ class Run {
   void record();
   std::string row(const std::string& middle, const std::string& tail) const;
   std::string judgement() const;
-  void tell_pictures();
   TrainResult result() const;
 
   std::int64_t epochs() const { return *options_.epochs; }
@@ -123,42 +90,26 @@ class Run {
   Console& console_;
   const fs::path folder_, weights_;
   Model model_;
-  const Dataset dataset_;
-  const Preprocess preprocess_;
-  const PictureSize train_size_;
+  const std::unique_ptr<TrainingTask> task_;
   const Schedule schedule_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor random_;
   Progress progress_;
   ModelCard card_;
+  const TaskNames& names_;
 
-  std::vector<int> partners_;  // what mixing needs
-  std::vector<std::int64_t> partner_labels_;
-  MixBuffers mix_buffers_;
-
-  std::unique_ptr<BatchSource> loader_;
-  std::optional<Validation> validation_;
   Compiled plans_;
   ResultsCsv results_;
   MetricsFile metrics_;
   TensorBoardWriter board_;
-  std::optional<Evaluation> evaluation_;  // of the epoch that is being finished; or, of multi-label data:
-  std::optional<MultiLabelEvaluation> multi_label_evaluation_;
   double validation_seconds_ = 0;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
   bool data_changed_ = false;  // since the run was begun
-  bool hinted_ = false, turned_told_ = false;
-  std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
 };
 
 Tensor random_key(const TrainOptions& options, Device device) {
   const std::int64_t key[] = {options.seed, 0};
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
-}
-
-Tensor weights_tensor(const std::vector<float>& weights, Device device) {
-  if (weights.empty()) return {};
-  return Tensor::from({static_cast<std::int64_t>(weights.size())}, std::span<const float>(weights), device);
 }
 
 Model& placed(Model& model, Device device) {
@@ -175,135 +126,42 @@ Progress start_or_load(const fs::path& weights, Model& model, TrainState state, 
   return progress;
 }
 
-Run::Run(Model model, const Dataset& dataset, const TrainOptions& resolved, fs::path folder,
-         const TrainControl& control, bool resumed)
-    : options_(resolved),
+Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+    : options_(std::move(prepared.options)),
       control_(control),
       console_(*control.console),
       folder_(std::move(folder)),
       weights_(folder_ / "weights"),
-      model_(std::move(model)),
-      dataset_(dataset),
-      preprocess_(preprocess_of(options_)),
-      train_size_(*options_.train_imgsz),
+      model_(std::move(prepared.model)),
+      task_(std::move(prepared.task)),
       schedule_(schedule_of(options_)),
       optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
       random_(random_key(options_, device_named(options_.device))),
       progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
-      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
-                          augment_of(options_), training_loader(options_, dataset_.size(Split::train)))),
-      plans_(training_step(model_, *optimizer_, loss_of(options_),
-                           weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device))),
-             PlanOptions{.training = true,
-                         .deterministic = options_.deterministic,
-                         .device = device_named(options_.device),
-                         .random = random_}),
-      results_(folder_ / "results.csv", progress_.epoch, multi_label()),
+      card_(task_->card()),
+      names_(names_of(card_.task())),
+      plans_(task_->step(*optimizer_), PlanOptions{.training = true,
+                                                   .deterministic = options_.deterministic,
+                                                   .device = device_named(options_.device),
+                                                   .random = random_}),
+      results_(folder_ / "results.csv", progress_.epoch, card_.task()),
       metrics_(folder_ / "metrics.jsonl", progress_.epoch),
       board_(folder_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
-  if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
   fs::create_directories(weights_);
-  card_ = {.model = model_.name,
-           .in_chans = model_.in_chans,
-           .class_names = dataset_.class_names(),
-           .preprocess = preprocess_,
-           .options = named.yaml(),
-           .source = model_.source};
-  forget_validation();
+  card_.options = named.yaml();
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
   if (!card_.source.empty()) write_file(folder_ / "model.toml", card_.source);
-  const std::string facts = data_json(dataset_) + '\n';
+  const std::string facts = task_->facts() + '\n';
   const fs::path told = folder_ / "data.json";
   data_changed_ = resumed && fs::exists(told) && read_file(told) != facts;
   write_file(told, facts);
+  if (card_.sequence) return;
   if (!resumed) write_file(weights_ / "model.json", model_json(card_) + '\n');
   write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
-}
-
-void Run::describe() {
-  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
-                    options_.data, " (", dataset_.class_names().size(), " classes, ",
-                    multi_label() ? "multi-label, " : "", thousands(dataset_.size(Split::train)), " train / ",
-                    thousands(dataset_.size(Split::val)), " val)"));
-  console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
-                    thousands(parameter_count(model_)), " parameters · input ", preprocess_.channels, "x",
-                    preprocess_.height, "x", preprocess_.width,
-                    preprocess_.height == preprocess_.width ? "" : " (channels x height x width)"));
-  for (const std::string& note : dataset_.notes()) console_.say(text("  data    ", note));
-  const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  if (*most > kImbalance * std::max<std::int64_t>(*least, 1) && options_.sampler == "each" &&
-      options_.class_weights == "none")
-    console_.say(text("  data    classes have ", thousands(*least), " to ", thousands(*most),
-                      " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
-                      "class_weights=sqrt helps the rare ones"));
-  if (data_changed_)
-    console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
-  if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
-    console_.say(text("  data    the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
-                      " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
-  if (!validation_) console_.say("  data    there is no validation split: the last epoch counts as the best");
-  console_.say(text("   Epoch     loss  val_loss    ", multi_label() ? " map" : "top1",
-                    "      f1        lr    img/s  data%    time"));
-}
-
-/// The first batches and the counts of the classes, for people to look at.
-void Run::draw(const Batch& batch) {
-  write_file(folder_ / text("train_batch", progress_.step, ".jpg"),
-             batch_picture(batch, training_preprocess_of(options_), dataset_.class_names()));
-  if (progress_.step > 0) return;
-  std::vector<ClassCounts> splits;
-  for (const Split split : kSplits)
-    if (dataset_.size(split) > 0) splits.push_back({std::string(name(split)), dataset_.class_counts(split)});
-  write_file(folder_ / "labels.png", class_counts_picture(dataset_.class_names(), splits));
-}
-
-/// Mixes each picture with its counterpart from the end of the batch.
-void Run::mix(const Batch& batch, const Plan& plan) {
-  const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
-  Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(progress_.step), kMixStream);
-  const Mix drawn = draw_mix(mix_of(options_), height, width, random);
-  partners_.resize(static_cast<std::size_t>(batch.size));
-  std::iota(partners_.rbegin(), partners_.rend(), 0);
-  mix_images(drawn, partners_, preprocess_.channels, height, width, batch.images, mix_buffers_);
-  if (multi_label()) {
-    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where pictures are cut
-    const auto classes = static_cast<int>(dataset_.class_names().size());
-    return mix_images(blend, partners_, classes, 1, 1, batch.targets, mix_buffers_);
-  }
-  partner_labels_.assign(batch.labels.rbegin(), batch.labels.rend());
-  const float lambda = static_cast<float>(drawn.lambda);
-  plan.inputs()[2].write(partner_labels_.data());
-  plan.inputs()[3].write(&lambda);
-}
-
-void Run::train_batch(const Batch& batch) {
-  if (options_.plots && progress_.step < kDrawnBatches) draw(batch);
-  optimizer_->set_lr(
-      schedule_.at(static_cast<double>(progress_.epoch) +
-                   static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches())));
-  const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
-  const Plan& plan = plans_.plan_for(
-      multi_label() ? multi_label_types(batch.size, preprocess_.channels, train_size_.height, train_size_.width,
-                                        std::ssize(dataset_.class_names()))
-                    : batch_types(batch.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
-  if (mixed) mix(batch, plan);
-  run_batch(plan, batch);
-  const double loss = plan.outputs()[0].item();
-  if (!std::isfinite(loss))
-    fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
-         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", loader_->batches(), " (lr ",
-         optimizer_->lr(), "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
-         "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
-  progress_.loss_sum += loss * batch.size;
-  progress_.correct += plan.outputs()[1].item();
-  progress_.seen += batch.size;
-  ++progress_.batch;
-  ++progress_.step;
 }
 
 std::string cell(const std::string& value, std::size_t width) {
@@ -314,6 +172,39 @@ std::string cell(double value, int decimals, std::size_t width) {
   return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
 }
 
+void Run::describe() {
+  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
+                    options_.data, " (", task_->contents(), ")"));
+  console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
+                    thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
+  if (data_changed_)
+    console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
+  if (!task_->has_validation())
+    console_.say("  data    there is no validation split: the last epoch counts as the best");
+  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
+                    "        lr", cell(names_.rate_title, 9), "  data%    time"));
+}
+
+void Run::train_batch() {
+  if (options_.plots) task_->draw(folder_, progress_.step);
+  optimizer_->set_lr(
+      schedule_.at(static_cast<double>(progress_.epoch) +
+                   static_cast<double>(progress_.batch) / static_cast<double>(task_->batches())));
+  const Plan& plan = task_->run(plans_, progress_.step);
+  const double loss = plan.outputs()[0].item();
+  if (!std::isfinite(loss))
+    fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
+         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
+         optimizer_->lr(), "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
+         "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
+  progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
+  progress_.correct += plan.outputs()[1].item();
+  progress_.seen += task_->batch_size();
+  ++progress_.batch;
+  ++progress_.step;
+}
+
 /// A bar as wide as the three columns of the validation's figures: 26.
 std::string bar_cell(std::string_view what, double share) {
   const int columns = what.empty() ? 18 : 7;
@@ -322,9 +213,12 @@ std::string bar_cell(std::string_view what, double share) {
 
 /// The columns of the validation's figures.
 std::string Run::judgement() const {
-  const Figures& f = card_.figures;
-  return cell(f.loss, 4, 10) + cell((f.multi_label ? f.map : f.top1) * 100, 2, 8) +
-         cell(f.f1_macro * 100, 2, 8);
+  std::string cells = cell(card_.figures.loss, 4, 10);
+  for (const ShownFigure& shown : names_.shown) {
+    const double value = card_.figures.*shown.value;
+    cells += shown.percent ? cell(value * 100, 2, 8) : cell(std::isnan(value) ? "-" : significant(value), 8);
+  }
+  return cells;
 }
 
 std::string Run::row(const std::string& middle, const std::string& tail) const {
@@ -336,16 +230,16 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
 }
 
 bool Run::train_epoch() {
-  if (progress_.batch == loader_->batches()) return true;
-  loader_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
-  Batch batch;
+  const std::int64_t batches = task_->batches();
+  if (progress_.batch == batches) return true;
+  task_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
   Clock::time_point start = Clock::now();
-  while (loader_->next(batch)) {
+  while (task_->next()) {
     waited_ += since(start);
-    train_batch(batch);
+    train_batch();
     progress_.seconds += since(start);
     start = Clock::now();
-    const double share = static_cast<double>(progress_.batch) / static_cast<double>(loader_->batches());
+    const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
     console_.progress(row(bar_cell("", share), text("  ETA ", duration(left))));
     if (stopping()) return false;
@@ -355,30 +249,19 @@ bool Run::train_epoch() {
 
 /// What the card says of the last validation holds no longer.
 void Run::forget_validation() {
-  card_.figures = {.multi_label = multi_label()};
-  card_.thresholds.assign(multi_label() ? card_.class_names.size() : 0, 0.5);
-  card_.reject_threshold = Figures::kNone;
+  ModelCard fresh = task_->card();
+  fresh.options = std::move(card_.options);
+  card_ = std::move(fresh);
 }
 
 bool Run::validate() {
   const Clock::time_point start = Clock::now();
   forget_validation();
-  const Validation::Watch watch = [&](double share) {
+  const TrainingTask::Watch watch = [&](double share) {
     console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
     return !stopping();
   };
-  if (validation_ && multi_label()) {
-    multi_label_evaluation_ = validation_->run_multi_label(watch);
-    if (!multi_label_evaluation_) return false;
-    multi_label_evaluation_->fit_thresholds();
-    card_.thresholds = multi_label_evaluation_->thresholds();
-    card_.figures = figures_of(*multi_label_evaluation_);
-  } else if (validation_) {
-    evaluation_ = validation_->run(watch);
-    if (!evaluation_) return false;
-    card_.reject_threshold = evaluation_->reject_threshold(options_.reject_keep);
-    card_.figures = figures_of(*evaluation_);
-  }
+  if (!task_->validate(watch, card_)) return false;
   validation_seconds_ = since(start);
   return true;
 }
@@ -389,39 +272,37 @@ void Run::record() {
   const EpochResult result{.epoch = progress_.epoch + 1,
                            .step = progress_.step,
                            .seconds = progress_.seconds + validation_seconds_,
-                           .images_per_second = seen / std::max(progress_.seconds, 1e-9),
+                           .samples_per_second = seen / std::max(progress_.seconds, 1e-9),
                            .data_pct = data_pct(),
                            .learning_rate = optimizer_->lr(),
                            .train_loss = progress_.loss_sum / seen,
-                           .train_accuracy = progress_.correct / seen,
+                           .train_figure = progress_.correct / seen,
                            .val = f};
   results_.append(result);
   Json json{{"event", "epoch"},
             {"epoch", result.epoch},
             {"step", result.step},
             {"seconds", result.seconds},
-            {"images_per_second", result.images_per_second},
+            {names_.rate, result.samples_per_second},
             {"data_pct", result.data_pct},
             {"learning_rate", result.learning_rate},
             {"train_loss", result.train_loss},
-            {multi_label() ? "train_exact_match" : "train_top1", result.train_accuracy},
+            {text("train_", names_.train_figure), result.train_figure},
             {"val_loss", number(f.loss)}};
-  for (const NamedFigure& one : named_figures(multi_label()))
+  for (const NamedFigure& one : names_.figures)
     if (one.value != &Figures::loss) json[one.name] = number(f.*one.value);
   const std::string line = json.dump();
   metrics_.append(line);
   console_.event(line);
-  std::vector<Scalar> scalars{{"loss/train", result.train_loss},
-                              {multi_label() ? "exact_match/train" : "accuracy/train", result.train_accuracy},
-                              {"lr", result.learning_rate},
-                              {"images_per_second", result.images_per_second},
-                              {"data_pct", result.data_pct}};
-  if (validation_) scalars.insert(scalars.end(), {{"loss/val", f.loss}, {"f1_macro/val", f.f1_macro}});
-  if (validation_ && multi_label())
-    scalars.insert(scalars.end(),
-                   {{"map/val", f.map}, {"f1_micro/val", f.f1_micro}, {"exact_match/val", f.exact_match}});
-  else if (validation_)
-    scalars.insert(scalars.end(), {{"accuracy/val", f.top1}, {"accuracy/val_top5", f.top5}});
+  std::vector<std::pair<std::string, double>> points{{"loss/train", result.train_loss},
+                                                     {text(names_.train_figure, "/train"), result.train_figure},
+                                                     {"lr", result.learning_rate},
+                                                     {names_.rate, result.samples_per_second},
+                                                     {"data_pct", result.data_pct}};
+  for (const NamedFigure& one : names_.figures)
+    if (!std::isnan(f.*one.value)) points.emplace_back(text(one.name, "/val"), f.*one.value);
+  std::vector<Scalar> scalars;
+  for (const auto& [tag, value] : points) scalars.push_back({tag, value});
   board_.write(result.step, scalars);
   if (options_.plots) write_file(folder_ / "results.png", results_picture(results_.rows()));
 }
@@ -432,35 +313,14 @@ void Run::save() {
   save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
 }
 
-/// Names what the pictures turned out to be since it was called last: unreadable, or lying on their side.
-void Run::tell_pictures() {
-  const auto tell = [&](const std::vector<BadSample>& bad, std::size_t& told, Split split) {
-    if (told == bad.size()) return;
-    for (; told < bad.size(); ++told) console_.say(text("  data    skipped: ", bad[told].reason));
-    console_.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
-                      " pictures cannot be read and are skipped"));
-  };
-  tell(loader_->bad(), train_bad_told_, Split::train);
-  if (validation_) tell(validation_->bad(), val_bad_told_, Split::val);
-  if (!turned_told_ && loader_->turned() > 0) {
-    console_.say(text("  data    EXIF says to turn ", thousands(loader_->turned()),
-                      " training pictures, which is done here and in every later use; exif=false leaves them"));
-    turned_told_ = true;
-  }
-}
-
 void Run::finish_epoch() {
   record();
   const double now = merit(options_.monitor, card_.figures);
-  const bool best = !validation_ || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
+  const bool validated = task_->has_validation();
+  const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
   console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
-                                    (best && validation_ ? "  best" : "")));
-  tell_pictures();
-  if (data_pct() > kMuchWaiting && progress_.seconds > 10 && !hinted_) {
-    console_.say(text("  data    ", fixed(data_pct(), 0), " % of the time goes by waiting for pictures: ",
-                      "try more workers, a larger cache_mib, or smaller pictures"));
-    hinted_ = true;
-  }
+                                    (best && validated ? "  best" : "")));
+  task_->tell(console_, data_pct(), progress_.seconds);
 
   ++progress_.epoch;
   progress_.batch = progress_.seen = 0;
@@ -471,9 +331,8 @@ void Run::finish_epoch() {
     card_.epoch = progress_.epoch;
     card_.step = progress_.step;
     save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
-    write_file(weights_ / "model.json", model_json(card_) + '\n');
-    if (evaluation_) write_report(*evaluation_, folder_, options_.plots);
-    if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder_);
+    if (!card_.sequence) write_file(weights_ / "model.json", model_json(card_) + '\n');
+    task_->report(folder_);
   }
   save();
 }
@@ -569,15 +428,10 @@ Dataset open_for_training(const std::string& path, const DatasetOptions& options
   return dataset;
 }
 
-TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options,
+/// A new run. `asked` are the options before they were resolved.
+TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
-  const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
-  require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
-          " classes, the data ", classes, "; build it with num_classes=", classes);
-  std::optional<Weights> weights;
-  if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
-  if (weights && weights->card) take_scaling(model, weights->card->preprocess);
-  const TrainOptions resolved = options.resolved(model, dataset);
+  const TrainOptions resolved = prepared.options;
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);
@@ -585,9 +439,9 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
   console.log_into(folder / "log.txt");
   std::optional<Run> run;
   try {
-    if (weights) take_weights(model, *weights, console);
-    print_choices(options, resolved, console);
-    run.emplace(std::move(model), dataset, resolved, folder, watched, false);
+    if (weights) take_weights(prepared.model, *weights, console);
+    print_choices(asked, resolved, console);
+    run.emplace(std::move(prepared), folder, watched, false);
     return run->go();
   } catch (...) {
     // What fails before the first step leaves nothing to look at or to resume.
@@ -595,6 +449,13 @@ TrainResult start(Model model, const Dataset& dataset, const TrainOptions& optio
     if (!resolved.exist_ok && (!run || run->untouched())) fs::remove_all(folder, ignored);
     throw;
   }
+}
+
+TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options, const TrainControl& control) {
+  std::optional<Weights> weights;
+  if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
+  if (weights && weights->card && !weights->card->sequence) take_scaling(model, weights->card->preprocess);
+  return start(prepare_pictures(std::move(model), dataset, options), options, weights, control);
 }
 
 /// The channels of a model where nobody says: of pictures in memory what they have without alpha, of picture files
@@ -624,16 +485,17 @@ ModelFileOptions for_data(const ModelFile& file, const TrainOptions& options, co
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
-  require(!options.data.empty(), "data is missing; give the folder of your pictures: data=DIR");
+  require(!options.data.empty(), "data is missing; give a folder of pictures, or a file with a series or a text: data=DIR");
   require(!options.model.empty(), "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check();
+  use_machine(options);
+  if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
   // An unknown name, or a file that is no model file, shows before the data are read.
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
     file.emplace(read_file(options.model), options.model);
   else
     create_model(options.model, {.seed = {}});
-  use_machine(options);
   DatasetOptions dataset_options = dataset_of(options);
   dataset_options.class_names = classes_of(options);
   const Dataset dataset = open_for_training(options.data, dataset_options);
@@ -675,23 +537,25 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
          "; it is damaged, put the line back");
   options.check();
   use_machine(options);
-  DatasetOptions dataset_options = dataset_of(options);
   const fs::path last = run / "weights" / "last.safetensors";
   std::optional<ModelCard> card;
   if (fs::exists(last)) card = card_of(SafeTensors(last).metadata(), last);
-  if (card) dataset_options.class_names = card->class_names;
-  const Dataset dataset = open_for_training(options.data, dataset_options);
-  Model model = card && !card->source.empty()
-                    ? model_of(*card, last)
-                    : create_model(options.model,
-                                   {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                    .in_chans = options.in_chans.value_or(0),
-                                    .seed = {}});
-  options = options.resolved(model, dataset);  // the file may have been edited
+  const bool of_file = card && !card->source.empty();  // which may be called as one that is known
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);
   watched.console->log_into(run / "log.txt");
-  return Run(std::move(model), dataset, options, run, watched, true).go();
+  // The options are resolved again, as the file may have been edited.
+  if (!of_file && is_recurrent_model(options.model))
+    return Run(prepare_sequence(options, card), run, watched, true).go();
+  DatasetOptions dataset_options = dataset_of(options);
+  if (card) dataset_options.class_names = card->class_names;
+  const Dataset dataset = open_for_training(options.data, dataset_options);
+  Model model = of_file ? model_of(*card, last)
+                        : create_model(options.model,
+                                       {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                        .in_chans = options.in_chans.value_or(0),
+                                        .seed = {}});
+  return Run(prepare_pictures(std::move(model), dataset, options), run, watched, true).go();
 }
 
 }  // namespace neurim

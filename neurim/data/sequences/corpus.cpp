@@ -59,6 +59,14 @@ void each_character(std::string_view utf8, const std::string& where, const Use& 
   }
 }
 
+/// A text file without its byte order mark.
+std::string read_text(const std::string& path) {
+  std::string utf8 = read_file(path);
+  if (utf8.starts_with("\xEF\xBB\xBF")) utf8.erase(0, 3);
+  if (utf8.empty()) fail(Fault::data, path, ": is empty; there is nothing to learn from");
+  return utf8;
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<char32_t> characters) : characters_(std::move(characters)) {
@@ -66,6 +74,16 @@ Vocabulary::Vocabulary(std::vector<char32_t> characters) : characters_(std::move
     if (characters_[i] > kLast || surrogate(characters_[i]) ||
         (i > 0 && characters_[i] <= characters_[i - 1]))
       fail(Fault::data, "vocabulary: entry ", i, " is no character, or not above the one before");
+}
+
+Vocabulary Vocabulary::of(std::string_view utf8, const std::string& where) {
+  std::vector<char32_t> characters;
+  std::vector<bool> seen(kLast + 1);
+  each_character(utf8, where, [&](char32_t c, std::size_t) {
+    if (!seen[c]) characters.push_back(c), seen[c] = true;
+  });
+  std::sort(characters.begin(), characters.end());
+  return Vocabulary(std::move(characters));
 }
 
 std::vector<std::int32_t> Vocabulary::encode(std::string_view utf8, const std::string& where) const {
@@ -94,19 +112,14 @@ std::string Vocabulary::decode(const std::vector<std::int32_t>& numbers) const {
 }
 
 Corpus read_corpus(const std::string& path) {
-  const std::string content = read_file(path);
-  std::string_view utf8 = content;
-  if (utf8.starts_with("\xEF\xBB\xBF")) utf8.remove_prefix(3);
-  if (utf8.empty()) fail(Fault::data, path, ": is empty; there is nothing to learn from");
-  std::vector<char32_t> characters;
-  std::vector<bool> seen(kLast + 1);
-  each_character(utf8, path, [&](char32_t c, std::size_t) {
-    if (!seen[c]) characters.push_back(c), seen[c] = true;
-  });
-  std::sort(characters.begin(), characters.end());
-  Vocabulary vocabulary(std::move(characters));
+  const std::string utf8 = read_text(path);
+  Vocabulary vocabulary = Vocabulary::of(utf8, path);
   std::vector<std::int32_t> numbers = vocabulary.encode(utf8, path);
   return {path, std::move(vocabulary), std::move(numbers)};
+}
+
+Corpus read_corpus(const std::string& path, const Vocabulary& vocabulary) {
+  return {path, vocabulary, vocabulary.encode(read_text(path), path)};
 }
 
 }  // namespace neurim

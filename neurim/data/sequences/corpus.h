@@ -14,6 +14,8 @@ class Vocabulary {
   /// Unicode scalar values in ascending order, each once: the number of a character is its position. Throws
   /// Error(data) on others.
   explicit Vocabulary(std::vector<char32_t> characters);
+  /// All characters of a UTF-8 text. Throws Error(data) as encode does.
+  static Vocabulary of(std::string_view utf8, const std::string& where);
 
   std::int64_t size() const { return static_cast<std::int64_t>(characters_.size()); }
   const std::vector<char32_t>& characters() const { return characters_; }
@@ -37,5 +39,8 @@ struct Corpus {
 /// order mark is left out. Throws Error(data) with the file and the byte on what is no UTF-8, and on an empty
 /// file.
 Corpus read_corpus(const std::string& path);
+/// The same with a vocabulary that is known. Throws Error(data) with the file and the byte also on a character
+/// that is not in it.
+Corpus read_corpus(const std::string& path, const Vocabulary& vocabulary);
 
 }  // namespace neurim

@@ -1,0 +1,100 @@
+#include "neurim/cli/sequence_verbs.h"
+
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/cli/summary.h"
+#include "neurim/evaluate/csv.h"
+#include "neurim/train/environment.h"
+#include "neurim/train/forecast.h"
+
+namespace neurim::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Throws where the data have no sample in the split.
+void require_samples(const Windows& windows, Split split, const std::string& data) {
+  if (windows.size(split) == 0)
+    fail(Fault::data, data, ": has no sample of ", windows.options().inputs + windows.options().targets,
+         " steps in its ", split,
+         " split; known are split=train, val and, where the model was trained with test_split, test");
+}
+
+}  // namespace
+
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
+                 const std::function<fs::path()>& new_folder, Console& console) {
+  const ModelCard& card = checkpoint.card;
+  const SequenceCard& sequence = *card.sequence;
+  options.window = sequence.window;
+  options.horizon = sequence.horizon;
+  options.stride = options.stride.value_or(1);
+  options.val_split = options.val_split.value_or(0);
+  const WindowOptions windowing = windows_of(options, card.task());
+  const auto begin = [&](const Windows& windows) {
+    require_samples(windows, split, options.data);
+    console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
+                     plural(windows.size(split), text(split, " sample")), ")"));
+  };
+  const TrainingTask::Watch watch = [&](double share) {
+    console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
+    return true;
+  };
+  Figures figures;
+  fs::path folder;
+  if (card.task() == TaskKind::forecast) {
+    Series series = read_series(options.data, sequence.columns);
+    const Windows windows(series.steps(), windowing, options.data);
+    const ForecastData data{std::move(series), windows, sequence.target_column()};
+    begin(data.windows);
+    const ForecastEvaluation evaluation =
+        *ForecastValidation(checkpoint.model, data, split, sequence.season, options).run(watch);
+    figures = figures_of(evaluation, deviation_of(checkpoint.model, data.target));
+    folder = new_folder();
+    write_file(folder / "forecasts.csv", forecasts_csv(evaluation));
+  } else {
+    Corpus corpus = read_corpus(options.data, vocabulary_of(card));
+    const Windows windows(std::ssize(corpus.characters), windowing, options.data);
+    const LanguageData data{std::move(corpus), windows};
+    begin(data.windows);
+    figures = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
+  }
+  console.say(figures_line(figures));
+  if (!folder.empty()) console.say(text("Saved ", folder.string()));
+  console.event(summary_json(figures, folder, checkpoint.path));
+  return 0;
+}
+
+int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
+                   Console& console) {
+  const SequenceCard& card = *checkpoint.card.sequence;
+  std::string path = source;
+  if (path.empty()) {
+    TrainOptions trained;
+    Options named;
+    trained.visit(named);
+    named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
+    path = trained.data;
+  }
+  const std::vector<double> values = forecast(checkpoint, read_series(path, card.columns));
+  std::string csv = text("ahead,", csv_field(card.target), '\n');
+  for (std::size_t i = 0; i < values.size(); ++i)
+    csv += text(i + 1, ',', static_cast<float>(values[i]), '\n');
+  if (!save_csv.empty()) write_file(save_csv, csv);
+  console.say(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
+  console.event(
+      Json{{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}}.dump());
+  return 0;
+}
+
+int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
+                 Console& console) {
+  const std::string written = generate(checkpoint, prompt, options);
+  console.say(prompt + written);
+  console.event(Json{{"event", "text"}, {"prompt", prompt}, {"text", written}}.dump());
+  return 0;
+}
+
+}  // namespace neurim::cli

@@ -1,0 +1,26 @@
+// What val and predict do with models of series and texts. Each gives the exit code of the process.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "neurim/train/checkpoint.h"
+#include "neurim/train/console.h"
+#include "neurim/train/language.h"
+
+namespace neurim::cli {
+
+/// Judges the model on a split of the data that the options name. `new_folder` makes the folder of the
+/// report, where there is one to write.
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
+                 const std::function<fs::path()>& new_folder, Console& console);
+
+/// Prints the values that follow after the end of the series in a file ("": the one that the model was
+/// trained on) as CSV, ahead and the target, and writes them to `save_csv` unless that is "".
+int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
+                   Console& console);
+
+/// Prints the prompt and what the model writes behind it.
+int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
+                 Console& console);
+
+}  // namespace neurim::cli

@@ -1,0 +1,127 @@
+#include "neurim/model/recurrent_models.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+#include "neurim/nn/embedding.h"
+#include "neurim/nn/linear.h"
+#include "neurim/nn/recurrent.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/reshape.h"
+#include "neurim/ops/slice.h"
+#include "neurim/ops/sub.h"
+
+namespace neurim {
+
+namespace {
+
+/// Layers that take (N,T,features).
+nn::RecurrentLayers recurrent_layers(std::string_view name, std::int64_t in, const RecurrentModelOptions& o) {
+  if (name == "gru") return nn::GRU(in, o.hidden_size, {.num_layers = o.num_layers, .batch_first = true});
+  if (name == "lstm") return nn::LSTM(in, o.hidden_size, {.num_layers = o.num_layers, .batch_first = true});
+  if (name == "rnn") return nn::RNN(in, o.hidden_size, {.num_layers = o.num_layers, .batch_first = true});
+  const std::string near = nearest(name, recurrent_model_names());
+  fail(Fault::usage, "model: there is no '", name, "' of series and texts; ",
+       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ",
+       join(recurrent_model_names(), ", "));
+}
+
+Tensor list_of(const std::vector<double>& values) {
+  const std::vector<float> numbers(values.begin(), values.end());
+  return Tensor::from({std::ssize(numbers)}, numbers);
+}
+
+struct Forecaster {
+  Forecaster(std::string_view name, const ForecasterColumns& columns, const RecurrentModelOptions& o)
+      : mean(list_of(columns.mean)),
+        deviation(list_of(columns.deviation)),
+        rnn(recurrent_layers(name, mean.numel(), o)),
+        head(o.hidden_size, columns.horizon),
+        target(columns.target),
+        options(o) {}
+
+  void parts(Parts& p) {
+    p("mean", mean, Role::state)("deviation", deviation, Role::state)("rnn", rnn)("head", head);
+  }
+  Tensor operator()(const Tensor& x) const {
+    require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ",
+            mean.numel(), " columns, got ", x.shape());
+    const std::int64_t batch = x.size(0), steps = x.size(1), layers = options.num_layers;
+    const Tensor states = rnn((x - mean) / deviation).last.h;
+    const Tensor state = reshape(slice(states, {layers - 1}, {layers}), {batch, options.hidden_size});
+    const Tensor last = reshape(slice(x, {steps - 1, target}, {steps, target + 1}, {1, 2}), {batch, 1});
+    return last + head(state) * slice(deviation, {target}, {target + 1});
+  }
+
+  Tensor mean, deviation;
+  nn::RecurrentLayers rnn;
+  nn::Linear head;
+  std::int64_t target;
+  RecurrentModelOptions options;
+};
+
+struct LanguageModel {
+  LanguageModel(std::string_view name, std::int64_t characters, const RecurrentModelOptions& o)
+      : embedding(characters, o.hidden_size),
+        rnn(recurrent_layers(name, o.hidden_size, o)),
+        head(o.hidden_size, characters) {}
+
+  void parts(Parts& p) { p("embedding", embedding)("rnn", rnn)("head", head); }
+  Tensor operator()(const Tensor& x) const { return head(rnn(embedding(x)).y); }
+
+  nn::Embedding embedding;
+  nn::RecurrentLayers rnn;
+  nn::Linear head;
+};
+
+/// Weights are drawn by the seed, or left to be loaded.
+Model initialised(Model model, const RecurrentModelOptions& options) {
+  if (options.seed)
+    initialise(model, *options.seed);
+  else
+    named_parameters(model);  // for the names
+  return model;
+}
+
+}  // namespace
+
+std::vector<std::string> recurrent_model_names() { return {"gru", "lstm", "rnn"}; }
+
+bool is_recurrent_model(std::string_view name) {
+  const std::vector<std::string> names = recurrent_model_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
+                        const RecurrentModelOptions& options) {
+  const std::int64_t count = std::ssize(columns.mean);
+  require(std::ssize(columns.deviation) == count && columns.target >= 0 && columns.target < count,
+          "model: ", name, " takes a mean and a deviation for each column, of which one is the target; got ",
+          count, " means, ", columns.deviation.size(), " deviations and the target ", columns.target);
+  const nn::Undrawn undrawn;
+  return initialised({.name = std::string(name),
+                      .image_size = 0,
+                      .in_chans = count,
+                      .num_classes = columns.horizon,
+                      .mean = columns.mean,
+                      .deviation = columns.deviation,
+                      .net = Forecaster(name, columns, options)},
+                     options);
+}
+
+Model create_language_model(std::string_view name, std::int64_t characters,
+                            const RecurrentModelOptions& options) {
+  const nn::Undrawn undrawn;
+  return initialised({.name = std::string(name),
+                      .image_size = 0,
+                      .in_chans = 0,
+                      .num_classes = characters,
+                      .mean = {},
+                      .deviation = {},
+                      .net = LanguageModel(name, characters, options)},
+                     options);
+}
+
+}  // namespace neurim

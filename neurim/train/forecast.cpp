@@ -1,0 +1,128 @@
+#include "neurim/train/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+
+namespace neurim {
+
+namespace {
+
+std::vector<std::int64_t> counted(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+double value_at(const Series& series, std::int64_t step, std::int64_t column) {
+  return series.values[static_cast<std::size_t>(step * series.width() + column)];
+}
+
+}  // namespace
+
+void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std::vector<float>& steps,
+                        std::vector<float>& following) const {
+  const std::int64_t window = windows.options().inputs, horizon = windows.options().targets;
+  const std::vector<std::int64_t> columns = counted(0, series.width());
+  steps.resize(samples.size() * static_cast<std::size_t>(window * series.width()));
+  following.resize(samples.size() * static_cast<std::size_t>(horizon));
+  float *to_steps = steps.data(), *to_following = following.data();
+  for (const std::int64_t sample : samples) {
+    copy_steps(series, windows.first_input(split, sample), window, columns, to_steps);
+    copy_steps(series, windows.first_target(split, sample), horizon, {&target, 1}, to_following);
+    to_steps += window * series.width();
+    to_following += horizon;
+  }
+}
+
+double deviation_of(const Model& forecaster, std::int64_t column) {
+  for (const Parameter& parameter : named_parameters(Model(forecaster)))
+    if (parameter.name == "deviation")
+      return parameter.tensor.values<double>()[static_cast<std::size_t>(column)];
+  fail(Fault::usage, forecaster.name, ": has no tensor 'deviation', so it is none of create_forecaster");
+}
+
+ForecastValidation::ForecastValidation(const Model& model, const ForecastData& data, Split split,
+                                       std::int64_t season, const TrainOptions& options)
+    : data_(data),
+      split_(split),
+      season_(season),
+      batch_(*options.batch),
+      plans_([model](const Tensors& in) { return Tensors{model(in[0])}; },
+             {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
+
+void ForecastValidation::add(std::int64_t sample, std::span<const float> forecast,
+                             ForecastEvaluation& evaluation) const {
+  const std::int64_t first = data_.windows.first_target(split_, sample), known = first - 1;
+  for (std::int64_t i = 0; i < std::ssize(forecast); ++i) {
+    Forecast one{.step = first + i,
+                 .ahead = i + 1,
+                 .actual = value_at(data_.series, first + i, data_.target),
+                 .forecast = forecast[static_cast<std::size_t>(i)],
+                 .naive = value_at(data_.series, known, data_.target)};
+    if (season_ > 0) {  // whole seasons back, as few as lead to what was known
+      const std::int64_t before = one.step - (i / season_ + 1) * season_;
+      if (before >= 0) one.seasonal_naive = value_at(data_.series, before, data_.target);
+    }
+    evaluation.add(one);
+  }
+}
+
+std::optional<ForecastEvaluation> ForecastValidation::run(const TrainingTask::Watch& watch) {
+  ForecastEvaluation evaluation;
+  const std::int64_t samples = data_.windows.size(split_);
+  const std::int64_t window = data_.windows.options().inputs;
+  const auto horizon = static_cast<std::size_t>(data_.windows.options().targets);
+  for (std::int64_t first = 0; first < samples; first += batch_) {
+    const std::int64_t size = std::min(batch_, samples - first);
+    data_.copy(split_, counted(first, size), steps_, following_);
+    const Plan& plan = plans_.plan_for({{DType::f32, {size, window, data_.series.width()}}});
+    plan.inputs()[0].write(steps_.data());
+    plan.run(plan.inputs(), plan.outputs());
+    forecasts_.resize(following_.size());
+    plan.outputs()[0].read(forecasts_.data());
+    for (std::int64_t i = 0; i < size; ++i)
+      add(first + i, std::span(forecasts_).subspan(static_cast<std::size_t>(i) * horizon, horizon),
+          evaluation);
+    const bool go_on = !watch || watch(static_cast<double>(first + size) / static_cast<double>(samples));
+    if (!go_on && first + size < samples) return {};
+  }
+  return evaluation;
+}
+
+Figures figures_of(const ForecastEvaluation& evaluation, double deviation) {
+  const double scaled = evaluation.rmse() / deviation;
+  return {.loss = scaled * scaled,
+          .mae = evaluation.mae(),
+          .rmse = evaluation.rmse(),
+          .naive_mae = evaluation.naive_mae(),
+          .seasonal_naive_mae = evaluation.seasonal_naive_mae(),
+          .samples = std::ssize(evaluation.forecasts()),
+          .task = TaskKind::forecast};
+}
+
+std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
+  require(checkpoint.card.task() == TaskKind::forecast, checkpoint.path.string(), ": is a model of ",
+          names_of(checkpoint.card.task()).data, ", which forecasts no series");
+  const SequenceCard& card = *checkpoint.card.sequence;
+  require(series.columns == card.columns, series.path, ": has the columns ", join(series.columns, ", "),
+          ", but the model sees ", join(card.columns, ", "));
+  if (series.steps() < card.window)
+    fail(Fault::data, series.path, ": has ", series.steps(), " steps, but the model looks back on ",
+         card.window, "; give a longer series");
+  std::vector<float> steps(static_cast<std::size_t>(card.window * series.width()));
+  copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
+  const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
+                            {{DType::f32, {1, card.window, series.width()}}}, {.freeze = true});
+  const std::vector<double> values =
+      planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
+  if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
+    fail(Fault::failure, checkpoint.path.string(),
+         ": the forecast is not finite; the weights are damaged, or were trained with too high a learning rate");
+  return values;
+}
+
+}  // namespace neurim

@@ -1,0 +1,139 @@
+#include "neurim/train/language.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/core/random.h"
+#include "neurim/evaluate/bigram.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+namespace {
+
+/// The mean over the characters that the model is judged by; NaN without any.
+double bigram_bits(const LanguageData& data, Split split) {
+  const std::vector<std::int32_t>& characters = data.corpus.characters;
+  const Bigram bigram(std::span(characters).first(static_cast<std::size_t>(data.windows.training_steps())),
+                      data.corpus.vocabulary.size());
+  double bits = 0;
+  std::int64_t count = 0;
+  for (std::int64_t sample = 0; sample < data.windows.size(split); ++sample) {
+    const auto first = static_cast<std::size_t>(data.windows.first_target(split, sample));
+    for (std::size_t at = first; at < first + static_cast<std::size_t>(data.windows.options().targets);
+         ++at, ++count)
+      bits += bigram.bits(characters[at - 1], characters[at]);
+  }
+  return bits / static_cast<double>(count);
+}
+
+/// One of the rows, drawn in proportion to exp(logit / temperature).
+std::int64_t drawn(std::span<const float> logits, double temperature, Random& random) {
+  if (!std::all_of(logits.begin(), logits.end(), [](float logit) { return std::isfinite(logit); }))
+    fail(Fault::failure,
+         "the model's logits are not finite; its weights are damaged, or it was trained with too high a ",
+         "learning rate");
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (temperature == 0) return best - logits.begin();
+  std::vector<double> sums;
+  double sum = 0;
+  for (const float logit : logits) sums.push_back(sum += std::exp((logit - *best) / temperature));
+  const auto found = std::upper_bound(sums.begin(), sums.end(), random.uniform() * sum);
+  return std::min(found, sums.end() - 1) - sums.begin();
+}
+
+}  // namespace
+
+void LanguageData::copy(Split split, std::span<const std::int64_t> samples,
+                        std::vector<std::int64_t>& characters, std::vector<std::int64_t>& next) const {
+  characters.clear();
+  next.clear();
+  for (const std::int64_t sample : samples) {
+    const auto input = corpus.characters.begin() + windows.first_input(split, sample);
+    const auto target = corpus.characters.begin() + windows.first_target(split, sample);
+    characters.insert(characters.end(), input, input + windows.options().inputs);
+    next.insert(next.end(), target, target + windows.options().targets);
+  }
+}
+
+LanguageValidation::LanguageValidation(const Model& model, const LanguageData& data, Split split,
+                                       const TrainOptions& options)
+    : data_(data),
+      split_(split),
+      batch_(*options.batch),
+      bigram_bits_(bigram_bits(data, split)),
+      plans_(language_validation_step(model),
+             {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
+
+std::optional<Figures> LanguageValidation::run(const TrainingTask::Watch& watch) {
+  double loss = 0, right = 0;
+  const std::int64_t samples = data_.windows.size(split_), window = data_.windows.options().inputs;
+  std::vector<std::int64_t> batch;
+  for (std::int64_t first = 0; first < samples; first += batch_) {
+    const std::int64_t size = std::min(batch_, samples - first);
+    batch.resize(static_cast<std::size_t>(size));
+    std::iota(batch.begin(), batch.end(), first);
+    data_.copy(split_, batch, characters_, next_);
+    const Plan& plan = plans_.plan_for({{DType::i64, {size, window}}, {DType::i64, {size, window}}});
+    plan.inputs()[0].write(characters_.data());
+    plan.inputs()[1].write(next_.data());
+    plan.run(plan.inputs(), plan.outputs());
+    losses_.resize(next_.size());
+    plan.outputs()[0].read(losses_.data());
+    loss = std::accumulate(losses_.begin(), losses_.end(), loss);
+    right += plan.outputs()[1].item();
+    const bool go_on = !watch || watch(static_cast<double>(first + size) / static_cast<double>(samples));
+    if (!go_on && first + size < samples) return {};
+  }
+  const std::int64_t count = samples * window;
+  loss /= static_cast<double>(count);
+  return Figures{.loss = loss,
+                 .top1 = right / static_cast<double>(count),
+                 .bits_per_character = loss / std::numbers::ln2,
+                 .bigram_bits_per_character = bigram_bits_,
+                 .samples = count,
+                 .task = TaskKind::language};
+}
+
+Vocabulary vocabulary_of(const ModelCard& card) {
+  Vocabulary vocabulary = Vocabulary::of(join(card.class_names, ""), card.model);
+  if (vocabulary.size() != std::ssize(card.class_names))
+    fail(Fault::data, card.model, ": its ", card.class_names.size(),
+         " classes are no characters; use another copy");
+  return vocabulary;
+}
+
+std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options) {
+  const ModelCard& card = checkpoint.card;
+  require(card.task() == TaskKind::language, checkpoint.path.string(), ": is a model of ",
+          names_of(card.task()).data, ", which writes no text");
+  require(!prompt.empty(), "prompt is empty; give the text to go on with: prompt=\"…\"");
+  require(options.length >= 0, "length is ", options.length, "; it is not negative");
+  require(std::isfinite(options.temperature) && options.temperature >= 0, "temperature is ",
+          options.temperature, "; it is not negative");
+  const Vocabulary vocabulary = vocabulary_of(card);
+  std::vector<std::int32_t> characters = vocabulary.encode(prompt, "prompt");
+  const std::size_t begin = characters.size(), size = static_cast<std::size_t>(vocabulary.size());
+  const auto window = static_cast<std::size_t>(card.sequence->window);
+  const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
+                            {{DType::i64, {1, card.sequence->window}}}, {.freeze = true});
+  std::vector<std::int64_t> seen(window);  // what lies behind the last character has no influence on it
+  std::vector<float> logits(window * size);
+  Random random(options.seed);
+  for (std::int64_t i = 0; i < options.length; ++i) {
+    const std::size_t count = std::min(window, characters.size());
+    std::copy(characters.end() - static_cast<std::ptrdiff_t>(count), characters.end(), seen.begin());
+    planned.inputs()[0].write(seen.data());
+    planned.run(planned.inputs(), planned.outputs());
+    planned.outputs()[0].read(logits.data());
+    const auto last = std::span(logits).subspan((count - 1) * size, size);
+    characters.push_back(static_cast<std::int32_t>(drawn(last, options.temperature, random)));
+  }
+  return vocabulary.decode({characters.begin() + static_cast<std::ptrdiff_t>(begin), characters.end()});
+}
+
+}  // namespace neurim

@@ -1,0 +1,205 @@
+#include "neurim/train/picture_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/data/statistics.h"
+#include "neurim/evaluate/class_counts.h"
+#include "neurim/evaluate/report.h"
+#include "neurim/train/batch_picture.h"
+#include "neurim/train/run_folder.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::int64_t kDrawnBatches = 3;
+constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
+constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
+constexpr double kMuchCut = 0.2;        // of a picture's area, by evaluation's crop, worth a hint
+constexpr double kMuchWaiting = 20;     // percent of an epoch, above which it is worth a hint
+
+LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
+  LoaderOptions loader = loader_of(options);
+  loader.shuffle = true;
+  loader.sampler = sampler_of(options);
+  // A last batch of one sample has no variance to normalise by.
+  loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
+  return loader;
+}
+
+/// The share of the median picture's area that resizing cuts off; NaN where no picture can be read.
+double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
+  std::vector<double> shares;
+  for (const ImageHeader& header : some_headers(dataset))
+    shares.push_back(preprocess.cut_share(header.height, header.width));
+  if (shares.empty()) return std::nan("");
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::nth_element(shares.begin(), middle, shares.end());
+  return *middle;
+}
+
+Tensor weights_tensor(const std::vector<float>& weights, Device device) {
+  if (weights.empty()) return {};
+  return Tensor::from({static_cast<std::int64_t>(weights.size())}, std::span<const float>(weights), device);
+}
+
+}  // namespace
+
+PictureTask::PictureTask(Model model, const Dataset& dataset, const TrainOptions& options)
+    : model_(std::move(model)),
+      dataset_(dataset),
+      options_(options),
+      preprocess_(preprocess_of(options_)),
+      train_size_(*options_.train_imgsz),
+      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
+                          augment_of(options_), training_loader(options_, dataset_.size(Split::train)))) {
+  if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
+}
+
+ModelCard PictureTask::card() const {
+  ModelCard card{.model = model_.name,
+                 .in_chans = model_.in_chans,
+                 .class_names = dataset_.class_names(),
+                 .preprocess = preprocess_,
+                 .source = model_.source};
+  card.thresholds.assign(multi_label() ? card.class_names.size() : 0, 0.5);
+  card.figures.task = card.task();
+  return card;
+}
+
+std::string PictureTask::facts() const { return data_json(dataset_); }
+
+std::string PictureTask::contents() const {
+  return text(dataset_.class_names().size(), " classes, ", multi_label() ? "multi-label, " : "",
+              thousands(dataset_.size(Split::train)), " train / ", thousands(dataset_.size(Split::val)),
+              " val");
+}
+
+std::string PictureTask::input() const {
+  return text(preprocess_.channels, "x", preprocess_.height, "x", preprocess_.width,
+              preprocess_.height == preprocess_.width ? "" : " (channels x height x width)");
+}
+
+std::vector<std::string> PictureTask::notes() const {
+  std::vector<std::string> notes = dataset_.notes();
+  const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (*most > kImbalance * std::max<std::int64_t>(*least, 1) && options_.sampler == "each" &&
+      options_.class_weights == "none")
+    notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most),
+                         " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
+                         "class_weights=sqrt helps the rare ones"));
+  if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
+    notes.push_back(
+        text("the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
+             " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
+  return notes;
+}
+
+std::function<Tensors(Tensors)> PictureTask::step(Optimizer& optimizer) const {
+  return training_step(model_, optimizer, loss_of(options_),
+                       weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device)));
+}
+
+/// The batch and the counts of the classes, for people to look at.
+void PictureTask::draw(const fs::path& folder, std::int64_t step) const {
+  if (step >= kDrawnBatches) return;
+  write_file(folder / text("train_batch", step, ".jpg"),
+             batch_picture(batch_, training_preprocess_of(options_), dataset_.class_names()));
+  if (step > 0) return;
+  std::vector<ClassCounts> splits;
+  for (const Split split : kSplits)
+    if (dataset_.size(split) > 0) splits.push_back({std::string(name(split)), dataset_.class_counts(split)});
+  write_file(folder / "labels.png", class_counts_picture(dataset_.class_names(), splits));
+}
+
+/// Mixes each picture with its counterpart from the end of the batch.
+void PictureTask::mix(const Plan& plan, std::int64_t step) {
+  const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
+  Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(step), kMixStream);
+  const Mix drawn = draw_mix(mix_of(options_), height, width, random);
+  partners_.resize(static_cast<std::size_t>(batch_.size));
+  std::iota(partners_.rbegin(), partners_.rend(), 0);
+  mix_images(drawn, partners_, preprocess_.channels, height, width, batch_.images, mix_buffers_);
+  if (multi_label()) {
+    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where pictures are cut
+    const auto classes = static_cast<int>(dataset_.class_names().size());
+    return mix_images(blend, partners_, classes, 1, 1, batch_.targets, mix_buffers_);
+  }
+  partner_labels_.assign(batch_.labels.rbegin(), batch_.labels.rend());
+  const float lambda = static_cast<float>(drawn.lambda);
+  plan.inputs()[2].write(partner_labels_.data());
+  plan.inputs()[3].write(&lambda);
+}
+
+const Plan& PictureTask::run(Compiled& plans, std::int64_t step) {
+  const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
+  const Plan& plan =
+      plans.plan_for(multi_label() ? multi_label_types(batch_.size, preprocess_.channels, train_size_.height,
+                                                       train_size_.width, std::ssize(dataset_.class_names()))
+                                   : batch_types(batch_.size, preprocess_.channels, train_size_.height,
+                                                 train_size_.width, mixed));
+  if (mixed) mix(plan, step);
+  run_batch(plan, batch_);
+  return plan;
+}
+
+bool PictureTask::validate(const Watch& watch, ModelCard& card) {
+  if (validation_ && multi_label()) {
+    multi_label_evaluation_ = validation_->run_multi_label(watch);
+    if (!multi_label_evaluation_) return false;
+    multi_label_evaluation_->fit_thresholds();
+    card.thresholds = multi_label_evaluation_->thresholds();
+    card.figures = figures_of(*multi_label_evaluation_);
+  } else if (validation_) {
+    evaluation_ = validation_->run(watch);
+    if (!evaluation_) return false;
+    card.reject_threshold = evaluation_->reject_threshold(options_.reject_keep);
+    card.figures = figures_of(*evaluation_);
+  }
+  return true;
+}
+
+void PictureTask::report(const fs::path& folder) const {
+  if (evaluation_) write_report(*evaluation_, folder, options_.plots);
+  if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder);
+}
+
+/// Names what the pictures turned out to be: unreadable, lying on their side, or late.
+void PictureTask::tell(Console& console, double waited, double seconds) {
+  const auto bad = [&](const std::vector<BadSample>& found, std::size_t& told, Split split) {
+    if (told == found.size()) return;
+    for (; told < found.size(); ++told) console.say(text("  data    skipped: ", found[told].reason));
+    console.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
+                     " pictures cannot be read and are skipped"));
+  };
+  bad(loader_->bad(), train_bad_told_, Split::train);
+  if (validation_) bad(validation_->bad(), val_bad_told_, Split::val);
+  if (!turned_told_ && loader_->turned() > 0) {
+    console.say(
+        text("  data    EXIF says to turn ", thousands(loader_->turned()),
+             " training pictures, which is done here and in every later use; exif=false leaves them"));
+    turned_told_ = true;
+  }
+  if (waited > kMuchWaiting && seconds > 10 && !hinted_) {
+    console.say(text("  data    ", fixed(waited, 0), " % of the time goes by waiting for pictures: ",
+                     "try more workers, a larger cache_mib, or smaller pictures"));
+    hinted_ = true;
+  }
+}
+
+PreparedRun prepare_pictures(Model model, const Dataset& dataset, const TrainOptions& options) {
+  const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
+  require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
+          " classes, the data ", classes, "; build it with num_classes=", classes);
+  TrainOptions resolved = options.resolved(model, dataset);
+  auto task = std::make_unique<PictureTask>(model, dataset, resolved);
+  return {std::move(resolved), std::move(model), std::move(task)};
+}
+
+}  // namespace neurim

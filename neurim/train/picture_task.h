@@ -1,0 +1,63 @@
+// Learning to classify pictures.
+#pragma once
+#include <optional>
+
+#include "neurim/data/changes/mix.h"
+#include "neurim/evaluate/multi_label.h"
+#include "neurim/train/training_task.h"
+#include "neurim/train/validation.h"
+
+namespace neurim {
+
+/// Batches of augmented, maybe mixed pictures, and cross entropy or, of multi-label data, binary cross
+/// entropy.
+class PictureTask final : public TrainingTask {
+ public:
+  /// `options` are resolved ones.
+  PictureTask(Model model, const Dataset& dataset, const TrainOptions& options);
+
+  ModelCard card() const override;
+  std::string facts() const override;
+  std::string contents() const override;
+  std::string input() const override;
+  std::vector<std::string> notes() const override;
+  std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override;
+  std::int64_t batches() const override { return loader_->batches(); }
+  void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_->start(epoch, first_batch); }
+  bool next() override { return loader_->next(batch_); }
+  std::int64_t batch_size() const override { return batch_.size; }
+  const Plan& run(Compiled& plans, std::int64_t step) override;
+  bool has_validation() const override { return validation_.has_value(); }
+  bool validate(const Watch& watch, ModelCard& card) override;
+  void report(const fs::path& folder) const override;
+  void draw(const fs::path& folder, std::int64_t step) const override;
+  void tell(Console& console, double waited, double seconds) override;
+
+ private:
+  bool multi_label() const { return dataset_.multi_label(); }
+  void mix(const Plan& plan, std::int64_t step);
+
+  const Model model_;
+  const Dataset dataset_;
+  const TrainOptions options_;
+  const Preprocess preprocess_;
+  const PictureSize train_size_;
+  std::unique_ptr<BatchSource> loader_;
+  std::optional<Validation> validation_;
+  Batch batch_;
+
+  std::vector<int> partners_;  // what mixing needs
+  std::vector<std::int64_t> partner_labels_;
+  MixBuffers mix_buffers_;
+
+  std::optional<Evaluation> evaluation_;  // the last one; or, of multi-label data:
+  std::optional<MultiLabelEvaluation> multi_label_evaluation_;
+  bool hinted_ = false, turned_told_ = false;
+  std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
+};
+
+/// Checks that the model is one for the classes of the data, resolves the options, and opens loaders. Throws
+/// Error(usage).
+PreparedRun prepare_pictures(Model model, const Dataset& dataset, const TrainOptions& options);
+
+}  // namespace neurim

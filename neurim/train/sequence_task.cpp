@@ -1,0 +1,247 @@
+#include "neurim/train/sequence_task.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "neurim/base/error.h"
+#include "neurim/base/sha256.h"
+#include "neurim/data/sources/table.h"
+#include "neurim/model/recurrent_models.h"
+#include "neurim/train/forecast.h"
+#include "neurim/train/language.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What both kinds of sequences share: the samples of a batch.
+class SequenceTask : public TrainingTask {
+ public:
+  std::int64_t batches() const override { return loader_.batches(); }
+  void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_.start(epoch, first_batch); }
+  bool next() override { return loader_.next(samples_); }
+  std::int64_t batch_size() const override { return std::ssize(samples_); }
+  bool has_validation() const override { return windows_.size(Split::val) > 0; }
+
+ protected:
+  SequenceTask(Model model, const TrainOptions& options, SequenceCard card, const Windows& windows)
+      : model_(std::move(model)),
+        options_(options),
+        card_(std::move(card)),
+        windows_(windows),
+        loader_(windows, Split::train, static_cast<int>(*options.batch),
+                {.seed = static_cast<std::uint64_t>(options.seed), .shuffle = true}) {}
+
+  /// What data.json has of both.
+  Json facts_of(const char* kind, std::int64_t steps, std::span<const std::byte> content) const {
+    Sha256 sha;
+    sha.add(content);
+    Json facts{{"kind", kind}, {"steps", steps}, {"sha256", sha.hex()}};
+    for (const Split split : kSplits) facts["samples"][std::string(name(split))] = windows_.size(split);
+    return facts;
+  }
+  std::string sizes() const {
+    return text(thousands(windows_.size(Split::train)), " train / ", thousands(windows_.size(Split::val)),
+                " val");
+  }
+
+  const Model model_;
+  const TrainOptions options_;
+  const SequenceCard card_;
+  const Windows windows_;
+  WindowLoader loader_;
+  std::vector<std::int64_t> samples_;  // of the batch
+};
+
+class ForecastTask final : public SequenceTask {
+ public:
+  ForecastTask(Model model, const TrainOptions& options, SequenceCard card, ForecastData data)
+      : SequenceTask(std::move(model), options, std::move(card), data.windows),
+        data_(std::move(data)),
+        validation_(model_, data_, Split::val, card_.season, options_) {}
+
+  ModelCard card() const override {
+    return {.model = model_.name,
+            .in_chans = model_.in_chans,
+            .figures = {.task = TaskKind::forecast},
+            .sequence = card_};
+  }
+  std::string facts() const override {
+    Json facts = facts_of("series", data_.series.steps(), std::as_bytes(std::span(data_.series.values)));
+    facts["columns"] = data_.series.columns;
+    return facts.dump(2);
+  }
+  std::string contents() const override {
+    return text(thousands(data_.series.steps()), " steps of ", card_.target, ", ", sizes());
+  }
+  std::string input() const override {
+    return text(card_.window, " steps of ", join(card_.columns, ", "), " · forecasts ", card_.horizon);
+  }
+  std::vector<std::string> notes() const override { return data_.series.notes; }
+
+  std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
+    return forecast_training_step(model_, optimizer, deviation_of(model_, data_.target));
+  }
+  const Plan& run(Compiled& plans, std::int64_t) override {
+    data_.copy(Split::train, samples_, steps_, following_);
+    const Plan& plan = plans.plan_for({{DType::f32, {batch_size(), card_.window, data_.series.width()}},
+                                       {DType::f32, {batch_size(), card_.horizon}}});
+    plan.inputs()[0].write(steps_.data());
+    plan.inputs()[1].write(following_.data());
+    plan.run(plan.inputs(), plan.outputs());
+    return plan;
+  }
+
+  bool validate(const Watch& watch, ModelCard& judged) override {
+    if (!has_validation()) return true;
+    evaluation_ = validation_.run(watch);
+    if (!evaluation_) return false;
+    judged.figures = figures_of(*evaluation_, deviation_of(model_, data_.target));
+    return true;
+  }
+  void report(const fs::path& folder) const override {
+    if (evaluation_) write_file(folder / "forecasts.csv", forecasts_csv(*evaluation_));
+  }
+
+ private:
+  const ForecastData data_;
+  ForecastValidation validation_;
+  std::optional<ForecastEvaluation> evaluation_;
+  std::vector<float> steps_, following_;
+};
+
+class LanguageTask final : public SequenceTask {
+ public:
+  LanguageTask(Model model, const TrainOptions& options, SequenceCard card, LanguageData data)
+      : SequenceTask(std::move(model), options, std::move(card), data.windows),
+        data_(std::move(data)),
+        validation_(model_, data_, Split::val, options_) {
+    for (std::int32_t i = 0; i < data_.corpus.vocabulary.size(); ++i)
+      characters_.push_back(data_.corpus.vocabulary.decode({i}));
+  }
+
+  ModelCard card() const override {
+    return {.model = model_.name,
+            .in_chans = model_.in_chans,
+            .class_names = characters_,
+            .figures = {.task = TaskKind::language},
+            .sequence = card_};
+  }
+  std::string facts() const override {
+    const std::string content = data_.corpus.vocabulary.decode(data_.corpus.characters);
+    Json facts = facts_of("text", std::ssize(data_.corpus.characters), std::as_bytes(std::span(content)));
+    facts["characters"] = join(characters_, "");
+    return facts.dump(2);
+  }
+  std::string contents() const override {
+    return text(thousands(std::ssize(data_.corpus.characters)), " characters, ", characters_.size(),
+                " different, ", sizes());
+  }
+  std::string input() const override { return text(card_.window, " characters"); }
+  std::vector<std::string> notes() const override { return {}; }
+
+  std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
+    return language_training_step(model_, optimizer);
+  }
+  const Plan& run(Compiled& plans, std::int64_t) override {
+    data_.copy(Split::train, samples_, seen_, next_);
+    const Type type{DType::i64, {batch_size(), card_.window}};
+    const Plan& plan = plans.plan_for({type, type});
+    plan.inputs()[0].write(seen_.data());
+    plan.inputs()[1].write(next_.data());
+    plan.run(plan.inputs(), plan.outputs());
+    return plan;
+  }
+
+  bool validate(const Watch& watch, ModelCard& judged) override {
+    if (!has_validation()) return true;
+    const std::optional<Figures> figures = validation_.run(watch);
+    if (!figures) return false;
+    judged.figures = *figures;
+    return true;
+  }
+  void report(const fs::path&) const override {}  // results.csv says all
+
+ private:
+  const LanguageData data_;
+  LanguageValidation validation_;
+  std::vector<std::string> characters_;
+  std::vector<std::int64_t> seen_, next_;
+};
+
+/// The columns to read: those that the options name and the target, or all.
+std::vector<std::string> columns_of(const TrainOptions& options) {
+  std::vector<std::string> columns;
+  if (options.columns.empty()) return columns;
+  for (const std::string& column : split(options.columns, ',')) columns.push_back(lower(trimmed(column)));
+  const std::string target = lower(options.target);
+  if (!target.empty() && std::find(columns.begin(), columns.end(), target) == columns.end())
+    columns.push_back(target);
+  return columns;
+}
+
+RecurrentModelOptions model_options(const TrainOptions& options) {
+  return {.hidden_size = *options.hidden_size,
+          .num_layers = *options.num_layers,
+          .seed = static_cast<std::uint64_t>(options.seed)};
+}
+
+PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelCard>& card) {
+  Series series = read_series(options.data, card ? card->sequence->columns : columns_of(options));
+  require(!options.target.empty() || series.width() == 1,
+          "target is missing; give the column to forecast, one of ", join(series.columns, ", "),
+          ": target=", series.columns[0]);
+  const std::int64_t target = options.target.empty() ? 0 : series.column(options.target);
+  TrainOptions resolved = options.resolved(TaskKind::forecast, series.steps());
+  resolved.target = series.columns[static_cast<std::size_t>(target)];
+  const Windows windows(series.steps(), windows_of(resolved, TaskKind::forecast), options.data);
+  const Scaling scaling = scaling_of(series, windows.training_steps());
+  Model model = create_forecaster(
+      resolved.model,
+      {.mean = scaling.mean, .deviation = scaling.deviation, .target = target, .horizon = *resolved.horizon},
+      model_options(resolved));
+  SequenceCard sequence{.window = *resolved.window,
+                        .hidden_size = *resolved.hidden_size,
+                        .num_layers = *resolved.num_layers,
+                        .columns = series.columns,
+                        .target = resolved.target,
+                        .horizon = *resolved.horizon,
+                        .season = resolved.season};
+  auto task = std::make_unique<ForecastTask>(model, resolved, std::move(sequence),
+                                             ForecastData{std::move(series), windows, target});
+  return {std::move(resolved), std::move(model), std::move(task)};
+}
+
+PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelCard>& card) {
+  Corpus corpus = card ? read_corpus(options.data, vocabulary_of(*card)) : read_corpus(options.data);
+  TrainOptions resolved = options.resolved(TaskKind::language, std::ssize(corpus.characters));
+  const Windows windows(std::ssize(corpus.characters), windows_of(resolved, TaskKind::language),
+                        options.data);
+  Model model = create_language_model(resolved.model, corpus.vocabulary.size(), model_options(resolved));
+  SequenceCard sequence{
+      .window = *resolved.window, .hidden_size = *resolved.hidden_size, .num_layers = *resolved.num_layers};
+  auto task = std::make_unique<LanguageTask>(model, resolved, std::move(sequence),
+                                             LanguageData{std::move(corpus), windows});
+  return {std::move(resolved), std::move(model), std::move(task)};
+}
+
+}  // namespace
+
+PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelCard>& card) {
+  std::error_code error;
+  if (fs::is_directory(options.data, error))
+    fail(Fault::data, options.data, ": is a folder, but model=", options.model,
+         " learns from one file, a series (.csv, .tsv, .jsonl) or a text; for pictures take a model file "
+         "or another one of `neurim models`");
+  const TaskKind task = is_table(options.data) ? TaskKind::forecast : TaskKind::language;
+  if (card && card->task() != task)
+    fail(Fault::data, options.data, ": is ", names_of(task).data,
+         ", but the weights of the run are those of ", names_of(card->task()).data,
+         "; put the old data back into args.yaml");
+  return task == TaskKind::forecast ? prepare_forecast(options, card) : prepare_language(options, card);
+}
+
+}  // namespace neurim
