@@ -9,18 +9,24 @@
 #include "neurim/graph/trace.h"
 #include "neurim/model/cost.h"
 #include "neurim/nn/activations.h"
+#include "neurim/nn/attention.h"
 #include "neurim/nn/batch_norm2d.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/named_layers.h"
 #include "neurim/nn/network.h"
+#include "neurim/nn/norm.h"
 #include "neurim/nn/pool.h"
+#include "neurim/nn/positions.h"
 #include "neurim/nn/recurrent.h"
 #include "neurim/nn/sequential.h"
+#include "neurim/nn/transformer.h"
+#include "neurim/nn/vit_block.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/slice.h"
+#include "neurim/ops/transpose.h"
 #include "tests/damage.h"
 #include "tests/errors.h"
 
@@ -202,6 +208,9 @@ TEST(ModelFile, ModelsOfTheZooAreLayers) {
   EXPECT_EQ(layer_costs(model, {3, 32, 32})[0].where.substr(0, 9), "backbone.");
 }
 
+/// Pictures of four channels of 8x8 as sequences of 32 rows with 8 features.
+const std::string kRows = "{ layer = \"Flatten\", start_axis = 1, end_axis = 2 },\n";
+
 /// The output at the last step, and of the reverse direction at the first, which is its last.
 struct LastOutputs {
   nn::GRU gru;
@@ -216,9 +225,8 @@ struct LastOutputs {
 };
 
 TEST(ModelFile, RecurrentNetworksReadRows) {
-  const std::string rows = "{ layer = \"Flatten\", start_axis = 1, end_axis = 2 },\n";
-  const Model last = built_of(rows + "{ layer = \"GRU\", hidden = 3, bidirectional = true, last = true }"),
-              all = built_of(rows + "{ layer = \"LSTM\", hidden = 3, num_layers = 2 }");
+  const Model last = built_of(kRows + "{ layer = \"GRU\", hidden = 3, bidirectional = true, last = true }"),
+              all = built_of(kRows + "{ layer = \"LSTM\", hidden = 3, num_layers = 2 }");
   EXPECT_EQ(parameters(last)[0], "1.weight_ih_l0 (9,8)");
   EXPECT_EQ(parameters(last)[8], "3.weight (5,6)");
   EXPECT_EQ(parameters(all)[8], "3.weight (5,96)");  // 32 steps of 3
@@ -237,12 +245,87 @@ TEST(ModelFile, RecurrentNetworksReadRows) {
   }
 }
 
+TEST(ModelFile, LayersOfTransformersAreThoseOfCpp) {
+  const auto expect_same = [](const std::string& entry, const nn::Layer& layer) {
+    const Model model = built_of(kRows + entry);
+    nn::Sequential same{nn::Flatten{1, 2}, layer, nn::Flatten(), nn::Linear(32 * 8, 5)};
+    initialise(same, 0);
+    const Tensor x = image({2, 4, 8, 8});
+    EXPECT_EQ(model(x).values<float>(), same(x).values<float>()) << entry;
+  };
+  expect_same("{ layer = \"MultiheadAttention\", num_heads = 2 }", nn::MultiheadAttention(8, 2));
+  expect_same("{ layer = \"MultiheadAttention\", num_heads = 4, bias = false }",
+              nn::MultiheadAttention(8, 4, {.bias = false}));
+  expect_same("{ layer = \"Attention\" }", nn::Attention(8));
+  expect_same("{ layer = \"Attention\", num_heads = 2, qkv_bias = true, init = \"xavier_uniform\" }",
+              nn::Attention(8, {.num_heads = 2, .qkv_bias = true, .init = [](const Shape& weight) {
+                                  return nn::xavier_uniform(weight);
+                                }}));
+  expect_same("{ layer = \"Mlp\", hidden = 12, bias_init = \"zeros\" }", nn::Mlp(8, 12, {.bias_init = nn::zeros}));
+  expect_same("{ layer = \"LayerScale\", init_values = 0.5 }", nn::LayerScale(8, 0.5));
+  expect_same("{ layer = \"ViTBlock\", num_heads = 2 }", nn::ViTBlock(8, 2));
+  expect_same("{ layer = \"ViTBlock\", num_heads = 4, mlp_ratio = 1.5, qkv_bias = false, init_values = 0.5, eps = 0.1 }",
+              nn::ViTBlock(8, 4, {.mlp_ratio = 1.5, .qkv_bias = false, .init_values = 0.5, .eps = 0.1}));
+  expect_same("{ layer = \"TransformerEncoderLayer\", nhead = 2 }", nn::TransformerEncoderLayer(8, 2));
+  expect_same(
+      "{ layer = \"TransformerEncoder\", nhead = 4, num_layers = 2, final_norm = true, dim_feedforward = 6, "
+      "activation = \"gelu\", layer_norm_eps = 0.1, norm_first = true, bias = false }",
+      nn::TransformerEncoder(8, 4, 2,
+                             {.dim_feedforward = 6,
+                              .activation = "gelu",
+                              .layer_norm_eps = 0.1,
+                              .norm_first = true,
+                              .bias = false},
+                             true));
+  expect_same("{ layer = \"SinusoidalPositions\" }", nn::SinusoidalPositions());
+  expect_same("{ layer = \"LearnedPositions\" }", nn::LearnedPositions(32, 8));
+}
+
+TEST(ModelFile, PatchesAreSequencesOfOneLength) {
+  const Model model = built(R"(layers = [
+  { layer = "Conv2d", out = 6, kernel = 4, stride = 4 },
+  { layer = "Flatten", start_axis = 2 },
+  { layer = "Permute", axes = [0, 2, 1] },
+  { layer = "LearnedPositions" },
+  { layer = "ViTBlock", num_heads = 3, drop_path = 0.1 },
+  { layer = "LayerNorm" },
+  { layer = "Permute", axes = [0, 2, 1] },
+  { layer = "AdaptiveAvgPool1d" },
+  { layer = "Flatten" },
+  { layer = "Linear", out = "$classes" },
+])");
+  const auto turned = [](const Tensor& x) { return transpose(x, {0, 2, 1}); };
+  nn::Sequential same{nn::Conv2d(4, 6, {.kernel = 4, .stride = 4}),
+                      nn::Flatten{2},
+                      turned,
+                      nn::LearnedPositions(4, 6),
+                      nn::ViTBlock(6, 3),
+                      nn::LayerNorm(Shape{6}),
+                      turned,
+                      nn::AdaptiveAvgPool1d(),
+                      nn::Flatten(),
+                      nn::Linear(6, 5)};
+  initialise(same, 0);
+  const Tensor x = image({2, 4, 8, 8});
+  EXPECT_EQ(model(x).values<float>(), same(x).values<float>());
+  EXPECT_EQ(parameters(model)[2], "3.weight (4,6)");
+  // Fewer patches would lie elsewhere in the picture than those that the positions were learnt for.
+  expect_words(error_of([&] { model(image({2, 4, 8, 4})); }, Fault::usage),
+               {"LearnedPositions: was built for x(N,4,features), got (2,2,6)"});
+}
+
 /// The options that a layer cannot do without.
 std::string needed(const std::string& layer) {
   for (const char* start : {"Conv", "Linear", "BasicBlock"})
     if (layer.starts_with(start)) return ", out = 8";
   for (const char* start : {"LSTM", "GRU", "RNN"})
     if (layer == start) return ", hidden = 8";
+  for (const char* start : {"MultiheadAttention", "ViTBlock"})
+    if (layer == start) return ", num_heads = 2";
+  if (layer == "TransformerEncoderLayer") return ", nhead = 2";
+  if (layer == "TransformerEncoder") return ", nhead = 2, num_layers = 2";
+  if (layer == "Mlp") return ", hidden = 8";
+  if (layer == "Permute") return ", axes = [0, 2, 3, 1]";
   if (layer == "GroupNorm") return ", num_groups = 2";
   if (layer == "Bottleneck") return ", channels = 2";
   if (layer == "PixelShuffle") return ", upscale_factor = 2";
@@ -251,12 +334,18 @@ std::string needed(const std::string& layer) {
   return "";
 }
 
+bool takes_sequences(const std::string& layer) {
+  for (const char* end : {"1d", "Attention", "Positions"})
+    if (layer.ends_with(end)) return true;
+  return layer.starts_with("Transformer") || layer == "ViTBlock" || layer == "LSTM" || layer == "GRU" ||
+         layer == "RNN";
+}
+
 TEST(ModelFile, EveryLayerCanBeNamedAndRefusesUnknownOptions) {
   for (const std::string& layer : nn::layer_names()) {
     if (layer == "Embedding") continue;  // takes numbers of words, which no picture has
     std::string before;
-    if (layer.ends_with("1d") || layer == "LSTM" || layer == "GRU" || layer == "RNN")
-      before = "{ layer = \"Flatten\", start_axis = 2 },\n";
+    if (takes_sequences(layer)) before = "{ layer = \"Flatten\", start_axis = 2 },\n";
     if (layer.ends_with("3d"))
       before = "{ layer = \"Unflatten\", sizes = [1, 4] },\n{ layer = \"Conv3d\", out = 4, pad = 1 },\n";
     const std::string entry = "{ layer = \"" + layer + "\"" + needed(layer);
@@ -320,6 +409,16 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   says("{ layer = \"Linear\", out = \"$in / 3\" }", {"it is a whole number"});
   says("{ layer = \"Linear\", out = \"$in / 0\" }", {"it is a whole number"});
   says("{ layers = [] }", {"layers is a list"});
+  says("{ layer = \"Permute\", axes = [0, 1] }", {"(0,1) does not name each axis of (1,4,8,8) once"});
+  says("{ layer = \"ViTBlock\", num_heads = 2 }", {"takes x(N,L,features), got (1,4,8,8)"});
+  says("{ layer = \"LearnedPositions\" }", {"takes x(N,L,features), got (1,4,8,8)"});
+  says(kRows + "{ layer = \"MultiheadAttention\" }", {"num_heads is missing"});
+  says(kRows + "{ layer = \"MultiheadAttention\", num_heads = 3 }",
+       {"net.toml:3", "8 features do not divide into 3 heads"});
+  says(kRows + "{ layer = \"ViTBlock\", num_heads = 2, init_values = [1, 2] }",
+       {"init_values: takes one number, got 2"});
+  says(kRows + "{ layer = \"TransformerEncoderLayer\", nhead = 2, activation = \"tanh\" }",
+       {"activation is \"tanh\", has to be relu or gelu"});
 
   const auto whole = [](const std::string& text) { return error_of([&] { built(text); }); };
   expect_words(whole("layers = [ { layer = \"ReLU\" } ]"),
@@ -363,6 +462,12 @@ TEST(ModelFile, WhatWouldTakeAllMemoryOrTimeIsRefused) {
   refused_within("layers = [ { layer = \"Linear\", out = 99999999999 }" + end, {"whole number from"});
   refused_within("layers = [ { layer = \"LSTM\", hidden = 1, num_layers = 1000000 }" + end,
                  {"num_layers is 1000000"});
+  refused_within("layers = [ { layer = \"Flatten\", start_axis = 2 }, { layer = \"TransformerEncoder\", nhead = 1, "
+                 "num_layers = 1000000 }" + end,
+                 {"num_layers is 1000000"});
+  refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 2000 }, { layer = \"Flatten\", start_axis = 2 }, "
+                 "{ layer = \"SinusoidalPositions\" }" + end,
+                 {"sequences of at most 16777216 values", "(1,4,16064064)"});
   refused_within("layers = [ { layer = \"ReLU\", repeat = 100000 }" + end, {"repeat is 100000"});
   refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 9000000 }" + end,
                  {"more than", "values for one image"});

@@ -22,6 +22,7 @@
 #include "neurim/ops/softsign.h"
 #include "neurim/ops/tanh.h"
 #include "neurim/ops/threshold.h"
+#include "neurim/ops/transpose.h"
 
 namespace neurim::nn {
 
@@ -55,5 +56,6 @@ Tensor DropPath::operator()(const Tensor& x) const { return drop_path(x, p); }
 Tensor AlphaDropout::operator()(const Tensor& x) const { return alpha_dropout(x, p); }
 Tensor Flatten::operator()(const Tensor& x) const { return flatten(x, start_axis, end_axis); }
 Tensor Unflatten::operator()(const Tensor& x) const { return unflatten(x, axis, sizes); }
+Tensor Permute::operator()(const Tensor& x) const { return transpose(x, axes); }
 
 }  // namespace neurim::nn

@@ -1,6 +1,7 @@
-// Layers without parameters: activations, dropout, flatten.
+// Layers without parameters: activations, dropout, other shapes.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "neurim/ops/list_field.h"
 
@@ -147,6 +148,12 @@ struct Unflatten {
     f("axis", axis);
     list_field(f, "sizes", sizes);
   }
+  Tensor operator()(const Tensor& x) const;
+};
+/// The axes in another order: axis i of the result is axis axes[i] of x.
+struct Permute {
+  std::vector<std::int64_t> axes;
+  void fields(Fields& f) { f("axes", axes); }
   Tensor operator()(const Tensor& x) const;
 };
 

@@ -26,6 +26,9 @@ struct MultiheadAttention {
     double dropout = 0;  ///< of the weights of the values
     bool bias = true;
     std::int64_t kdim = 0, vdim = 0;  ///< 0: embed_dim
+
+    /// Those of a sequence's attention to itself, whose keys and values have embed_dim features.
+    void fields(Fields& f) { f("dropout", dropout)("bias", bias); }
   };
 
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads);
@@ -51,6 +54,11 @@ struct Attention {
     bool qkv_bias = false;
     double attn_drop = 0, proj_drop = 0;  ///< of the weights of the values, and of the results
     InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+
+    void fields(Fields& f) {
+      f("num_heads", num_heads)("qkv_bias", qkv_bias)("attn_drop", attn_drop)("proj_drop", proj_drop);
+      f("init", init)("bias_init", bias_init);
+    }
   };
 
   explicit Attention(std::int64_t dim);

@@ -1,10 +1,9 @@
 // Vectors that stand for numbers, and a form of two inputs.
 #pragma once
 #include <optional>
-#include <vector>
 
-#include "neurim/base/error.h"
 #include "neurim/nn/module.h"
+#include "neurim/ops/list_field.h"
 
 namespace neurim::nn {
 
@@ -13,13 +12,7 @@ struct Embedding {
   struct Config {
     std::optional<std::int64_t> padding_idx = std::nullopt;  ///< its row begins as 0 and is not learnt
 
-    void fields(Fields& f) {
-      std::vector<std::int64_t> rows;
-      if (padding_idx) rows.push_back(*padding_idx);
-      f("padding_idx", rows);
-      require(rows.size() <= 1, "padding_idx is one row, not ", rows.size());
-      padding_idx = rows.empty() ? std::nullopt : std::optional(rows[0]);
-    }
+    void fields(Fields& f) { list_field(f, "padding_idx", padding_idx); }
   };
 
   Embedding(std::int64_t num, std::int64_t dim);

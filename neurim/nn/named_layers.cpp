@@ -4,6 +4,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/nn/activations.h"
+#include "neurim/nn/attention.h"
 #include "neurim/nn/batch_norm1d.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/conv_transpose.h"
@@ -12,10 +13,13 @@
 #include "neurim/nn/norm.h"
 #include "neurim/nn/pad.h"
 #include "neurim/nn/pool.h"
+#include "neurim/nn/positions.h"
 #include "neurim/nn/prelu.h"
 #include "neurim/nn/recurrent.h"
 #include "neurim/nn/resample.h"
 #include "neurim/nn/residual.h"
+#include "neurim/nn/transformer.h"
+#include "neurim/nn/vit_block.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/transpose.h"
@@ -52,12 +56,12 @@ struct InOut {
   Layer build(const Type& x) const { return L(in(x), given("out", out), config); }
 };
 
-/// A layer of (channels, config).
-template <class L>
-struct OfChannels {
+/// A layer of (in, config), where `in` follows from x.
+template <class L, std::int64_t (*in)(const Type&)>
+struct Of {
   typename L::Config config = {};
   void fields(Fields& f) { config.fields(f); }
-  Layer build(const Type& x) const { return L(channels(x), config); }
+  Layer build(const Type& x) const { return L(in(x), config); }
 };
 
 /// A norm over the last axes, by default the last one.
@@ -117,9 +121,14 @@ struct OutputsOf {
   }
 };
 
+/// Throws where a stack is deeper than any that can be of use.
+void check_layers(std::int64_t num_layers) {
+  constexpr std::int64_t kMost = 100;
+  require(num_layers <= kMost, "num_layers is ", num_layers, "; it is at most ", kMost);
+}
+
 template <class L>
 struct RecurrentOptions {
-  static constexpr std::int64_t kMostLayers = 100;
   std::int64_t hidden = 0;
   bool last = false;
   typename L::Config config = {.batch_first = true};  // here as everywhere the first axis is the batch
@@ -128,9 +137,89 @@ struct RecurrentOptions {
     config.fields(f);
   }
   Layer build(const Type& x) const {
-    require(config.num_layers <= kMostLayers, "num_layers is ", config.num_layers, "; it is at most ",
-            kMostLayers);
+    check_layers(config.num_layers);
     return OutputsOf<L>{L(features(x), given("hidden", hidden), config), 1 + config.bidirectional, last};
+  }
+};
+
+/// A layer of (features, num_heads, config).
+template <class L>
+struct OfHeads {
+  std::int64_t num_heads = 0;
+  typename L::Config config = {};
+  void fields(Fields& f) {
+    f("num_heads", num_heads);
+    config.fields(f);
+  }
+  Layer build(const Type& x) const { return L(features(x), given("num_heads", num_heads), config); }
+};
+
+struct TransformerEncoderLayerOptions {
+  std::int64_t nhead = 0;
+  TransformerConfig config = {};
+  void fields(Fields& f) {
+    f("nhead", nhead);
+    config.fields(f);
+  }
+  Layer build(const Type& x) const {
+    return TransformerEncoderLayer(features(x), given("nhead", nhead), config);
+  }
+};
+
+struct TransformerEncoderOptions {
+  std::int64_t nhead = 0, num_layers = 0;
+  bool final_norm = false;
+  TransformerConfig config = {};
+  void fields(Fields& f) {
+    f("nhead", nhead)("num_layers", num_layers)("final_norm", final_norm);
+    config.fields(f);
+  }
+  Layer build(const Type& x) const {
+    check_layers(given("num_layers", num_layers));
+    return TransformerEncoder(features(x), given("nhead", nhead), num_layers, config, final_norm);
+  }
+};
+
+struct MlpOptions {
+  std::int64_t hidden = 0;
+  Mlp::Config config = {};
+  void fields(Fields& f) {
+    f("hidden", hidden);
+    config.fields(f);
+  }
+  Layer build(const Type& x) const { return Mlp(features(x), given("hidden", hidden), config); }
+};
+
+struct LayerScaleOptions {
+  double init_values = 1e-5;
+  void fields(Fields& f) { f("init_values", init_values); }
+  Layer build(const Type& x) const { return LayerScale(features(x), init_values); }
+};
+
+/// Of sequences of one length: images of another size have other patches at the same places.
+struct PositionsOfOneLength {
+  LearnedPositions positions;
+  void parts(Parts& p) { positions.parts(p); }
+  Tensor operator()(const Tensor& x) const {
+    const std::int64_t length = positions.weight.size(0);
+    require(x.rank() == 3 && x.size(1) == length, "LearnedPositions: was built for x(N,", length,
+            ",features), got ", x.shape(), "; give the image size that it was built for");
+    return positions(x);
+  }
+};
+
+struct LearnedPositionsOptions {
+  Layer build(const Type& x) const {
+    require(x.shape.rank() == 3, "takes x(N,L,features), got ", x.shape);
+    return PositionsOfOneLength{{x.shape[1], x.shape[2]}};
+  }
+};
+
+struct SinusoidalPositionsOptions {
+  Layer build(const Type& x) const {
+    constexpr std::int64_t kMost = 1 << 24;  // tracing makes the table, the size of one sequence
+    require(x.shape.numel() <= kMost, "takes sequences of at most ", kMost, " values, got ", x.shape);
+    return SinusoidalPositions();
   }
 };
 
@@ -168,12 +257,13 @@ Factories built_in() {
       {"AdaptiveMaxPool2d", layer_factory<AdaptiveMaxPool2d>()},
       {"AdaptiveMaxPool3d", layer_factory<AdaptiveMaxPool3d>()},
       {"AlphaDropout", layer_factory<AlphaDropout>()},
+      {"Attention", layer_factory<Of<Attention, features>>()},
       {"AvgPool1d", layer_factory<AvgPool1d>()},
       {"AvgPool2d", layer_factory<AvgPool2d>()},
       {"AvgPool3d", layer_factory<AvgPool3d>()},
       {"BasicBlock", layer_factory<BasicBlockOptions>()},
-      {"BatchNorm1d", layer_factory<OfChannels<BatchNorm1d>>()},
-      {"BatchNorm2d", layer_factory<OfChannels<BatchNorm2d>>()},
+      {"BatchNorm1d", layer_factory<Of<BatchNorm1d, channels>>()},
+      {"BatchNorm2d", layer_factory<Of<BatchNorm2d, channels>>()},
       {"Bottleneck", layer_factory<BottleneckOptions>()},
       {"CELU", layer_factory<CELU>()},
       {"ChannelShuffle", layer_factory<ChannelShuffle>()},
@@ -203,11 +293,13 @@ Factories built_in() {
       {"Hardsigmoid", layer_factory<Hardsigmoid>()},
       {"Hardswish", layer_factory<Hardswish>()},
       {"Hardtanh", layer_factory<Hardtanh>()},
-      {"InstanceNorm1d", layer_factory<OfChannels<InstanceNorm1d>>()},
-      {"InstanceNorm2d", layer_factory<OfChannels<InstanceNorm2d>>()},
+      {"InstanceNorm1d", layer_factory<Of<InstanceNorm1d, channels>>()},
+      {"InstanceNorm2d", layer_factory<Of<InstanceNorm2d, channels>>()},
       {"LSTM", layer_factory<RecurrentOptions<LSTM>>()},
       {"LayerNorm", layer_factory<OverLastAxes<LayerNorm>>()},
+      {"LayerScale", layer_factory<LayerScaleOptions>()},
       {"LeakyReLU", layer_factory<LeakyReLU>()},
+      {"LearnedPositions", layer_factory<LearnedPositionsOptions>()},
       {"Linear", layer_factory<InOut<Linear, features>>()},
       {"LocalResponseNorm", layer_factory<LocalResponseNorm>()},
       {"LogSigmoid", layer_factory<LogSigmoid>()},
@@ -219,7 +311,10 @@ Factories built_in() {
       {"MaxPool2d", layer_factory<MaxPool2d>()},
       {"MaxPool3d", layer_factory<MaxPool3d>()},
       {"Mish", layer_factory<Mish>()},
+      {"Mlp", layer_factory<MlpOptions>()},
+      {"MultiheadAttention", layer_factory<OfHeads<MultiheadAttention>>()},
       {"PReLU", layer_factory<PReLUOptions>()},
+      {"Permute", layer_factory<Permute>()},
       {"PixelShuffle", layer_factory<PixelShuffle>()},
       {"PixelUnshuffle", layer_factory<PixelUnshuffle>()},
       {"RMSNorm", layer_factory<OverLastAxes<RMSNorm>>()},
@@ -233,16 +328,20 @@ Factories built_in() {
       {"SELU", layer_factory<SELU>()},
       {"SiLU", layer_factory<SiLU>()},
       {"Sigmoid", layer_factory<Sigmoid>()},
+      {"SinusoidalPositions", layer_factory<SinusoidalPositionsOptions>()},
       {"Softmax", layer_factory<Softmax>()},
       {"Softplus", layer_factory<Softplus>()},
       {"Softshrink", layer_factory<Softshrink>()},
       {"Softsign", layer_factory<Softsign>()},
-      {"SyncBatchNorm", layer_factory<OfChannels<SyncBatchNorm>>()},
+      {"SyncBatchNorm", layer_factory<Of<SyncBatchNorm, channels>>()},
       {"Tanh", layer_factory<Tanh>()},
       {"Tanhshrink", layer_factory<Tanhshrink>()},
       {"Threshold", layer_factory<Threshold>()},
+      {"TransformerEncoder", layer_factory<TransformerEncoderOptions>()},
+      {"TransformerEncoderLayer", layer_factory<TransformerEncoderLayerOptions>()},
       {"Unflatten", layer_factory<Unflatten>()},
       {"Upsample", layer_factory<Upsample>()},
+      {"ViTBlock", layer_factory<OfHeads<ViTBlock>>()},
   };
 }
 

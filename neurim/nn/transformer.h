@@ -17,6 +17,11 @@ struct TransformerConfig {
   double layer_norm_eps = 1e-5;
   bool norm_first = false;  ///< each branch begins with its norm; or norms follow the sums, as in the paper
   bool bias = true;         ///< of linear layers and norms
+
+  void fields(Fields& f) {
+    f("dim_feedforward", dim_feedforward)("dropout", dropout)("activation", activation);
+    f("layer_norm_eps", layer_norm_eps)("norm_first", norm_first)("bias", bias);
+  }
 };
 
 /// x(N,L,d_model) -> the same shape: attention of the sequence to itself and two linear layers, each a branch

@@ -4,6 +4,7 @@
 
 #include "neurim/nn/attention.h"
 #include "neurim/nn/norm.h"
+#include "neurim/ops/list_field.h"
 
 namespace neurim::nn {
 
@@ -12,6 +13,8 @@ struct Mlp {
   struct Config {
     double drop = 0;
     InitRule init = fan_in_uniform, bias_init = fan_in_uniform;
+
+    void fields(Fields& f) { f("drop", drop)("init", init)("bias_init", bias_init); }
   };
 
   Mlp(std::int64_t dim, std::int64_t hidden);
@@ -46,6 +49,12 @@ struct ViTBlock {
     double drop_path = 0;                    ///< see nn::DropPath, on each branch
     double eps = 1e-6;                       ///< of the norms
     InitRule init = fan_in_uniform, bias_init = fan_in_uniform;  ///< of the linear layers
+
+    void fields(Fields& f) {
+      f("mlp_ratio", mlp_ratio)("qkv_bias", qkv_bias)("proj_drop", proj_drop)("attn_drop", attn_drop);
+      list_field(f, "init_values", init_values);
+      f("drop_path", drop_path)("eps", eps)("init", init)("bias_init", bias_init);
+    }
   };
 
   ViTBlock(std::int64_t dim, std::int64_t num_heads);

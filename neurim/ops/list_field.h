@@ -1,5 +1,7 @@
-// Attributes of fixed length and shapes, visited as lists of numbers.
+// Attributes of fixed length, shapes and what may be missing, visited as lists of numbers.
 #pragma once
+#include <optional>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/op.h"
 
@@ -18,6 +20,16 @@ inline void list_field(Fields& f, std::string_view name, Shape& value) {
   std::vector<std::int64_t> list(value.begin(), value.end());
   f(name, list);
   value = Shape(list);
+}
+
+/// Empty where there is no value.
+template <class T>
+void list_field(Fields& f, std::string_view name, std::optional<T>& value) {
+  std::vector<T> list;
+  if (value) list.push_back(*value);
+  f(name, list);
+  require(list.size() <= 1, name, ": takes one number, got ", list.size());
+  value = list.empty() ? std::nullopt : std::optional(list[0]);
 }
 
 }  // namespace neurim
