@@ -470,6 +470,14 @@ TEST_F(SequenceTraining, DamagedCardsAreRefused) {
     expect_words(error_of([&] { load_checkpoint(temp_.at("damaged.safetensors")); }),
                  {"damaged.safetensors"});
   }
+  const auto says = [&](const std::string& key, const std::string& value, const std::vector<std::string>& words) {
+    Metadata metadata = SafeTensors(result.model).metadata();
+    metadata[key] = value;
+    save_model(Model(load_checkpoint(result.run).model), temp_.at("odd.safetensors"), metadata);
+    expect_words(error_of([&] { load_checkpoint(temp_.at("odd.safetensors")); }), words);
+  };
+  says("model", "resnet18", {"odd.safetensors", "'resnet18'", "not one of those of series and texts"});
+  says("model_file", "layers = []", {"odd.safetensors", "both a model_file and a sequence"});
 }
 
 TEST_F(SequenceTraining, TemperaturesAreForecastBetterThanByTheDayBefore) {

@@ -322,6 +322,34 @@ TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   EXPECT_EQ(*TrainOptions{.imgsz = 12}.resolved(model, dataset).train_imgsz, 12);  // never larger
   EXPECT_EQ(*TrainOptions{.random_resized_crop = false}.resolved(model, dataset).train_imgsz, 224);
   EXPECT_EQ(*TrainOptions{.augment = false}.resolved(model, dataset).train_imgsz, 224);
+
+  // Only a network that takes pictures of another size is trained on smaller ones.
+  const std::string flatten = "{ layer = \"Flatten\" }, ", linear = "{ layer = \"Linear\", out = 10 }";
+  for (const auto& [layers, size] :
+       {std::pair<std::string, std::int64_t>{flatten + linear, 96},
+        {"{ layer = \"GlobalAvgPool2d\" }, " + flatten + linear, 64},
+        {"{ layer = \"Flatten\", start_axis = 2 }, { layer = \"Permute\", axes = [0, 2, 1] }, { layer = \"LearnedPositions\" }, "
+         "{ layer = \"Permute\", axes = [0, 2, 1] }, { layer = \"AdaptiveAvgPool1d\" }, " + flatten + linear, 96}}) {
+    const Model own = ModelFile("layers = [ " + layers + " ]", "own.toml").build({.num_classes = 10, .height = 96, .width = 96});
+    EXPECT_EQ(*TrainOptions{}.resolved(own, dataset).train_imgsz, size) << layers;
+  }
+}
+
+TEST_F(Training, RunsOfModelFilesGoOnWithoutThem) {
+  // Also where the file is called as a network of series and texts.
+  const Model model = ModelFile("layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 10 } ]", "lstm.toml")
+                          .build({.num_classes = 10, .in_chans = 1, .height = 28, .width = 28});
+  TrainOptions one = options("file");
+  one.model.clear();
+  one.epochs = 1;
+  const TrainResult result = train(model, Dataset::open(one.data), one);
+  EXPECT_EQ(read_file(result.run / "model.toml"), model.source);
+  const Checkpoint checkpoint = load_checkpoint(result.run);
+  EXPECT_EQ(checkpoint.card.model, "lstm");
+  EXPECT_EQ(checkpoint.card.source, model.source);
+  EXPECT_EQ(checkpoint.model.source, model.source);
+  EXPECT_EQ(checkpoint.card.task(), TaskKind::classify);
+  EXPECT_EQ(resume(result.run, 2).epochs, 2);
 }
 
 TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
