@@ -12,7 +12,7 @@ int verb_models(const Words& words) {
   CommandLine line({"models",
                     "lists the models that are known by name, with what one image costs them",
                     "pattern",
-                    {"neurim models", "neurim models 'resnet*'", "neurim models 'timm/*'", "neurim models --json"}});
+                    {"neurim models", "neurim models 'timm/*'", "neurim models --json"}});
   std::string pattern = "*";
   line.options("pattern", pattern, "which names: a part of them, or a pattern with * and ?");
   if (!line.parse(words)) return 0;
