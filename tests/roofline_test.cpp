@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/model/cost.h"

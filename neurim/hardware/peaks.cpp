@@ -70,9 +70,9 @@ struct Loop {
 };
 
 void fp32_portable() {
-  volatile float half = 0.5f;
+  volatile float half = 0.5f;  // read for each sum: the compiler must not find them equal
   float sums[kSums];
-  std::fill_n(sums, kSums, half);
+  for (float& sum : sums) sum = half;
   const float a = half, b = half;
   for (int i = 0; i < kSteps; ++i)
     for (int k = 0; k < kSums; ++k) sums[k] = sums[k] * a + b;
