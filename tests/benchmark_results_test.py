@@ -59,8 +59,9 @@ class Compare(unittest.TestCase):
         self.assertIn("openvino is left out", run.stderr)
         self.assertEqual(rows, self.kept())
         self.assertEqual([(row["case"], row["peer"]) for row in rows],
-                         [("train-resnet50-b16", "torch eager"), ("infer-resnet50-b1", "onnxruntime")])
-        for row, images in zip(rows, (16, 1)):
+                         [("train-resnet50-b16", "torch eager"), ("infer-resnet50-b1", "torch eager"),
+                          ("infer-resnet50-b1", "onnxruntime")])
+        for row, images in zip(rows, (16, 1, 1)):
             self.assertEqual((row["neurim_samples"], row["peer_samples"]), ([100 * images] * 2, [50 * images] * 2))
             self.assertEqual((row["ratio"], row["ratios"], row["peer_version"]), (2, [2, 2], "1.2"))
             self.assertEqual((row["neurim_peak_rss_mib"], row["peer_peak_rss_mib"]), (100, 201))
@@ -73,15 +74,15 @@ class Compare(unittest.TestCase):
         self.assertIn("failed: infer-resnet50-b1, infer-resnet50-b32", broken.stderr)
         self.assertEqual(self.kept(), [])
 
-        self.compare("--cases", "infer-resnet50-b1", MISSING="openvino")
-        _, rows = self.compare(*words, MISSING="openvino")
+        self.compare("--cases", "infer-resnet50-b1", MISSING="torch openvino")
+        _, rows = self.compare(*words, MISSING="torch openvino")
         self.assertEqual([row["case"] for row in rows], ["infer-resnet50-b32"])
-        run, rows = self.compare(*words, MISSING="openvino")
+        run, rows = self.compare(*words, MISSING="torch openvino")
         self.assertEqual(rows, [])
         self.assertIn("infer-resnet50-b1 is known already", run.stderr)
-        _, rows = self.compare(*words)
+        _, rows = self.compare(*words, MISSING="torch")
         self.assertEqual([row["peer"] for row in rows], ["openvino"] * 2)
-        _, rows = self.compare("--threads", "1", *words)
+        _, rows = self.compare("--threads", "1", *words, MISSING="torch")
         self.assertEqual(len(rows), 4)
         self.assertEqual(len(self.kept()), 8)
 

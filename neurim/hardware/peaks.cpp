@@ -81,13 +81,16 @@ void fp32_portable() {
 
 #if defined(__x86_64__)
 
-// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands and
-// from dropping the sums.
+// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands, from
+// finding the sums equal and from dropping them.
 #define NEURIM_PEAK(function, isa, Vec, start, step)                                          \
   __attribute__((target(isa))) void function() {                                              \
     Vec sums[kSums], a = start, b = start;                                                    \
-    for (Vec& sum : sums) sum = start;                                                        \
     asm volatile("" : "+v"(a), "+v"(b));                                                      \
+    _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) {                                \
+      sums[k] = start;                                                                        \
+      asm volatile("" : "+v"(sums[k]));                                                       \
+    }                                                                                         \
     for (int i = 0; i < kSteps; ++i) {                                                        \
       _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) sums[k] = step(sums[k], a, b); \
     }                                                                                         \
