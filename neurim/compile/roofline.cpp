@@ -50,7 +50,7 @@ Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks) {
 }
 
 Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {
-  Roofline result;
+  Roofline result{.all = {.name = "all"}};
   for (const std::string_view kind : {std::string_view("3x3"), std::string_view("1x1"), kOtherConvolutions,
                                       kWeightGradients, kDataGradients, kMatrixProducts, kMemoryBound})
     result.kinds.push_back({.name = std::string(kind)});

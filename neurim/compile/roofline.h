@@ -41,7 +41,7 @@ struct Roofline {
   };
   std::vector<Task> tasks;
   std::vector<Kind> kinds;  ///< those that have tasks
-  Kind all{"all"};
+  Kind all;                 ///< "all"
 };
 
 /// Lays profiled rows of a plan under the roof. Multiply-adds are counted term by term: a kernel that does
