@@ -21,20 +21,22 @@ std::string mib(std::size_t bytes) {
 }
 
 void show_peaks(const Peaks& peaks, Console& console, Json& json) {
-  console.say("  best of one thread:");
+  console.say(peaks.threads == 1 ? "  best of one thread:" : text("  best of ", peaks.threads, " threads together:"));
+  Json& all = json["peaks"].emplace_back(Json{{"threads", peaks.threads}});
   for (const Peaks::Arithmetic& one : peaks.arithmetic) {
     console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '),
                      one.operations > 0 ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
                                         : "no instructions of its own"));
-    json["arithmetic"].push_back({{"name", one.name}, {"operations_per_second", one.operations}});
+    all["arithmetic"].push_back({{"name", one.name}, {"operations_per_second", one.operations}});
   }
   for (const Peaks::Memory& one : peaks.memory) {
     console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ",
                      fixed(one.read * 1e-9, 1), " GB/s (", mib(one.bytes), ")"));
-    json["memory"].push_back({{"name", one.name}, {"bytes", one.bytes}, {"read_bytes_per_second", one.read}});
+    all["memory"].push_back({{"name", one.name},
+                             {"capacity_bytes", one.capacity},
+                             {"bytes", one.bytes},
+                             {"read_bytes_per_second", one.read}});
   }
-  console.say(text("    first touch of a page of 4 KiB: ", fixed(peaks.page_fault * 1e6, 2), " us"));
-  json["page_fault_seconds"] = peaks.page_fault;
 }
 
 }  // namespace
@@ -45,7 +47,8 @@ int verb_doctor(const Words& words) {
                     "",
                     {"neurim doctor", "neurim doctor --bench", "neurim doctor --bench --json"}});
   bool bench = false;
-  line.options("bench", bench, "measure its peaks: arithmetic, memory, page faults (a few seconds)");
+  line.options("bench", bench,
+               "measure its peaks, of one thread and of all together: arithmetic, memory, page faults (a few seconds)");
   if (!line.parse(words)) return 0;
   initialize();
   Console console(line.console());
@@ -59,8 +62,8 @@ int verb_doctor(const Words& words) {
   std::vector<std::string> caches;
   Json cache_sizes = Json::array();
   for (const Cache& cache : machine.caches) {
-    caches.push_back(text('L', cache.level, ' ', mib(cache.bytes)));
-    cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}});
+    caches.push_back(text('L', cache.level, ' ', mib(cache.bytes), cache.cpus > 1 ? text(" for ", cache.cpus) : ""));
+    cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}, {"cpus", cache.cpus}});
   }
   if (!caches.empty()) console.say(text("  caches     ", join(caches, ", ")));
   console.say(text("  memory     ", mib(machine.memory), ", ", mib(machine.available), " available",
@@ -78,7 +81,13 @@ int verb_doctor(const Words& words) {
             {"available_bytes", machine.available},
             {"huge_pages", machine.huge_pages},
             {"devices", {"cpu"}}};
-  if (bench) show_peaks(measure_peaks(), console, json);
+  if (bench) {
+    const Peaks one = measure_peaks();
+    show_peaks(one, console, json);
+    if (threads() > 1) show_peaks(measure_peaks(threads()), console, json);
+    console.say(text("  first touch of a page of 4 KiB: ", fixed(one.page_fault * 1e6, 2), " us"));
+    json["page_fault_seconds"] = one.page_fault;
+  }
   console.event(json.dump());
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
+#include "neurim/cli/show_roofline.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
 
@@ -86,15 +87,18 @@ int verb_info(const Words& words) {
                     "shows the layers and parameters of a model, or its plan with kernels and times",
                     "model",
                     {"neurim info resnet18", "neurim info runs/classify/train --plan batch=8",
-                     "neurim info resnet50 --plan mode=train batch=16 imgsz=96"}});
+                     "neurim info resnet50 --plan --roofline mode=train batch=16 imgsz=96"}});
   std::string model, mode = "infer";
-  bool show = false;
+  bool show = false, beside_roof = false;
   std::int64_t batch = 1;
   InputOptions input;
   std::optional<std::int64_t> threads;
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
+  line.options("roofline", beside_roof,
+               "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic and "
+               "memory allow so many threads at once; then the sums of each kind");
   line.options("mode", mode, "the plan for infer or train");
   line.options("batch", batch, "pictures a step", {"batch_size", "b"});
   line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
@@ -102,6 +106,7 @@ int verb_info(const Words& words) {
   line.options("threads", threads, "compute threads");
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
+  require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
 
   initialize();
   if (threads) set_threads(*threads);
@@ -122,19 +127,20 @@ int verb_info(const Words& words) {
     console.say(text("  columns: ", join(checkpoint.card.sequence->columns, ", ")));
   else if (!checkpoint.card.class_names.empty() && task != TaskKind::language)
     console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
+  const auto show_planned = [&](const Plan& planned) {
+    (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
+  };
   if (!show) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_plan(
-        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs}, {.freeze = true}),
-        checkpoint.model.num_classes, console);
+    show_planned(
+        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs}, {.freeze = true}));
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
-    show_plan(plan(training_step(checkpoint.model, optimizer, {}),
-                   batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]), training_options()),
-              checkpoint.model.num_classes, console);
+    show_planned(plan(training_step(checkpoint.model, optimizer, {}),
+                      batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]), training_options()));
   }
   console.event(nlohmann::ordered_json{
       {"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}}

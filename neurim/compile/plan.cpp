@@ -199,7 +199,11 @@ std::vector<PlanRow> Plan::rows() const {
       if (!row.op.empty()) row.op += '+';
       row.op += node.op->name();
       if (row.where.empty()) row.where = node.where;
+      row.multiply_adds += program.graph.multiply_adds(node);
     }
+    if (!task.nodes.empty())
+      for (int value : program.graph.nodes[static_cast<std::size_t>(task.nodes[0])].in)
+        row.in.push_back(program.graph.values[static_cast<std::size_t>(value)].type);
     auto count = [&](int number) {
       const Slot& slot = program.slots[static_cast<std::size_t>(number)];
       row.bytes += bytes(program.type(slot), slot.layout);

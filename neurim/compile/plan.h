@@ -24,8 +24,10 @@ struct PlanOptions {
 /// One row of a plan's report.
 struct PlanRow {
   std::string op, where, kernel, layout;
-  std::size_t bytes = 0;  ///< read and written
-  double seconds = 0;     ///< median of the profiled replays; 0 when not profiled
+  Types in;                        ///< the operands of its first op; none: a reorder or a copy
+  std::int64_t multiply_adds = 0;  ///< of all its ops, as Op::multiply_adds counts
+  std::size_t bytes = 0;           ///< read and written
+  double seconds = 0;              ///< median of the profiled replays; 0 when not profiled
   std::vector<std::string> declined;
 };
 

@@ -78,6 +78,9 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
   virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
+  /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes it;
+  /// other ops have none. For one call with these inputs.
+  virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
   virtual Onnx onnx() const { return {}; }
   virtual std::vector<Sample> samples() const = 0;             ///< tests, benchmarks, docs, ONNX round trip
 };

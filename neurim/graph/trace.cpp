@@ -135,6 +135,12 @@ RandomKey next_random_key() {
   return key;
 }
 
+std::int64_t Graph::multiply_adds(const Node& node) const {
+  Types in;
+  for (const int value : node.in) in.push_back(values[static_cast<std::size_t>(value)].type);
+  return node.op->multiply_adds(in);
+}
+
 std::string Graph::text() const {
   std::string out;
   auto value_name = [&](int number) {

@@ -34,6 +34,7 @@ struct Graph {
   Device device;          ///< where all of it runs
   bool training = false;
 
+  std::int64_t multiply_adds(const Node& node) const;  ///< as Op::multiply_adds
   std::string text() const;    ///< one line a node: %5 f32(8,6,28,28) = conv2d(%0, conv1.weight) {pad=[2,2,2,2]}
   std::uint64_t hash() const;  ///< of the text: structure, types and attributes, not data
 };

@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
+#include <cctype>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -44,6 +46,15 @@ std::size_t size_of(const std::string& word) {
   return number << (unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0);
 }
 
+/// The bits of a mask of CPUs, "00000000,00000003" -> 2; 1 where nobody tells.
+int count_cpus(const std::string& mask) {
+  int cpus = 0;
+  for (const char digit : mask)
+    if (std::isxdigit(static_cast<unsigned char>(digit)))
+      cpus += std::popcount(static_cast<unsigned>(std::stoi(std::string(1, digit), nullptr, 16)));
+  return std::max(cpus, 1);
+}
+
 std::vector<Cache> caches() {
   std::vector<Cache> all;
   for (int i = 0;; ++i) {
@@ -51,7 +62,8 @@ std::vector<Cache> caches() {
     const std::string level = first_line(folder + "level");
     if (level.empty()) break;
     if (first_line(folder + "type") == "Instruction") continue;
-    all.push_back({level[0] - '0', size_of(first_line(folder + "size"))});
+    all.push_back(
+        {level[0] - '0', size_of(first_line(folder + "size")), count_cpus(first_line(folder + "shared_cpu_map"))});
   }
   std::sort(all.begin(), all.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
   return all;

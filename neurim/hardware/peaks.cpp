@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <thread>
 
 #include "neurim/base/text.h"
+#include "neurim/base/thread_pool.h"
 #include "neurim/hardware/machine.h"
 
 #if defined(__x86_64__)
@@ -23,21 +27,39 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSums = 24;  // in flight: more than the latency of two units needs, and they fit the registers
-constexpr int kRounds = 40, kSteps = 2000;
+constexpr int kRounds = 40, kSteps = 20000;  // a tenth of a millisecond: threads begin within a microsecond of each other
 
-/// The least time of some runs, seconds.
-template <class Run>
-double best(int rounds, Run run) {
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+/// The least time of some rounds, seconds. In each all threads of the pool call run(number of the thread) at once; it lasts
+/// from the first begin to the last end. Before, each calls prepare(number).
+template <class Prepare, class Run>
+double best(ThreadPool& pool, int rounds, const Prepare& prepare, const Run& run) {
+  const int threads = pool.threads();
+  std::vector<Clock::time_point> begins(static_cast<std::size_t>(threads * rounds)), ends(begins.size());
+  std::atomic<int> ready{0};
+  // One part a thread: none ends before all have begun. A part stays on its thread, whose caches hold its data.
+  pool.each(threads, [&](int thread) {
+    prepare(thread);
+    for (int round = 0; round < rounds; ++round) {
+      ready.fetch_add(1);
+      while (ready.load() < threads * (round + 1)) std::this_thread::yield();
+      const auto at = static_cast<std::size_t>(round * threads + thread);
+      begins[at] = Clock::now();
+      run(thread);
+      ends[at] = Clock::now();
+    }
+  });
   double least = 1e9;
-  for (int i = 0; i < rounds; ++i) {
-    const Clock::time_point start = Clock::now();
-    run();
-    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
-  }
+  for (std::ptrdiff_t at = 0; at < std::ssize(begins); at += threads)
+    least = std::min(least, seconds_between(*std::min_element(begins.begin() + at, begins.begin() + at + threads),
+                                            *std::max_element(ends.begin() + at, ends.begin() + at + threads)));
   return least;
 }
 
-volatile float sink;
+thread_local volatile float sink;
 
 // --- arithmetic --------------------------------------------------------------------------------------------------------
 
@@ -47,15 +69,28 @@ struct Loop {
   double operations = 0;
 };
 
+void fp32_portable() {
+  volatile float half = 0.5f;  // read for each sum: the compiler must not find them equal
+  float sums[kSums];
+  for (float& sum : sums) sum = half;
+  const float a = half, b = half;
+  for (int i = 0; i < kSteps; ++i)
+    for (int k = 0; k < kSums; ++k) sums[k] = sums[k] * a + b;
+  for (const float sum : sums) sink = sum;
+}
+
 #if defined(__x86_64__)
 
-// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands and
-// from dropping the sums.
+// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands, from
+// finding the sums equal and from dropping them.
 #define NEURIM_PEAK(function, isa, Vec, start, step)                                          \
   __attribute__((target(isa))) void function() {                                              \
     Vec sums[kSums], a = start, b = start;                                                    \
-    for (Vec& sum : sums) sum = start;                                                        \
     asm volatile("" : "+v"(a), "+v"(b));                                                      \
+    _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) {                                \
+      sums[k] = start;                                                                        \
+      asm volatile("" : "+v"(sums[k]));                                                       \
+    }                                                                                         \
     for (int i = 0; i < kSteps; ++i) {                                                        \
       _Pragma("GCC unroll 24") for (int k = 0; k < kSums; ++k) sums[k] = step(sums[k], a, b); \
     }                                                                                         \
@@ -103,24 +138,13 @@ NEURIM_TILE_PEAK(bf16_tiles, "amx-tile,amx-bf16", _tile_dpbf16ps)
 NEURIM_TILE_PEAK(int8_tiles, "amx-tile,amx-int8", _tile_dpbusd)
 #undef NEURIM_TILE_PEAK
 
-#else
-
-void fp32_portable() {
-  float sums[kSums];
-  std::fill_n(sums, kSums, sink);
-  const float a = sink, b = sink;
-  for (int i = 0; i < kSteps; ++i)
-    for (int k = 0; k < kSums; ++k) sums[k] = sums[k] * a + b;
-  for (const float sum : sums) sink = sum;
-}
-
 #endif
 
-std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine) {
+std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& pool) {
   const auto has = [&](const char* feature) {
     return std::find(machine.features.begin(), machine.features.end(), feature) != machine.features.end();
   };
-  Loop fp32, fp16, bf16, int8, tiles16, tiles8;
+  Loop fp32{fp32_portable, 2.0 * kSums * kSteps}, fp16, bf16, int8, tiles16, tiles8;
 #if defined(__x86_64__)
   const auto loop = [](void (*run)(), double lanes) { return Loop{run, 2 * lanes * kSums * kSteps}; };
   const auto tiles = [](void (*run)(), double depth) { return Loop{run, 2 * 16 * 16 * depth * kTiles * kTileSteps}; };
@@ -140,7 +164,6 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine) {
   }
 #else
   (void)has;
-  fp32 = {fp32_portable, 2.0 * kSums * kSteps};
 #endif
   std::vector<Peaks::Arithmetic> all;
   for (const auto& [name, loop_of] : {std::pair{"fp32", fp32},
@@ -148,8 +171,12 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine) {
                                       {"bf16", bf16},
                                       {"int8", int8},
                                       {"bf16 tiles", tiles16},
-                                      {"int8 tiles", tiles8}})
-    all.push_back({name, loop_of.run ? loop_of.operations / best(kRounds, loop_of.run) : 0});
+                                      {"int8 tiles", tiles8}}) {
+    Peaks::Arithmetic& one = all.emplace_back();
+    one.name = name;
+    if (void (*const run)() = loop_of.run)
+      one.operations = pool.threads() * loop_of.operations / best(pool, kRounds, [](int) {}, [run](int) { run(); });
+  }
   return all;
 }
 
@@ -191,30 +218,40 @@ class Mapping {
   void* data_;
 };
 
-Peaks::Memory read_bandwidth(std::string name, std::size_t bytes) {
-  const Mapping block(bytes);
-  Peaks::Memory result{std::move(name), bytes};
-  if (!block) return result;
-  ::madvise(block.data(), bytes, MADV_HUGEPAGE);
-  std::memset(block.data(), 1, bytes);
+/// The threads read a block each.
+Peaks::Memory read_bandwidth(ThreadPool& pool, std::string name, std::size_t capacity, std::size_t block) {
+  const auto threads = static_cast<std::size_t>(pool.threads());
+  Peaks::Memory result{std::move(name), capacity, block * threads};
+  std::deque<Mapping> blocks;
+  for (std::size_t i = 0; i < threads; ++i)
+    if (!blocks.emplace_back(block)) return result;
+  const auto touch = [&](int thread) {
+    const Mapping& own = blocks[static_cast<std::size_t>(thread)];
+    ::madvise(own.data(), block, MADV_HUGEPAGE);
+    std::memset(own.data(), 1, block);
+  };
   // Small blocks several times a round, which is to last longer than the clock is coarse.
-  const std::size_t times = std::max<std::size_t>(1, (std::size_t{8} << 20) / bytes);
-  const double seconds = best(bytes > (std::size_t{64} << 20) ? 5 : 20, [&] {
-    for (std::size_t i = 0; i < times; ++i) read_all(block.data(), bytes);
+  const std::size_t times = std::max<std::size_t>(1, (std::size_t{8} << 20) / block);
+  const double seconds = best(pool, block > (std::size_t{64} << 20) ? 5 : 20, touch, [&](int thread) {
+    for (std::size_t i = 0; i < times; ++i) read_all(blocks[static_cast<std::size_t>(thread)].data(), block);
   });
-  result.read = static_cast<double>(bytes * times) / seconds;
+  result.read = static_cast<double>(result.bytes * times) / seconds;
   return result;
 }
 
-std::vector<Peaks::Memory> memory(const Machine& machine) {
+std::vector<Peaks::Memory> memory(const Machine& machine, ThreadPool& pool) {
   constexpr std::size_t kMostCached = std::size_t{32} << 20, kUncached = std::size_t{512} << 20;
+  const int threads = pool.threads();
   std::vector<Peaks::Memory> all;
   std::size_t largest = 0;
   for (const Cache& cache : machine.caches) {
-    all.push_back(read_bandwidth(text('L', cache.level), std::min(cache.bytes / 2, kMostCached)));
-    largest = cache.bytes;
+    const int sharers = std::min(cache.cpus, threads), copies = (threads + sharers - 1) / sharers;
+    largest = cache.bytes * static_cast<std::size_t>(copies);
+    all.push_back(read_bandwidth(pool, text('L', cache.level), largest,
+                                 std::min(cache.bytes / 2 / static_cast<std::size_t>(sharers), kMostCached)));
   }
-  all.push_back(read_bandwidth("DRAM", std::min(std::max(kUncached, 2 * largest), machine.available / 4)));
+  const std::size_t uncached = std::min(std::max(kUncached, 2 * largest), machine.available / 4);
+  all.push_back(read_bandwidth(pool, "DRAM", machine.memory, uncached / static_cast<std::size_t>(threads)));
   return all;
 }
 
@@ -225,18 +262,22 @@ double page_fault() {
     const Mapping fresh(kPage * kPages);
     if (!fresh) return 0;
     ::madvise(fresh.data(), kPage * kPages, MADV_NOHUGEPAGE);
-    least = std::min(least, best(1, [&] {
-                       for (std::size_t page = 0; page < kPages; ++page) fresh.data()[page * kPage] = 1;
-                     }));
+    const Clock::time_point begin = Clock::now();
+    for (std::size_t page = 0; page < kPages; ++page) fresh.data()[page * kPage] = 1;
+    least = std::min(least, seconds_between(begin, Clock::now()));
   }
   return least / kPages;
 }
 
 }  // namespace
 
-Peaks measure_peaks() {
+Peaks measure_peaks(int threads) {
   const Machine machine = this_machine();
-  return {.arithmetic = arithmetic(machine), .memory = memory(machine), .page_fault = page_fault()};
+  ThreadPool pool(threads);
+  return {.threads = threads,
+          .arithmetic = arithmetic(machine, pool),
+          .memory = memory(machine, pool),
+          .page_fault = page_fault()};
 }
 
 }  // namespace neurim

@@ -1,4 +1,4 @@
-// What one thread of this machine reaches at best: the roof that kernels are measured against (Williams, Waterman and
+// What threads of this machine reach at best: the roof that kernels are measured against (Williams, Waterman and
 // Patterson, "Roofline", CACM'09).
 #pragma once
 #include <cstddef>
@@ -13,16 +13,20 @@ struct Peaks {
     double operations = 0;  ///< multiplications and additions a second; 0 where the processor has none of its own
   };
   struct Memory {
-    std::string name;       ///< "L1", …, "DRAM"
-    std::size_t bytes = 0;  ///< of the block that was read over and over
-    double read = 0;        ///< bytes a second
+    std::string name;          ///< "L1", …, "DRAM"
+    std::size_t capacity = 0;  ///< bytes that it holds for all the threads: each has caches of its own, and shares others
+    std::size_t bytes = 0;     ///< of the blocks that were read over and over, one a thread, together
+    double read = 0;           ///< bytes a second; 0 where there was no memory for the blocks
   };
+  int threads = 1;
   std::vector<Arithmetic> arithmetic;  ///< of fused multiply-adds with independent sums in registers
   std::vector<Memory> memory;
   double page_fault = 0;  ///< seconds that the first touch of a 4 KiB page takes
 };
 
-/// Measures for about a second on the calling thread: the best of many short rounds, so that what else runs is left out.
-Peaks measure_peaks();
+/// What so many threads reach together, all at work at the same time and each on data of its own: two seldom reach twice
+/// what one does. Measures for about a second: the best of many short rounds, so that what else runs is left out. Throws
+/// Error(usage) for no threads, Error(resource) when the system gives fewer.
+Peaks measure_peaks(int threads = 1);
 
 }  // namespace neurim

@@ -238,6 +238,20 @@ Tensors ConvWeightGrad<N>::grad(const Gradient& g) const {
   return d;
 }
 
+// Each term of each sum has a part in all three.
+template <std::size_t N>
+std::int64_t Conv<N>::multiply_adds(std::span<const Type> in) const {
+  return infer(in)[0].shape.numel() * row_size(in[1].shape);
+}
+template <std::size_t N>
+std::int64_t ConvInputGrad<N>::multiply_adds(std::span<const Type> in) const {
+  return in[0].shape.numel() * row_size(in[1].shape);
+}
+template <std::size_t N>
+std::int64_t ConvWeightGrad<N>::multiply_adds(std::span<const Type> in) const {
+  return in[0].shape.numel() * row_size(weight_shape);
+}
+
 template <std::size_t N>
 std::vector<Sample> Conv<N>::samples() const {
   std::vector<Sample> all;

@@ -55,6 +55,7 @@ class Conv final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"Conv", 11}; }
   std::vector<Sample> samples() const override;
 };
@@ -74,6 +75,7 @@ class ConvInputGrad final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
 };
 using Conv1dInputGrad = ConvInputGrad<1>;
@@ -92,6 +94,7 @@ class ConvWeightGrad final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
 };
 using Conv1dWeightGrad = ConvWeightGrad<1>;

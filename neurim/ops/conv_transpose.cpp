@@ -130,6 +130,11 @@ Tensors ConvTranspose<N>::decompose(std::span<const Tensor> in) const {
 }
 
 template <std::size_t N>
+std::int64_t ConvTranspose<N>::multiply_adds(std::span<const Type> in) const {
+  return in[0].shape.numel() * row_size(in[1].shape);
+}
+
+template <std::size_t N>
 std::vector<Sample> ConvTranspose<N>::samples() const {
   std::vector<Sample> all;
   for (const Row<N>& row : rows<N>()) {

@@ -48,6 +48,7 @@ class ConvTranspose final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"ConvTranspose", 11}; }
   std::vector<Sample> samples() const override;
 };

@@ -43,6 +43,10 @@ Tensors Linear::grad(const Gradient& g) const {
   return d;
 }
 
+std::int64_t Linear::multiply_adds(std::span<const Type> in) const {
+  return infer(in)[0].shape.numel() * in[1].shape[1];
+}
+
 std::vector<Sample> Linear::samples() const {
   struct Row {
     Shape x;

@@ -13,6 +13,7 @@ class Linear final : public Op {
   std::string_view name() const override { return "linear"; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -50,6 +50,10 @@ Tensors Matmul::grad(const Gradient& g) const {
   return d;
 }
 
+std::int64_t Matmul::multiply_adds(std::span<const Type> in) const {
+  return infer(in)[0].shape.numel() * in[0].shape[transpose_a ? -2 : -1];
+}
+
 Onnx Matmul::onnx() const { return transpose_a || transpose_b ? Onnx{} : Onnx{"MatMul", 13}; }
 
 std::vector<Sample> Matmul::samples() const {

@@ -17,6 +17,7 @@ class Matmul final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override;
   std::vector<Sample> samples() const override;
 };

@@ -133,6 +133,17 @@ RecurrenceSize recurrence_size(const RecurrenceGrad& op, std::span<const Type> i
   return {y[0], y[1], weight_hh[0] / count, y[2], count};
 }
 
+std::int64_t step_multiply_adds(const RecurrenceSize& size, bool projection) {
+  return size.steps * size.batch * size.hidden * size.outputs * (size.gates + projection);
+}
+
+std::int64_t Recurrence::multiply_adds(std::span<const Type> in) const {
+  return step_multiply_adds(recurrence_size(*this, in), options.projection);
+}
+std::int64_t RecurrenceGrad::multiply_adds(std::span<const Type> in) const {
+  return step_multiply_adds(recurrence_size(*this, in), options.projection);
+}
+
 Types Recurrence::infer(std::span<const Type> in) const { return infer_for(*this, in); }
 
 Types Recurrence::infer_for(const Op& whole, std::span<const Type> in) const {

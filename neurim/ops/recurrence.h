@@ -20,6 +20,7 @@ class Recurrence final : public RecurrentOp {
   using RecurrentOp::RecurrentOp;
   std::string_view name() const override;
   Types infer(std::span<const Type> in) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Alias alias(int out, int in) const override;
   std::vector<Sample> samples() const override;
 
@@ -45,6 +46,7 @@ class RecurrenceGrad final : public RecurrentOp {
   using RecurrentOp::RecurrentOp;
   std::string_view name() const override;
   Types infer(std::span<const Type> in) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Alias alias(int out, int in) const override;
   std::vector<Sample> samples() const override;
 
@@ -60,6 +62,9 @@ class RecurrenceGrad final : public RecurrentOp {
 
 RecurrenceSize recurrence_size(const Recurrence& op, std::span<const Type> in);
 RecurrenceSize recurrence_size(const RecurrenceGrad& op, std::span<const Type> in);
+
+/// The multiply-adds of all steps with weight_hh and, with a projection, weight_hr; those of the gradient are as many.
+std::int64_t step_multiply_adds(const RecurrenceSize& size, bool projection);
 
 std::shared_ptr<Recurrence> make_recurrence(Cell cell, const RecurrentOptions& options);
 std::shared_ptr<RecurrenceGrad> make_recurrence_grad(Cell cell, const RecurrentOptions& options);

@@ -184,6 +184,13 @@ Tensors Recurrent::grad(const Gradient& g) const {
   return all;
 }
 
+std::int64_t Recurrent::multiply_adds(std::span<const Type> in) const {
+  const Shape &x = in[0].shape, &weight_ih = in[1].shape, &weight_hh = in[2].shape;
+  const int gates = gate_count(cell);
+  return x[0] * x[1] * weight_ih.numel() +
+         step_multiply_adds({x[0], x[1], weight_hh[0] / gates, weight_hh[1], gates}, options.projection);
+}
+
 std::vector<Sample> Recurrent::samples() const {
   std::vector<Sample> all;
   for (const RecurrentRow& row : recurrent_rows(cell)) {

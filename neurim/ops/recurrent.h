@@ -64,6 +64,7 @@ class Recurrent final : public RecurrentOp {
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
   Tensors grad(const Gradient& g) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   Onnx onnx() const override;
   std::vector<Sample> samples() const override;
 };

@@ -1,5 +1,8 @@
 #include "neurim/ops/rules.h"
 
+#include <functional>
+#include <numeric>
+
 #include "neurim/base/error.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/sum.h"
@@ -24,6 +27,10 @@ void check_same_dtype(const Op& op, const Type& a, const Type& b) {
 
 void check_number(const Op& op, const Type& in, std::string_view what) {
   require(in.dtype != DType::boolean, op.name(), ": ", what, " is ", in, ", not numbers: cast it first");
+}
+
+std::int64_t row_size(const Shape& shape) {
+  return std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 Types UnaryOp::infer(std::span<const Type> in) const {

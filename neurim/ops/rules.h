@@ -14,6 +14,9 @@ void check_same_dtype(const Op& op, const Type& a, const Type& b);
 /// Throws if the input is bool.
 void check_number(const Op& op, const Type& in, std::string_view what);
 
+/// How many values stand behind each index of the first axis: of a weight, the terms of one sum.
+std::int64_t row_size(const Shape& shape);
+
 /// Base of ops with one input and an output of the same type, element by element.
 class UnaryOp : public Op {
  public:

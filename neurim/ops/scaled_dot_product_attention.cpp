@@ -106,6 +106,10 @@ Tensors ScaledDotProductAttention::decompose(std::span<const Tensor> in) const {
   return {cast(alive ? where(alive, y, zero) : y, in[0].dtype())};
 }
 
+std::int64_t ScaledDotProductAttention::multiply_adds(std::span<const Type> in) const {
+  return (in[0].shape.numel() + infer(in)[0].shape.numel()) * in[1].shape[2];
+}
+
 std::vector<Sample> ScaledDotProductAttention::samples() const {
   struct Row {
     Shape query;

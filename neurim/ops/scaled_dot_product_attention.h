@@ -36,6 +36,8 @@ class ScaledDotProductAttention final : public Op {
   }
   Types infer(std::span<const Type> in) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
+  /// Of queries with keys, and of their weights with values.
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
 
  private:

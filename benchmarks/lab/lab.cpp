@@ -1,0 +1,297 @@
+// Times one op through each kernel that takes it, beside what the machine allows:
+//
+//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [only=KERNEL] [threads=N] [seconds=1]
+//   lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1
+//   lab conv2d_weight_grad 16x64x56x56 16x64x56x56 weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
+//
+// A SHAPE is an input of f32, or of another dtype as in i64:16 (integers are all 0); attributes are the op's
+// own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,
+// channels_last, blocked (by 16 channels) or batch_blocked; kernels that want others take those. known: all
+// inputs but the first are constants, as weights are in a frozen plan. The plain loops of the reference are
+// timed only where only=reference asks for them. The kernels take turns, in five rounds of `seconds` in all
+// for each; bytes are those of inputs and outputs in the kernel's layouts.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neurim/compile/roofline.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/hardware/peaks.h"
+#include "neurim/neurim.h"
+
+namespace neurim {
+namespace {
+
+constexpr int kRounds = 5;
+
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+template <class T>
+void read(std::string_view name, const std::string& word, T& value) {
+  const char* const end = word.data() + word.size();
+  require(std::from_chars(word.data(), end, value).ptr == end && !word.empty(), name, ": '", word,
+          "' is no number");
+}
+void read(std::string_view, const std::string& word, std::string& value) { value = word; }
+void read(std::string_view name, const std::string& word, bool& value) {
+  require(word == "true" || word == "false", name, ": '", word, "' is not true or false");
+  value = word == "true";
+}
+void read(std::string_view name, const std::string& word, DType& value) {
+  const std::optional<DType> dtype = dtype_named(word);
+  require(dtype.has_value(), name, ": there is no dtype '", word, "'");
+  value = *dtype;
+}
+template <class T>
+void read(std::string_view name, const std::string& word, std::vector<T>& values) {
+  values.clear();
+  for (const std::string& part : split(word, ',')) read(name, part, values.emplace_back());
+}
+
+/// Sets the attributes of an op that are named, and takes their names out of the settings.
+class Attributes final : public Fields {
+ public:
+  explicit Attributes(Settings& settings) : settings_(settings) {}
+  Fields& operator()(std::string_view name, std::int64_t& value) override { return set(name, value); }
+  Fields& operator()(std::string_view name, double& value) override { return set(name, value); }
+  Fields& operator()(std::string_view name, bool& value) override { return set(name, value); }
+  Fields& operator()(std::string_view name, std::string& value) override { return set(name, value); }
+  Fields& operator()(std::string_view name, DType& value) override { return set(name, value); }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
+    return set(name, value);
+  }
+  Fields& operator()(std::string_view name, std::vector<double>& value) override { return set(name, value); }
+
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  template <class T>
+  Fields& set(std::string_view name, T& value) {
+    names_.emplace_back(name);
+    if (const auto at = settings_.find(name); at != settings_.end()) {
+      read(name, at->second, value);
+      settings_.erase(at);
+    }
+    return *this;
+  }
+  Settings& settings_;
+  std::vector<std::string> names_;
+};
+
+Type type_of(const std::string& word) {
+  Type type;
+  const std::size_t colon = word.find(':');
+  if (colon != std::string::npos) read(word, word.substr(0, colon), type.dtype);
+  std::vector<std::int64_t> sizes;
+  for (const std::string& size : split(word.substr(colon == std::string::npos ? 0 : colon + 1), 'x'))
+    read(word, size, sizes.emplace_back());
+  type.shape = Shape(sizes);
+  return type;
+}
+
+Layout layout_named(const std::string& name) {
+  if (name == "plain") return {};
+  if (name == "channels_last") return {Layout::channels_last};
+  if (name == "blocked") return {Layout::blocked, 16};
+  if (name == "batch_blocked") return {Layout::batch_blocked, 16};
+  fail(Fault::usage, "layout: there is no '", name,
+       "'; known are plain, channels_last, blocked, batch_blocked");
+}
+
+/// One op as one kernel prepared it, with operands of its own.
+class Trial {
+ public:
+  Trial(const Kernel& kernel, const Op& op, const Tensors& in, const Layout& layout, bool known)
+      : name_(kernel.name), step_{&op, {}, {}} {
+    Types types;
+    for (const Tensor& tensor : in) {
+      types.push_back(tensor.type());
+      step_.in.push_back(add(tensor.type(), kernel.wants && tensor.rank() >= 3 ? layout : Layout{}));
+    }
+    for (const Type& type : op.infer(types)) step_.out.push_back(add(type, {}));
+    site_.steps = {&step_, 1};
+    site_.values = specs_;
+    site_.in = step_.in;
+    site_.out = step_.out;
+    site_.chunks = threads();
+    if (kernel.chains) {
+      site_.why = "takes chains of ops only";
+      return;
+    }
+    if (kernel.wants && !kernel.wants(site_)) return;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      std::vector<std::byte> row_major(neurim::bytes(in[i].type()));
+      in[i].read(row_major.data());
+      pack(specs_[i].type, specs_[i].layout, row_major.data(), allocate(operand_bytes(specs_[i])));
+      if (known && i > 0) specs_[i].known = pointers_.back();
+    }
+    launch_ = kernel.prepare(site_);
+    for (std::size_t i = in.size(); i < specs_.size(); ++i) allocate(operand_bytes(specs_[i]));
+    allocate(site_.scratch);
+  }
+  Trial(const Trial&) = delete;
+
+  const std::string& name() const { return name_; }
+  bool accepted() const { return static_cast<bool>(launch_); }
+  const std::string& why_not() const { return site_.why; }
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const Spec& spec : specs_) sum += operand_bytes(spec);
+    return sum;
+  }
+
+  /// Runs for so many seconds, at least once.
+  void run_for(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
+                    static_cast<std::uint16_t>(step_.out.size())};
+    Stream& stream = default_stream(Device{});
+    std::uint32_t status = 0;
+    for (double spent = 0; spent == 0 || spent < seconds;) {
+      const Clock::time_point begin = Clock::now();
+      stream.run({&call, 1}, pointers_.data(), &status);
+      stream.wait();
+      times_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      spent += times_.back();
+    }
+    if (status != 0) fail(Fault::failure, name_, ": reported fault ", status);
+  }
+  void forget_times() { times_.clear(); }
+  /// From the shortest.
+  std::vector<double> times() const {
+    std::vector<double> sorted = times_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
+  }
+
+ private:
+  int add(const Type& type, const Layout& layout) {
+    specs_.push_back({type, layout});
+    return static_cast<int>(specs_.size()) - 1;
+  }
+  static std::size_t operand_bytes(const Spec& spec) { return neurim::bytes(spec.type, spec.layout); }
+  void* allocate(std::size_t size) {
+    memory_.emplace_back(Device{}, std::max<std::size_t>(size, 1));
+    pointers_.push_back(memory_.back().data());
+    return pointers_.back();
+  }
+
+  std::string name_;
+  Step step_;
+  std::vector<Spec> specs_;  // inputs, then outputs
+  Site site_;
+  Launch launch_;
+  std::deque<Storage> memory_;
+  std::vector<void*> pointers_;
+  std::vector<double> times_;
+};
+
+/// A line for each kernel.
+void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
+  const Peaks peaks = measure_peaks(threads());
+  const double operations = 2 * static_cast<double>(multiply_adds), peak = peaks.arithmetic[0].operations;
+  std::printf("%d threads at once: %s %.0f GFLOP/s\n", peaks.threads, peaks.arithmetic[0].name.c_str(),
+              peak * 1e-9);
+  std::printf("%-24s %9s %9s %9s %6s %9s %6s %6s\n", "kernel", "ms", "best ms", "GFLOP/s", "peak%", "GB/s",
+              "bound", "roof%");
+  for (const Trial& trial : trials) {
+    if (!trial.accepted()) {
+      std::printf("%-24s declined: %s\n", trial.name().c_str(), trial.why_not().c_str());
+      continue;
+    }
+    const std::vector<double> times = trial.times();
+    const double median = times[times.size() / 2];
+    const Roof limit = roof(multiply_adds, trial.bytes(), peaks);
+    std::printf("%-24s %9.4f %9.4f %9.1f %6.1f %9.1f %6s %6.1f\n", trial.name().c_str(), median * 1e3,
+                times[0] * 1e3, operations / median * 1e-9, 100 * operations / median / peak,
+                static_cast<double>(trial.bytes()) / median * 1e-9, limit.bound.c_str(),
+                100 * limit.seconds / median);
+  }
+}
+
+int main_of(const std::vector<std::string>& words) {
+  require(!words.empty(), "usage: lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] ",
+          "[only=KERNEL] [threads=N] [seconds=1], as in lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1");
+  initialize();
+  const std::vector<std::string> known_ops = op_names();
+  if (std::find(known_ops.begin(), known_ops.end(), words[0]) == known_ops.end()) {
+    const std::string near = nearest(words[0], known_ops);
+    fail(Fault::usage, "there is no op '", words[0], '\'',
+         near.empty() ? "" : text("; did you mean '", near, "'?"));
+  }
+
+  Types types;
+  Settings settings{{"layout", "plain"}, {"known", "false"}, {"only", ""}, {"seconds", "1"}};
+  settings["threads"] = text(threads());
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (equals == std::string::npos)
+      types.push_back(type_of(words[i]));
+    else
+      settings[words[i].substr(0, equals)] = words[i].substr(equals + 1);
+  }
+  const auto take = [&](const char* name, auto value) {
+    read(name, settings.extract(name).mapped(), value);
+    return value;
+  };
+  const Layout layout = layout_named(take("layout", std::string()));
+  const bool known = take("known", false);
+  const std::string wanted = take("only", std::string());
+  set_threads(take("threads", std::int64_t{}));
+  const double seconds = take("seconds", 0.0);
+  const std::shared_ptr<Op> op = make_op(words[0]);
+  Attributes attributes(settings);
+  op->fields(attributes);
+  if (!settings.empty())
+    fail(Fault::usage, words[0], " has no attribute '", settings.begin()->first, "'; it has ",
+         attributes.names().empty() ? "none" : join(attributes.names(), ", "));
+
+  op->infer(types);  // or says what does not fit
+  Tensors in;
+  for (const Type& type : types)
+    in.push_back(is_floating(type.dtype) ? cast(random_uniform(type.shape, -1, 1), type.dtype)
+                                         : Tensor::full(type, 0));
+  std::deque<Trial> trials;
+  for (const Kernel& kernel : kernels(words[0], 0))
+    if (wanted.empty() ? kernel.rank > 0 : kernel.name == wanted)
+      trials.emplace_back(kernel, *op, in, layout, known);
+  std::vector<std::string> reasons;
+  for (const Trial& trial : trials) reasons.push_back(text(trial.name(), ": ", trial.why_not()));
+  if (std::none_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.accepted(); }))
+    fail(Fault::usage, words[0], ": no kernel ",
+         wanted.empty() ? "but the reference" : text("'", wanted, '\''), " takes it",
+         reasons.empty() ? "" : text(" (", join(reasons, "; "), ')'));
+
+  for (int round = -1; round < kRounds; ++round)  // the first warms up
+    for (Trial& trial : trials) {
+      if (!trial.accepted()) continue;
+      if (round == 0) trial.forget_times();
+      trial.run_for(seconds / kRounds);
+    }
+  std::vector<std::string> shown;
+  for (const Type& type : types) shown.push_back(text(type));
+  const std::int64_t multiply_adds = op->multiply_adds(types);
+  std::cout << words[0] << ' ' << join(shown, " ") << ' ' << neurim::attributes(*op) << ": " << multiply_adds
+            << " multiply-adds" << std::endl;
+  report(trials, multiply_adds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace neurim
+
+int main(int argc, char** argv) {
+  try {
+    return neurim::main_of({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "lab: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,75 @@
+#include "neurim/compile/roofline.h"
+
+#include <algorithm>
+
+#include "neurim/base/error.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::string_view kMemoryBound = "memory-bound", kOtherConvolutions = "other convolutions",
+                           kWeightGradients = "weight gradients", kDataGradients = "data gradients",
+                           kMatrixProducts = "matrix products";
+
+double f32_operations(const Peaks& peaks) {
+  const auto at = std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(),
+                               [](const Peaks::Arithmetic& one) { return one.name == "fp32"; });
+  NEURIM_ASSERT(at != peaks.arithmetic.end() && at->operations > 0);
+  return at->operations;
+}
+
+const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {
+  for (const Peaks::Memory& level : peaks.memory)
+    if (level.name != "L1" && level.read > 0 && (bytes <= level.capacity || &level == &peaks.memory.back()))
+      return level;
+  fail(Fault::failure,
+       "roof: there was not enough free memory to measure the bandwidth of DRAM; free some and try again");
+}
+
+std::string_view kind_of(const PlanRow& row, const Roof& limit) {
+  if (limit.bound != "fp32") return kMemoryBound;
+  const std::string op = split(row.op, '+')[0];
+  if (ends_with(op, "_weight_grad")) return kWeightGradients;
+  if (ends_with(op, "_input_grad")) return kDataGradients;
+  if (!starts_with(op, "conv")) return kMatrixProducts;
+  const Shape &x = row.in[0].shape, &weight = row.in[1].shape;
+  const bool dense = op == "conv2d" && x[1] == weight[1];
+  if (dense && weight[2] == 3 && weight[3] == 3) return "3x3";
+  if (dense && weight[2] == 1 && weight[3] == 1) return "1x1";
+  return kOtherConvolutions;
+}
+
+}  // namespace
+
+Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks) {
+  const Peaks::Memory& level = level_of(bytes, peaks);
+  const double arithmetic = 2 * static_cast<double>(multiply_adds) / f32_operations(peaks),
+               memory = static_cast<double>(bytes) / level.read;
+  return arithmetic > memory ? Roof{"fp32", arithmetic} : Roof{level.name, memory};
+}
+
+Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {
+  Roofline result{.all = {.name = "all"}};
+  for (const std::string_view kind : {std::string_view("3x3"), std::string_view("1x1"), kOtherConvolutions,
+                                      kWeightGradients, kDataGradients, kMatrixProducts, kMemoryBound})
+    result.kinds.push_back({.name = std::string(kind)});
+  for (const PlanRow& row : rows) {
+    const Roof limit = roof(row.multiply_adds, row.bytes, peaks);
+    const std::string_view name = kind_of(row, limit);
+    result.tasks.push_back({row, std::string(name), limit});
+    Roofline::Kind& kind = *std::find_if(result.kinds.begin(), result.kinds.end(),
+                                         [&](const Roofline::Kind& one) { return one.name == name; });
+    for (Roofline::Kind* sum : {&kind, &result.all}) {
+      ++sum->tasks;
+      sum->multiply_adds += row.multiply_adds;
+      sum->bytes += row.bytes;
+      sum->roof += limit.seconds;
+      sum->seconds += row.seconds;
+    }
+  }
+  std::erase_if(result.kinds, [](const Roofline::Kind& kind) { return kind.tasks == 0; });
+  return result;
+}
+
+}  // namespace neurim
