@@ -44,8 +44,8 @@ std::size_t size_of(const std::string& word) {
   return number << (unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0);
 }
 
-std::vector<Cache> caches() {
-  std::vector<Cache> all;
+std::vector<CpuCache> caches() {
+  std::vector<CpuCache> all;
   for (int i = 0;; ++i) {
     const std::string folder = text("/sys/devices/system/cpu/cpu0/cache/index", i, '/');
     const std::string level = first_line(folder + "level");
@@ -53,7 +53,7 @@ std::vector<Cache> caches() {
     if (first_line(folder + "type") == "Instruction") continue;
     all.push_back({level[0] - '0', size_of(first_line(folder + "size"))});
   }
-  std::sort(all.begin(), all.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
+  std::sort(all.begin(), all.end(), [](const CpuCache& a, const CpuCache& b) { return a.level < b.level; });
   return all;
 }
 

@@ -210,7 +210,7 @@ std::vector<Peaks::Memory> memory(const Machine& machine) {
   constexpr std::size_t kMostCached = std::size_t{32} << 20, kUncached = std::size_t{512} << 20;
   std::vector<Peaks::Memory> all;
   std::size_t largest = 0;
-  for (const Cache& cache : machine.caches) {
+  for (const CpuCache& cache : machine.caches) {
     all.push_back(read_bandwidth(text('L', cache.level), std::min(cache.bytes / 2, kMostCached)));
     largest = cache.bytes;
   }
