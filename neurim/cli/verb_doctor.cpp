@@ -61,7 +61,7 @@ int verb_doctor(const Words& words) {
   if (!machine.features.empty()) console.say(text("             ", join(machine.features, " ")));
   std::vector<std::string> caches;
   Json cache_sizes = Json::array();
-  for (const Cache& cache : machine.caches) {
+  for (const CpuCache& cache : machine.caches) {
     caches.push_back(text('L', cache.level, ' ', mib(cache.bytes), cache.cpus > 1 ? text(" for ", cache.cpus) : ""));
     cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}, {"cpus", cache.cpus}});
   }

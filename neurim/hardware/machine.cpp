@@ -55,8 +55,8 @@ int count_cpus(const std::string& mask) {
   return std::max(cpus, 1);
 }
 
-std::vector<Cache> caches() {
-  std::vector<Cache> all;
+std::vector<CpuCache> caches() {
+  std::vector<CpuCache> all;
   for (int i = 0;; ++i) {
     const std::string folder = text("/sys/devices/system/cpu/cpu0/cache/index", i, '/');
     const std::string level = first_line(folder + "level");
@@ -65,7 +65,7 @@ std::vector<Cache> caches() {
     all.push_back(
         {level[0] - '0', size_of(first_line(folder + "size")), count_cpus(first_line(folder + "shared_cpu_map"))});
   }
-  std::sort(all.begin(), all.end(), [](const Cache& a, const Cache& b) { return a.level < b.level; });
+  std::sort(all.begin(), all.end(), [](const CpuCache& a, const CpuCache& b) { return a.level < b.level; });
   return all;
 }
 

@@ -244,7 +244,7 @@ std::vector<Peaks::Memory> memory(const Machine& machine, ThreadPool& pool) {
   const int threads = pool.threads();
   std::vector<Peaks::Memory> all;
   std::size_t largest = 0;
-  for (const Cache& cache : machine.caches) {
+  for (const CpuCache& cache : machine.caches) {
     const int sharers = std::min(cache.cpus, threads), copies = (threads + sharers - 1) / sharers;
     largest = cache.bytes * static_cast<std::size_t>(copies);
     all.push_back(read_bandwidth(pool, text('L', cache.level), largest,

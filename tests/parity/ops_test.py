@@ -90,7 +90,7 @@ def lp_pool(average):  # the definition, as older PyTorch has it over one and tw
 
 
 def adaptive_pool(function):
-    return lambda a, x: function(x, [size or None for size in a["output"]])
+    return lambda a, x: function(x, [size or x.size(2 + axis) for axis, size in enumerate(a["output"])])
 
 
 def batch_norm_train(a, x, weight, bias):
