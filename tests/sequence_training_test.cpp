@@ -459,6 +459,7 @@ TEST_F(SequenceTraining, DamagedCardsAreRefused) {
   for (const auto& [from, to] : {std::pair{"\"window\":24", "\"window\":0"},
                                  {"\"hidden_size\":8", "\"hidden_size\":9"},
                                  {"\"hidden_size\":8", "\"hidden_size\":99999"},
+                                 {"\"hidden_size\":8", "\"hidden_size\":16384"},
                                  {"\"target\":\"sold\"", "\"target\":\"day\""},
                                  {"\"horizon\":3", "\"horizon\":-3"},
                                  {"\"columns\":[\"sold\",\"rain\"]", "\"columns\":7"}}) {

@@ -146,7 +146,14 @@ Model model_of(const ModelCard& card, const fs::path& path) {
     fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those ",
          card.sequence ? "of series and texts " : "", "that `neurim models` lists; a network of your own is loaded "
          "from the program that defines it");
-  if (card.sequence) return recurrent_model(card);
+  if (card.sequence) {
+    const std::int64_t hidden = card.sequence->hidden_size, layers = card.sequence->num_layers;
+    // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
+    if (static_cast<std::uintmax_t>(hidden * hidden * layers) > fs::file_size(path))
+      fail(Fault::data, path.string(), ": its metadata are damaged: ", layers, " layers of ", hidden,
+           " units do not fit into the file; use another copy");
+    return recurrent_model(card);
+  }
   return create_model(card.model, {.num_classes = classes, .in_chans = card.in_chans, .seed = {}});
 }
 
