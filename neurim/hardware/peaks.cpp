@@ -184,7 +184,8 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& po
 
 typedef float Line __attribute__((vector_size(64)));
 
-#if defined(__x86_64__)
+// Not beneath sanitizers: the function that chooses would run before they are ready.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 void read_all(const char* data, std::size_t bytes) {
