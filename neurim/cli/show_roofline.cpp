@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "neurim/base/text.h"
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/compile/roofline.h"
 #include "neurim/core/device.h"

@@ -9,7 +9,7 @@
 
 namespace neurim {
 
-Types Split::infer(std::span<const Type> in) const {
+Types SplitOp::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   const Shape& x = in[0].shape;
   const int along = normal_axis(axis, x.rank(), name());
@@ -23,14 +23,14 @@ Types Split::infer(std::span<const Type> in) const {
   return out;
 }
 
-Tensors Split::grad(const Gradient& g) const {
+Tensors SplitOp::grad(const Gradient& g) const {
   Tensors parts;
   for (std::size_t i = 0; i < g.out.size(); ++i)
     parts.push_back(g.dout[i] ? g.dout[i] : Tensor::full(g.out[i].type(), 0, g.out[i].device()));
   return {concat(parts, axis)};
 }
 
-Tensors Split::decompose(std::span<const Tensor> in) const {
+Tensors SplitOp::decompose(std::span<const Tensor> in) const {
   Tensors parts;
   std::int64_t start = 0;
   for (const std::int64_t size : sizes) {
@@ -40,17 +40,17 @@ Tensors Split::decompose(std::span<const Tensor> in) const {
   return parts;
 }
 
-std::vector<Sample> Split::samples() const {
+std::vector<Sample> SplitOp::samples() const {
   const auto row = [](const Shape& x, std::vector<std::int64_t> parts, std::int64_t along) -> Sample {
-    return {std::make_shared<Split>(std::move(parts), along), {{DType::f32, x}}};
+    return {std::make_shared<SplitOp>(std::move(parts), along), {{DType::f32, x}}};
   };
   return {row({2, 6, 3}, {2, 2, 2}, 1), row({2, 7}, {4, 1, 2}, -1), row({5, 2}, {0, 5}, 0), row({3}, {3}, 0)};
 }
 
 Tensors split(const Tensor& x, std::vector<std::int64_t> sizes, std::int64_t axis) {
-  return neurim::apply(std::make_shared<Split>(std::move(sizes), axis), {x});
+  return neurim::apply(std::make_shared<SplitOp>(std::move(sizes), axis), {x});
 }
 
-void define_split() { define<Split>(); }
+void define_split() { define<SplitOp>(); }
 
 }  // namespace neurim

@@ -6,9 +6,9 @@ namespace neurim {
 
 /// Input (x) -> the parts, as slices would give them; but their gradients are joined at once, where those of
 /// slices would each be filled up with zeros and then added.
-class Split final : public Op {
+class SplitOp final : public Op {
  public:
-  explicit Split(std::vector<std::int64_t> parts = {}, std::int64_t along = 0)
+  explicit SplitOp(std::vector<std::int64_t> parts = {}, std::int64_t along = 0)
       : sizes(std::move(parts)), axis(along) {}
   std::vector<std::int64_t> sizes;
   std::int64_t axis;

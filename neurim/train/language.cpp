@@ -17,8 +17,8 @@ namespace {
 
 /// The mean over the characters that the model is judged by; NaN without any.
 double bigram_bits(const LanguageData& data, Split split) {
-  const std::vector<std::int32_t>& characters = data.corpus.characters;
-  const Bigram bigram(std::span(characters).first(static_cast<std::size_t>(data.windows.training_steps())),
+  const std::span<const std::int32_t> characters = data.corpus.characters;
+  const Bigram bigram(characters.first(static_cast<std::size_t>(data.windows.training_steps())),
                       data.corpus.vocabulary.size());
   double bits = 0;
   std::int64_t count = 0;
