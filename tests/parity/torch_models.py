@@ -1,4 +1,6 @@
 """The PyTorch twins of Neurim's models: the same architectures, tensor names and initialisers."""
+import collections
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -289,4 +291,6 @@ def arrays(model):
 
 def load(model, tensors):
     """Fills the model; the names have to be exactly its own."""
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in tensors.items()})
+    state = collections.OrderedDict((name, torch.from_numpy(array)) for name, array in tensors.items())
+    state._metadata = {"": {"version": model._version}}  # for torchvision's MNASNet, which asks
+    model.load_state_dict(state)
