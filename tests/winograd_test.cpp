@@ -32,7 +32,7 @@ std::vector<Row> rows() {
           {{16, 16, 2, 3}, 32},                    // tiles larger than the image
           {{1, 64, 17, 14}, 64, {0, 2, 1, 0}},     // unlike sides
           {{3, 16, 13, 8}, 16, {0, 0, 0, 0}},      // none
-          {{70, 16, 4, 4}, 16, {2, 2, 2, 2}},     // more tiles than a task takes
+          {{70, 16, 4, 4}, 16, {2, 2, 2, 2}},      // more tiles than a task takes
           {{13, 192, 3, 4}, 192}};                 // weights that are cut instead of the tiles
 }
 
@@ -49,7 +49,8 @@ void expect_agreement(const Chain& chain, const std::vector<int>& out) {
 
 TEST(Winograd, ForwardAgrees) {
   for (const Row& row : rows())
-    for (const auto& [bias, residual] : {std::pair(false, false), {true, true}}) {
+    for (const bool bias : {false, true})
+      for (const bool residual : {false, true}) {
         SCOPED_TRACE(text(row.x, " to ", row.out, bias ? ", bias" : "", residual ? ", add, relu" : ""));
         Chain chain;
         auto conv = std::make_shared<Conv2d>();

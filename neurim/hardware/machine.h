@@ -16,7 +16,7 @@ struct Machine {
   std::string processor;              ///< "Intel(R) Xeon(R) …"
   int cores = 0;                      ///< that this process may run on
   std::vector<std::string> features;  ///< of those that matter here: "avx2", "avx512f", "avx512_fp16", "avx512_vnni", …
-  std::vector<CpuCache> caches;          ///< that one core sees, data and unified, the nearest first; empty where nobody tells
+  std::vector<CpuCache> caches;       ///< of one core, data and unified, the nearest first; empty where nobody tells
   std::size_t memory = 0, available = 0;  ///< bytes; of a container with a limit, what that leaves
   std::string huge_pages;                 ///< "always", "madvise", "never"; "" where nobody tells
 };

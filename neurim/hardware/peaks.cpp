@@ -12,6 +12,7 @@
 #include <deque>
 #include <thread>
 
+#include "neurim/base/target_clones.h"
 #include "neurim/base/text.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/hardware/machine.h"
@@ -184,10 +185,7 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& po
 
 typedef float Line __attribute__((vector_size(64)));
 
-// Not beneath sanitizers: the function that chooses would run before they are ready.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
+NEURIM_TARGET_CLONES("avx512f", "avx2", "default")
 void read_all(const char* data, std::size_t bytes) {
   Line sums[8] = {};
   for (std::size_t at = 0; at + sizeof sums <= bytes; at += sizeof sums)

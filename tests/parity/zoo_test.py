@@ -306,7 +306,8 @@ class Zoo(unittest.TestCase):
         self.assertEqual(set(ours), set(twin))
         for key, expected in twin.items():
             # Older PyTorch draws a few values of a truncated normal distribution at its far bounds.
-            expected = expected[np.abs(expected - np.median(expected)) <= 20 * np.median(np.abs(expected - np.median(expected)))]
+            distance = np.abs(expected - np.median(expected))
+            expected = expected[distance <= 20 * np.median(distance)]
             drawn, count = ours[key].astype(np.float64), expected.size
             deviation = expected.std()
             if expected.min() == expected.max():
