@@ -1,16 +1,18 @@
 # One target per folder of the house.
 #
-# neurim_floor(NAME [FOLDER folder] [DEPENDS floor…] [LINK library…])
-#   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one).
+# neurim_floor(NAME [COLD] [FOLDER folder] [DEPENDS floor…] [LINK library…])
+#   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one). COLD: the
+#   work on tensors is done elsewhere, so -O1 will do, which builds in four fifths of the time.
 function(neurim_floor name)
-  cmake_parse_arguments(arg "" "FOLDER" "DEPENDS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "FOLDER" "DEPENDS;LINK;SOURCES" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER ${name})
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/*.cpp)
   add_library(neurim_${name} STATIC ${sources} ${arg_SOURCES})
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-  target_compile_options(neurim_${name} PRIVATE -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+  target_compile_options(neurim_${name} PRIVATE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
+                         $<$<AND:$<BOOL:${arg_COLD}>,$<CONFIG:Release>>:-O1>)
   list(TRANSFORM arg_DEPENDS PREPEND neurim_)
   target_link_libraries(neurim_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY NEURIM_FLOORS neurim_${name})

@@ -93,7 +93,7 @@ def calibrate(norm, inputs):
     little about a large mean gets a larger variance, as it would enlarge rounding errors."""
     mean, variance = inputs[0].mean((0, 2, 3)), inputs[0].var((0, 2, 3)) + 1e-3
     norm.running_mean.copy_(mean * torch.empty_like(mean).uniform_(0.8, 1.2))
-    norm.running_var.copy_((variance + 0.1 * mean**2) * torch.empty_like(mean).uniform_(0.8, 1.2))
+    norm.running_var.copy_((variance + mean**2) * torch.empty_like(mean).uniform_(0.8, 1.2))
 
 
 def random_twin(name, images):
@@ -111,7 +111,7 @@ def random_twin(name, images):
                 torch.nn.init.kaiming_normal_(parameter)
         hooks = []
         for norm in norms_of(model):
-            norm.weight.uniform_(0.3, 0.7)  # at full strength each residual branch would double what comes to it
+            norm.weight.uniform_(0.1, 0.25)  # the stronger the residual branches, the more does each enlarge rounding errors
             hooks.append(norm.register_forward_pre_hook(calibrate))
         model(images)
         for hook in hooks:
@@ -229,7 +229,7 @@ class Zoo(unittest.TestCase):
                     twin.float()  # the same weights again
                     report["logits_torch"] = largest_difference(expected, exact)
             unlike = np.ptp(expected, axis=0).max()  # how far the pictures are apart
-            self.assertLess(np.abs(logits - expected).max(), 2e-2 * unlike)
+            self.assertLess(np.abs(logits - expected).max(), 1e-3 * unlike)
             if "save" in tasks:
                 saved = safetensors_files.read(os.path.join(folder, "saved.safetensors"))
                 torch_models.load(copy.deepcopy(twin), saved)
