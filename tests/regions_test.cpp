@@ -1,6 +1,8 @@
 // Regions: chains that a kernel takes in one go, planned against interpreted, and every kernel of chains reached.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "neurim/base/error.h"
@@ -11,6 +13,7 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/linear.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sum.h"
 
@@ -106,6 +109,51 @@ INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
 
 /// In the plain order, which channels that fill no blocks of 16 have, oneDNN adds by its
 /// reference loops alone.
+TEST(RegionKernels, NotANumberStays) {
+  struct Case {
+    const char* name;
+    Shape x, weight;
+    std::int64_t stride;
+    bool norm, residual;
+  };
+  const std::vector<Case> cases{{"linear", {4, 40}, {24, 40}, 0, false, false},
+                                {"1x1", {2, 32, 6, 6}, {32, 32, 1, 1}, 1, false, false},
+                                {"1x1 with all that follows", {2, 32, 6, 6}, {32, 32, 1, 1}, 1, true, true},
+                                {"3x3 strided", {2, 32, 9, 9}, {32, 32, 3, 3}, 2, true, false},
+                                {"3x3", {2, 32, 12, 12}, {32, 32, 3, 3}, 1, true, false},
+                                {"stem", {2, 3, 12, 12}, {32, 3, 3, 3}, 1, true, false},
+                                {"depthwise", {2, 32, 9, 9}, {32, 1, 3, 3}, 1, true, false},
+                                {"groups", {2, 32, 9, 9}, {32, 8, 3, 3}, 1, true, false}};
+  for (const Case& c : cases)
+    for (const bool training : {false, true}) {
+      const Tensor weight = random_tensor(c.weight, 1), gain = random_tensor({c.weight[0]}, 2, 1),
+                   bias = random_tensor({c.weight[0]}, 3);
+      const auto run = [&](const Tensor& x, bool interpret) {
+        const Tensor mean = random_tensor({c.weight[0]}, 4), var = random_tensor({c.weight[0]}, 5, 5);
+        const auto net = [&](Tensors in) -> Tensors {
+          if (c.stride == 0) return {relu(linear(in[0], weight, bias))};
+          const std::int64_t pad = c.weight[2] / 2;
+          Tensor y = conv2d(in[0], weight, c.norm ? Tensor() : bias,
+                            {.stride = {c.stride, c.stride}, .pad = {pad, pad, pad, pad}, .groups = c.x[1] / c.weight[1]});
+          if (c.norm) y = batch_norm(y, gain, bias, mean, var);
+          if (c.residual) y = add(y, in[0]);
+          return {relu(y)};
+        };
+        return plan(net, {x.type()}, {.training = training, .interpret = interpret})({x})[0].values<float>();
+      };
+      // One number alone, in the middle.
+      auto numbers = random_tensor(c.x, 6).values<float>();
+      numbers[numbers.size() / 2] = std::numeric_limits<float>::quiet_NaN();
+      const Tensor x = Tensor::from(c.x, numbers);
+      const auto planned = run(x, false), expected = run(x, true);
+      std::size_t lost = 0, missing = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        if (std::isnan(expected[i])) ++lost, missing += !std::isnan(planned[i]);
+      EXPECT_GT(lost, 0u) << c.name;
+      EXPECT_EQ(missing, 0u) << c.name << (training ? ", training" : "") << ": of " << lost;
+    }
+}
+
 TEST(RegionKernels, ASumJoinsAConvolutionOfWholeBlocksOnly) {
   for (const std::int64_t channels : {24, 32}) {
     const Tensor w = random_tensor({channels, channels, 1, 1}, 1);

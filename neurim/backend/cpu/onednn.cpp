@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <limits>
 #include <mutex>
 
 #include "neurim/backend/cpu/depthwise.h"
@@ -18,6 +19,10 @@ namespace neurim::cpu {
 dnnl::engine& engine() {
   static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;
+}
+
+void append_relu(dnnl::post_ops& after) {
+  after.append_eltwise(dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0);
 }
 
 namespace {

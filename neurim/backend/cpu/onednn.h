@@ -32,6 +32,10 @@ std::optional<memory::desc> known_descriptor(const Type& type, const Layout& lay
 /// The layout of ours that has this physical form for weights: plain, or a packed format registered here.
 Layout packed_layout(const Type& type, const dnnl::memory::desc& desc);
 
+/// Appends relu as a post-op: as x * clip(x * (largest float), 0, 1), which differs from it only below the smallest normal number
+/// and at minus infinity, which becomes NaN. oneDNN's own relu makes 0 of NaN, and training that has diverged looks healthy.
+void append_relu(dnnl::post_ops& after);
+
 /// A primitive with the arguments that it takes, by number; data pointers come with each run.
 class Primitive {
  public:

@@ -137,7 +137,7 @@ Described describe(const Problem& p, const memory::desc& weight) {
   if (p.direction == Direction::forward) {
     dnnl::post_ops after;
     if (p.epilogue.add) after.append_binary(dnnl::algorithm::binary_add, y);
-    if (p.epilogue.relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+    if (p.epilogue.relu) append_relu(after);
     attributes.set_post_ops(after);
     const memory::desc bias =
         p.epilogue.bias ? memory::desc({p.y.shape[1]}, memory::data_type::f32, memory::format_tag::a)

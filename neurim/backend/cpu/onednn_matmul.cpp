@@ -91,7 +91,7 @@ Launch prepare(Site& site) {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (product.relu) {
       dnnl::post_ops after;
-      after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+      append_relu(after);
       attributes.set_post_ops(after);
     }
     try {
