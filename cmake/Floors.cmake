@@ -13,6 +13,7 @@ function(neurim_floor name)
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(neurim_${name} PRIVATE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
                          $<$<AND:$<BOOL:${arg_COLD}>,$<CONFIG:Release>>:-O1>)
+  neurim_precompiled(neurim_${name} floors${arg_COLD})
   list(TRANSFORM arg_DEPENDS PREPEND neurim_)
   target_link_libraries(neurim_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY NEURIM_FLOORS neurim_${name})
