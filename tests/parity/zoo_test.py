@@ -109,9 +109,11 @@ def random_twin(name, images):
                 parameter.add_(0.1 * torch.randn_like(parameter))
             elif not norms_of(model):  # nothing else would keep the signal
                 torch.nn.init.kaiming_normal_(parameter)
+        # The stronger the residual branches, the more does each enlarge rounding errors; but these functions dampen what is weak.
+        dampens = any(isinstance(module, (torch.nn.SiLU, torch.nn.Hardswish)) for module in model.modules())
         hooks = []
         for norm in norms_of(model):
-            norm.weight.uniform_(0.1, 0.25)  # the stronger the residual branches, the more does each enlarge rounding errors
+            norm.weight.uniform_(*((0.15, 0.35) if dampens else (0.1, 0.25)))
             hooks.append(norm.register_forward_pre_hook(calibrate))
         model(images)
         for hook in hooks:
@@ -184,7 +186,7 @@ def multiply_adds(model, side, channels):
     def add_attention(module, inputs, output):
         """The scores and their products with the values; PyTorch's module does not call its linear layers."""
         nonlocal count
-        _, length, width = inputs[0].shape
+        _, length, width = (inputs or output)[0].shape  # torchvision may give the inputs by keyword, which hooks are not told
         count += 2 * length**2 * width
         if isinstance(module, torch.nn.MultiheadAttention):
             count += 4 * length * width**2
