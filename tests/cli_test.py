@@ -460,6 +460,27 @@ layers = [
         run = neurim("predict", f"{self.root}/data/val/*/none.png", f"model={self.folder}")
         self.assertEqual((run.returncode, run.stdout), (3, ""), run)
 
+    def test_names_that_are_not_utf8(self):
+        coffee, tea = (os.fsdecode(name) for name in (b"caf\xe9", b"th\xe9"))
+        folder = self.root / coffee
+        png(folder / f"{tea}.png", 28, 28, 10)
+        for words, key in ((["data", "scan", folder], "file"), (["predict", f"model={self.folder}", folder], "path")):
+            run = neurim(*words, "--json", errors="surrogateescape")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertTrue(json.loads(run.stdout.splitlines()[0])[key].endswith("th\ufffd.png"), run.stdout)
+        classes = self.root / "drinks"
+        for name, level in ((coffee, 10), (tea, 200)):
+            for i in range(4):
+                png(classes / name / f"{i}.png", 28, 28, level + i)
+        run = neurim(*self.words, f"data={classes}", "name=drinks", "epochs=1", "--json", errors="surrogateescape")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        names = ["caf\ufffd", "th\ufffd"]
+        run_folder = self.root / "runs" / "drinks"
+        self.assertEqual(json.loads((run_folder / "weights" / "model.json").read_text())["label_names"], names)
+        self.assertEqual(list(json.loads((run_folder / "data.json").read_text())["train"]["classes"]), names)
+        run = neurim("predict", f"model={run_folder}", folder, "--json", errors="surrogateescape")
+        self.assertIn(json.loads(run.stdout.splitlines()[0])["predictions"][0]["label"], names)
+
     def test_what_fails_before_the_first_step_leaves_no_run(self):
         run = neurim(*self.words, "imgsz=8", "name=never")
         self.assertEqual(run.returncode, 2, run)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "neurim/base/sha256.h"
@@ -14,7 +13,6 @@ namespace neurim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and hashed: enough, and soon done
 
@@ -105,22 +103,22 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                    options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
                    fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
   for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
-  console.event(Json{{"event", "summary"},
-                     {"mode", "data"},
-                     {"images_per_second", rate},
-                     {"samples", rates},
-                     {"dataset_samples", samples},
-                     {"probed_samples", probed},
-                     {"data_bytes", decode.bytes},
-                     {"decode_only_images_per_second", decode.images_per_second},
-                     {"pixels_sha256", hash},
-                     {"batch", options.batch},
-                     {"imgsz", size.height == size.width ? Json(size.height) : Json{size.height, size.width}},
-                     {"augment", benchmark.augment},
-                     {"loader", benchmark.loader},
-                     {"bad", loader->bad().size()},
-                     {"threads", benchmark.threads}}
-                    .dump());
+  const bool square = size.height == size.width;
+  console.event({{"event", "summary"},
+                 {"mode", "data"},
+                 {"images_per_second", rate},
+                 {"samples", rates},
+                 {"dataset_samples", samples},
+                 {"probed_samples", probed},
+                 {"data_bytes", decode.bytes},
+                 {"decode_only_images_per_second", decode.images_per_second},
+                 {"pixels_sha256", hash},
+                 {"batch", options.batch},
+                 {"imgsz", square ? JsonText(size.height) : JsonText(std::vector{size.height, size.width})},
+                 {"augment", benchmark.augment},
+                 {"loader", benchmark.loader},
+                 {"bad", loader->bad().size()},
+                 {"threads", benchmark.threads}});
 }
 
 }  // namespace neurim::cli

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
 #include "neurim/data/convert.h"
@@ -35,12 +34,11 @@ int data_convert(const Words& words) {
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   console.say(text(out, ": ", plural(result.samples, "picture"),
                    result.files.empty() ? "" : text(" in ", plural(static_cast<std::int64_t>(result.files.size()), "file"))));
-  console.event(nlohmann::ordered_json{{"event", "summary"},
-                                       {"path", out},
-                                       {"samples", result.samples},
-                                       {"files", result.files},
-                                       {"skipped", result.skipped}}
-                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  console.event({{"event", "summary"},
+                 {"path", out},
+                 {"samples", result.samples},
+                 {"files", result.files},
+                 {"skipped", result.skipped}});
   return 0;
 }
 

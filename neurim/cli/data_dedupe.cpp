@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
 #include "neurim/data/duplicates.h"
@@ -9,8 +8,6 @@
 namespace neurim::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kNamed = 20, kDrawn = 24;  // groups that are listed for people, and drawn
 constexpr std::size_t kOfEach = 4;               // pictures of a group that are drawn
@@ -66,7 +63,7 @@ int data_dedupe(const Words& words) {
   std::int64_t across = 0, differ = 0, exact = 0, shown = 0;
   for (const DuplicateGroup& group : found.groups) {
     across += group.across_splits, differ += group.labels_differ, exact += group.exact;
-    Json files = Json::array();
+    std::vector<JsonObject> files;
     std::vector<std::string> names;
     for (const SampleId& id : group.samples) {
       const std::string file = dataset.name(id.split, id.index);
@@ -74,12 +71,11 @@ int data_dedupe(const Words& words) {
           {{"file", file}, {"split", name(id.split)}, {"class", dataset.label_name(id.split, id.index)}});
       names.push_back(file);
     }
-    console.event(Json{{"event", "group"},
-                       {"exact", group.exact},
-                       {"across_splits", group.across_splits},
-                       {"labels_differ", group.labels_differ},
-                       {"files", files}}
-                      .dump(-1, ' ', false, Json::error_handler_t::replace));
+    console.event({{"event", "group"},
+                   {"exact", group.exact},
+                   {"across_splits", group.across_splits},
+                   {"labels_differ", group.labels_differ},
+                   {"files", files}});
     if (static_cast<std::size_t>(shown++) < kNamed)
       console.say(text("  ", group.exact ? "equal" : "alike", group.across_splits ? ", across splits" : "",
                        group.labels_differ ? ", of different classes" : "", ": ", join(names, " = ")));
@@ -90,13 +86,12 @@ int data_dedupe(const Words& words) {
   console.say(text(data, ": ", plural(static_cast<std::int64_t>(found.groups.size()), "group"), " of duplicates (",
                    exact, " of equal files), ", across, " across splits, ", differ, " of different classes",
                    found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " pictures cannot be read")));
-  console.event(Json{{"event", "summary"},
-                     {"groups", found.groups.size()},
-                     {"exact", exact},
-                     {"across_splits", across},
-                     {"labels_differ", differ},
-                     {"unreadable", found.unreadable}}
-                    .dump(-1, ' ', false, Json::error_handler_t::replace));
+  console.event({{"event", "summary"},
+                 {"groups", found.groups.size()},
+                 {"exact", exact},
+                 {"across_splits", across},
+                 {"labels_differ", differ},
+                 {"unreadable", found.unreadable}});
   return 0;
 }
 

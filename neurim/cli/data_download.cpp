@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/data_tasks.h"
 #include "neurim/data/download.h"
 #include "neurim/neurim.h"
@@ -22,7 +20,7 @@ int data_download(const Words& words) {
   Console console(line.console());
   download(set, out, mirror, [&](std::string_view what) { console.say(text("  ", what)); });
   console.say(text("Saved ", out, "  ·  next: neurim train data=", out, " model=lenet5"));
-  console.event(nlohmann::ordered_json{{"event", "summary"}, {"set", set}, {"path", out}}.dump());
+  console.event({{"event", "summary"}, {"set", set}, {"path", out}});
   return 0;
 }
 

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/interrupt.h"
 #include "neurim/data/pack.h"
@@ -38,14 +36,13 @@ int data_pack(const Words& words) {
   console.say(stopped ? text("Stopped after ", plural(result.samples, "picture"), "; the same command goes on.")
                       : text(out, ": ", plural(result.samples, "picture"), ", ",
                              fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB"));
-  console.event(nlohmann::ordered_json{{"event", "summary"},
-                     {"path", out},
-                     {"samples", result.samples},
-                     {"resumed", result.resumed},
-                     {"skipped", result.skipped},
-                     {"bytes", result.bytes},
-                     {"finished", !stopped}}
-                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  console.event({{"event", "summary"},
+                 {"path", out},
+                 {"samples", result.samples},
+                 {"resumed", result.resumed},
+                 {"skipped", result.skipped},
+                 {"bytes", result.bytes},
+                 {"finished", !stopped}});
   return stopped ? interrupt.exit_code() : 0;
 }
 

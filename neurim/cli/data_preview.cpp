@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/data_tasks.h"
 #include "neurim/neurim.h"
 #include "neurim/train/batch_picture.h"
@@ -38,7 +36,7 @@ int data_preview(const Words& words) {
   write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
   Console console(line.console());
   console.say(text(out, ": ", plural(batch.size, "training picture")));
-  console.event(nlohmann::ordered_json{{"event", "summary"}, {"path", out}, {"pictures", batch.size}}.dump());
+  console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});
   return 0;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
 #include "neurim/neurim.h"
@@ -11,8 +10,6 @@
 namespace neurim::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kNamed = 20;  // files with problems that are listed for people; --json gives all
 
@@ -29,7 +26,11 @@ class Tally {
     for (const auto& [count, word] : sorted) parts.push_back(text(word, ' ', thousands(-count)));
     return join(parts, " · ");
   }
-  Json json() const { return counts_; }
+  JsonObject json() const {
+    JsonObject object;
+    for (const auto& [word, count] : counts_) object.add(word, count);
+    return object;
+  }
 
  private:
   std::map<std::string, std::int64_t> counts_;
@@ -71,13 +72,14 @@ class ScanReport {
     for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.say(text("  ", remarks_[i]));
     if (remarks_.size() > kNamed)
       console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
-    Json summary{{"event", "summary"},     {"root", root},
-                 {"ok", count(Status::ok)}, {"partial", count(Status::partial)},
-                 {"error", count(Status::error)}, {"other_files", others},
-                 {"formats", formats_.json()}, {"modes", modes_.json()},
-                 {"turned", turned_}};
-    if (!shorter_.empty()) summary["shorter_side"] = {{"min", side(0)}, {"median", side(0.5)}, {"max", side(1)}};
-    console.event(summary.dump());
+    JsonObject summary{{"event", "summary"},     {"root", root},
+                       {"ok", count(Status::ok)}, {"partial", count(Status::partial)},
+                       {"error", count(Status::error)}, {"other_files", others},
+                       {"formats", formats_.json()}, {"modes", modes_.json()},
+                       {"turned", turned_}};
+    if (!shorter_.empty())
+      summary.add("shorter_side", JsonObject{{"min", side(0)}, {"median", side(0.5)}, {"max", side(1)}});
+    console.event(summary);
   }
 
  private:
@@ -111,7 +113,7 @@ class ScanReport {
   std::vector<std::string> remarks_;
 };
 
-Json json_of(const ScannedFile& file) {
+JsonObject event_of(const ScannedFile& file) {
   const ImageHeader& header = file.header;
   return {{"event", "file"},
           {"file", file.file},
@@ -149,7 +151,7 @@ int data_scan(const Words& words) {
   std::int64_t seen = 0;
   const std::int64_t others = scan(root, static_cast<int>(threads()), [&](const ScannedFile& file) {
     report.add(file);
-    console.event(json_of(file).dump(-1, ' ', false, Json::error_handler_t::replace));
+    console.event(event_of(file));
     if (++seen % 100 == 0) console.progress(text("  ", thousands(seen), " pictures"));
   });
   if (seen == 0) fail(Fault::data, root, ": holds no picture files (", plural(others, "other file"), ")");

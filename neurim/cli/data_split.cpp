@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/data_tasks.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
@@ -33,10 +31,10 @@ int data_split(const Words& words) {
 
   const fs::path folder = fs::absolute(out).parent_path();
   std::string table = "path,label,split,group\n";
-  nlohmann::ordered_json sizes;
+  JsonObject sizes;
   std::vector<std::string> counts;
   for (const Split split : kSplits) {
-    sizes[std::string(name(split))] = dataset.size(split);
+    sizes.add(name(split), dataset.size(split));
     counts.push_back(text(thousands(dataset.size(split)), ' ', name(split)));
     for (std::int64_t i = 0; i < dataset.size(split); ++i) {
       const std::string file = dataset.name(split, i);
@@ -50,7 +48,7 @@ int data_split(const Words& words) {
   write_file(out, table);
   Console console(line.console());
   console.say(text(out, ": ", join(counts, ", ")));
-  console.event(nlohmann::ordered_json{{"event", "summary"}, {"path", out}, {"splits", sizes}}.dump());
+  console.event({{"event", "summary"}, {"path", out}, {"splits", sizes}});
   return 0;
 }
 

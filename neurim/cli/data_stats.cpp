@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
 #include "neurim/data/statistics.h"
@@ -31,10 +30,10 @@ int data_stats(const Words& words) {
   const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()));
 
   Console console(line.console());
-  nlohmann::ordered_json splits;
+  JsonObject splits;
   for (const Split split : kSplits) {
     const std::vector<std::int64_t> counts = dataset.class_counts(split);
-    splits[std::string(name(split))] = {{"samples", dataset.size(split)}, {"classes", counts}};
+    splits.add(name(split), JsonObject{{"samples", dataset.size(split)}, {"classes", counts}});
     if (dataset.size(split) == 0) continue;
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
     const auto called = [&](auto at) { return dataset.class_names()[static_cast<std::size_t>(at - counts.begin())]; };
@@ -50,13 +49,12 @@ int data_stats(const Words& words) {
   for (const std::string& note : dataset.notes()) console.say(text("  ", note));
   console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
                    plural(channels.pictures, "picture"), ")"));
-  console.event(nlohmann::ordered_json{{"event", "summary"},
-                     {"class_names", dataset.class_names()},
-                     {"splits", splits},
-                     {"mean", channels.mean},
-                     {"std", channels.std},
-                     {"pictures", channels.pictures}}
-                    .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  console.event({{"event", "summary"},
+                 {"class_names", dataset.class_names()},
+                 {"splits", splits},
+                 {"mean", channels.mean},
+                 {"std", channels.std},
+                 {"pictures", channels.pictures}});
   return 0;
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/cli/open_model.h"
 
 namespace neurim::cli {
@@ -41,12 +41,12 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
     options.metadata["preprocess"] = p.json();
   }
   if (card.task() == TaskKind::forecast) {
-    options.metadata["columns"] = nlohmann::json(card.sequence->columns).dump();
+    options.metadata["columns"] = JsonText(card.sequence->columns).line();
     options.metadata["target"] = card.sequence->target;
   } else {
-    options.metadata["names"] = nlohmann::json(card.class_names).dump();
+    options.metadata["names"] = JsonText(card.class_names).line();
   }
-  if (card.multi_label()) options.metadata["thresholds"] = nlohmann::json(card.thresholds).dump();
+  if (card.multi_label()) options.metadata["thresholds"] = JsonText(card.thresholds).line();
   if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);

@@ -1,7 +1,5 @@
 #include "neurim/cli/sequence_verbs.h"
 
-#include <nlohmann/json.hpp>
-
 #include "neurim/base/error.h"
 #include "neurim/cli/summary.h"
 #include "neurim/evaluate/csv.h"
@@ -11,8 +9,6 @@
 namespace neurim::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Throws where the data have no sample in the split.
 void require_samples(const Windows& windows, Split split, const std::string& data) {
@@ -84,8 +80,7 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
     csv += text(i + 1, ',', static_cast<float>(values[i]), '\n');
   if (!save_csv.empty()) write_file(save_csv, csv);
   console.say(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
-  console.event(
-      Json{{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}}.dump());
+  console.event({{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}});
   return 0;
 }
 
@@ -93,7 +88,7 @@ int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const 
                  Console& console) {
   const std::string written = generate(checkpoint, prompt, options);
   console.say(prompt + written);
-  console.event(Json{{"event", "text"}, {"prompt", prompt}, {"text", written}}.dump());
+  console.event({{"event", "text"}, {"prompt", prompt}, {"text", written}});
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "neurim/cli/show_roofline.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/text.h"
 #include "neurim/cli/drawn_batch.h"
@@ -12,13 +11,11 @@ namespace neurim::cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kReplays = 10;
 
 /// The roof itself: the peaks that the rows are held against.
 void show_peaks(const Peaks& peaks, Console& console) {
-  Json memory = Json::array();
+  std::vector<JsonObject> memory;
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
   double operations = 0;
   for (const Peaks::Arithmetic& one : peaks.arithmetic)
@@ -34,11 +31,10 @@ void show_peaks(const Peaks& peaks, Console& console) {
   console.say(
       "  roof: what they allow; a task's data are in the nearest level that holds them; Winograd's "
       "convolution counts as a direct one");
-  const Json event{{"event", "peaks"},
-                   {"threads", peaks.threads},
-                   {"fp32_operations_per_second", operations},
-                   {"memory", memory}};
-  console.event(event.dump());
+  console.event({{"event", "peaks"},
+                 {"threads", peaks.threads},
+                 {"fp32_operations_per_second", operations},
+                 {"memory", memory}});
 }
 
 std::string millions(std::int64_t number) { return fixed(static_cast<double>(number) * 1e-6, 1); }
@@ -53,24 +49,22 @@ void show_task(const Roofline::Task& task, Console& console) {
                 kib(row.bytes).c_str(), task.roof.bound.c_str(), task.roof.seconds * 1e3, row.seconds * 1e3,
                 100 * share);
   console.say(line);
-  Json shapes = Json::array();
-  for (const Type& type : row.in)
-    shapes.push_back(std::vector<std::int64_t>(type.shape.begin(), type.shape.end()));
-  const Json event{{"event", "task"},
-                   {"where", row.where},
-                   {"op", row.op},
-                   {"in", shapes},
-                   {"kernel", row.kernel},
-                   {"layout", row.layout},
-                   {"kind", task.kind},
-                   {"multiply_adds", row.multiply_adds},
-                   {"bytes", row.bytes},
-                   {"bound", task.roof.bound},
-                   {"roof_ms", task.roof.seconds * 1e3},
-                   {"ms", row.seconds * 1e3},
-                   {"share", share},
-                   {"declined", row.declined}};
-  console.event(event.dump());
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const Type& type : row.in) shapes.emplace_back(type.shape.begin(), type.shape.end());
+  console.event({{"event", "task"},
+                 {"where", row.where},
+                 {"op", row.op},
+                 {"in", shapes},
+                 {"kernel", row.kernel},
+                 {"layout", row.layout},
+                 {"kind", task.kind},
+                 {"multiply_adds", row.multiply_adds},
+                 {"bytes", row.bytes},
+                 {"bound", task.roof.bound},
+                 {"roof_ms", task.roof.seconds * 1e3},
+                 {"ms", row.seconds * 1e3},
+                 {"share", share},
+                 {"declined", row.declined}});
 }
 
 void show_kind(const Roofline::Kind& kind, Console& console) {
@@ -80,11 +74,14 @@ void show_kind(const Roofline::Kind& kind, Console& console) {
                 millions(kind.multiply_adds).c_str(), kib(kind.bytes).c_str(), kind.roof * 1e3,
                 kind.seconds * 1e3, 100 * share);
   console.say(line);
-  const Json event{{"event", "kind"},          {"kind", kind.name},
-                   {"tasks", kind.tasks},      {"multiply_adds", kind.multiply_adds},
-                   {"bytes", kind.bytes},      {"roof_ms", kind.roof * 1e3},
-                   {"ms", kind.seconds * 1e3}, {"share", share}};
-  console.event(event.dump());
+  console.event({{"event", "kind"},
+                 {"kind", kind.name},
+                 {"tasks", kind.tasks},
+                 {"multiply_adds", kind.multiply_adds},
+                 {"bytes", kind.bytes},
+                 {"roof_ms", kind.roof * 1e3},
+                 {"ms", kind.seconds * 1e3},
+                 {"share", share}});
 }
 
 }  // namespace

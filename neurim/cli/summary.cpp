@@ -3,21 +3,16 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace neurim::cli {
 
-using Json = nlohmann::ordered_json;
-
-std::string summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
-  const auto number = [](double value) { return std::isnan(value) ? Json() : Json(value); };
-  Json json{{"event", "summary"}};
-  for (const NamedFigure& one : names_of(figures.task).figures)
-    json[one.name] = number(figures.*one.value);
-  json["samples"] = figures.samples;
-  json["run"] = run.string();
-  json["model"] = model.string();
-  return json.dump();
+JsonObject summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
+  JsonObject json{{"event", "summary"}};
+  for (const NamedFigure& one : names_of(figures.task).figures) json.add(one.name, figures.*one.value);
+  json.add("samples", figures.samples);
+  json.add("run", run.string());
+  json.add("model", model.string());
+  return json;
 }
 
 std::string figures_line(const Figures& f) {
@@ -63,7 +58,7 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
     console.say(text("Stopped after ", result.epochs,
                      result.epochs == 1 ? " finished epoch" : " finished epochs",
                      ", the state is saved. Go on with: neurim resume ", shell_word(run)));
-    console.event(Json{{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}}.dump());
+    console.event({{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}});
     return interrupt.exit_code();
   }
   if (!std::isnan(result.figures.loss))

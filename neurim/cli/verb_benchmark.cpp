@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "neurim/cli/benchmark_data.h"
@@ -18,7 +17,6 @@ namespace neurim::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 double peak_rss_mib() {
   rusage usage{};
@@ -67,10 +65,10 @@ double sorted_at(const std::vector<double>& sorted, double share) {
 
 /// Answers "go KEY SECONDS" with the times of the calls, until "quit": so that another program may take turns
 /// with this one and others.
-int serve(const Case& subject, const Json& base, std::int64_t batch) {
+int serve(const Case& subject, const JsonObject& base, std::int64_t batch) {
   const std::string key = text("bs", batch);
-  std::cout << Json{{"ready", 1}, {"base", base}, {"meta", Json::object()}, {"keys", {{key, batch}}}}.dump()
-            << std::endl;
+  const auto answer = [](const JsonObject& object) { std::cout << object.line() << std::endl; };
+  answer({{"ready", 1}, {"base", base}, {"meta", JsonObject()}, {"keys", JsonObject{{key, batch}}}});
   for (std::string request; std::getline(std::cin, request);) {
     std::istringstream fields(request);
     std::string verb, asked;
@@ -80,9 +78,9 @@ int serve(const Case& subject, const Json& base, std::int64_t batch) {
     fields >> asked >> seconds;
     require(verb == "go" && asked == key && fields, "serve: cannot answer '", request, "'; send 'go ", key,
             " SECONDS' or 'quit'");
-    std::cout << Json{{"times", subject.run_for(seconds)}}.dump() << std::endl;
+    answer({{"times", subject.run_for(seconds)}});
   }
-  std::cout << Json{{"peak_rss_mib", peak_rss_mib()}}.dump() << std::endl;
+  answer({{"peak_rss_mib", peak_rss_mib()}});
   return 0;
 }
 
@@ -143,11 +141,11 @@ int verb_benchmark(const Words& words) {
   const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
   if (serving)
     return serve(subject,
-                 Json{{"suite", mode},
-                      {"case", checkpoint.card.model},
-                      {"peer", "neurim"},
-                      {"version", version()},
-                      {"threads", threads()}},
+                 {{"suite", mode},
+                  {"case", checkpoint.card.model},
+                  {"peer", "neurim"},
+                  {"version", version()},
+                  {"threads", threads()}},
                  batch);
 
   Console console(line.console());
@@ -167,20 +165,18 @@ int verb_benchmark(const Words& words) {
                    fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
                    fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",
                    threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB"));
-  console.event(Json{{"event", "summary"},
-                     {"model", checkpoint.card.model},
-                     {"mode", mode},
-                     {"batch", batch},
-                     {"images_per_second", rate},
-                     {"samples", samples},
-                     {"latency_ms",
-                      {{"p50", sorted_at(all, 0.5) * 1e3},
-                       {"p90", sorted_at(all, 0.9) * 1e3},
-                       {"p99", sorted_at(all, 0.99) * 1e3}}},
-                     {"peak_rss_mib", peak_rss_mib()},
-                     {"threads", threads()},
-                     {"precision", "f32"}}
-                    .dump());
+  console.event({{"event", "summary"},
+                 {"model", checkpoint.card.model},
+                 {"mode", mode},
+                 {"batch", batch},
+                 {"images_per_second", rate},
+                 {"samples", samples},
+                 {"latency_ms", JsonObject{{"p50", sorted_at(all, 0.5) * 1e3},
+                                           {"p90", sorted_at(all, 0.9) * 1e3},
+                                           {"p99", sorted_at(all, 0.99) * 1e3}}},
+                 {"peak_rss_mib", peak_rss_mib()},
+                 {"threads", threads()},
+                 {"precision", "f32"}});
   return 0;
 }
 

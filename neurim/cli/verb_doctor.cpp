@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/verbs.h"
 #include "neurim/hardware/isa.h"
@@ -12,31 +11,30 @@ namespace neurim::cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string mib(std::size_t bytes) {
   const double kib = static_cast<double>(bytes) / 1024;
   return kib < 1024 ? text(fixed(kib, 0), " KiB") : kib < 1024 * 1024 ? text(fixed(kib / 1024, 0), " MiB")
                                                                       : text(fixed(kib / 1024 / 1024, 1), " GiB");
 }
 
-void show_peaks(const Peaks& peaks, Console& console, Json& json) {
+JsonObject show_peaks(const Peaks& peaks, Console& console) {
   console.say(peaks.threads == 1 ? "  best of one thread:" : text("  best of ", peaks.threads, " threads together:"));
-  Json& all = json["peaks"].emplace_back(Json{{"threads", peaks.threads}});
+  std::vector<JsonObject> arithmetic, memory;
   for (const Peaks::Arithmetic& one : peaks.arithmetic) {
     console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '),
                      one.operations > 0 ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
                                         : "no instructions of its own"));
-    all["arithmetic"].push_back({{"name", one.name}, {"operations_per_second", one.operations}});
+    arithmetic.push_back({{"name", one.name}, {"operations_per_second", one.operations}});
   }
   for (const Peaks::Memory& one : peaks.memory) {
     console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ",
                      fixed(one.read * 1e-9, 1), " GB/s (", mib(one.bytes), ")"));
-    all["memory"].push_back({{"name", one.name},
-                             {"capacity_bytes", one.capacity},
-                             {"bytes", one.bytes},
-                             {"read_bytes_per_second", one.read}});
+    memory.push_back({{"name", one.name},
+                      {"capacity_bytes", one.capacity},
+                      {"bytes", one.bytes},
+                      {"read_bytes_per_second", one.read}});
   }
+  return {{"threads", peaks.threads}, {"arithmetic", arithmetic}, {"memory", memory}};
 }
 
 }  // namespace
@@ -60,7 +58,7 @@ int verb_doctor(const Words& words) {
                    threads(), " threads"));
   if (!machine.features.empty()) console.say(text("             ", join(machine.features, " ")));
   std::vector<std::string> caches;
-  Json cache_sizes = Json::array();
+  std::vector<JsonObject> cache_sizes;
   for (const CpuCache& cache : machine.caches) {
     caches.push_back(text('L', cache.level, ' ', mib(cache.bytes), cache.cpus > 1 ? text(" for ", cache.cpus) : ""));
     cache_sizes.push_back({{"level", cache.level}, {"bytes", cache.bytes}, {"cpus", cache.cpus}});
@@ -69,26 +67,27 @@ int verb_doctor(const Words& words) {
   console.say(text("  memory     ", mib(machine.memory), ", ", mib(machine.available), " available",
                    machine.huge_pages.empty() ? "" : text(", huge pages: ", machine.huge_pages)));
   console.say("  devices    cpu");
-  Json json{{"event", "summary"},
-            {"version", version()},
-            {"processor", machine.processor},
-            {"cores", machine.cores},
-            {"features", machine.features},
-            {"isa", used},
-            {"threads", threads()},
-            {"caches", cache_sizes},
-            {"memory_bytes", machine.memory},
-            {"available_bytes", machine.available},
-            {"huge_pages", machine.huge_pages},
-            {"devices", {"cpu"}}};
+  JsonObject summary{{"event", "summary"},
+                     {"version", version()},
+                     {"processor", machine.processor},
+                     {"cores", machine.cores},
+                     {"features", machine.features},
+                     {"isa", used},
+                     {"threads", threads()},
+                     {"caches", cache_sizes},
+                     {"memory_bytes", machine.memory},
+                     {"available_bytes", machine.available},
+                     {"huge_pages", machine.huge_pages},
+                     {"devices", std::vector{"cpu"}}};
   if (bench) {
     const Peaks one = measure_peaks();
-    show_peaks(one, console, json);
-    if (threads() > 1) show_peaks(measure_peaks(threads()), console, json);
+    std::vector<JsonObject> peaks{show_peaks(one, console)};
+    if (threads() > 1) peaks.push_back(show_peaks(measure_peaks(threads()), console));
     console.say(text("  first touch of a page of 4 KiB: ", fixed(one.page_fault * 1e6, 2), " us"));
-    json["page_fault_seconds"] = one.page_fault;
+    summary.add("peaks", peaks);
+    summary.add("page_fault_seconds", one.page_fault);
   }
-  console.event(json.dump());
+  console.event(summary);
   return 0;
 }
 

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/export_model.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
@@ -44,8 +42,7 @@ int verb_export(const Words& words) {
   console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ",
                    checkpoint.card.sequence ? text(sequence_type(checkpoint.card, 1))
                                             : text(p.channels, 'x', p.height, 'x', p.width)));
-  console.event(
-      nlohmann::ordered_json{{"event", "summary"}, {"path", path.string()}, {"bytes", size}}.dump());
+  console.event({{"event", "summary"}, {"path", path.string()}, {"bytes", size}});
   return 0;
 }
 

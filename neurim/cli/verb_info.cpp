@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/input_options.h"
@@ -26,14 +25,12 @@ void show_layers(const Model& model, const Type& images, Console& console) {
                   text(layer.out).c_str(), thousands(layer.parameters).c_str(),
                   thousands(layer.multiply_adds).c_str());
     console.say(row);
-    console.event(
-        nlohmann::ordered_json{{"event", "layer"},
-                               {"where", layer.where},
-                               {"op", layer.op},
-                               {"shape", std::vector<std::int64_t>(layer.out.begin(), layer.out.end())},
-                               {"parameters", layer.parameters},
-                               {"multiply_adds", layer.multiply_adds}}
-            .dump());
+    console.event({{"event", "layer"},
+                   {"where", layer.where},
+                   {"op", layer.op},
+                   {"shape", std::vector<std::int64_t>(layer.out.begin(), layer.out.end())},
+                   {"parameters", layer.parameters},
+                   {"multiply_adds", layer.multiply_adds}});
   }
   const ModelCost cost = total(layers);
   console.say(text("  one picture: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
@@ -64,15 +61,14 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
                   thousands(static_cast<std::int64_t>(row.bytes >> 10)).c_str(), row.seconds * 1e3);
     console.say(line);
     for (const std::string& reason : row.declined) console.say(text("      declined: ", reason));
-    console.event(nlohmann::ordered_json{{"event", "task"},
-                                         {"where", row.where},
-                                         {"op", row.op},
-                                         {"kernel", row.kernel},
-                                         {"layout", row.layout},
-                                         {"bytes", row.bytes},
-                                         {"ms", row.seconds * 1e3},
-                                         {"declined", row.declined}}
-                      .dump());
+    console.event({{"event", "task"},
+                   {"where", row.where},
+                   {"op", row.op},
+                   {"kernel", row.kernel},
+                   {"layout", row.layout},
+                   {"bytes", row.bytes},
+                   {"ms", row.seconds * 1e3},
+                   {"declined", row.declined}});
     seconds += row.seconds;
   }
   console.say(text("  ", rows.size(), " tasks, arena ",
@@ -142,9 +138,7 @@ int verb_info(const Words& words) {
     show_planned(plan(training_step(checkpoint.model, optimizer, {}),
                       batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]), training_options()));
   }
-  console.event(nlohmann::ordered_json{
-      {"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}}
-                    .dump());
+  console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});
   return 0;
 }
 

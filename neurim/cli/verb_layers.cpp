@@ -1,7 +1,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -31,10 +30,10 @@ int verb_layers(const Words& words) {
     std::string row = name;
     if (!options.empty()) row.resize(std::max<std::size_t>(name.size() + 2, 20), ' ');
     console.say(row + options);
-    console.event(nlohmann::ordered_json{{"event", "layer"}, {"name", name}, {"options", options}}.dump());
+    console.event({{"event", "layer"}, {"name", name}, {"options", options}});
   }
   require(count > 0, "no name fits '", pattern, "'; `neurim layers` lists all");
-  console.event(text("{\"event\":\"summary\",\"layers\":", count, "}"));
+  console.event({{"event", "summary"}, {"layers", count}});
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include <fnmatch.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -42,21 +41,20 @@ int verb_models(const Words& words) {
                   text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),
                   thousands(model.num_classes).c_str());
     console.say(row);
-    console.event(nlohmann::ordered_json{{"event", "model"},
-                                         {"name", name},
-                                         {"parameters", parameters},
-                                         {"multiply_adds", cost.multiply_adds},
-                                         {"activation_bytes", activation_bytes},
-                                         {"in_chans", model.in_chans},
-                                         {"imgsz", model.image_size},
-                                         {"num_classes", model.num_classes}}
-                      .dump());
+    console.event({{"event", "model"},
+                   {"name", name},
+                   {"parameters", parameters},
+                   {"multiply_adds", cost.multiply_adds},
+                   {"activation_bytes", activation_bytes},
+                   {"in_chans", model.in_chans},
+                   {"imgsz", model.image_size},
+                   {"num_classes", model.num_classes}});
   }
   for (const std::string& name : recurrent) {
     console.say(text(name, "  for series and texts, as large as hidden_size and num_layers say"));
-    console.event(nlohmann::ordered_json{{"event", "recurrent_model"}, {"name", name}}.dump());
+    console.event({{"event", "recurrent_model"}, {"name", name}});
   }
-  console.event(text("{\"event\":\"summary\",\"models\":", fitting.size() + recurrent.size(), "}"));
+  console.event({{"event", "summary"}, {"models", fitting.size() + recurrent.size()}});
   return 0;
 }
 

@@ -1,7 +1,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "neurim/cli/input_options.h"
@@ -164,7 +163,7 @@ int verb_predict(const Words& words) {
     if (multi_label) std::erase_if(named, [&](std::size_t c) { return shares[c] < thresholds[c]; });
     const bool unknown = !multi_label && shares[named[0]] < threshold;
     std::vector<std::string> answers;
-    nlohmann::ordered_json predictions = nlohmann::ordered_json::array();
+    std::vector<JsonObject> predictions;
     for (const std::size_t c : named) {
       answers.push_back(text(classes[c], ' ', fixed(shares[c] * 100, 1), " %"));
       predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
@@ -175,17 +174,15 @@ int verb_predict(const Words& words) {
     if (answers.empty()) answers.push_back("none of the classes");
     console.say(text(picture.string(), "  ",
                      unknown ? text(kUnknown, " (", join(answers, ", "), ')') : join(answers, "  ")));
-    nlohmann::ordered_json event{{"event", "prediction"}, {"path", picture.string()}};
-    if (reject != "none") event["label"] = unknown ? kUnknown : classes[named[0]];
-    event["predictions"] = predictions;
-    console.event(event.dump());
+    JsonObject event{{"event", "prediction"}, {"path", picture.string()}};
+    if (reject != "none") event.add("label", unknown ? kUnknown : classes[named[0]]);
+    event.add("predictions", predictions);
+    console.event(event);
   }
   if (!save_csv.empty()) write_file(save_csv, csv);
   if (unreadable > 0)
     console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
-  console.event(
-      nlohmann::ordered_json{{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}}
-          .dump());
+  console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
   return 0;
 }
 

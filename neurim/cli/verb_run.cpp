@@ -51,7 +51,7 @@ int verb_run(const Words& words) {
   const fs::path file = fs::path(outputs) / "output_0.npy";
   write_npy(file, out);
   console.say(text(in.type(), " -> ", out.type(), "  ", file.string()));
-  console.event(text("{\"event\":\"summary\",\"outputs\":1}"));
+  console.event({{"event", "summary"}, {"outputs", 1}});
   return 0;
 }
 

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
@@ -151,11 +149,10 @@ int verb_val(const Words& words) {
   if (reject != "none") {
     console.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),
                      " % of the answers, of which ", fixed(kept.accuracy * 100, 2), " % are right"));
-    console.event(nlohmann::ordered_json{{"event", "reject"},
-                                         {"threshold", threshold},
-                                         {"coverage", kept.coverage},
-                                         {"accuracy", kept.accuracy}}
-                      .dump());
+    console.event({{"event", "reject"},
+                   {"threshold", threshold},
+                   {"coverage", kept.coverage},
+                   {"accuracy", kept.accuracy}});
   }
   console.say(text("Saved ", folder.string()));
   console.event(summary_json(figures, folder, checkpoint.path));

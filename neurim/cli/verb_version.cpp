@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "neurim/base/json.h"
 #include "neurim/base/text.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/train/environment.h"
@@ -11,7 +12,7 @@ int verb_version(const Words& words) {
       {"version", "prints the version", "", {"neurim version", "neurim version --json", "neurim --version"}});
   if (!line.parse(words)) return 0;
   const std::string out = line.console().json
-                              ? text("{\"event\":\"summary\",\"version\":\"", version(), "\"}")
+                              ? JsonObject{{"event", "summary"}, {"version", version()}}.line()
                               : text("neurim ", version());
   std::printf("%s\n", out.c_str());
   return 0;

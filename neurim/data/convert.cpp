@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/file.h"
+#include "neurim/base/json.h"
 #include "neurim/base/tfrecord.h"
 #include "neurim/data/encode.h"
 #include "neurim/data/picture_files.h"
@@ -52,11 +52,11 @@ struct Written {
 };
 
 std::string as_tar(const Written& sample) {
-  const nlohmann::ordered_json json{
+  const JsonObject json{
       {"label", sample.class_name}, {"class_index", sample.label}, {"file", sample.name}};
   return tar_member(sample.key + ".cls", text(sample.label)) +
          tar_member(sample.key + sample.extension, sample.bytes) +
-         tar_member(sample.key + ".json", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+         tar_member(sample.key + ".json", json.line());
 }
 
 /// tf.train.Example (tensorflow/core/example/example.proto, feature.proto): a map from names to lists.

@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/file.h"
+#include "neurim/base/json.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/data/fingerprint.h"
 #include "neurim/data/formats/jpeg_rows.h"
@@ -200,9 +200,9 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
   }
   if (table.empty())
     fail(Fault::data, path, ": none of the ", all, " samples can be decoded, such as ", result.skipped.front());
-  nlohmann::ordered_json names{{"class_names", dataset.class_names()}};
-  if (dataset.multi_label()) names["label_sets"] = dataset.label_sets();
-  const std::string json = names.dump();
+  JsonObject names{{"class_names", dataset.class_names()}};
+  if (dataset.multi_label()) names.add("label_sets", dataset.label_sets());
+  const std::string json = names.line();
   std::string last(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(PackEntry));
   last += json;
   const PackTail tail{.table = file.size(),

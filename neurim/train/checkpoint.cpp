@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
@@ -19,14 +20,12 @@ namespace {
 
 constexpr const char* kFormat = "1";
 
-// JSON has no NaN.
-Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
+// JSON has no NaN: JsonText writes null.
 double number(const Json& value) { return value.is_null() ? Figures::kNone : value.get<double>(); }
 
-Json json_of(const Figures& figures) {
-  Json json{{"samples", figures.samples}};
-  for (const NamedFigure& one : names_of(figures.task).figures)
-    json[one.name] = number(figures.*one.value);
+JsonObject json_of(const Figures& figures) {
+  JsonObject json{{"samples", figures.samples}};
+  for (const NamedFigure& one : names_of(figures.task).figures) json.add(one.name, figures.*one.value);
   return json;
 }
 
@@ -36,13 +35,13 @@ Figures figures_from(const Json& json, TaskKind task) {
   return figures;
 }
 
-Json json_of(const SequenceCard& card) {
-  Json json{{"window", card.window}, {"hidden_size", card.hidden_size}, {"num_layers", card.num_layers}};
+JsonObject json_of(const SequenceCard& card) {
+  JsonObject json{{"window", card.window}, {"hidden_size", card.hidden_size}, {"num_layers", card.num_layers}};
   if (card.columns.empty()) return json;
-  json["columns"] = card.columns;
-  json["target"] = card.target;
-  json["horizon"] = card.horizon;
-  json["season"] = card.season;
+  json.add("columns", card.columns);
+  json.add("target", card.target);
+  json.add("horizon", card.horizon);
+  json.add("season", card.season);
   return json;
 }
 
@@ -80,10 +79,10 @@ Model recurrent_model(const ModelCard& card) {
                            options);
 }
 
-Json json_of(const Progress& p) {
-  return {{"epoch", p.epoch},       {"batch", p.batch},       {"step", p.step},
-          {"loss_sum", p.loss_sum}, {"correct", p.correct},   {"seconds", p.seconds},
-          {"seen", p.seen},         {"best", number(p.best)}, {"best_epoch", p.best_epoch}};
+JsonObject json_of(const Progress& p) {
+  return {{"epoch", p.epoch},       {"batch", p.batch},     {"step", p.step},
+          {"loss_sum", p.loss_sum}, {"correct", p.correct}, {"seconds", p.seconds},
+          {"seen", p.seen},         {"best", p.best},       {"best_epoch", p.best_epoch}};
 }
 
 Progress progress_from(const Json& json) {
@@ -162,16 +161,16 @@ Metadata metadata_of(const ModelCard& card) {
                     {"neurim", kFormat},
                     {"model", card.model},
                     {"in_chans", text(card.in_chans)},
-                    {"class_names", Json(card.class_names).dump()},
+                    {"class_names", JsonText(card.class_names).line()},
                     {"options", card.options},
                     {"epoch", text(card.epoch)},
                     {"step", text(card.step)},
-                    {"figures", json_of(card.figures).dump()}};
+                    {"figures", json_of(card.figures).line()}};
   if (card.sequence)
-    metadata["sequence"] = json_of(*card.sequence).dump();
+    metadata["sequence"] = json_of(*card.sequence).line();
   else
     metadata["preprocess"] = card.preprocess.json();
-  if (card.multi_label()) metadata["thresholds"] = Json(card.thresholds).dump();
+  if (card.multi_label()) metadata["thresholds"] = JsonText(card.thresholds).line();
   if (!std::isnan(card.reject_threshold)) metadata["reject_threshold"] = text(card.reject_threshold);
   if (!card.source.empty()) metadata["model_file"] = card.source;
   return metadata;
@@ -247,7 +246,7 @@ void save_state(const fs::path& weights, Model& model, const ModelCard& card, Tr
   of_model["stamp"] = stamp(progress);
   save_model(model, weights / "next.safetensors", of_model);
   save_model(state, weights / "next.opt.safetensors",
-             {{"stamp", stamp(progress)}, {"progress", json_of(progress).dump()}});
+             {{"stamp", stamp(progress)}, {"progress", json_of(progress).line()}});
   fs::rename(weights / "next.safetensors", weights / "last.safetensors");
   fs::rename(weights / "next.opt.safetensors", weights / "last.opt.safetensors");
 }

@@ -82,9 +82,9 @@ void Console::progress(std::string_view line) {
   drawn_ = true;
 }
 
-void Console::event(std::string_view json) {
+void Console::event(const JsonObject& object) {
   if (!options_.json) return;
-  std::fputs(text(json, '\n').c_str(), stdout);
+  std::fputs(text(object.line(), '\n').c_str(), stdout);
   std::fflush(stdout);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "neurim/base/file.h"
+#include "neurim/base/json.h"
 
 namespace neurim {
 
@@ -26,7 +27,7 @@ class Console {
   bool json() const { return options_.json; }
   void say(std::string_view line);
   void progress(std::string_view line);
-  void event(std::string_view json);  ///< one line, when JSON was asked for
+  void event(const JsonObject& object);  ///< one line, when JSON was asked for
 
   /// From now on all lines that are said go to the end of this file too. Throws Error(resource).
   void log_into(const fs::path& path);

@@ -4,8 +4,8 @@
 
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "neurim/base/json.h"
 #include "neurim/base/text.h"
 #include "neurim/core/device.h"
 #include "neurim/hardware/machine.h"
@@ -38,14 +38,14 @@ std::string version() { return NEURIM_VERSION; }
 std::string environment_json() {
   utsname system{};
   ::uname(&system);
-  return nlohmann::ordered_json{{"neurim", version()},
-                                {"compiler", __VERSION__},
-                                {"system", text(system.sysname, ' ', system.release, ' ', system.machine)},
-                                {"processor", this_machine().processor},
-                                {"threads", threads()},
-                                {"command", command()},
-                                {"started", now()}}
-      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonObject{{"neurim", version()},
+                    {"compiler", __VERSION__},
+                    {"system", text(system.sysname, ' ', system.release, ' ', system.machine)},
+                    {"processor", this_machine().processor},
+                    {"threads", threads()},
+                    {"command", command()},
+                    {"started", now()}}
+      .indented();
 }
 
 }  // namespace neurim

@@ -90,7 +90,7 @@ std::string model_json(const ModelCard& card) {
                 {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
                 {"interpolation", name(p.interpolation)}}},
               {"neurim", own}}
-      .dump(2);
+      .dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be no UTF-8
 }
 
 bool is_model_folder(const fs::path& path) { return fs::exists(path / "config.json"); }

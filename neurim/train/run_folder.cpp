@@ -1,8 +1,7 @@
 #include "neurim/train/run_folder.h"
 
-#include <nlohmann/json.hpp>
-
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/data/fingerprint.h"
 
 namespace neurim {
@@ -27,15 +26,16 @@ fs::path make_run_folder(const fs::path& project, const std::string& name, bool 
 }
 
 std::string data_json(const Dataset& dataset) {
-  nlohmann::ordered_json splits;
+  JsonObject splits;
   for (const Split split : kSplits) {
-    nlohmann::ordered_json counts = nlohmann::ordered_json::object();
+    JsonObject counts;
     const std::vector<std::int64_t> of_class = dataset.class_counts(split);
-    for (std::size_t c = 0; c < of_class.size(); ++c) counts[dataset.class_names()[c]] = of_class[c];
-    splits[std::string(name(split))] = {
-        {"samples", dataset.size(split)}, {"classes", counts}, {"sha256", fingerprint(dataset, split)}};
+    for (std::size_t c = 0; c < of_class.size(); ++c) counts.add(dataset.class_names()[c], of_class[c]);
+    splits.add(name(split), JsonObject{{"samples", dataset.size(split)},
+                                       {"classes", counts},
+                                       {"sha256", fingerprint(dataset, split)}});
   }
-  return splits.dump(2);
+  return splits.indented();
 }
 
 }  // namespace neurim

@@ -1,9 +1,9 @@
 #include "neurim/train/sequence_task.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/base/sha256.h"
 #include "neurim/data/sources/table.h"
 #include "neurim/model/recurrent_models.h"
@@ -14,8 +14,6 @@
 namespace neurim {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// What both kinds of sequences share: the samples of a batch.
 class SequenceTask : public TrainingTask {
@@ -36,12 +34,12 @@ class SequenceTask : public TrainingTask {
                 {.seed = static_cast<std::uint64_t>(options.seed), .shuffle = true}) {}
 
   /// What data.json has of both.
-  Json facts_of(const char* kind, std::int64_t steps, std::span<const std::byte> content) const {
+  JsonObject facts_of(const char* kind, std::int64_t steps, std::span<const std::byte> content) const {
     Sha256 sha;
     sha.add(content);
-    Json facts{{"kind", kind}, {"steps", steps}, {"sha256", sha.hex()}};
-    for (const Split split : kSplits) facts["samples"][std::string(name(split))] = windows_.size(split);
-    return facts;
+    JsonObject samples;
+    for (const Split split : kSplits) samples.add(name(split), windows_.size(split));
+    return {{"kind", kind}, {"steps", steps}, {"sha256", sha.hex()}, {"samples", samples}};
   }
   std::string sizes() const {
     return text(thousands(windows_.size(Split::train)), " train / ", thousands(windows_.size(Split::val)),
@@ -70,9 +68,9 @@ class ForecastTask final : public SequenceTask {
             .sequence = card_};
   }
   std::string facts() const override {
-    Json facts = facts_of("series", data_.series.steps(), std::as_bytes(std::span(data_.series.values)));
-    facts["columns"] = data_.series.columns;
-    return facts.dump(2);
+    JsonObject facts = facts_of("series", data_.series.steps(), std::as_bytes(std::span(data_.series.values)));
+    facts.add("columns", data_.series.columns);
+    return facts.indented();
   }
   std::string contents() const override {
     return text(thousands(data_.series.steps()), " steps of ", card_.target, ", ", sizes());
@@ -132,9 +130,9 @@ class LanguageTask final : public SequenceTask {
   }
   std::string facts() const override {
     const std::string content = data_.corpus.vocabulary.decode(data_.corpus.characters);
-    Json facts = facts_of("text", std::ssize(data_.corpus.characters), std::as_bytes(std::span(content)));
-    facts["characters"] = join(characters_, "");
-    return facts.dump(2);
+    JsonObject facts = facts_of("text", std::ssize(data_.corpus.characters), std::as_bytes(std::span(content)));
+    facts.add("characters", join(characters_, ""));
+    return facts.indented();
   }
   std::string contents() const override {
     return text(thousands(std::ssize(data_.corpus.characters)), " characters, ", characters_.size(),

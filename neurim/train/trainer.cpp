@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
-#include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
@@ -27,11 +26,8 @@ namespace neurim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 
 /// The value that larger means better; NaN is never better.
 double merit(const std::string& monitor, const Figures& figures) {
@@ -279,21 +275,20 @@ void Run::record() {
                            .train_figure = progress_.correct / seen,
                            .val = f};
   results_.append(result);
-  Json json{{"event", "epoch"},
-            {"epoch", result.epoch},
-            {"step", result.step},
-            {"seconds", result.seconds},
-            {names_.rate, result.samples_per_second},
-            {"data_pct", result.data_pct},
-            {"learning_rate", result.learning_rate},
-            {"train_loss", result.train_loss},
-            {text("train_", names_.train_figure), result.train_figure},
-            {"val_loss", number(f.loss)}};
+  JsonObject event{{"event", "epoch"},
+                   {"epoch", result.epoch},
+                   {"step", result.step},
+                   {"seconds", result.seconds},
+                   {names_.rate, result.samples_per_second},
+                   {"data_pct", result.data_pct},
+                   {"learning_rate", result.learning_rate},
+                   {"train_loss", result.train_loss},
+                   {text("train_", names_.train_figure), result.train_figure},
+                   {"val_loss", f.loss}};
   for (const NamedFigure& one : names_.figures)
-    if (one.value != &Figures::loss) json[one.name] = number(f.*one.value);
-  const std::string line = json.dump();
-  metrics_.append(line);
-  console_.event(line);
+    if (one.value != &Figures::loss) event.add(one.name, f.*one.value);
+  metrics_.append(event.line());
+  console_.event(event);
   std::vector<std::pair<std::string, double>> points{{"loss/train", result.train_loss},
                                                      {text(names_.train_figure, "/train"), result.train_figure},
                                                      {"lr", result.learning_rate},

@@ -1,0 +1,65 @@
+// JSON that is written: light to include, where nlohmann's header costs seconds in each source.
+#pragma once
+#include <concepts>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neurim/base/text.h"
+
+namespace neurim {
+
+class JsonObject;
+
+/// A value, kept as its text. Writing never fails: bytes that are no UTF-8, such as file names may have,
+/// become U+FFFD, and NaN and infinite numbers become null.
+class JsonText {
+ public:
+  template <std::convertible_to<std::string_view> String>
+  JsonText(const String& value) : line_(quoted(value)) {}
+  template <std::integral Number>
+    requires(!std::same_as<Number, char>)
+  JsonText(Number value) : line_(text(value)) {}
+  template <std::floating_point Number>
+  JsonText(Number value) : line_(number(value)) {}
+  template <class Value>
+  JsonText(const std::vector<Value>& values) : line_("[") {
+    for (const Value& value : values) {
+      if (line_.size() > 1) line_ += ',';
+      line_ += JsonText(value).line_;
+    }
+    line_ += ']';
+  }
+  JsonText(const JsonObject& object);
+
+  const std::string& line() const { return line_; }  ///< without blanks or line ends
+
+ private:
+  static std::string quoted(std::string_view value);
+  static std::string number(double value);
+
+  std::string line_;
+};
+
+/// An object; its keys keep their order: JsonObject{{"event", "summary"}, {"bytes", 7}}.
+class JsonObject {
+ public:
+  struct Member {
+    std::string_view key;
+    JsonText value;
+  };
+
+  JsonObject() = default;
+  JsonObject(std::initializer_list<Member> members);
+  /// A key that is added again stands there twice, and readers take the last.
+  void add(std::string_view key, const JsonText& value);
+
+  std::string line() const;      ///< without blanks or line ends
+  std::string indented() const;  ///< a line for each member and element, for files that people read
+
+ private:
+  std::string members_;
+};
+
+}  // namespace neurim
