@@ -176,6 +176,9 @@ class Grammar(unittest.TestCase):
             self.assertIn("only", self.refused("train", f"data={folder}/one", "model=lenet5", f"project={folder}", code=3))
             self.refused("val", f"{folder}/none.safetensors", code=3)
             self.refused("resume", f"{folder}/none", code=3)
+            png(Path(folder, "odd", "a\nb", "a.png"), 28, 28, 3)
+            png(Path(folder, "odd", "c", "a.png"), 28, 28, 3)
+            self.assertIn("line break", self.refused("train", f"data={folder}/odd", "model=lenet5", f"project={folder}", code=3))
 
 
 class Trained(unittest.TestCase):

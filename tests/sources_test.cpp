@@ -115,6 +115,16 @@ TEST(Folder, ErrorsSayCauseAndFix) {
   expect_words(message("no-train"), {"no train folder"});
 }
 
+TEST(Folder, NamesThatDoNotFitOnALineAreRefused) {
+  for (const char* odd : {"a\nb", "a\r"}) {
+    const TempFolder temp;
+    write_classes(temp, "", {odd, "c"}, 2);
+    expect_words(error_of([&] { Dataset::open(temp.path()); }),
+                 {odd[1] == '\n' ? "\"a\\nb\"" : "\"a\\r\"", "line break", "labels.txt"});
+    EXPECT_EQ(error_of([&] { Dataset::open(temp.path()); }).find_first_of("\n\r"), std::string::npos);
+  }
+}
+
 TEST(Folder, NumberedClassesAreAnnounced) {
   const TempFolder temp;
   write_classes(temp, "", {"1", "2", "10"}, 1);
