@@ -190,6 +190,31 @@ TEST(Idx, DamageIsFound) {
                {"t10k-images-idx3-ubyte.gz", "ends or breaks"});
 }
 
+TEST(Idx, LabelsThatMakeClassesWithoutPicturesAreRefused) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  std::vector<int> labels = cycle(30, 3);
+  labels[7] = 200;
+  write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(
+      error_of([&] { Dataset::open(temp.path()); }),
+      {"train-labels-idx1-ubyte.gz: label 200 at index 7, but classes 3 to 199 have no training picture",
+       "labels.txt"});
+  labels[7] = 4;
+  write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }),
+               {"label 4 at index 7, but class 3 has no training"});
+  EXPECT_EQ(Dataset::open(temp.path(), {.class_names = {"4", "3", "2", "1", "0"}}).label(Split::train, 7), 0);
+  write(temp.at("labels.txt"), "a\nb\nc\nd\ne\n");
+  EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).class_counts(Split::train),
+            (std::vector<std::int64_t>{10, 9, 10, 0, 1}));
+  const TempFolder one;  // from 1 on
+  write_idx(one, std::vector<int>(6, 1));
+  for (int& label : labels = cycle(30, 3)) ++label;
+  write_gz(one.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(error_of([&] { Dataset::open(one.path()); }), {"label 3 at index 2, but class 0 has no"});
+}
+
 TEST(Idx, RealSets) {
   NEED_DATA(fashion, "fashion-mnist");
   for (const std::string& path : {real_data("mnist"), fashion}) {
