@@ -847,6 +847,22 @@ layers = [
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
 
+    def test_weights_that_diverged_are_refused(self):
+        broken = self.root / "broken.safetensors"
+        data = (self.folder / "weights" / "best.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        name, at = next((name, entry["data_offsets"][0]) for name, entry in json.loads(data[8:8 + size]).items()
+                        if name.endswith("weight"))
+        broken.write_bytes(data[:8 + size + at + 8] + struct.pack("<f", float("nan")) + data[8 + size + at + 12:])
+        for words in (["val", broken, f"data={self.root}/data"], ["predict", f"model={broken}", f"source={self.root}/data/val/dark/0.png"],
+                      ["export", broken], [*self.words, f"pretrained={broken}", "name=diverged"]):
+            with self.subTest(words[0]):
+                run = neurim(*words)
+                self.assertEqual(run.returncode, 3, run)
+                self.assertRegex(run.stderr, rf"broken\.safetensors: 1 of the \d+ values of {name} .* the first at index 2; "
+                                             r"the training that wrote it diverged")
+        self.assertFalse((self.root / "runs" / "diverged").exists())
+
     def test_a_picture_that_cannot_be_read_is_named_and_skipped(self):
         data = self.root / "spoilt"
         for name, level in (("a", 10), ("b", 200)):
