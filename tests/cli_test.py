@@ -176,6 +176,9 @@ class Grammar(unittest.TestCase):
             self.assertIn("only", self.refused("train", f"data={folder}/one", "model=lenet5", f"project={folder}", code=3))
             self.refused("val", f"{folder}/none.safetensors", code=3)
             self.refused("resume", f"{folder}/none", code=3)
+            png(Path(folder, "odd", "a\nb", "a.png"), 28, 28, 3)
+            png(Path(folder, "odd", "c", "a.png"), 28, 28, 3)
+            self.assertIn("line break", self.refused("train", f"data={folder}/odd", "model=lenet5", f"project={folder}", code=3))
 
 
 class Trained(unittest.TestCase):
@@ -864,6 +867,22 @@ layers = [
             for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
+
+    def test_weights_that_diverged_are_refused(self):
+        broken = self.root / "broken.safetensors"
+        data = (self.folder / "weights" / "best.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        name, at = next((name, entry["data_offsets"][0]) for name, entry in json.loads(data[8:8 + size]).items()
+                        if name.endswith("weight"))
+        broken.write_bytes(data[:8 + size + at + 8] + struct.pack("<f", float("nan")) + data[8 + size + at + 12:])
+        for words in (["val", broken, f"data={self.root}/data"], ["predict", f"model={broken}", f"source={self.root}/data/val/dark/0.png"],
+                      ["export", broken], [*self.words, f"pretrained={broken}", "name=diverged"]):
+            with self.subTest(words[0]):
+                run = neurim(*words)
+                self.assertEqual(run.returncode, 3, run)
+                self.assertRegex(run.stderr, rf"broken\.safetensors: 1 of the \d+ values of {name} .* the first at index 2; "
+                                             r"the training that wrote it diverged")
+        self.assertFalse((self.root / "runs" / "diverged").exists())
 
     def test_a_picture_that_cannot_be_read_is_named_and_skipped(self):
         data = self.root / "spoilt"

@@ -1,5 +1,6 @@
-"""The install tree serves a program of a user's: find_package(neurim), the examples built against it, run, and right."""
+"""The install tree serves a program of a user's: find_package(neurim), the examples and the README's program built against it, run, and right."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,32 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ["NEURIM_BUILD"]
 MOST_MIB = 80  # of the installed product with its libraries
+
+
+# What a program gets that forgets to initialize.
+FORGETFUL = """#include <iostream>
+
+#include "neurim/neurim.h"
+
+int main() try {
+  neurim::nn::Linear(2, 2)(neurim::Tensor::full({neurim::DType::f32, {1, 2}}, 1));
+} catch (const neurim::Error& error) {
+  std::cout << error.what();
+}
+"""
+
+
+def readme(kind):
+    """The README's block of that language."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        (block,) = re.findall(rf"```{kind}\n(.*?)```", file.read(), re.DOTALL)
+    return block
+
+
+def write(path, content):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def run(*command, **options):
@@ -35,7 +62,24 @@ class Install(unittest.TestCase):
             shown = run(os.path.join(prefix, "bin", "neurim"), "info", model, "plugins=" + plugin)
             self.assertIn("squareplus", shown)
             self.assertIn("blocks.1.1.weight", shown)
+            self.readme_program(folder, prefix)
             print(f"installed size {size / 2**20:.1f} MiB", file=sys.stderr)
+
+    def readme_program(self, folder, prefix):
+        source, build = os.path.join(folder, "app"), os.path.join(folder, "app-build")
+        cmake = readme("cmake").replace("target_link", "add_executable(app app.cpp)\ntarget_link")
+        forgetful = "add_executable(forgetful forgetful.cpp)\ntarget_link_libraries(forgetful PRIVATE neurim::neurim)\n"
+        for name, content in (("app.cpp", readme("cpp")), ("forgetful.cpp", FORGETFUL),
+                              ("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES CXX)\n" + cmake + forgetful)):
+            write(os.path.join(source, name), content.encode())
+        run("cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix)
+        run("cmake", "--build", build)
+        for name, color in (("daisy", b"\xf0\xf0\x20"), ("rose", b"\xd0\x10\x30")):
+            for i in range(8):
+                write(os.path.join(folder, "flowers", name, f"{i}.ppm"), b"P6 64 64 255\n" + color * (64 * 64 - i) + bytes(3 * i))
+        self.assertRegex(run(os.path.join(build, "app"), cwd=folder), r"^[\d.]+ in .*runs")
+        self.assertTrue(os.path.exists(os.path.join(folder, "own.onnx")))
+        self.assertIn("call neurim::initialize() first", run(os.path.join(build, "forgetful")))
 
 
 if __name__ == "__main__":

@@ -135,6 +135,23 @@ TEST(Module, ErasedModulesAreValues) {
   EXPECT_NE(own(x).values<float>(), copy(x).values<float>());
 }
 
+TEST(Module, OneLayerAloneIsASequential) {
+  const nn::Linear linear(4, 2);
+  nn::Sequential one(linear), braced{nn::Linear(4, 2)};
+  const nn::Sequential function([](const Tensor& x) { return x; });
+  EXPECT_EQ(names(one), (std::vector<std::string>{"0.weight", "0.bias"}));
+  EXPECT_EQ(names(braced), names(one));
+  const Tensor x = Tensor::full({DType::f32, {2, 4}}, 1);
+  EXPECT_EQ(one(x).values<float>(), linear(x).values<float>());
+  EXPECT_EQ(function(x).values<float>(), x.values<float>());
+  // Another Sequential is copied or moved, never wrapped.
+  nn::Sequential copy(one), moved(nn::Sequential(nn::Linear(4, 2)));
+  EXPECT_EQ(copy.size(), 1u);
+  EXPECT_EQ(names(copy), names(one));
+  EXPECT_EQ(names(moved), names(one));
+  EXPECT_FALSE((std::convertible_to<nn::Linear, nn::Sequential>));
+}
+
 TEST(Layers, RejectWhatCannotBe) {
   EXPECT_NE(message([] { nn::Conv2d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);
   EXPECT_NE(message([] { nn::ConvTranspose1d(6, 8, {.groups = 4}); }).find("4 groups"), std::string::npos);

@@ -115,6 +115,16 @@ TEST(Folder, ErrorsSayCauseAndFix) {
   expect_words(message("no-train"), {"no train folder"});
 }
 
+TEST(Folder, NamesThatDoNotFitOnALineAreRefused) {
+  for (const char* odd : {"a\nb", "a\r"}) {
+    const TempFolder temp;
+    write_classes(temp, "", {odd, "c"}, 2);
+    expect_words(error_of([&] { Dataset::open(temp.path()); }),
+                 {odd[1] == '\n' ? "\"a\\nb\"" : "\"a\\r\"", "line break", "labels.txt"});
+    EXPECT_EQ(error_of([&] { Dataset::open(temp.path()); }).find_first_of("\n\r"), std::string::npos);
+  }
+}
+
 TEST(Folder, NumberedClassesAreAnnounced) {
   const TempFolder temp;
   write_classes(temp, "", {"1", "2", "10"}, 1);
@@ -178,6 +188,31 @@ TEST(Idx, DamageIsFound) {
                  write(path, read_file(path).substr(0, 60));
                }),
                {"t10k-images-idx3-ubyte.gz", "ends or breaks"});
+}
+
+TEST(Idx, LabelsThatMakeClassesWithoutPicturesAreRefused) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  std::vector<int> labels = cycle(30, 3);
+  labels[7] = 200;
+  write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(
+      error_of([&] { Dataset::open(temp.path()); }),
+      {"train-labels-idx1-ubyte.gz: label 200 at index 7, but classes 3 to 199 have no training picture",
+       "labels.txt"});
+  labels[7] = 4;
+  write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }),
+               {"label 4 at index 7, but class 3 has no training"});
+  EXPECT_EQ(Dataset::open(temp.path(), {.class_names = {"4", "3", "2", "1", "0"}}).label(Split::train, 7), 0);
+  write(temp.at("labels.txt"), "a\nb\nc\nd\ne\n");
+  EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).class_counts(Split::train),
+            (std::vector<std::int64_t>{10, 9, 10, 0, 1}));
+  const TempFolder one;  // from 1 on
+  write_idx(one, std::vector<int>(6, 1));
+  for (int& label : labels = cycle(30, 3)) ++label;
+  write_gz(one.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
+  expect_words(error_of([&] { Dataset::open(one.path()); }), {"label 3 at index 2, but class 0 has no"});
 }
 
 TEST(Idx, RealSets) {

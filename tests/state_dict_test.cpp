@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "neurim/model/pytorch_file.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
+#include "neurim/ops/cast.h"
 #include "tests/damage.h"
 #include "tests/memory_file.h"
 #include "tests/pytorch_bytes.h"
@@ -393,6 +395,36 @@ TEST(Fit, FineTuningRefusesOtherDifferences) {
   refused(0, Tensor::full({DType::f32, {2, 0, 1, 1}}, 1), "conv.weight");
   refused(2, Tensor::full({DType::f32, {4, 3}}, 1), "fc.weight");
   refused(2, Tensor::full({DType::i64, {4, 2}}, 1), "fc.weight: i64(4,2) in the file");
+}
+
+TEST(Fit, ValuesThatAreNotFiniteAreRefused) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16})
+    for (const float bad : {inf, -inf, nan}) {
+      auto tensors = net_tensors();
+      tensors[2].second = cast(Tensor::from({4, 2}, Floats{1, 2, 3, bad, 5, -6, bad, 8}), dtype);
+      Net net(3, 4);
+      const std::string message = error_of([&] { load_model(net, dict_of(tensors)); });
+      EXPECT_NE(
+          message.find(": 2 of the 8 values of fc.weight are infinite or not a number, the first at index 3; "
+                       "the training that wrote it diverged"),
+          std::string::npos)
+          << name(dtype) << ' ' << bad << '\n'
+          << message;
+      tensors[2].second = cast(Tensor::from({4, 2}, Floats{1, 2, 3, 60000, 5, -60000, 0, 8}), dtype);
+      EXPECT_EQ(load_model(net, dict_of(tensors)).taken, 4);
+    }
+  auto of_input = net_tensors();
+  of_input[0].second = Tensor::from({2, 3, 1, 1}, Floats{1, 2, 3, 4, 5, nan});
+  Net gray(1, 4);
+  EXPECT_NE(error_of([&] {
+              load_model(gray, dict_of(of_input), Fit::adapt);
+            }).find("1 of the 6 values of conv.weight"),
+            std::string::npos);
+  auto of_head = net_tensors();
+  of_head[3].second = Tensor::full({DType::f32, {4}}, nan);
+  Net anew(3, 5);  // whose last layer is not taken
+  EXPECT_EQ(load_model(anew, dict_of(of_head), Fit::adapt).taken, 2);
 }
 
 }  // namespace

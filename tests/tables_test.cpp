@@ -74,8 +74,16 @@ TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   EXPECT_EQ(folder.class_names(), (std::vector<std::string>{"9", "10"}));
   EXPECT_EQ(folder.size(Split::val), 1);
   const std::string notes = join(folder.notes(), "\n");
-  expect_words(notes,
-               {"numeric order", "1 rows name a file", "train.tsv:4", "what else lies in folders is not"});
+  expect_words(notes, {"numeric order, from 9 to 10\n", "1 rows name a file", "train.tsv:4",
+                       "what else lies in folders is not"});
+}
+
+TEST(Manifest, NumbersThatAreNoClassesAreSaid) {
+  const TempFolder temp;
+  write(temp.at("m.csv"), "path,label\na.png,0\nb.png,1\nc.png,3\nd.png,200\n");
+  const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"0", "1", "3", "200"}));
+  expect_words(join(data.notes(), "\n"), {"numeric order, from 0 to 200, without 2, 4 to 199"});
 }
 
 TEST(Manifest, ErrorsNameFileAndLine) {
@@ -351,6 +359,20 @@ TEST(Arrays, ShapesAndTypes) {
   expect_words(error_of([&] { open("(6, 5, 8)", 210); }), {"images.npy", "(6, 5, 8)"});
   expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }),
                {"<f4", "uint8"});
+}
+
+TEST(Arrays, LabelsThatMakeClassesWithoutPicturesAreRefused) {
+  const TempFolder temp;
+  for (const char* split : {"train", "val"})
+    write(temp.at(text("x_", split, ".npy")), npy("|u1", "(6, 5, 7)", levels_of(210)));
+  write(temp.at("y_train.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\7\1", 6)));
+  write(temp.at("y_val.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\5\1", 6)));
+  expect_words(
+      error_of([&] { Dataset::open(temp.path()); }),
+      {"y_train.npy: label 7 at index 4, but classes 2 to 6 have no training picture", "labels.txt"});
+  write(temp.at("labels.txt"), "a\nb\nc\nd\ne\nf\ng\nh\n");
+  EXPECT_EQ(Dataset::open(temp.path()).class_counts(Split::train),
+            (std::vector<std::int64_t>{2, 3, 0, 0, 0, 0, 0, 1}));
 }
 
 TEST(Arrays, DamageIsFound) {

@@ -405,6 +405,50 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
   }
 }
 
+/// A network that no name and no file gives.
+Model own_model(std::int64_t classes, std::uint64_t seed) {
+  Model model{
+      .name = "own",
+      .image_size = 28,
+      .in_chans = 1,
+      .num_classes = classes,
+      .mean = {0.5},
+      .deviation = {0.5},
+      .net = nn::Sequential(nn::Conv2d(1, 4, {.kernel = 3, .stride = 2}), nn::BatchNorm2d(4), nn::ReLU(),
+                            nn::Flatten(), nn::Dropout(0.2), nn::Linear(4 * 13 * 13, classes))};
+  initialise(model, seed);
+  return model;
+}
+
+TEST_F(Training, AProgramsOwnNetworkIsResumedByTheProgram) {
+  const Dataset data = Dataset::open(options("").data);
+  for (const std::string path : {std::string(), options("").data}) {
+    TrainOptions whole = options("whole"), pieces = options("pieces");
+    whole.data = pieces.data = path;
+    whole.model = pieces.model = "";
+    const TrainResult uninterrupted = train(own_model(10, 1), data, whole);
+    const std::atomic<int> stop{1};
+    TrainResult result = train(own_model(10, 1), data, pieces, {.stop = &stop});
+    EXPECT_TRUE(result.stopped);
+    EXPECT_NE(error_of(Fault::data, [&] { resume(result.run); })
+                  .find("was trained by a program; call resume(model, data, run) there"),
+              std::string::npos);
+    int stops = 0;
+    for (; result.stopped; ++stops) result = resume(own_model(10, 2), data, result.run, {}, {.stop = &stop});
+    EXPECT_GE(stops, 4);
+    for (const char* name :
+         {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
+      EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << name;
+    EXPECT_EQ(resume(own_model(10, 2), data, result.run, 3).epochs, 3);
+    const Dataset reversed =
+        Dataset::open(options("").data, {.class_names = {"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}});
+    EXPECT_NE(error_of(Fault::data, [&] { resume(own_model(10, 2), reversed, result.run); })
+                  .find("was trained on the classes [0, 1,"),
+              std::string::npos);
+    fs::remove_all(folder_ / "runs");
+  }
+}
+
 TEST_F(Training, IsTheSameForAnyNumberOfWorkers) {
   TrainOptions none = options("none"), many = options("many");
   none.workers = 0;

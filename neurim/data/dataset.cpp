@@ -67,6 +67,18 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
   listing.class_names = names;
 }
 
+/// A class has a line in labels.txt, so that its name is read back as it was.
+void check_names(const std::vector<std::string>& names, const std::string& path) {
+  for (const std::string& class_name : names) {
+    if (class_name.empty()) fail(Fault::data, path, ": a class has no name; correct its label");
+    if (class_name.find_first_of("\n\r") == std::string::npos) continue;
+    std::string shown;
+    for (const char c : class_name) append(shown, c == '\n' ? "\\n" : c == '\r' ? "\\r" : std::string(1, c));
+    fail(Fault::data, path, ": the class \"", shown,
+         "\" has a line break in its name; rename it: ", "labels.txt has one class a line");
+  }
+}
+
 std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t item) {
   const std::int64_t& label = listing.labels[static_cast<std::size_t>(item)];
   if (listing.label_sets.empty()) return {&label, 1};
@@ -252,6 +264,7 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
     listing.notes.push_back(text("classes are numbered in lexicographic order (as in ", names[0], ", ",
                                  names[1], ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
+  check_names(listing.class_names, path);
   if (listing[Split::train].empty() && options.class_names.empty())
     fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
   if (!options.group_by.empty() && listing.groups.empty())

@@ -51,9 +51,10 @@ struct Listing {
 struct DatasetOptions;
 
 /// Whether the folder holds IDX files; and its items: train-images-idx3-ubyte, train-labels-idx1-ubyte and
-/// the same with t10k, each plain or .gz, held in memory. Classes are called "0", "1", …, or by the lines of
-/// labels.txt beside the files. The t10k files are the test split, and as published comparisons have no third
-/// one, the val split too unless options.val_split is given.
+/// the same with t10k, each plain or .gz, held in memory. Classes are called by the lines of labels.txt
+/// beside the files, or else "0", "1", …, and each of these has to have a training picture. The t10k files
+/// are the test split, and as published comparisons have no third one, the val split too unless
+/// options.val_split is given.
 bool is_idx(const std::string& folder);
 Listing open_idx(const std::string& folder, const DatasetOptions& options);
 
@@ -91,8 +92,8 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);
 
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
-/// Pictures are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are integers of (n)
-/// or (n, 1).
+/// Pictures are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are
+/// integers of (n) or (n, 1), which name classes as those of IDX files do.
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);
 Listing open_arrays(const std::string& path, const DatasetOptions& options);

@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "neurim/base/error.h"
+
 namespace neurim {
 
 namespace {
@@ -28,6 +30,7 @@ void add(const Kernel& kernel) {
 
 std::span<const Kernel> kernels(std::string_view op, std::uint8_t device) {
   const std::lock_guard lock(registry().mutex);
+  require(!registry().lists.empty(), "no kernels are registered; call neurim::initialize() first");
   const auto at = registry().lists.find({std::string(op), device});
   return at == registry().lists.end() ? std::span<const Kernel>() : std::span<const Kernel>(at->second);
 }

@@ -63,7 +63,8 @@ struct Kernel {
   bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
 };
 void add(const Kernel& kernel);
-/// The kernels for an op on a kind of device, best first.
+/// The kernels for an op on a kind of device, best first. Throws Error(usage) where there are none at all:
+/// nobody called initialize().
 std::span<const Kernel> kernels(std::string_view op, std::uint8_t device);
 
 }  // namespace neurim

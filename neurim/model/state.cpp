@@ -1,6 +1,7 @@
 #include "neurim/model/state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -139,17 +140,64 @@ void require_fit(const LoadReport& report, const fs::path& file, Fit fit) {
 /// A tensor of the module and what of the file fills it.
 struct Match {
   const Named* to;
-  const StateDict::Entry* from;
+  const std::pair<const std::string, StateDict::Entry>* from;
   bool channels = false;  // with_channels
 };
 
-void write(const Match& match) {
+/// `exponent` are the bits that are all set in what is infinite or no number.
+template <class Bits>
+void check_finite(const std::vector<std::byte>& data, Bits exponent, std::string_view name,
+                  const fs::path& file) {
+  const auto bad_at = [&](std::size_t i) {
+    Bits bits;
+    std::memcpy(&bits, data.data() + i * sizeof bits, sizeof bits);
+    return (bits & exponent) == exponent;
+  };
+  const std::size_t count = data.size() / sizeof(Bits);
+  std::size_t bad = 0, first = 0;
+  for (std::size_t i = 0; i < count; ++i) bad += bad_at(i);
+  if (bad == 0) return;
+  while (!bad_at(first)) ++first;
+  fail(Fault::data, file.string(), ": ", bad, " of the ", count, " values of ", name,
+       " are infinite or not a number, the first at index ", first,
+       "; the training that wrote it diverged: use an earlier checkpoint, or train again with a lower lr");
+}
+
+/// The data of a tensor of the file, checked.
+std::vector<std::byte> values_of(const std::pair<const std::string, StateDict::Entry>& from,
+                                 const fs::path& file) {
+  const auto& [name, entry] = from;
+  std::vector<std::byte> data(bytes(entry.type));
+  entry.read(data.data());
+  switch (entry.type.dtype) {
+    case DType::f64:
+      check_finite<std::uint64_t>(data, 0x7FF0'0000'0000'0000, name, file);
+      break;
+    case DType::f32:
+      check_finite<std::uint32_t>(data, 0x7F80'0000, name, file);
+      break;
+    case DType::bf16:
+      check_finite<std::uint16_t>(data, 0x7F80, name, file);
+      break;
+    case DType::f16:
+      check_finite<std::uint16_t>(data, 0x7C00, name, file);
+      break;
+    default:
+      break;
+  }
+  return data;
+}
+
+void write(const Match& match, const fs::path& file) {
   const Tensor& to = match.to->tensor;
-  if (match.channels) return to.write(with_channels(match.from->load(), to.size(1)).data());
-  if (match.from->type.dtype != to.dtype()) return to.write(match.from->load().values<float>().data());
-  std::vector<std::byte> data(bytes(to.type()));
-  match.from->read(data.data());
-  to.write(data.data());
+  const Type& type = match.from->second.type;
+  const std::vector<std::byte> data = values_of(*match.from, file);
+  if (match.channels)
+    to.write(with_channels(Tensor::from(type, data.data()), to.size(1)).data());
+  else if (type.dtype != to.dtype())
+    to.write(Tensor::from(type, data.data()).values<float>().data());
+  else
+    to.write(data.data());
 }
 
 /// Fills the tensors from their names in the weights. `reshaped`: also from other shapes of the same rows.
@@ -179,17 +227,18 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
       continue;
     }
     const std::string name = prefix + *source;
-    const StateDict::Entry& entry = weights.entries.find(name)->second;
+    const auto& found = *weights.entries.find(name);
+    const StateDict::Entry& entry = found.second;
     const bool converted = converts(entry.type, type);
     const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
     if (converted &&
         (entry.type.shape == type.shape || (reshaped && same_rows(entry.type.shape, type.shape))))
-      matches.push_back({&named, &entry});
+      matches.push_back({&named, &found});
     else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
       new_head = both;
     else if (fit == Fit::adapt && &named.tensor == first && converted && type.dtype == DType::f32 &&
              differ_at(1, entry.type.shape, type.shape) && entry.type.shape[1] > 0) {
-      matches.push_back({&named, &entry, true});
+      matches.push_back({&named, &found, true});
       report.notes.push_back(
           text("fits the first convolution to ", type.shape[1], " input channels: ", both));
     } else
@@ -203,7 +252,7 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
   }
 
   if (fit != Fit::any) require_fit(report, weights.path, fit);
-  for (const Match& match : matches) write(match);
+  for (const Match& match : matches) write(match, weights.path);
   report.taken = static_cast<std::int64_t>(matches.size());
   return report;
 }

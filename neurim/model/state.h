@@ -35,7 +35,8 @@ struct LoadReport {
 /// passed over, which is noted. PyTorch's counters num_batches_tracked and n_averaged are passed over without
 /// a word: nothing here reads them. Where the fit is not as close as asked for, throws one Error(data) that
 /// counts and names the tensors that the file lacks, that the module has no place for and whose types differ,
-/// before anything is changed.
+/// before anything is changed. Throws Error(data), too, at the first tensor with values that are not finite,
+/// when those before it are filled.
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same for a model, whose tensors may also all have the names that another library gives them

@@ -1,5 +1,6 @@
 // Layers one after the other.
 #pragma once
+#include <concepts>
 #include <vector>
 
 #include "neurim/nn/layer.h"
@@ -17,6 +18,13 @@ class Sequential {
   Sequential(Layers&&... layers) {
     layers_.reserve(sizeof...(Layers));
     (add(std::forward<Layers>(layers)), ...);
+  }
+
+  /// One layer alone. A Sequential is copied or moved, not held.
+  template <class One>
+    requires(!std::derived_from<std::remove_cvref_t<One>, Sequential> && std::constructible_from<Layer, One>)
+  explicit Sequential(One&& layer) {
+    add(std::forward<One>(layer));
   }
 
   Sequential& add(Layer layer) {

@@ -477,6 +477,41 @@ ModelFileOptions for_data(const ModelFile& file, const TrainOptions& options, co
   return wanted;
 }
 
+bool is_known(const std::string& model) {
+  const std::vector<std::string> names = model_names();
+  return std::find(names.begin(), names.end(), model) != names.end();
+}
+
+/// A run that is to go on. Its options are those of its args.yaml, which may have been edited: they are
+/// resolved again.
+struct StoppedRun {
+  fs::path folder, last;  ///< `last`: its newest weights
+  TrainOptions options;
+  std::optional<ModelCard> card;  ///< of `last`, where there is one
+
+  StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs)
+      : folder(run), last(run / "weights" / "last.safetensors") {
+    const fs::path file = run / "args.yaml";
+    if (!fs::exists(file))
+      fail(Fault::data, run.string(),
+           ": is no run folder: it holds no args.yaml; give the folder that train printed");
+    Options named;
+    options.visit(named);
+    named.read_yaml(read_file(file), file.string());
+    if (epochs) options.epochs = epochs;
+    options.check();
+    use_machine(options);
+    if (fs::exists(last)) card = card_of(SafeTensors(last).metadata(), last);
+  }
+
+  TrainResult go_on(PreparedRun prepared, const TrainControl& control) const {
+    Console silent({.quiet = true});
+    const TrainControl watched = with_console(control, silent);
+    watched.console->log_into(folder / "log.txt");
+    return Run(std::move(prepared), folder, watched, true).go();
+  }
+};
+
 }  // namespace
 
 TrainResult train(const TrainOptions& options, const TrainControl& control) {
@@ -518,39 +553,37 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& optio
 }
 
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control) {
-  const fs::path file = run / "args.yaml";
-  if (!fs::exists(file))
-    fail(Fault::data, run.string(),
-         ": is no run folder: it holds no args.yaml; give the folder that train printed");
-  TrainOptions options;
-  Options named;
-  options.visit(named);
-  named.read_yaml(read_file(file), file.string());
-  if (epochs) options.epochs = epochs;
-  if (options.data.empty() || options.model.empty())
-    fail(Fault::data, file.string(), ": names no ", options.data.empty() ? "data" : "model",
-         "; it is damaged, put the line back");
-  options.check();
-  use_machine(options);
-  const fs::path last = run / "weights" / "last.safetensors";
-  std::optional<ModelCard> card;
-  if (fs::exists(last)) card = card_of(SafeTensors(last).metadata(), last);
+  const StoppedRun stopped(run, epochs);
+  const TrainOptions& options = stopped.options;
+  const std::optional<ModelCard>& card = stopped.card;
   const bool of_file = card && !card->source.empty();  // which may be called as one that is known
-  Console silent({.quiet = true});
-  const TrainControl watched = with_console(control, silent);
-  watched.console->log_into(run / "log.txt");
-  // The options are resolved again, as the file may have been edited.
+  if (options.data.empty() || (card && !of_file && !card->sequence && !is_known(card->model)))
+    fail(Fault::data, (run / "args.yaml").string(), ": names no ",
+         options.data.empty() ? "data" : text("known model but '", card->model, '\''),
+         ": the run was trained by a program; call resume(model, data, run) there");
+  if (options.model.empty())
+    fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
   if (!of_file && is_recurrent_model(options.model))
-    return Run(prepare_sequence(options, card), run, watched, true).go();
+    return stopped.go_on(prepare_sequence(options, card), control);
   DatasetOptions dataset_options = dataset_of(options);
   if (card) dataset_options.class_names = card->class_names;
   const Dataset dataset = open_for_training(options.data, dataset_options);
-  Model model = of_file ? model_of(*card, last)
-                        : create_model(options.model,
-                                       {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                        .in_chans = options.in_chans.value_or(0),
-                                        .seed = {}});
-  return Run(prepare_pictures(std::move(model), dataset, options), run, watched, true).go();
+  Model model = of_file
+                    ? model_of(*card, stopped.last)
+                    : create_model(options.model,
+                                   {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                    .in_chans = options.in_chans.value_or(0),
+                                    .seed = {}});
+  return stopped.go_on(prepare_pictures(std::move(model), dataset, options), control);
+}
+
+TrainResult resume(Model model, const Dataset& dataset, const fs::path& run,
+                   std::optional<std::int64_t> epochs, const TrainControl& control) {
+  const StoppedRun stopped(run, epochs);
+  if (stopped.card && stopped.card->class_names != dataset.class_names())
+    fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.card->class_names, ", "),
+         "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");
+  return stopped.go_on(prepare_pictures(std::move(model), dataset, stopped.options), control);
 }
 
 }  // namespace neurim

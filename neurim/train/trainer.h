@@ -35,4 +35,9 @@ TrainResult train(Model model, const Dataset& dataset, const TrainOptions& optio
 TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs = {},
                    const TrainControl& control = {});
 
+/// The same for a run of a model and a data set of the caller's: give both as they were given to train. The
+/// model takes its weights from the run. Throws Error(data) where the classes are others.
+TrainResult resume(Model model, const Dataset& dataset, const fs::path& run,
+                   std::optional<std::int64_t> epochs = {}, const TrainControl& control = {});
+
 }  // namespace neurim

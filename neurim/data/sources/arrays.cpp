@@ -97,22 +97,11 @@ std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& whe
   return pixels;
 }
 
-std::vector<std::string> names_beside(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
-  for (std::string line : split(read_file(folder / "labels.txt"), '\n')) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  return names;
-}
-
 }  // namespace
 
 bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
 
-Listing open_arrays(const std::string& path, const DatasetOptions&) {
+Listing open_arrays(const std::string& path, const DatasetOptions& options) {
   std::map<std::string, NpyArray> arrays;
   const std::string npz = npz_of(path);
   if (!npz.empty()) {
@@ -176,8 +165,11 @@ Listing open_arrays(const std::string& path, const DatasetOptions&) {
   std::error_code error;
   listing.class_names =
       names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
-  if (listing.class_names.empty())
-    for (std::int64_t c = 0; c < classes; ++c) listing.class_names.push_back(text(c));
+  if (listing.class_names.empty()) {
+    const std::string& name = labels.at(images.begin()->first);
+    listing.class_names = numbered_classes(
+        listing, npz.empty() ? (fs::path(path) / name).string() : text(npz, "[", name, "]"), options);
+  }
   if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
     fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(),
          " classes, but the labels are 0 to ", classes - 1, "; one name a line");

@@ -11,6 +11,7 @@
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/sources/memory.h"
+#include "neurim/data/sources/parts.h"
 
 namespace neurim {
 namespace {
@@ -99,22 +100,6 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   return array;
 }
 
-/// The names of the classes: the lines of labels.txt, or as many numbers as the training labels reach.
-std::vector<std::string> idx_class_names(const std::string& folder, const std::vector<std::uint8_t>& labels) {
-  std::vector<std::string> names;
-  const std::string path = folder + "/labels.txt";
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    for (std::string line : split(read_file(path), '\n')) {
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (!line.empty()) names.push_back(line);
-    }
-  } else {
-    for (int c = 0; c <= *std::max_element(labels.begin(), labels.end()); ++c) names.push_back(text(c));
-  }
-  return names;
-}
-
 }  // namespace
 
 bool is_idx(const std::string& folder) {
@@ -141,13 +126,19 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
       fail(Fault::data, images_path, ": pictures of ", images.sizes[1], " x ", images.sizes[2],
            " are too large", kFix);
     const ImageSize found{static_cast<int>(images.sizes[1]), static_cast<int>(images.sizes[2]), 1};
-    if (parts.empty()) {
-      size = found;
-      listing.class_names = idx_class_names(folder, labels.bytes);
-    }
+    if (parts.empty()) size = found;
     if (found != size)
       fail(Fault::data, images_path, ": pictures of ", found.height, " x ", found.width,
            " beside training ones of ", size.height, " x ", size.width, "; they are of different sets");
+    const auto first = static_cast<std::int64_t>(listing.labels.size());
+    for (const std::uint8_t label : labels.bytes) {
+      listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
+      listing.labels.push_back(label);
+    }
+    if (parts.empty()) {
+      listing.class_names = names_beside(folder);
+      if (listing.class_names.empty()) listing.class_names = numbered_classes(listing, labels_path, options);
+    }
     const std::size_t classes = listing.class_names.size();
     const auto bad =
         std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t l) { return l >= classes; });
@@ -155,11 +146,6 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
       fail(Fault::data, labels_path, ": label ", static_cast<int>(*bad), " at index ",
            bad - labels.bytes.begin(), ", but there are ", classes, " classes, 0 to ", classes - 1,
            "; check the labels or labels.txt");
-    const auto first = static_cast<std::int64_t>(listing.labels.size());
-    for (const std::uint8_t label : labels.bytes) {
-      listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
-      listing.labels.push_back(label);
-    }
     parts.push_back({images_path, first, std::move(images.bytes)});
   }
   if (!options.val_split && !options.folds) listing[Split::val] = listing[Split::test];

@@ -74,6 +74,16 @@ std::optional<std::int64_t> integer(const std::string& word) {
   return value;
 }
 
+/// What lies between the numbers, which rise: "3", "10 to 199".
+std::vector<std::string> gaps(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> found;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    const std::int64_t first = numbers[i - 1] + 1, last = numbers[i] - 1;
+    if (first <= last) found.push_back(first == last ? text(first) : text(first, " to ", last));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<fs::directory_entry> entries(const fs::path& folder) {
@@ -179,9 +189,13 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
   if (!known.empty() && std::all_of(known.begin(), known.end(), integer)) {
     std::sort(known.begin(), known.end(),
               [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+    std::vector<std::int64_t> numbers;
+    for (const std::string& name : known) numbers.push_back(*integer(name));
+    const std::vector<std::string> lacking = gaps(numbers);
     if (options.class_names.empty())
       listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ",
-                                   known.front(), " to ", known.back()));
+                                   known.front(), " to ", known.back(),
+                                   lacking.empty() ? "" : text(", without ", listed(lacking))));
   }
   std::map<std::string, std::int64_t> number_of;
   for (std::size_t c = 0; c < known.size(); ++c) number_of[known[c]] = static_cast<std::int64_t>(c);
@@ -231,6 +245,37 @@ std::vector<std::string> names_between_bars(std::string_view text) {
 void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,
                 const std::string& example) {
   if (count > 0) notes.push_back(text(count, " ", what, ", such as ", example));
+}
+
+std::vector<std::string> names_beside(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
+  for (std::string line : split(read_file(folder / "labels.txt"), '\n')) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  return names;
+}
+
+std::vector<std::string> numbered_classes(Listing& listing, const std::string& where,
+                                          const DatasetOptions& options) {
+  const auto labels = std::span(listing.labels).first(listing[Split::train].size());
+  if (!labels.empty() && options.class_names.empty()) {
+    const auto largest = std::max_element(labels.begin(), labels.end());
+    std::set<std::int64_t> there(labels.begin(), labels.end());
+    there.insert(-1);
+    const std::vector<std::string> lacking = gaps({there.begin(), there.end()});
+    const bool one = static_cast<std::int64_t>(there.size()) == *largest + 1;
+    if (!lacking.empty())
+      fail(Fault::data, where, ": label ", *largest, " at index ", largest - labels.begin(), ", but ",
+           one ? "class " : "classes ", listed(lacking), one ? " has" : " have",
+           " no training picture; correct the label, or name the classes in labels.txt, one a line");
+  }
+  std::vector<std::string> names;
+  for (const std::int64_t label : listing.labels)
+    while (std::ssize(names) <= label) names.push_back(text(names.size()));
+  return names;
 }
 
 std::string listed(const std::vector<std::string>& names) {

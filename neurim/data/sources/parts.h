@@ -75,6 +75,17 @@ struct FilePart {
 void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,
                 const std::string& example);
 
+/// The lines of labels.txt in the folder, which name the classes of labels that are numbers; none where there
+/// is no such file.
+std::vector<std::string> names_beside(const fs::path& folder);
+
+/// The classes of a listing whose labels count from 0, as many as they reach, called by their numbers. A
+/// damaged label would make classes of its own: throws Error(data) where one below the largest has no
+/// training picture, unless options.class_names says which there are. `where` names the training labels,
+/// whose items are the first.
+std::vector<std::string> numbered_classes(Listing& listing, const std::string& where,
+                                          const DatasetOptions& options);
+
 /// A list for a message: all of few names, or the first ones and how many there are.
 std::string listed(const std::vector<std::string>& names);
 
