@@ -168,6 +168,49 @@ class Grammar(unittest.TestCase):
             self.assertIn("epochs: 7\n", run.stdout)
             self.assertIn("label_smoothing: 0.1\n", run.stdout)
 
+    def test_a_full_stdout_ends_with_4(self):
+        for words in ([], ["version"], ["train", "--help"], ["train", "--print-config"], ["data"], ["models", "le*"], ["info", "lenet5", "--json"]):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([NEURIM, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+            self.assertEqual(run.returncode, 4, (words, run))
+            self.assertIn("stdout: cannot write: No space left on device", run.stderr.splitlines()[-1])
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            run = subprocess.run([NEURIM, "models", "le*"], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
+        self.assertEqual((run.returncode, run.stderr), (-signal.SIGPIPE, b""))
+
+    def test_paths_that_lead_nowhere_are_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            loop, pipe = Path(folder, "loop"), Path(folder, "pipe")
+            loop.symlink_to("loop")
+            os.mkfifo(pipe)
+            onnx = Path(folder, "x.onnx")
+            onnx.write_bytes(bytes.fromhex("08081206") + b"neurim" * 20)
+            for words in (["train", f"data={loop}", "model=lenet5"], ["val", f"model={loop}"], ["info", loop], ["resume", loop],
+                          ["data", "scan", loop]):
+                self.assertIn("loop", self.refused(*words, code=3))
+            for words in (["val", f"model={pipe}"], ["train", f"data={pipe}", "model=lenet5"]):
+                self.assertIn("pipe", self.refused(*words, code=3))
+            for words in (["val", f"model={onnx}"], ["run", f"model={onnx}", f"inputs={folder}", f"outputs={folder}"]):
+                self.assertIn("is an ONNX file", self.refused(*words, code=3))
+
+    def test_a_failed_export_removes_what_it_made_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine = Path(folder, "mine")
+            mine.mkdir()
+            for output in ("mine/x.onnx", "mine/a/b/x.onnx"):
+                said = self.refused("export", "model=lenet5", f"output={folder}/{output}", "imgsz=3")
+                self.assertIn("c2: conv2d", said)
+                self.assertIn("imgsz=3 is too small for lenet5, which is made for 28", said)
+                self.assertEqual((mine.is_dir(), list(mine.iterdir())), (True, []))
+            (mine / "target.onnx").touch()
+            (mine / "link.onnx").symlink_to("target.onnx")
+            run = neurim("export", "model=lenet5", f"output={mine}/link.onnx")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertTrue((mine / "link.onnx").is_symlink())
+            self.assertGreater((mine / "target.onnx").stat().st_size, 100_000)
+
     def test_bad_data(self):
         with tempfile.TemporaryDirectory() as folder:
             self.refused("train", f"data={folder}/none", "model=lenet5", f"project={folder}", code=3)
@@ -412,6 +455,12 @@ layers = [
         self.assertEqual(lines[-1]["pictures"], 15)
         self.assertEqual([len(line["predictions"]) for line in lines[:-1]], [2] * 15)
         self.assertEqual(len((self.root / "out.csv").read_text().splitlines()), 31)
+        beside = neurim("predict", f"model={self.folder}", f"source={self.root}/data/val", "save_csv=/dev/stdout", "--quiet")
+        self.assertEqual((beside.returncode, len(beside.stdout.splitlines())), (0, 16), beside)
+        with open(self.root / "all.txt", "w") as file:
+            subprocess.run([NEURIM, "predict", f"model={self.folder}", f"source={self.root}/data/val", "save_csv=/dev/stdout"], stdout=file,
+                           timeout=120, check=True)
+        self.assertEqual(len((self.root / "all.txt").read_text().splitlines()), 15 + 16)
 
     def test_reject(self):
         card = json.loads((self.folder / "weights" / "model.json").read_text())["neurim"]
@@ -488,6 +537,11 @@ layers = [
         run = neurim(*self.words, "imgsz=8", "name=never")
         self.assertEqual(run.returncode, 2, run)
         self.assertIn("c2: conv2d", run.stderr)
+        self.assertIn("imgsz=8 is too small", run.stderr)
+        for words in (["val", self.folder], ["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["info", "lenet5"],
+                      ["benchmark", "lenet5"]):
+            wrong = neurim(*words, "imgsz=8")
+            self.assertEqual((wrong.returncode, "imgsz=8 is too small" in wrong.stderr), (2, True), wrong)
         self.assertFalse((self.root / "runs" / "never").exists())
 
     def test_progress_fits_into_the_terminal(self):
@@ -897,6 +951,19 @@ layers = [
         run = neurim(*words, "max_bad=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("broken.png", run.stderr)
+        for i in range(8):
+            (data / "a" / f"x{i}.png").write_bytes(b"x")
+        run = neurim(*words, "max_bad=9", "val_split=0")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stdout.count("skipped: "), 5, run.stdout)
+        self.assertIn("9 of 25 train pictures cannot be read", run.stdout)
+        for picture in data.rglob("*.png"):
+            picture.write_bytes(b"x")
+        run = neurim(*words, "max_bad=100", "val_split=0")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertIn("the train split has no sample that can be decoded, of 25: ", run.stderr)
+        self.assertIn(" | and 20 more; repair", run.stderr)
+        self.assertNotIn("max_bad", run.stderr)
 
     def test_pictures_that_lie_on_their_side(self):
         for i in range(8):
@@ -934,6 +1001,58 @@ layers = [
         self.assertEqual(run.returncode, 4, run)
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
         self.assertEqual(tensors(self.folder / "weights" / "last.safetensors"), before)
+        self.assertIn(f"go on with: neurim resume {self.folder}", run.stderr)
+
+    def full(self, *words):
+        """A command that can write no file."""
+        line = ["bash", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "full", NEURIM, *map(str, words)]
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_full_disk_hides_no_figures(self):
+        whole = neurim("val", self.folder, "--json", f"project={self.root}/runs")
+        run = self.full("val", self.folder, "--json", f"project={self.root}/nowhere")
+        self.assertEqual(run.returncode, 4, run)
+        told, kept = (json.loads(one.stdout.splitlines()[-1]) for one in (run, whole))
+        self.assertEqual((told["run"], told["top1"], told["loss"]), ("", kept["top1"], kept["loss"]))
+        self.assertIn("top1 ", run.stderr)
+        self.assertEqual(list((self.root / "nowhere").iterdir()), [])
+        run = self.full("demo", "epochs=1", "train_pictures=1", "val_pictures=1", f"project={self.root}/full")
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("00000.png: cannot write: File too large; ", run.stderr)
+
+    def test_a_full_stdout_does_not_stop_a_run(self):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([NEURIM, *self.words, "name=unheard", "--json"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
+                                 check=False)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("stdout: cannot write", run.stderr.splitlines()[-1])
+        self.assertEqual(tensors(self.root / "runs" / "unheard" / "weights" / "last.safetensors"),
+                         tensors(self.folder / "weights" / "last.safetensors"))
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            run = subprocess.run([NEURIM, *self.words, "name=left"], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
+        self.assertEqual((run.returncode, run.stderr), (0, b""))
+
+    def test_a_run_that_patience_ended_stays_ended(self):
+        words = [*self.words, "epochs=30", "patience=1", "lr=1e-9", "name=patient", "plots=false"]
+        ended = neurim(*words)
+        self.assertIn("No better top1 for 1 epochs", ended.stdout, ended.stderr)
+        weights = self.root / "runs" / "patient" / "weights"
+        before = tensors(weights / "last.safetensors")
+        leftover = weights / f".best.safetensors.{2**22 + 1}.0.tmp"  # above what Linux numbers processes with
+        leftover.touch()
+        again = neurim("resume", weights.parent)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("the run has ended", again.stdout)
+        self.assertEqual(tensors(weights / "last.safetensors"), before)
+        self.assertEqual(again.stdout.splitlines()[-2:], ended.stdout.splitlines()[-2:])
+        self.assertFalse(leftover.exists())
+
+    def test_a_rate_that_is_too_high_is_rounded(self):
+        run = neurim(*self.words, "lr=1e25", "opt=sgd", "name=high")
+        self.assertEqual(run.returncode, 1, run)
+        self.assertIn("try lr=1e+24; ", run.stderr)
 
     def test_demo(self):
         run = neurim("demo", "epochs=1", "train_pictures=8", "val_pictures=3", f"project={self.root}/demo")

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 
 #include "neurim/base/error.h"
@@ -25,7 +27,8 @@ struct Descriptor {
 };
 
 int open_for_reading(const fs::path& path, struct stat& info) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would make us wait for its writer
   if (fd < 0) fail(Fault::data, path.string(), ": cannot open: ", std::strerror(errno), "; check the path and its permissions");
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
@@ -39,7 +42,99 @@ void sync_folder(const fs::path& folder) {
   if (dir.fd >= 0) ::fsync(dir.fd);
 }
 
+/// Where writing to `path` ends up: behind its symbolic links, also where there is no file yet.
+fs::path behind_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  fs::path at = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(at, error); ++links) {
+    const fs::path target = fs::read_symlink(at, error);
+    if (error || links == kMostLinks)
+      fail(Fault::resource, path.string(),
+           ": cannot follow the symbolic link: ", error ? error.message() : std::strerror(ELOOP),
+           "; remove it, or give another name");
+    at = at.parent_path() / target;  // an absolute target stands for itself
+  }
+  return at;
+}
+
+/// 0, or why not all of it was written.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return 0;
+}
+
+std::string_view fix_of(int reason) {
+  return reason == ENOSPC || reason == EDQUOT ? "; free some space there" : "";
+}
+
+/// The descriptor of this process's output that the path leads to, such as /dev/stdout, or -1.
+int output_at(const struct stat& info) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat own{};
+    if (::fstat(fd, &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino) return fd;
+  }
+  return -1;
+}
+
+void write_into(const fs::path& path, std::string_view bytes) {
+  struct stat info{};
+  const int output = ::stat(path.c_str(), &info) == 0 ? output_at(info) : -1;
+  Descriptor file(output >= 0 ? ::dup(output) : ::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const int reason = file.fd < 0 ? errno : write_all(file.fd, bytes);
+  if (reason != 0)
+    fail(Fault::resource, path.string(), ": cannot write (", bytes.size(),
+         " bytes needed): ", std::strerror(reason), fix_of(reason));
+}
+
+/// The number of the process that a temporary file of write_file is called after, ".NAME.PROCESS.SERIAL.tmp";
+/// 0 for other files.
+pid_t writer_of(const std::string& name) {
+  const std::vector<std::string> parts = split(name, '.');
+  if (parts.size() < 5 || !parts.front().empty() || parts.back() != "tmp") return 0;
+  const auto number = [](const std::string& word, auto& out) {
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
+    return error == std::errc() && end == word.data() + word.size();
+  };
+  pid_t process = 0;
+  unsigned serial = 0;
+  return number(parts[parts.size() - 3], process) && number(parts[parts.size() - 2], serial) && process > 0
+             ? process
+             : 0;
+}
+
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none)
+    fail(Fault::data, path.string(), ": cannot open: ", error.message(), "; check the path");
+  return fs::exists(status);
+}
+
+bool writes_in_place(const fs::path& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return false;
+  return !S_ISREG(info.st_mode) || output_at(info) >= 0;
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const pid_t process = writer_of(at->path().filename().string());
+    if (process == 0) continue;
+    // In a container each process has the same number, so one of this number was not this process.
+    const bool gone = process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
+    std::error_code ignored;
+    if (gone) fs::remove(at->path(), ignored);
+  }
+}
 
 std::string read_file(const fs::path& path) {
   struct stat info {};
@@ -58,26 +153,23 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file(const fs::path& path, std::string_view bytes) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (writes_in_place(path)) return write_into(path, bytes);
+  const fs::path target = behind_links(path);
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   static std::atomic<unsigned> serial{0};
   const std::string temporary =
-      (folder / text(".", path.filename().string(), ".", ::getpid(), ".", serial++, ".tmp")).string();
+      (folder / text(".", target.filename().string(), ".", ::getpid(), ".", serial++, ".tmp")).string();
   auto give_up = [&](const char* step, int reason) {
     ::unlink(temporary.c_str());
-    fail(Fault::resource, path.string(), ": cannot ", step, " (", bytes.size(), " bytes needed): ", std::strerror(reason),
-         "; the previous file, if any, is unchanged");
+    fail(Fault::resource, path.string(), ": cannot ", step, " (", bytes.size(),
+         " bytes needed): ", std::strerror(reason), "; the previous file, if any, is unchanged",
+         fix_of(reason));
   };
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.fd < 0) give_up("create a temporary file beside it", errno);
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::write(file.fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) give_up("write", errno);
-    done += static_cast<std::size_t>(n);
-  }
+  if (const int reason = write_all(file.fd, bytes); reason != 0) give_up("write", reason);
   if (::fsync(file.fd) != 0) give_up("sync", errno);  // never retried: a failed fsync may have dropped the pages
-  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename into place", errno);
+  if (::rename(temporary.c_str(), target.c_str()) != 0) give_up("rename into place", errno);
   sync_folder(folder);
 }
 

@@ -13,9 +13,21 @@ namespace fs = std::filesystem;
 /// The whole file. Throws Error(data) naming the path when it cannot be read.
 std::string read_file(const fs::path& path);
 
+/// Whether there is something at the end of the path's symbolic links. Throws Error(data) where that cannot be told:
+/// links in a circle, a folder above that may not be entered.
+bool is_there(const fs::path& path);
+
 /// Replaces `path` by `bytes`: writes a temporary file in the same folder, fsyncs it, renames it, fsyncs the folder.
 /// Whatever fails, the previous file stays whole; throws Error(resource) with path, bytes needed and the system's reason.
+/// Of a symbolic link the file that it leads to is replaced; what writes_in_place() is written into.
 void write_file(const fs::path& path, std::string_view bytes);
+
+/// Whether the path leads to what cannot be replaced: a device, a pipe, or this process's own output.
+bool writes_in_place(const fs::path& path);
+
+/// Removes the temporary files that write_file left in the folder where its process was killed. For a folder in which
+/// this process writes nothing yet.
+void remove_leftovers(const fs::path& folder);
 
 /// A file mapped read-only.
 class MappedFile {

@@ -88,7 +88,7 @@ bool CommandLine::parse(const Words& words) {
     for (const std::string& line : split(options.yaml(), '\n'))
       if (!line.empty() && !starts_with(line, "help:") && !starts_with(line, "config:") &&
           !starts_with(line, "print_config:"))
-        std::printf("%s\n", line.c_str());
+        write_out(stdout, line + '\n');
     return false;
   }
   if (!plugins_.empty()) {
@@ -111,7 +111,7 @@ void CommandLine::print_help() const {
     out += text(left, option.help,
                 option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'), '\n');
   }
-  std::fputs(out.c_str(), stdout);
+  write_out(stdout, out);
 }
 
 }  // namespace neurim::cli

@@ -144,7 +144,8 @@ int data_scan(const Words& words) {
   line.options("strict", strict, "exit with 3 when a picture is unreadable or partial");
   if (!line.parse(words)) return 0;
   require(!root.empty(), "the folder is missing; give the folder to look through: data=photos");
-  if (!fs::is_directory(root)) fail(Fault::data, root, ": there is no such folder; check the path");
+  if (!is_there(root) || !fs::is_directory(root))
+    fail(Fault::data, root, ": there is no such folder; check the path");
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   ScanReport report;

@@ -49,13 +49,17 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
   if (card.multi_label()) options.metadata["thresholds"] = JsonText(card.thresholds).line();
   if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
   std::error_code error;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  if (error)
-    fail(Fault::resource, path.parent_path().string(), ": cannot make the folder: ", error.message());
+  std::vector<fs::path> missing;  // folders, from the innermost on
+  for (fs::path folder = path.parent_path(); !folder.empty() && !fs::exists(folder, error);
+       folder = folder.parent_path())
+    missing.push_back(folder);
   try {
+    if (!missing.empty()) fs::create_directories(missing.front(), error);
+    if (!missing.empty() && error)
+      fail(Fault::resource, missing.front().string(), ": cannot make the folder: ", error.message());
     write_onnx(checkpoint, path, options);
   } catch (...) {
-    if (path.has_parent_path()) fs::remove(path.parent_path(), error);  // where it is empty
+    for (const fs::path& folder : missing) fs::remove(folder, error);  // where it is empty
     throw;
   }
 }

@@ -33,7 +33,7 @@ constexpr Verb kVerbs[] = {
     {"version", "print the version", verb_version},
 };
 
-int print_usage() {
+int print_usage(const Words&) {
   std::printf("usage: neurim VERB name=value … (or --name value)\n\n");
   for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
   std::printf("\n'neurim VERB --help' shows the options of a verb and examples.\n");
@@ -59,7 +59,13 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
     return static_cast<int>(fault);
   };
   try {
-    return run(words);
+    const int code = run(words);
+    const std::string lost = code == 0 ? lost_output() : "";
+    if (lost.empty()) return code;
+    return tell(text("stdout: cannot write: ", lost,
+                     "; part of the output is lost; give it another place, or free some "
+                     "space there"),
+                Fault::resource);
   } catch (const Error& error) {
     return tell(error.what(), error.fault());
   } catch (const std::bad_alloc&) {
@@ -89,7 +95,7 @@ int main(int argc, char** argv) {
   using namespace neurim::cli;
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
-  if (words.empty() || (help && words.size() == 1)) return print_usage();
+  if (words.empty() || (help && words.size() == 1)) return guarded("neurim", print_usage, {});
   if (help) return run_verb({words[1], "--help"});
   return run_verb(words);
 }

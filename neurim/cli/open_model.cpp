@@ -39,7 +39,7 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz)
   const std::vector<std::string> known = model_names();
   const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
              is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
-  if (!is_known && (fs::exists(name) || is_path || ends_with(name, ".safetensors")))
+  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors")))
     return load_checkpoint(name);
   Model model = create_model(name);
   ModelCard card = card_of(model, model.image_size, model.image_size);

@@ -20,8 +20,8 @@ void require_samples(const Windows& windows, Split split, const std::string& dat
 
 }  // namespace
 
-int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
-                 const std::function<fs::path()>& new_folder, Console& console) {
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split, const SaveReport& save,
+                 Console& console) {
   const ModelCard& card = checkpoint.card;
   const SequenceCard& sequence = *card.sequence;
   options.window = sequence.window;
@@ -38,8 +38,6 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
   };
-  Figures figures;
-  fs::path folder;
   if (card.task() == TaskKind::forecast) {
     Series series = read_series(options.data, sequence.columns);
     const Windows windows(series.steps(), windowing, options.data);
@@ -47,19 +45,19 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     begin(data.windows);
     const ForecastEvaluation evaluation =
         *ForecastValidation(checkpoint.model, data, split, sequence.season, options).run(watch);
-    figures = figures_of(evaluation, deviation_of(checkpoint.model, data.target));
-    folder = new_folder();
-    write_file(folder / "forecasts.csv", forecasts_csv(evaluation));
+    const Figures figures = figures_of(evaluation, deviation_of(checkpoint.model, data.target));
+    console.say(figures_line(figures));
+    save(figures,
+         [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
   } else {
     Corpus corpus = read_corpus(options.data, vocabulary_of(card));
     const Windows windows(std::ssize(corpus.characters), windowing, options.data);
     const LanguageData data{std::move(corpus), windows};
     begin(data.windows);
-    figures = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
+    const Figures figures = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
+    console.say(figures_line(figures));
+    console.event(summary_json(figures, {}, checkpoint.path));
   }
-  console.say(figures_line(figures));
-  if (!folder.empty()) console.say(text("Saved ", folder.string()));
-  console.event(summary_json(figures, folder, checkpoint.path));
   return 0;
 }
 

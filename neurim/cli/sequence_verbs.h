@@ -9,10 +9,12 @@
 
 namespace neurim::cli {
 
-/// Judges the model on a split of the data that the options name. `new_folder` makes the folder of the
-/// report, where there is one to write.
+/// Has `write` fill the folder of a report, and ends the command with the figures.
+using SaveReport = std::function<void(const Figures& figures, const std::function<void(const fs::path&)>& write)>;
+
+/// Judges the model on a split of the data that the options name, and saves where there is more to tell than figures.
 int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
-                 const std::function<fs::path()>& new_folder, Console& console);
+                 const SaveReport& save, Console& console);
 
 /// Prints the values that follow after the end of the series in a file ("": the one that the model was
 /// trained on) as CSV, ahead and the target, and writes them to `save_csv` unless that is "".

@@ -138,6 +138,7 @@ int verb_benchmark(const Words& words) {
   }
   const Checkpoint checkpoint = open_model(model, input.imgsz);
   refuse_sequence(checkpoint, "benchmark");
+  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
   if (serving)
     return serve(subject,

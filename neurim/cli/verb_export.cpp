@@ -33,6 +33,7 @@ int verb_export(const Words& words) {
     refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation"}, checkpoint);
   else
     checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
+  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   export_checkpoint(checkpoint, path, options);

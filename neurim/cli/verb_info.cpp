@@ -109,6 +109,7 @@ int verb_info(const Words& words) {
   Console console(line.console());
   Checkpoint checkpoint = open_model(model, input.imgsz);
   say_notes(checkpoint, console);
+  if (input.imgsz && !checkpoint.card.sequence) check_size(checkpoint.model, *input.imgsz);
   const TaskKind task = checkpoint.card.task();
   if (checkpoint.card.sequence) refuse_options(line, {"imgsz"}, checkpoint);
   const Type inputs = checkpoint.card.sequence ? sequence_type(checkpoint.card, batch)

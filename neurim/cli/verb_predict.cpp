@@ -31,7 +31,7 @@ std::vector<fs::path> matches(const std::string& pattern) {
 /// pattern stands for.
 void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
   std::error_code error;
-  if (!fs::exists(source, error)) {
+  if (!is_there(source)) {
     const std::vector<fs::path> named = matches(source.string());
     if (named.empty())
       fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
@@ -121,6 +121,7 @@ int verb_predict(const Words& words) {
   require(!topk || !multi_label, "topk is for models of one class a picture, and ", checkpoint.path.string(),
           " is multi-label: it names what is above the threshold of each class");
   const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
+  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
@@ -138,7 +139,8 @@ int verb_predict(const Words& words) {
   Transform transform(preprocess);
   std::vector<float> pixels(preprocess.size().levels());
   std::string csv = "path,rank,class,probability\n";
-  if (!save_csv.empty()) write_file(save_csv, csv);  // a wrong path shows before the work
+  // A wrong path shows before the work.
+  if (!save_csv.empty() && !writes_in_place(save_csv)) write_file(save_csv, csv);
   std::int64_t unreadable = 0;
   for (const fs::path& picture : pictures) {
     try {

@@ -9,7 +9,7 @@ namespace {
 /// input_0.npy as f32; f64 is what numpy makes of most things.
 Tensor read_input(const fs::path& folder) {
   const fs::path file = folder / "input_0.npy";
-  if (!fs::exists(file))
+  if (!is_there(file))
     fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('",
          file.string(), "', x)");
   if (fs::exists(folder / "input_1.npy"))

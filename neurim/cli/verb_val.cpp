@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
@@ -78,12 +81,26 @@ int verb_val(const Words& words) {
   options.check();
   if (options.threads) set_threads(*options.threads);
   if (project == "auto") project = default_project(checkpoint.card.task());
-  const auto new_folder = [&] { return make_run_folder(project, run_name, exist_ok); };
+  // The figures are told by then, so that a full disk does not hide them; nor does it leave an empty folder.
+  const auto save = [&](const Figures& figures, const std::function<void(const fs::path&)>& write) {
+    fs::path folder;
+    try {
+      folder = make_run_folder(project, run_name, exist_ok);
+      write(folder);
+    } catch (...) {
+      std::error_code ignored;
+      if (!exist_ok && !folder.empty()) fs::remove(folder, ignored);  // where it is empty
+      console.event(summary_json(figures, {}, checkpoint.path));
+      throw;
+    }
+    console.say(text("Saved ", folder.string()));
+    console.event(summary_json(figures, folder, checkpoint.path));
+  };
   if (checkpoint.card.sequence) {
     refuse_options(line,
                    {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader"},
                    checkpoint);
-    return val_sequence(checkpoint, options, part, new_folder, console);
+    return val_sequence(checkpoint, options, part, save, console);
   }
   const double threshold = reject_threshold(reject, checkpoint);
 
@@ -103,6 +120,7 @@ int verb_val(const Words& words) {
   require(crops == 1 || !multi_label, "crops=", crops, " is for models of one class a picture, and ",
           checkpoint.path.string(), " is multi-label; leave it out");
   const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
+  if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures), input ", preprocess.channels, 'x', preprocess.height, 'x',
                    preprocess.width));
@@ -113,12 +131,13 @@ int verb_val(const Words& words) {
   Figures figures;
   std::string table;
   Kept kept;
-  fs::path folder;
-  const auto report = [&](const auto& evaluation) {
-    folder = new_folder();
-    write_report(evaluation, folder);
+  std::function<void(const fs::path&)> write;
+  const auto report = [&](auto evaluation) {
     table = per_class_table(evaluation);
     figures = figures_of(evaluation);
+    write = [evaluation = std::move(evaluation)](const fs::path& folder) {
+      write_report(evaluation, folder);
+    };
   };
   std::vector<BadSample> unreadable;
   if (multi_label) {
@@ -140,10 +159,12 @@ int verb_val(const Words& words) {
     report(evaluation);
     kept = evaluation.kept(threshold);
   }
-  for (const BadSample& bad : unreadable) console.say(text("  skipped: ", bad.reason));
+  for (std::size_t i = 0; i < std::min(unreadable.size(), kNamedBad); ++i)
+    console.say(text("  skipped: ", unreadable[i].reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
-                     " pictures cannot be read and are skipped"));
+                     " pictures cannot be read and are skipped",
+                     unreadable.size() > kNamedBad ? "; some are named above" : ""));
   console.say(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
   console.say(figures_line(figures));
   if (reject != "none") {
@@ -154,8 +175,7 @@ int verb_val(const Words& words) {
                    {"coverage", kept.coverage},
                    {"accuracy", kept.accuracy}});
   }
-  console.say(text("Saved ", folder.string()));
-  console.event(summary_json(figures, folder, checkpoint.path));
+  save(figures, write);
   return 0;
 }
 

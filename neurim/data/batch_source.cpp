@@ -5,11 +5,6 @@
 #include "neurim/base/error.h"
 
 namespace neurim {
-namespace {
-
-constexpr std::size_t kNamedBad = 5;  // files that an error lists
-
-}  // namespace
 
 BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess,
                          const Augment& augment, const LoaderOptions& options)
@@ -103,9 +98,15 @@ void BatchSource::too_many_bad() const {
   const std::vector<BadSample> all = bad();
   std::vector<std::string> first;
   for (std::size_t i = 0; i < std::min(all.size(), kNamedBad); ++i) first.push_back(all[i].reason);
+  const std::string named =
+      text(join(first, " | "),
+           all.size() > first.size() ? text(" | and ", all.size() - first.size(), " more") : std::string());
+  if (std::ssize(all) == samples_)
+    fail(Fault::data, "loader: the ", split_, " split has no sample that can be decoded, of ", samples_, ": ",
+         named, "; repair or replace them");
   fail(Fault::data, "loader: ", all.size(), " of the ", samples_, " samples of the ", split_,
-       " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", join(first, " | "),
-       all.size() > first.size() ? " | …" : "", "; repair or remove them, or raise max_bad");
+       " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", named,
+       "; repair or remove them, or raise max_bad");
 }
 
 std::vector<BadSample> BatchSource::bad() const {

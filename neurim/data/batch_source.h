@@ -48,6 +48,7 @@ struct BadSample {
   std::int64_t index = 0;
   std::string reason;  ///< names the file
 };
+constexpr std::size_t kNamedBad = 5;  ///< people are told of so many by name, of the others how many
 
 /// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch,
 /// index) alone: neither the number of workers nor what was loaded before has an influence, so training

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "neurim/base/error.h"
+#include "neurim/base/file.h"
 #include "neurim/core/random.h"
 
 namespace neurim {
@@ -210,7 +211,10 @@ constexpr Kind kKinds[] = {
     {is_idx, open_idx},
     {is_cifar, open_cifar},
     {is_lmdb, open_lmdb},
-    {[](const std::string& path) { return std::filesystem::is_regular_file(path) && is_pack(path); },
+    {[](const std::string& path) {
+       std::error_code error;
+       return std::filesystem::is_regular_file(path, error) && is_pack(path);
+     },
      [](const std::string& path, const DatasetOptions&) { return open_pack(path); }},
     {is_tar, open_tar},
     {is_tfrecord, open_tfrecord},
@@ -226,15 +230,12 @@ std::string_view name(Split split) {
 }
 
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  const bool folder = std::filesystem::is_directory(status);
   for (const Kind& kind : kKinds)
     if (kind.is(path)) return Dataset(kind.open(path, options), options, path);
-  if (!std::filesystem::exists(status))
+  if (!is_there(path))
     fail(Fault::data, path,
          ": there is no such folder or file; check the path (it is looked up from the current folder)");
-  if (!folder)
+  if (!std::filesystem::is_directory(path))
     fail(Fault::data, path,
          ": not a folder, nor a file of a known kind (.csv, .tsv, .jsonl, .tar, .tfrecord, .npz); give the "
          "folder that holds train/ or one folder per class");

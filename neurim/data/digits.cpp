@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <numbers>
@@ -321,10 +323,13 @@ void write_split(const fs::path& folder, std::uint64_t seed, std::uint32_t split
       const std::string number = text(i), zeros(5 - std::min<std::size_t>(5, number.size()), '0');
       const std::string path = (class_folder / text(zeros, number, ".png")).string();
       // The folder is renamed when all is there, so that single files need no care.
+      errno = 0;
       std::ofstream file(path, std::ios::binary);
       file << encode_png(photograph(sheet, random));
       file.close();
-      if (!file) fail(Fault::resource, path, ": cannot write");
+      if (!file)
+        fail(Fault::resource, path, ": cannot write: ", std::strerror(errno),
+             "; free some space, or choose another folder");
     }
   }
 }

@@ -141,10 +141,13 @@ Model model_of(const ModelCard& card, const fs::path& path) {
     return model;
   }
   const std::vector<std::string> known = card.sequence ? recurrent_model_names() : model_names();
-  if (std::find(known.begin(), known.end(), card.model) == known.end())
+  if (std::find(known.begin(), known.end(), card.model) == known.end()) {
+    const std::string near = nearest(card.model, known);
     fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those ",
-         card.sequence ? "of series and texts " : "", "that `neurim models` lists; a network of your own is loaded "
-         "from the program that defines it");
+         card.sequence ? "of series and texts " : "", "that `neurim models` lists",
+         near.empty() ? "" : text(" (the nearest is '", near, "')"),
+         "; a network of your own is loaded from the program that defines it");
+  }
   if (card.sequence) {
     const std::int64_t hidden = card.sequence->hidden_size, layers = card.sequence->num_layers;
     // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
@@ -216,8 +219,12 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
 }
 
 Weights open_weights(const fs::path& path) {
-  if (!fs::exists(path))
-    fail(Fault::data, path.string(), ": there is no such file or folder; check the path");
+  if (!is_there(path)) fail(Fault::data, path.string(), ": there is no such file or folder; check the path");
+  if (lower(path.extension().string()) == ".onnx")
+    fail(Fault::data, path.string(),
+         ": is an ONNX file, which Neurim writes and does not read; give what it was exported from, a run "
+         "folder or a "
+         "weights file (.safetensors, .pth)");
   if (is_model_folder(path)) {
     ModelCard card = card_of_folder(path);
     return {read_state_dict(weights_of_folder(path)), std::move(card)};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kTerminalPause{100};
 constexpr std::chrono::seconds kPlainPause{30};
+
+std::atomic<int> stdout_failure{0};  // of the first write that failed
 
 /// The beginning of a line of UTF-8 that fits into so many columns.
 std::string_view cut(std::string_view line, std::size_t columns) {
@@ -53,8 +56,7 @@ void Console::log_into(const fs::path& path) {
 void Console::wipe() {
   if (!drawn_) return;
   std::FILE* out = options_.json ? stderr : stdout;
-  std::fputs("\r\x1b[K", out);
-  std::fflush(out);
+  write_out(out, "\r\x1b[K");
   drawn_ = false;
 }
 
@@ -65,9 +67,7 @@ void Console::say(std::string_view line) {
   if (!terminal_) next_ = Clock::now() + kPlainPause;
   if (options_.quiet) return;
   wipe();
-  std::FILE* out = options_.json ? stderr : stdout;
-  std::fputs(whole.c_str(), out);
-  std::fflush(out);
+  write_out(options_.json ? stderr : stdout, whole);
 }
 
 void Console::progress(std::string_view line) {
@@ -76,16 +76,28 @@ void Console::progress(std::string_view line) {
   if (!terminal_) return say(line);
   std::FILE* out = options_.json ? stderr : stdout;
   // A line that wraps would leave its first half behind.
-  std::fputs(text('\r', cut(line, columns_of(::fileno(out)) - 1), "\x1b[K").c_str(), out);
-  std::fflush(out);
+  write_out(out, text('\r', cut(line, columns_of(::fileno(out)) - 1), "\x1b[K"));
   next_ = now + kTerminalPause;
   drawn_ = true;
 }
 
 void Console::event(const JsonObject& object) {
   if (!options_.json) return;
-  std::fputs(text(object.line(), '\n').c_str(), stdout);
-  std::fflush(stdout);
+  write_out(stdout, text(object.line(), '\n'));
+}
+
+void write_out(std::FILE* out, std::string_view words) {
+  errno = 0;
+  const bool written = std::fwrite(words.data(), 1, words.size(), out) == words.size();
+  int first = 0;
+  if ((std::fflush(out) != 0 || !written) && out == stdout)
+    stdout_failure.compare_exchange_strong(first, errno);
+}
+
+std::string lost_output() {
+  write_out(stdout, "");  // what others left in its buffer
+  const int reason = stdout_failure;
+  return reason == 0 || reason == EPIPE ? "" : std::strerror(reason);
 }
 
 std::string duration(double seconds) {

@@ -1,6 +1,7 @@
 // Where a command talks to people and scripts: the terminal, log.txt and JSON lines.
 #pragma once
 #include <chrono>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ class Console {
   Clock::time_point next_;  ///< no progress is shown before
   int log_ = -1;
 };
+
+/// Writes to stdout or stderr at once. What stdout does not take is remembered.
+void write_out(std::FILE* out, std::string_view words);
+/// Why something that this process wrote to stdout did not arrive, or ""; a reader that left is no failure.
+std::string lost_output();
 
 std::string duration(double seconds);        ///< "0:09", "1:02:33"
 std::string bar(double share, int columns);  ///< "▇▇▇▇····"

@@ -174,9 +174,11 @@ void PictureTask::report(const fs::path& folder) const {
 void PictureTask::tell(Console& console, double waited, double seconds) {
   const auto bad = [&](const std::vector<BadSample>& found, std::size_t& told, Split split) {
     if (told == found.size()) return;
-    for (; told < found.size(); ++told) console.say(text("  data    skipped: ", found[told].reason));
+    for (; told < found.size(); ++told)
+      if (told < kNamedBad) console.say(text("  data    skipped: ", found[told].reason));
     console.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
-                     " pictures cannot be read and are skipped"));
+                     " pictures cannot be read and are skipped",
+                     told > kNamedBad ? "; some are named above" : ""));
   };
   bad(loader_->bad(), train_bad_told_, Split::train);
   if (validation_) bad(validation_->bad(), val_bad_told_, Split::val);
@@ -198,6 +200,7 @@ PreparedRun prepare_pictures(Model model, const Dataset& dataset, const TrainOpt
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
           " classes, the data ", classes, "; build it with num_classes=", classes);
   TrainOptions resolved = options.resolved(model, dataset);
+  for (const PictureSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);
   auto task = std::make_unique<PictureTask>(model, dataset, resolved);
   return {std::move(resolved), std::move(model), std::move(task)};
 }

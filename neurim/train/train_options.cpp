@@ -109,10 +109,8 @@ PictureSize training_size(const PictureSize& size, double share) {
 
 /// Whether the network takes pictures of this size: one with a Flatten before a Linear takes one size alone.
 bool takes(const Model& model, const PictureSize& size) {
-  const Parameters parameters = named_parameters(Model(model));
   try {
-    Trace trace({.device = parameters.empty() ? Device() : parameters[0].tensor.device()});
-    model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
+    check_size(model, size);
     return true;
   } catch (const Error&) {
     return false;
@@ -369,6 +367,18 @@ void TrainOptions::check() const {
   require(!name.empty() && name[0] != '.' && name.find('/') == std::string::npos, "name is '", name,
           "'; it names a folder inside project, without '/' and not beginning with '.'");
   device_named(device);
+}
+
+void check_size(const Model& model, const PictureSize& size) {
+  const Parameters parameters = named_parameters(Model(model));
+  try {
+    Trace trace({.device = parameters.empty() ? Device() : parameters[0].tensor.device()});
+    model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
+  } catch (const Error& error) {
+    if (std::min(size.height, size.width) >= model.image_size) throw;
+    fail(error.fault(), error.what(), "; imgsz=", size, " is too small for ", model.name,
+         ", which is made for ", model.image_size, ": give a larger one");
+  }
 }
 
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {

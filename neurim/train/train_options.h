@@ -100,6 +100,9 @@ struct TrainOptions {
   TrainOptions resolved(TaskKind task, std::int64_t steps) const;
 };
 
+/// Throws what the model says of pictures of this size, and that imgsz is too small where it is made for larger ones.
+void check_size(const Model& model, const PictureSize& size);
+
 // What the parts of a run are told. All take resolved options.
 Preprocess preprocess_of(const TrainOptions& options);
 Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training

@@ -61,10 +61,14 @@ class Run {
  public:
   /// `control` has a console.
   Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
-  TrainResult go();
+  TrainResult go();                                       ///< Error(resource) says how to go on
   bool untouched() const { return progress_.step == 0; }  ///< no step is done
 
  private:
+  TrainResult train_epochs();
+  bool out_of_patience() const {
+    return options_.patience > 0 && progress_.epoch - progress_.best_epoch >= options_.patience;
+  }
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   void describe();
   bool train_epoch();
@@ -147,6 +151,7 @@ Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, boo
   Options named;
   copy.visit(named);
   fs::create_directories(weights_);
+  for (const fs::path& written : {folder_, weights_}) remove_leftovers(written);
   card_.options = named.yaml();
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
@@ -192,7 +197,8 @@ void Run::train_batch() {
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
          progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
-         optimizer_->lr(), "); most likely the learning rate is too high: try lr=", *options_.lr / 10,
+         significant(optimizer_->lr()),
+         "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
          "; the state after epoch ", progress_.epoch, " is kept in ", weights_.string());
   progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
   progress_.correct += plan.outputs()[1].item();
@@ -343,6 +349,15 @@ TrainResult Run::result() const {
 }
 
 TrainResult Run::go() {
+  try {
+    return train_epochs();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::resource || untouched()) throw;
+    fail(Fault::resource, error.what(), "; with that mended, go on with: neurim resume ", folder_.string());
+  }
+}
+
+TrainResult Run::train_epochs() {
   describe();
   if (untouched()) save();  // a full disk shows before an hour of work
   if (progress_.epoch == epochs())
@@ -354,14 +369,18 @@ TrainResult Run::go() {
     stop.stopped = true;
     return stop;
   };
-  while (progress_.epoch < epochs()) {
+  if (out_of_patience())
+    console_.say(text("  no better ", options_.monitor, " for ", options_.patience,
+                      " epochs: the run has ended; to go "
+                      "on all the same, raise patience in ",
+                      (folder_ / "args.yaml").string()));
+  while (progress_.epoch < epochs() && !out_of_patience()) {
     if (!train_epoch() || !validate()) return stopped();
     finish_epoch();
-    if (options_.patience > 0 && progress_.epoch - progress_.best_epoch >= options_.patience) {
+    if (out_of_patience())
       console_.say(text("No better ", options_.monitor, " for ", options_.patience, " epochs: done."));
-      break;
-    }
-    if (stopping() && progress_.epoch < epochs()) return stopped();
+    else if (stopping() && progress_.epoch < epochs())
+      return stopped();
   }
   return result();
 }
@@ -492,7 +511,7 @@ struct StoppedRun {
   StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs)
       : folder(run), last(run / "weights" / "last.safetensors") {
     const fs::path file = run / "args.yaml";
-    if (!fs::exists(file))
+    if (!is_there(file))
       fail(Fault::data, run.string(),
            ": is no run folder: it holds no args.yaml; give the folder that train printed");
     Options named;

@@ -1,0 +1,91 @@
+// Writing over links, into pipes and devices, and what a killed process leaves.
+#include "neurim/base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "errors.h"
+#include "pictures.h"
+
+namespace neurim {
+namespace {
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+TEST(File, WritesBehindLinks) {
+  const TempFolder temp;
+  fs::create_directory(temp.at("far"));
+  write_file(temp.at("far/file"), "old");
+  fs::create_symlink("far/file", temp.at("link"));
+  fs::create_symlink("link", temp.at("second"));
+  fs::create_symlink(temp.at("far/new"), temp.at("dangling"));
+  write_file(temp.at("second"), "one");
+  write_file(temp.at("dangling"), "two");
+  for (const char* link : {"link", "second", "dangling"}) EXPECT_TRUE(fs::is_symlink(temp.at(link))) << link;
+  EXPECT_EQ(read_file(temp.at("far/file")), "one");
+  EXPECT_EQ(read_file(temp.at("far/new")), "two");
+  EXPECT_EQ(names_in(temp.at("far")), (std::set<std::string>{"file", "new"}));
+
+  fs::create_symlink("loop", temp.at("loop"));
+  expect_words(error_of([&] { write_file(temp.at("loop"), "x"); }, Fault::resource),
+               {"loop", "symbolic link"});
+  expect_words(error_of([&] { is_there(temp.at("loop")); }), {"loop", "symbolic links", "check the path"});
+  EXPECT_TRUE(is_there(temp.at("link")));
+  EXPECT_FALSE(is_there(temp.at("none")));
+}
+
+TEST(File, WritesIntoPipesAndDevices) {
+  const TempFolder temp;
+  const std::string pipe = temp.at("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(writes_in_place(pipe));
+  EXPECT_FALSE(writes_in_place(temp.at("none")));
+  // Opened for both, so that neither side waits for the other.
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  write_file(pipe, "through");
+  char got[8] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 7);
+  EXPECT_STREQ(got, "through");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"pipe"});
+  expect_words(error_of([&] { write_file("/dev/full", "x"); }, Fault::resource),
+               {"/dev/full", "No space left", "free some"});
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST(File, DoesNotWaitForThePipesWriter) {
+  const TempFolder temp;
+  ASSERT_EQ(::mkfifo(temp.at("pipe").c_str(), 0600), 0);
+  expect_words(error_of([&] { read_file(temp.at("pipe")); }), {"pipe", "not a regular file"});
+  expect_words(error_of([&] { MappedFile(temp.at("pipe")); }), {"pipe", "not a regular file"});
+}
+
+TEST(File, LeftoversOfKilledProcessesAreRemoved) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const TempFolder temp;
+  const std::string left = text(".best.safetensors.", child, ".3.tmp"),
+                    own = text(".a.", ::getpid(), ".0.tmp");
+  const std::set<std::string> kept{text(".b.", ::getppid(), ".0.tmp"), ".mine.tmp",
+                                   text("best.safetensors.", child, ".3.tmp"),
+                                   text(".notes.", child, ".x.tmp"), text(".c.", child, ".3.bak")};
+  for (const std::string& name : kept) write_file(temp.at(name), "x");
+  for (const std::string& name : {left, own}) write_file(temp.at(name), "x");
+  remove_leftovers(temp.path());
+  EXPECT_EQ(names_in(temp.path()), kept);
+}
+
+}  // namespace
+}  // namespace neurim
