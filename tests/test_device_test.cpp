@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -111,7 +112,7 @@ TEST(TestStream, CopiesAreAsynchronous) {
 Launch doubling() {
   return {[](const void*, const Args& args, int part) noexcept {
             const int x = *static_cast<const int*>(args.in[0]);
-            if (x < 0) *args.status |= kStatusIndexOutOfRange;
+            if (x < 0) std::atomic_ref(*args.status).fetch_or(kStatusIndexOutOfRange, std::memory_order_relaxed);
             int* const partial = static_cast<int*>(args.scratch);
             if (part < 2)
               partial[part] = x;
