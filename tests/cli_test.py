@@ -1031,7 +1031,7 @@ layers = [
         reader, writer = os.pipe()
         os.close(reader)
         with os.fdopen(writer, "w") as closed:
-            run = subprocess.run([NEURIM, *self.words, "name=left"], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
+            run = subprocess.run([NEURIM, *self.words, "name=unread"], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
         self.assertEqual((run.returncode, run.stderr), (0, b""))
 
     def test_a_run_that_patience_ended_stays_ended(self):

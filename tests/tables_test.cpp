@@ -81,6 +81,7 @@ TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
 TEST(Manifest, NumbersThatAreNoClassesAreSaid) {
   const TempFolder temp;
   write(temp.at("m.csv"), "path,label\na.png,0\nb.png,1\nc.png,3\nd.png,200\n");
+  for (const char* name : {"a.png", "b.png", "c.png", "d.png"}) write(temp.at(name), "x");
   const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"0", "1", "3", "200"}));
   expect_words(join(data.notes(), "\n"), {"numeric order, from 0 to 200, without 2, 4 to 199"});
