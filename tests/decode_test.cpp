@@ -67,6 +67,64 @@ TEST(Decode, APartHasThePixelsOfTheWhole) {
   }
 }
 
+// What a part leaves out is looked at too: the same files are refused as by decoding the whole picture.
+TEST(Decode, TheRestOfAPartIsChecked) {
+  const Image noise = image_of(120, 90, 3, [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
+  });
+  std::vector<std::string> files{png_of(noise), jpeg_of(image_of(70, 60, 1, [](int y, int x, int) {
+                                   return static_cast<std::uint8_t>(y * 31 + x * 17);
+                                 })),
+                                 jpeg_of(image_of(70, 60, 4, [](int y, int x, int c) {
+                                   return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
+                                 }), {.stored = JCS_YCCK}),
+                                 jpeg_of(noise, {.orientation = 6}), jpeg_of(noise, {.arithmetic = true})};
+  for (const bool progressive : {false, true})
+    for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}})
+      files.push_back(jpeg_of(noise, {.progressive = progressive, .across = across, .down = down}));
+  const std::size_t sound = files.size();
+  for (std::size_t f = 0; f < sound; ++f)
+    for (const std::size_t percent : {60, 80, 90, 97}) {
+      std::string damaged = files[f];
+      for (std::size_t i = 0; i < 12; ++i) damaged[damaged.size() * percent / 100 + i] = static_cast<char>(255 - 40 * i);
+      files.push_back(damaged);
+    }
+  Decoder decoder;
+  Image image;
+  const auto refused = [](const auto& step) {
+    try {
+      step();
+      return false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);
+      return true;
+    }
+  };
+  std::size_t late = 0;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    SCOPED_TRACE(f);
+    const bool damaged = refused([&] { decoded(files[f]); });
+    EXPECT_TRUE(f >= sound || !damaged);
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      Random random(5, round);
+      const auto below = [&](int size) { return static_cast<int>(random.below(static_cast<std::uint32_t>(size))); };
+      bool in_part = true;
+      const bool found = refused([&] {
+        const ImageHeader& header = decoder.open(stored(files[f]));
+        Box part{.height = 1 + below(header.height), .width = 1 + below(header.width)};
+        part.top = below(header.height - part.height + 1);
+        part.left = below(header.width - part.width + 1);
+        decoder.read(part, image);
+        in_part = false;
+        decoder.check_rest();
+      });
+      EXPECT_EQ(found, damaged) << round;
+      late += found && !in_part;
+    }
+  }
+  EXPECT_GT(late, 100u);
+}
+
 TEST(Decode, RowsOfBlocksStandAlone) {
   const auto noise = [](int y, int x, int c) {
     return static_cast<std::uint8_t>(128 + 60 * std::sin(0.3 * x + c) + 60 * std::cos(0.2 * y * (c + 1)));

@@ -26,7 +26,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
                     .sampler = options.sampler,
                     .rank = options.rank,
                     .ranks = options.ranks}),
-      seen_(static_cast<std::size_t>(dataset.size(split))) {
+      whole_(static_cast<std::size_t>(dataset.size(split))) {
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
           "; they are at least 1, 0 and 1");
@@ -95,8 +95,8 @@ void BatchSource::remember_bad(std::int64_t index, std::string_view reason) {
   if (too_many) too_many_bad();
 }
 
-void BatchSource::count_turned(std::int64_t index, const ImageHeader& header) {
-  if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+void BatchSource::found_whole(std::int64_t index, const ImageHeader& header) {
+  if (!whole_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
 }
 
 void BatchSource::too_many_bad() const {

@@ -225,3 +225,7 @@ const ImageHeader& Decoder::open_file(const std::string& path, const DecodeOptio
 }
 
 }  // namespace neurim
+void Decoder::check_rest() {
+  if (reader_) reader_->check_rest();
+}
+

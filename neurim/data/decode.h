@@ -79,13 +79,16 @@ class Decoder {
   /// Decodes the picture that was opened, turned upright. Throws where it is damaged or cut off.
   void read(Image& image);
   /// Decodes at least the pixels of `part`, a box of the upright picture; returns where they lie in `image`.
-  /// They are exactly those of the whole picture; damage outside of them may go unnoticed.
+  /// They are exactly those of the whole picture; damage outside of them may go unnoticed until check_rest.
   Box read(const Box& part, Image& image);
 
   /// open() of a file, whose bytes the decoder holds.
   const ImageHeader& open_file(const std::string& path, const DecodeOptions& options = {});
 
  private:
+  /// After read of a part: throws where read of the whole picture would have, at less cost. A JPEG with an index
+  /// (StoredImage::rows) was looked at when that was made.
+  void check_rest();
   StoredImage stored_;
   DecodeOptions options_;
   ImageHeader header_;

@@ -172,10 +172,11 @@ void PictureTask::report(const fs::path& folder) const {
 
 /// Names what the pictures turned out to be: unreadable, lying on their side, or late.
 void PictureTask::tell(Console& console, double waited, double seconds) {
-  const auto bad = [&](const std::vector<BadSample>& found, std::size_t& told, Split split) {
-    if (told == found.size()) return;
-    for (; told < found.size(); ++told) console.say(text("  data    skipped: ", found[told].reason));
-    console.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
+  const auto bad = [&](const std::vector<BadSample>& found, std::set<std::int64_t>& told, Split split) {
+    if (told.size() == found.size()) return;
+    for (const BadSample& one : found)
+      if (told.insert(one.index).second) console.say(text("  data    skipped: ", one.reason));
+    console.say(text("  data    ", told.size(), " of ", thousands(dataset_.size(split)), ' ', split,
                      " pictures cannot be read and are skipped"));
   };
   bad(loader_->bad(), train_bad_told_, Split::train);
