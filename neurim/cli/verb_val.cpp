@@ -34,6 +34,7 @@ int verb_val(const Words& words) {
   std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
   InputOptions input;
+  std::optional<double> max_bad;
   std::int64_t crops = 1;
   bool exist_ok = false;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
@@ -53,6 +54,8 @@ int verb_val(const Words& words) {
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("threads", threads, "compute threads");
+  line.options("max_bad", max_bad,
+               "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
   line.options("project", project, "folder of the reports; auto: as in training");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
@@ -76,6 +79,7 @@ int verb_val(const Words& words) {
   if (workers) options.workers = workers;
   if (!loader.empty()) options.loader = loader;
   if (threads) options.threads = threads;
+  if (max_bad) options.max_bad = *max_bad;
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
   if (options.threads) set_threads(*options.threads);
@@ -83,7 +87,7 @@ int verb_val(const Words& words) {
   const auto new_folder = [&] { return make_run_folder(project, run_name, exist_ok); };
   if (checkpoint.card.sequence) {
     refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader"},
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader", "max_bad"},
                    checkpoint);
     return val_sequence(checkpoint, options, part, new_folder, console);
   }

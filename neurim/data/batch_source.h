@@ -29,8 +29,8 @@ struct LoaderOptions {
   /// Where resized pictures are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
   std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
-  /// How many samples may be undecodable before loading stops: below 1 a share of the split (but at least one
-  /// sample, unless it is 0), from 1 on a count.
+  /// How many samples may be undecodable before loading stops: below 1 a share of the samples of all splits (but at
+  /// least one sample, unless it is 0), from 1 on a count.
   double max_bad = 0.01;
 };
 
