@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "neurim/base/sha256.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
@@ -17,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and hashed: enough, and soon done
-
 // Samples that the loader is given before the clock runs: it looks at all of a sample once, at the first use.
 constexpr std::int64_t kWarmed = 65536;
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -66,7 +67,7 @@ std::string hash_of(BatchSource& loader, std::int64_t samples) {
 
 void benchmark_data(const DataBenchmark& benchmark, Console& console) {
   require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
-  const Dataset dataset = Dataset::open(benchmark.data, {.val_split = 0.0});
+  const Dataset dataset = open_data(benchmark.data, {.val_split = 0.0}, console);
   const std::int64_t samples = dataset.size(Split::train), probed = std::min(samples, kProbed);
   const PictureSize& size = benchmark.imgsz;
   const Preprocess preprocess{.height = static_cast<int>(size.height),

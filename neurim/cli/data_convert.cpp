@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/data/convert.h"
 #include "neurim/neurim.h"
 
@@ -9,7 +10,8 @@ namespace neurim::cli {
 
 int data_convert(const Words& words) {
   CommandLine line({"data convert",
-                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes",
+                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes; exit code 3 "
+                    "where only a part of the data can be read",
                     "data",
                     {"neurim data convert photos to=wds out=shards", "neurim data convert data=shards to=folders out=again",
                      "neurim data convert photos to=tfrecord out=records shard=500"}});
@@ -26,7 +28,7 @@ int data_convert(const Words& words) {
   const auto form = std::find(forms.begin(), forms.end(), to);
   require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
   Console console(line.console());
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const ConvertResult result =
       convert(dataset, out, {.form = static_cast<SetForm>(form - forms.begin()), .shard = shard},
               [&](std::int64_t done, std::int64_t all) {
@@ -41,6 +43,7 @@ int data_convert(const Words& words) {
                                        {"files", result.files},
                                        {"skipped", result.skipped}}
                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  check_whole(dataset, out);
   return 0;
 }
 

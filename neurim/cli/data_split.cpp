@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
 
@@ -29,7 +30,8 @@ int data_split(const Words& words) {
   require(!fs::exists(out), out, ": exists already; remove it, or give another name");
   options.val_split = val_split;
   options.seed = static_cast<std::uint64_t>(seed);
-  const Dataset dataset = Dataset::open(data, options);
+  Console console(line.console());
+  const Dataset dataset = open_data(data, options, console);
 
   const fs::path folder = fs::absolute(out).parent_path();
   std::string table = "path,label,split,group\n";
@@ -48,7 +50,6 @@ int data_split(const Words& words) {
     }
   }
   write_file(out, table);
-  Console console(line.console());
   console.say(text(out, ": ", join(counts, ", ")));
   console.event(nlohmann::ordered_json{{"event", "summary"}, {"path", out}, {"splits", sizes}}.dump());
   return 0;

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/cli/input_options.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
@@ -33,8 +34,8 @@ int verb_val(const Words& words) {
         "neurim val runs/classify/train reject=auto --json"}});
   std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
-  InputOptions input;
   std::optional<double> max_bad;
+  InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
@@ -53,9 +54,9 @@ int verb_val(const Words& words) {
   line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
-  line.options("threads", threads, "compute threads");
   line.options("max_bad", max_bad,
                "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
+  line.options("threads", threads, "compute threads");
   line.options("project", project, "folder of the reports; auto: as in training");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
@@ -78,8 +79,8 @@ int verb_val(const Words& words) {
   if (!options.batch) options.batch = kBatch;
   if (workers) options.workers = workers;
   if (!loader.empty()) options.loader = loader;
-  if (threads) options.threads = threads;
   if (max_bad) options.max_bad = *max_bad;
+  if (threads) options.threads = threads;
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
   if (options.threads) set_threads(*options.threads);
@@ -102,7 +103,7 @@ int verb_val(const Words& words) {
     require(dataset_options.class_names.size() == checkpoint.card.class_names.size(), "classes names ",
             dataset_options.class_names.size(), " classes, the model has ", checkpoint.card.class_names.size());
   }
-  const Dataset dataset = Dataset::open(options.data, dataset_options);
+  const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
   options = options.resolved(checkpoint.model, dataset);
