@@ -472,10 +472,29 @@ TEST(Decode, EveryFormatWithAnOrientationIsTurned) {
     SCOPED_TRACE(orientation);
     Image upright;
     turn_upright(image, orientation, upright);
-    const std::string exif = exif_of(orientation);
+    const std::string exif = exif_of(orientation), png = png_of(image);
+    const std::string as_long = "II*\0\x08\0\0\0\x01\0\x12\x01\x04\0\x01\0\0\0"s + exif.substr(18);
+    const std::size_t end = png.size() - 12;  // of the pixels
+    std::string digits = "\nexif\n      32\n";
+    for (const char byte : "Exif\0\0"s + exif) {
+      char pair[3];
+      std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned char>(byte));
+      digits += pair;
+      if (digits.size() % 40 == 0) digits += '\n';
+    }
+    const std::string keyword = "Raw profile type exif\0"s;
     for (const std::string& file :
          {tiff_of(3, 5, 3, 8, rows, {.orientation = orientation}),
-          png_with(png_of(image), png_chunk("eXIf", exif)),
+          png_with(png, png_chunk("eXIf", exif)), png_with(png, png_chunk("eXIf", as_long)),
+          png.substr(0, end) + png_chunk("eXIf", exif) + png.substr(end),
+          png_with(png, png_chunk("tEXt", keyword + digits + "\n")),
+          png.substr(0, end) + png_chunk("zTXt", keyword + "\0"s + deflated(digits)) + png.substr(end),
+          png_with(png, png_chunk("iTXt", keyword + "\0\0\0\0"s + digits)),
+          png_with(png, png_chunk("iTXt", keyword + "\1\0en\0\0"s + deflated(digits))),
+          // A chunk for it counts more than a text; other texts and damaged ones say nothing.
+          png_with(png_with(png_with(png, png_chunk("tEXt", keyword + "\nexif\n 2\nzz")),
+                            png_chunk("tEXt", "Comment\0"s + digits)),
+                   png_chunk("eXIf", exif)),
           extended_webp(3, 5, kHasExif, webp + webp_chunk("EXIF", exif)),
           extended_webp(3, 5, kHasExif, webp + webp_chunk("EXIF", "Exif\0\0"s + exif))}) {
       const Image found = decoded(file);
