@@ -543,13 +543,25 @@ TEST(Decode, HugeSizesAreRefusedByTheHeader) {
     expect_words(error_of([&] { Decoder().open(stored(file)); }), {huge, "limit of 100 million"});
   // Of a size in bounds memory is taken only where a format cannot tell that the pixels are missing.
   for (const std::string& file :
-       {bmp_of(10000, 10000, 24, "", "x"), "P6 10000 10000 255\nx"s, "P2 10000 10000 255\n1 2"s})
+       {bmp_of(9000, 9000, 24, "", "x"), "P6 9000 9000 255\nx"s, "P2 10000 10000 255\n1 2"s})
     expect_words(error_of([&] { decoded(file); }), {"cut off"});
   expect_words(error_of([&] { decoded(png_with(png, png_text_bomb(64 << 20))); }), {"PNG"});
   const TempFolder temp;
   write(temp.at("sparse.bmp"), bmp_of(1, 1, 24, "", "\1\2\3\0"s));
   fs::resize_file(temp.at("sparse.bmp"), static_cast<std::uintmax_t>(Decoder::kMostBytes) + 1);
   expect_words(error_of([&] { Decoder().open_file(temp.at("sparse.bmp")); }), {"bytes is above the limit"});
+}
+
+TEST(Decode, LargePicturesAreRefusedByTheirBytes) {
+  const std::string png = png_resized(png_of(plain(1, 1, {1, 2, 3})), 10000, 10000);
+  expect_words(error_of([&] { Decoder().open(stored(png)); }), {"10000 x 10000", "287 MiB", "256 MiB of max_picture_mib"});
+  const std::int64_t before = most_picture_bytes();
+  set_most_picture_bytes(300'000'000);
+  EXPECT_EQ(Decoder().open(stored(png)).width, 10000);
+  set_most_picture_bytes(299'999'999);
+  error_of([&] { Decoder().open(stored(png)); });
+  error_of([] { set_most_picture_bytes(0); }, Fault::usage);
+  set_most_picture_bytes(before);
 }
 
 // What a file says of itself is known also where its pixels are missing.

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 #include "neurim/data/encode.h"
 #include "neurim/data/formats/exif.h"
@@ -16,8 +18,6 @@ namespace {
 constexpr std::string_view kFormat = "PNG";
 constexpr std::size_t kMostChunkBytes = 4u << 20;  // of text and colour profiles, which decompress to any size
 
-class PngReader : public ImageReader {
- public:
 /// What a zlib stream holds, up to kMostChunkBytes; "" where it is damaged.
 std::string inflated(std::string_view stream) {
   std::string content(kMostChunkBytes, '\0');
@@ -90,6 +90,8 @@ int orientation_of(std::span<const std::byte> file) {
   return in_text.value_or(1);
 }
 
+class PngReader : public ImageReader {
+ public:
   ImageHeader open(const StoredImage& stored) override {
     context_.reset(spng_ctx_new(0));
     check(context_ ? 0 : SPNG_EMEM);
@@ -129,11 +131,21 @@ int orientation_of(std::span<const std::byte> file) {
     if (!wide && !alpha_ && !(gray && header_.bits == 16)) {
       check(spng_decode_image(context_.get(), image.data(), size.bytes(), gray ? SPNG_FMT_G8 : SPNG_FMT_RGB8,
                               0));
-    } else {
+      return part;
+    }
+    const int format = wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, flags = alpha_ ? SPNG_DECODE_TRNS : 0;
+    if (interlaced_) {  // each row is put together from several passes
       rgba_.reshape({size.height, size.width, 4, size.bits});
-      check(spng_decode_image(context_.get(), rgba_.data(), rgba_.size().bytes(),
-                              wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, alpha_ ? SPNG_DECODE_TRNS : 0));
+      check(spng_decode_image(context_.get(), rgba_.data(), rgba_.size().bytes(), format, flags));
       blend(rgba_, background, image);
+      return part;
+    }
+    rgba_.reshape({1, size.width, 4, size.bits});
+    check(spng_decode_image(context_.get(), nullptr, 0, format, flags | SPNG_DECODE_PROGRESSIVE));
+    for (int y = 0; y < size.height; ++y) {
+      const int code = spng_decode_row(context_.get(), rgba_.data(), rgba_.size().bytes());
+      check(code == SPNG_EOI && y == size.height - 1 ? 0 : code);
+      blend(rgba_, background, image, y, 0);
     }
     return part;
   }
@@ -146,8 +158,8 @@ int orientation_of(std::span<const std::byte> file) {
   std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_{nullptr, spng_ctx_free};
   ImageHeader header_;
   int damage_ = 0;
-  bool gray_ = false, alpha_ = false;
-  Image rgba_;
+  bool gray_ = false, alpha_ = false, interlaced_ = false;
+  Image rgba_;  // one row of it, or all of an interlaced one
 };
 
 }  // namespace
