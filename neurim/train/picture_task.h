@@ -49,6 +49,7 @@ class PictureTask final : public TrainingTask {
 
   std::vector<int> partners_;  // what mixing needs
   std::vector<std::int64_t> partner_labels_;
+  double lambda_ = 1;
   MixBuffers mix_buffers_;
 
   std::optional<Evaluation> evaluation_;  // the last one; or, of multi-label data:
