@@ -22,6 +22,7 @@ void decode(std::span<const std::byte> bytes) {
     if (found.top < 0 || found.left < 0 || found.top + middle.height > image.height() ||
         found.left + middle.width > image.width())
       std::abort();
+    decoder.check_rest();
     decoder.open({bytes}, {.all_channels = true, .bits = 16});
     decoder.read(image);
   } catch (const neurim::Error& error) {

@@ -798,6 +798,10 @@ layers = [
             found.add(tensors(self.root / "runs" / f"mix-{name}" / "weights" / "last.safetensors"))
         self.assertEqual(len(found), 3)
         self.assertIn("did you mean", neurim(*self.words, "changes=triviall").stderr)
+        for name, options in (("shown", []), ("shown-mixed", ["cutmix=1"])):  # what is drawn is what was trained on
+            self.assertEqual(neurim(*self.words, *options, f"name={name}", "augment=false", "epochs=1").returncode, 0)
+        plain, mixed = ((self.root / "runs" / name / "train_batch0.jpg").read_bytes() for name in ("shown", "shown-mixed"))
+        self.assertNotEqual(plain, mixed)
 
     def test_folds_and_tables(self):
         rows = ["path,label,group"]
@@ -865,6 +869,38 @@ layers = [
             self.assertEqual({key: sorted(places) for key, places in found.items()},
                              {key: sorted(places) for key, places in pictures.items()})
             self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
+
+    def test_damage_of_the_data_is_named_everywhere(self):
+        shards, model = self.root / "cut-shards", self.folder
+        self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={shards}").returncode, 0)
+        shard = shards / "train-000000.tar"
+        content = shard.read_bytes()
+        shard.write_bytes(content[:content.index(b"000000030") + 1600])
+        for words in (["data", "dedupe", shards], ["data", "preview", shards, "imgsz=32", f"out={self.root}/cut.jpg"],
+                      ["data", "stats", shards, "imgsz=28", "in_chans=1"], ["val", model, f"data={shards}", f"project={self.root}/runs"],
+                      ["benchmark", "mode=data", f"data={shards}", "imgsz=32", "batch=8", "seconds=0.01", "rounds=1"]):
+            run = neurim(*words)
+            self.assertEqual(run.returncode, 0, run)
+            self.assertIn(f"error: {shard}: ", run.stdout, words)
+        for words, out in ((["data", "pack", shards], "cut.pack"), (["data", "convert", shards, "to=folders"], "cut-folders"),
+                           (["data", "convert", shards, "to=wds", "--json"], "cut-again")):
+            run = neurim(*words, f"out={self.root}/{out}")
+            self.assertEqual(run.returncode, 3, run)
+            self.assertTrue((self.root / out).exists())
+            self.assertIn(f"{out}: is written, but holds only the part of the data that can be read ({shard}: ", run.stderr)
+        self.assertGreater(len(list((self.root / "cut-folders" / "train").rglob("*.png"))), 20)
+
+    def test_pictures_of_many_bytes(self):
+        data = self.root / "large"
+        png(data / "a" / "0.png", 28, 28, 1)
+        png(data / "b" / "0.png", 1200, 1200, 1)
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=1", "--json")
+        self.assertEqual((run.returncode, json.loads(run.stdout.splitlines()[-1])["pictures"]), (0, 1), run)
+        run = neurim("data", "scan", data, "max_picture_mib=1")
+        self.assertIn("1200 x 1200 pixels takes 2 MiB decoded, more than the 1 MiB of max_picture_mib", run.stdout)
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=2", "--json")
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["pictures"], 2, run)
+        self.assertEqual(neurim("data", "stats", data, "max_picture_mib=0").returncode, 2)
 
     def test_data_dedupe(self):
         twins = self.root / "twins"
@@ -951,11 +987,18 @@ layers = [
         run = neurim(*words, "max_bad=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("broken.png", run.stderr)
+        judge = ["val", self.root / "runs" / "spoilt", "split=train", f"project={self.root}/runs"]
+        run = neurim(*judge, "max_bad=0")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertIn("raise max_bad", run.stderr)
+        run = neurim(*judge)
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("broken.png", run.stdout)
         for i in range(8):
             (data / "a" / f"x{i}.png").write_bytes(b"x")
         run = neurim(*words, "max_bad=9", "val_split=0")
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(run.stdout.count("skipped: "), 5, run.stdout)
+        self.assertEqual(run.stdout.count("skipped: "), 9, run.stdout)
         self.assertIn("9 of 25 train pictures cannot be read", run.stdout)
         for picture in data.rglob("*.png"):
             picture.write_bytes(b"x")

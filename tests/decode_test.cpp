@@ -67,6 +67,64 @@ TEST(Decode, APartHasThePixelsOfTheWhole) {
   }
 }
 
+// What a part leaves out is looked at too: the same files are refused as by decoding the whole picture.
+TEST(Decode, TheRestOfAPartIsChecked) {
+  const Image noise = image_of(120, 90, 3, [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
+  });
+  std::vector<std::string> files{png_of(noise), jpeg_of(image_of(70, 60, 1, [](int y, int x, int) {
+                                   return static_cast<std::uint8_t>(y * 31 + x * 17);
+                                 })),
+                                 jpeg_of(image_of(70, 60, 4, [](int y, int x, int c) {
+                                   return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
+                                 }), {.stored = JCS_YCCK}),
+                                 jpeg_of(noise, {.orientation = 6}), jpeg_of(noise, {.arithmetic = true})};
+  for (const bool progressive : {false, true})
+    for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}})
+      files.push_back(jpeg_of(noise, {.progressive = progressive, .across = across, .down = down}));
+  const std::size_t sound = files.size();
+  for (std::size_t f = 0; f < sound; ++f)
+    for (const std::size_t percent : {60, 80, 90, 97}) {
+      std::string damaged = files[f];
+      for (std::size_t i = 0; i < 12; ++i) damaged[damaged.size() * percent / 100 + i] = static_cast<char>(255 - 40 * i);
+      files.push_back(damaged);
+    }
+  Decoder decoder;
+  Image image;
+  const auto refused = [](const auto& step) {
+    try {
+      step();
+      return false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);
+      return true;
+    }
+  };
+  std::size_t late = 0;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    SCOPED_TRACE(f);
+    const bool damaged = refused([&] { decoded(files[f]); });
+    EXPECT_TRUE(f >= sound || !damaged);
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      Random random(5, round);
+      const auto below = [&](int size) { return static_cast<int>(random.below(static_cast<std::uint32_t>(size))); };
+      bool in_part = true;
+      const bool found = refused([&] {
+        const ImageHeader& header = decoder.open(stored(files[f]));
+        Box part{.height = 1 + below(header.height), .width = 1 + below(header.width)};
+        part.top = below(header.height - part.height + 1);
+        part.left = below(header.width - part.width + 1);
+        decoder.read(part, image);
+        in_part = false;
+        decoder.check_rest();
+      });
+      EXPECT_EQ(found, damaged) << round;
+      late += found && !in_part;
+    }
+  }
+  EXPECT_GT(late, 100u);
+}
+
 TEST(Decode, RowsOfBlocksStandAlone) {
   const auto noise = [](int y, int x, int c) {
     return static_cast<std::uint8_t>(128 + 60 * std::sin(0.3 * x + c) + 60 * std::cos(0.2 * y * (c + 1)));
@@ -414,10 +472,29 @@ TEST(Decode, EveryFormatWithAnOrientationIsTurned) {
     SCOPED_TRACE(orientation);
     Image upright;
     turn_upright(image, orientation, upright);
-    const std::string exif = exif_of(orientation);
+    const std::string exif = exif_of(orientation), png = png_of(image);
+    const std::string as_long = "II*\0\x08\0\0\0\x01\0\x12\x01\x04\0\x01\0\0\0"s + exif.substr(18);
+    const std::size_t end = png.size() - 12;  // of the pixels
+    std::string digits = "\nexif\n      32\n";
+    for (const char byte : "Exif\0\0"s + exif) {
+      char pair[3];
+      std::snprintf(pair, sizeof pair, "%02x", static_cast<unsigned char>(byte));
+      digits += pair;
+      if (digits.size() % 40 == 0) digits += '\n';
+    }
+    const std::string keyword = "Raw profile type exif\0"s;
     for (const std::string& file :
          {tiff_of(3, 5, 3, 8, rows, {.orientation = orientation}),
-          png_with(png_of(image), png_chunk("eXIf", exif)),
+          png_with(png, png_chunk("eXIf", exif)), png_with(png, png_chunk("eXIf", as_long)),
+          png.substr(0, end) + png_chunk("eXIf", exif) + png.substr(end),
+          png_with(png, png_chunk("tEXt", keyword + digits + "\n")),
+          png.substr(0, end) + png_chunk("zTXt", keyword + "\0"s + deflated(digits)) + png.substr(end),
+          png_with(png, png_chunk("iTXt", keyword + "\0\0\0\0"s + digits)),
+          png_with(png, png_chunk("iTXt", keyword + "\1\0en\0\0"s + deflated(digits))),
+          // A chunk for it counts more than a text; other texts and damaged ones say nothing.
+          png_with(png_with(png_with(png, png_chunk("tEXt", keyword + "\nexif\n 2\nzz")),
+                            png_chunk("tEXt", "Comment\0"s + digits)),
+                   png_chunk("eXIf", exif)),
           extended_webp(3, 5, kHasExif, webp + webp_chunk("EXIF", exif)),
           extended_webp(3, 5, kHasExif, webp + webp_chunk("EXIF", "Exif\0\0"s + exif))}) {
       const Image found = decoded(file);
@@ -466,13 +543,25 @@ TEST(Decode, HugeSizesAreRefusedByTheHeader) {
     expect_words(error_of([&] { Decoder().open(stored(file)); }), {huge, "limit of 100 million"});
   // Of a size in bounds memory is taken only where a format cannot tell that the pixels are missing.
   for (const std::string& file :
-       {bmp_of(10000, 10000, 24, "", "x"), "P6 10000 10000 255\nx"s, "P2 10000 10000 255\n1 2"s})
+       {bmp_of(9000, 9000, 24, "", "x"), "P6 9000 9000 255\nx"s, "P2 10000 10000 255\n1 2"s})
     expect_words(error_of([&] { decoded(file); }), {"cut off"});
   expect_words(error_of([&] { decoded(png_with(png, png_text_bomb(64 << 20))); }), {"PNG"});
   const TempFolder temp;
   write(temp.at("sparse.bmp"), bmp_of(1, 1, 24, "", "\1\2\3\0"s));
   fs::resize_file(temp.at("sparse.bmp"), static_cast<std::uintmax_t>(Decoder::kMostBytes) + 1);
   expect_words(error_of([&] { Decoder().open_file(temp.at("sparse.bmp")); }), {"bytes is above the limit"});
+}
+
+TEST(Decode, LargePicturesAreRefusedByTheirBytes) {
+  const std::string png = png_resized(png_of(plain(1, 1, {1, 2, 3})), 10000, 10000);
+  expect_words(error_of([&] { Decoder().open(stored(png)); }), {"10000 x 10000", "287 MiB", "256 MiB of max_picture_mib"});
+  const std::int64_t before = most_picture_bytes();
+  set_most_picture_bytes(300'000'000);
+  EXPECT_EQ(Decoder().open(stored(png)).width, 10000);
+  set_most_picture_bytes(299'999'999);
+  error_of([&] { Decoder().open(stored(png)); });
+  error_of([] { set_most_picture_bytes(0); }, Fault::usage);
+  set_most_picture_bytes(before);
 }
 
 // What a file says of itself is known also where its pixels are missing.

@@ -181,30 +181,61 @@ TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
   }
 }
 
-// A file may be damaged where one epoch does not look and the next one does.
-TEST(Loader, BadSamplesHaveNoMemory) {
-  const TempFolder temp;
-  write_classes(temp, "", {"a", "b"}, 10);
+// A file may be damaged where no random part of an epoch lies: it is refused all the same, in each epoch, and the
+// others keep their pixels.
+TEST(Loader, DamageOutsideOfARandomPartIsFoundAtOnce) {
+  const TempFolder sound, damaged;
   const Image noise = image_of(96, 96, 3, [](int y, int x, int c) {
     return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
   });
-  std::string damaged = jpeg_of(noise);
-  damaged.replace(damaged.size() * 2 / 3, 40, 40, '\xFF');
-  for (const char* file : {"a/0.JPG", "b/4.JPG"}) write(temp.at(file), damaged);
-  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
-  const Augment augment{.random_resized_crop = true, .scale = {0.1, 0.3}};
-  const LoaderOptions options{.batch = 4, .workers = 2, .shuffle = true, .max_bad = 10};
-  Loader through(data, Split::train, kSmall, augment, options);
-  std::size_t replaced = 0;
-  for (std::uint32_t epoch = 0; epoch < 8; ++epoch) {
-    const Epoch all = epoch_of(through, epoch);
-    Loader fresh(data, Split::train, kSmall, augment, options);
-    EXPECT_TRUE(epoch_of(fresh, epoch) == all);
-    replaced += fresh.bad().size();
+  for (const TempFolder* folder : {&sound, &damaged}) {
+    write_classes(*folder, "", {"a", "b"}, 10);
+    for (const char* file : {"a/0.JPG", "a/2.JPG", "b/4.JPG"}) write(folder->at(file), jpeg_of(noise));
   }
-  EXPECT_GT(replaced, 0u);
-  EXPECT_LT(replaced, 16u);
-  EXPECT_EQ(through.bad().size(), 2u);
+  for (const char* file : {"a/0.JPG", "b/4.JPG"}) {
+    std::string bytes = jpeg_of(noise);
+    write(damaged.at(file), bytes.replace(bytes.size() * 9 / 10, 40, 40, '\xFF'));
+  }
+  const Dataset data = Dataset::open(damaged.path(), {.val_split = 0.0});
+  const Dataset whole = Dataset::open(sound.path(), {.val_split = 0.0});
+  const Augment augment{.random_resized_crop = true, .scale = {0.01, 0.1}};
+  LoaderOptions options{.batch = 4, .shuffle = true, .max_bad = 10};
+  for (const int workers : {0, 1, 3}) {
+    options.workers = workers;
+    Loader through(data, Split::train, kSmall, augment, options), other(whole, Split::train, kSmall, augment, options);
+    for (std::uint32_t epoch = 0; epoch < 8; ++epoch) {
+      const Epoch all = epoch_of(through, epoch), expected = epoch_of(other, epoch);
+      Loader fresh(data, Split::train, kSmall, augment, options);
+      EXPECT_TRUE(epoch_of(fresh, epoch) == all);  // history has no influence
+      EXPECT_EQ(fresh.bad().size(), 2u);
+      EXPECT_EQ(through.bad().size(), 2u);
+      std::size_t replaced = 0;
+      for (std::size_t i = 0; i < all.indices.size(); ++i) {
+        EXPECT_TRUE(all.indices[i] != 0 && all.indices[i] != 14);
+        if (all.indices[i] != expected.indices[i]) {
+          ++replaced;
+          continue;
+        }
+        const auto at = static_cast<std::ptrdiff_t>(i * kSmall.size().levels());
+        EXPECT_TRUE(std::equal(all.images.begin() + at, all.images.begin() + at + static_cast<std::ptrdiff_t>(kSmall.size().levels()),
+                               expected.images.begin() + at));
+      }
+      EXPECT_EQ(replaced, 2u);
+    }
+  }
+}
+
+TEST(Loader, AShareThatMayBeBadIsOneOfAllSplits) {
+  const TempFolder temp;
+  write_classes(temp, "train/", {"a", "b"}, 50);
+  write_classes(temp, "val/", {"a", "b"}, 50);
+  for (const char* file : {"train/a/3.png", "train/b/9.png"}) write(temp.at(file), "no picture");
+  Loader loader(Dataset::open(temp.path()), Split::train, kSmall, {}, {.batch = 4});  // 1 % of 200
+  epoch_of(loader, 0);
+  EXPECT_EQ(loader.bad().size(), 2u);
+  write(temp.at("train/b/11.png"), "no picture");
+  Loader strict(Dataset::open(temp.path()), Split::train, kSmall, {}, {.batch = 4});
+  expect_words(error_of([&] { epoch_of(strict, 0); }), {"3 of the 100 samples", "more than the 2"});
 }
 
 TEST(Loader, RanksShareAnEpoch) {

@@ -51,6 +51,23 @@ TEST(Pack, HasThePixelsOfTheFiles) {
   }
 }
 
+TEST(Pack, KeepsTheBytesOfWhatCannotBeWrittenAgain) {
+  const TempFolder temp;
+  const Image image = image_of(40, 50, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(5 * y + x + 60 * c); });
+  const std::string odd = jpeg_of(image, {.separate = true});
+  write(temp.at("set/a/odd.jpg"), odd);
+  write(temp.at("set/b/usual.jpg"), jpeg_of(image));
+  const Dataset files = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  const PackResult packed = pack(files, temp.at("set.pack"), 1);
+  EXPECT_EQ(packed.samples, 2);
+  EXPECT_TRUE(packed.skipped.empty());
+  const Dataset again = Dataset::open(temp.at("set.pack"), {.val_split = 0.0});
+  std::vector<std::byte> buffer;
+  const StoredImage kept = again.read(Split::train, 0, buffer);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(kept.bytes.data()), kept.bytes.size()), odd);
+  EXPECT_TRUE(kept.rows.empty());
+}
+
 TEST(Pack, KeepsLabelSets) {
   const TempFolder temp;
   write_mixed(temp);

@@ -166,14 +166,17 @@ inline std::string png_without(const std::string& png, const std::string& name) 
   return png.substr(0, at) + png.substr(at + 12 + (byte(2) << 8 | byte(3)));
 }
 
-/// A text chunk that is small and expands to so many bytes.
-inline std::string png_text_bomb(std::size_t bytes) {
-  const std::string text(bytes, 'a');
-  uLongf size = compressBound(static_cast<uLong>(bytes));
+inline std::string deflated(const std::string& text) {
+  uLongf size = compressBound(static_cast<uLong>(text.size()));
   std::string packed(size, '\0');
   compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()),
-           static_cast<uLong>(bytes));
-  return png_chunk("zTXt", "Comment\0\0"s + packed.substr(0, size));
+           static_cast<uLong>(text.size()));
+  return packed.substr(0, size);
+}
+
+/// A text chunk that is small and expands to so many bytes.
+inline std::string png_text_bomb(std::size_t bytes) {
+  return png_chunk("zTXt", "Comment\0\0"s + deflated(std::string(bytes, 'a')));
 }
 
 }  // namespace neurim

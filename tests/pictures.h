@@ -67,6 +67,7 @@ struct JpegOptions {
   J_COLOR_SPACE stored = JCS_UNKNOWN;
   int across = 0, down = 0;  // pixels to one level of colour; 0: libjpeg's choice
   bool arithmetic = false;
+  bool separate = false;  // a scan for each colour, all of sampling factors that one scan cannot hold
 };
 
 inline std::string jpeg_of(const Image& image, const JpegOptions& options = {}) {
@@ -87,6 +88,12 @@ inline std::string jpeg_of(const Image& image, const JpegOptions& options = {}) 
   if (options.across) {
     info.comp_info[0].h_samp_factor = options.across;
     info.comp_info[0].v_samp_factor = options.down;
+  }
+  const jpeg_scan_info scans[] = {{1, {0}, 0, 63, 0, 0}, {1, {1}, 0, 63, 0, 0}, {1, {2}, 0, 63, 0, 0}};
+  if (options.separate) {
+    for (int c = 0; c < 3; ++c) info.comp_info[c].h_samp_factor = info.comp_info[c].v_samp_factor = 2;
+    info.scan_info = scans;
+    info.num_scans = 3;
   }
   info.arith_code = options.arithmetic;
   if (options.progressive) jpeg_simple_progression(&info);

@@ -42,6 +42,7 @@ CommandLine::CommandLine(About about) : about_(std::move(about)) {
   options("quiet", quiet_, "no text on the terminal");
   options("config", config_, "file of options, one 'name: value' a line; those of the command line win");
   options("print_config", print_config_, "print all options as such a file, and end");
+  options("max_picture_mib", max_picture_mib_, "larger pictures are refused: MiB decoded; by default 256");
   options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
 }
 
@@ -90,6 +91,11 @@ bool CommandLine::parse(const Words& words) {
           !starts_with(line, "print_config:"))
         write_out(stdout, line + '\n');
     return false;
+  }
+  if (max_picture_mib_) {
+    require(*max_picture_mib_ >= 1 && *max_picture_mib_ <= 1 << 20, "max_picture_mib is ", *max_picture_mib_,
+            "; it is from 1 to ", 1 << 20);
+    set_most_picture_bytes(*max_picture_mib_ << 20);
   }
   if (!plugins_.empty()) {
     initialize();

@@ -1,6 +1,8 @@
 // The grammar of the command: neurim VERB name=value --name value …, in any order.
 #pragma once
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,7 @@ class CommandLine {
   About about_;
   bool help_ = false, json_ = false, quiet_ = false, print_config_ = false;
   std::string config_, plugins_;
+  std::optional<std::int64_t> max_picture_mib_;
 };
 
 }  // namespace neurim::cli

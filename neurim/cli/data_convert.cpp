@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/data/convert.h"
 #include "neurim/neurim.h"
 
@@ -8,7 +9,8 @@ namespace neurim::cli {
 
 int data_convert(const Words& words) {
   CommandLine line({"data convert",
-                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes",
+                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes; exit code 3 "
+                    "where only a part of the data can be read",
                     "data",
                     {"neurim data convert photos to=wds out=shards", "neurim data convert data=shards to=folders out=again",
                      "neurim data convert photos to=tfrecord out=records shard=500"}});
@@ -25,7 +27,7 @@ int data_convert(const Words& words) {
   const auto form = std::find(forms.begin(), forms.end(), to);
   require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
   Console console(line.console());
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const ConvertResult result =
       convert(dataset, out, {.form = static_cast<SetForm>(form - forms.begin()), .shard = shard},
               [&](std::int64_t done, std::int64_t all) {
@@ -39,6 +41,7 @@ int data_convert(const Words& words) {
                  {"samples", result.samples},
                  {"files", result.files},
                  {"skipped", result.skipped}});
+  check_whole(dataset, out);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/data/duplicates.h"
 #include "neurim/evaluate/contact_sheet.h"
 #include "neurim/neurim.h"
@@ -54,7 +55,7 @@ int data_dedupe(const Words& words) {
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const Duplicates found =
       find_duplicates(dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
         console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));

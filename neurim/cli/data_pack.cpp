@@ -1,5 +1,6 @@
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/interrupt.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/data/pack.h"
 #include "neurim/neurim.h"
 
@@ -7,7 +8,8 @@ namespace neurim::cli {
 
 int data_pack(const Words& words) {
   CommandLine line({"data pack",
-                    "writes a data set to one file, from which training reads faster; goes on where it was stopped",
+                    "writes a data set to one file, from which training reads faster; goes on where it was stopped; exit code 3 where "
+                    "only a part of the data can be read",
                     "data",
                     {"neurim data pack photos out=photos.pack", "neurim train data=photos.pack model=resnet18",
                      "neurim data pack data=photos out=photos.pack threads=8 --json"}});
@@ -23,7 +25,7 @@ int data_pack(const Words& words) {
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   const Interrupt interrupt;
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   bool stopped = false;
   const PackResult result =
       pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
@@ -43,6 +45,7 @@ int data_pack(const Words& words) {
                  {"skipped", result.skipped},
                  {"bytes", result.bytes},
                  {"finished", !stopped}});
+  if (!stopped) check_whole(dataset, out);
   return stopped ? interrupt.exit_code() : 0;
 }
 

@@ -1,4 +1,5 @@
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/neurim.h"
 #include "neurim/train/batch_picture.h"
 
@@ -22,7 +23,8 @@ int data_preview(const Words& words) {
   line.options("seed", seed, "of the choice of pictures and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  Console console(line.console());
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const Preprocess preprocess{
       .channels = static_cast<int>(in_chans.count),
       .height = static_cast<int>(imgsz.height),
@@ -34,7 +36,6 @@ int data_preview(const Words& words) {
   loader.start(0);
   loader.next(batch);
   write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
-  Console console(line.console());
   console.say(text(out, ": ", plural(batch.size, "training picture")));
   console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});
   return 0;

@@ -1,4 +1,5 @@
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
 
@@ -27,7 +28,8 @@ int data_split(const Words& words) {
   require(!fs::exists(out), out, ": exists already; remove it, or give another name");
   options.val_split = val_split;
   options.seed = static_cast<std::uint64_t>(seed);
-  const Dataset dataset = Dataset::open(data, options);
+  Console console(line.console());
+  const Dataset dataset = open_data(data, options, console);
 
   const fs::path folder = fs::absolute(out).parent_path();
   std::string table = "path,label,split,group\n";
@@ -46,7 +48,6 @@ int data_split(const Words& words) {
     }
   }
   write_file(out, table);
-  Console console(line.console());
   console.say(text(out, ": ", join(counts, ", ")));
   console.event({{"event", "summary"}, {"path", out}, {"splits", sizes}});
   return 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/data/statistics.h"
 #include "neurim/neurim.h"
 
@@ -23,13 +24,13 @@ int data_stats(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
-  const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
+  Console console(line.console());
+  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const Preprocess preprocess{.channels = static_cast<int>(in_chans.count),
                               .height = static_cast<int>(imgsz.height),
                               .width = static_cast<int>(imgsz.width)};
   const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()));
 
-  Console console(line.console());
   JsonObject splits;
   for (const Split split : kSplits) {
     const std::vector<std::int64_t> counts = dataset.class_counts(split);
@@ -46,7 +47,6 @@ int data_stats(const Words& words) {
     for (const double value : values) figures.push_back(fixed(value, 4));
     return join(figures, ",");
   };
-  for (const std::string& note : dataset.notes()) console.say(text("  ", note));
   console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
                    plural(channels.pictures, "picture"), ")"));
   console.event({{"event", "summary"},

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "neurim/cli/input_options.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
@@ -34,6 +35,7 @@ int verb_val(const Words& words) {
         "neurim val runs/classify/train reject=auto --json"}});
   std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
   std::optional<std::int64_t> batch, workers, threads;
+  std::optional<double> max_bad;
   InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false;
@@ -53,6 +55,8 @@ int verb_val(const Words& words) {
   line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
+  line.options("max_bad", max_bad,
+               "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
   line.options("threads", threads, "compute threads");
   line.options("project", project, "folder of the reports; auto: as in training");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
@@ -76,6 +80,7 @@ int verb_val(const Words& words) {
   if (!options.batch) options.batch = kBatch;
   if (workers) options.workers = workers;
   if (!loader.empty()) options.loader = loader;
+  if (max_bad) options.max_bad = *max_bad;
   if (threads) options.threads = threads;
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
@@ -98,7 +103,7 @@ int verb_val(const Words& words) {
   };
   if (checkpoint.card.sequence) {
     refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader"},
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader", "max_bad"},
                    checkpoint);
     return val_sequence(checkpoint, options, part, save, console);
   }
@@ -113,7 +118,7 @@ int verb_val(const Words& words) {
     require(dataset_options.class_names.size() == checkpoint.card.class_names.size(), "classes names ",
             dataset_options.class_names.size(), " classes, the model has ", checkpoint.card.class_names.size());
   }
-  const Dataset dataset = Dataset::open(options.data, dataset_options);
+  const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
   options = options.resolved(checkpoint.model, dataset);
@@ -159,12 +164,10 @@ int verb_val(const Words& words) {
     report(evaluation);
     kept = evaluation.kept(threshold);
   }
-  for (std::size_t i = 0; i < std::min(unreadable.size(), kNamedBad); ++i)
-    console.say(text("  skipped: ", unreadable[i].reason));
+  for (const BadSample& one : unreadable) console.say(text("  skipped: ", one.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
-                     " pictures cannot be read and are skipped",
-                     unreadable.size() > kNamedBad ? "; some are named above" : ""));
+                     " pictures cannot be read and are skipped"));
   console.say(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
   console.say(figures_line(figures));
   if (reject != "none") {

@@ -21,7 +21,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
                     .sampler = options.sampler,
                     .rank = options.rank,
                     .ranks = options.ranks}),
-      seen_(static_cast<std::size_t>(dataset.size(split))) {
+      whole_(static_cast<std::size_t>(dataset.size(split))) {
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
           "; they are at least 1, 0 and 1");
@@ -34,8 +34,11 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
   batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
   require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
           share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
-  most_bad_ = static_cast<std::int64_t>(
-      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(samples_));
+  // Chance may put all bad samples of a set into one split, which is no reason to stop.
+  std::int64_t all = 0;
+  for (const Split one : kSplits) all += dataset.size(one);
+  const double most_bad = options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(all);
+  most_bad_ = static_cast<std::int64_t>(most_bad + 1e-6);  // 0.29 of 100 are 28.999…
   if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
 }
 
@@ -90,14 +93,15 @@ void BatchSource::remember_bad(std::int64_t index, std::string_view reason) {
   if (too_many) too_many_bad();
 }
 
-void BatchSource::count_turned(std::int64_t index, const ImageHeader& header) {
-  if (!seen_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+void BatchSource::found_whole(std::int64_t index, const ImageHeader& header) {
+  if (!whole_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
 }
 
 void BatchSource::too_many_bad() const {
   const std::vector<BadSample> all = bad();
+  constexpr std::size_t kNamed = 5;  // files in one line
   std::vector<std::string> first;
-  for (std::size_t i = 0; i < std::min(all.size(), kNamedBad); ++i) first.push_back(all[i].reason);
+  for (std::size_t i = 0; i < std::min(all.size(), kNamed); ++i) first.push_back(all[i].reason);
   const std::string named =
       text(join(first, " | "),
            all.size() > first.size() ? text(" | and ", all.size() - first.size(), " more") : std::string());

@@ -29,8 +29,8 @@ struct LoaderOptions {
   /// Where resized pictures are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
   std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
-  /// How many samples may be undecodable before loading stops: below 1 a share of the split (but at least one
-  /// sample, unless it is 0), from 1 on a count.
+  /// How many samples may be undecodable before loading stops: below 1 a share of the samples of all splits (but at
+  /// least one sample, unless it is 0), from 1 on a count.
   double max_bad = 0.01;
 };
 
@@ -48,7 +48,6 @@ struct BadSample {
   std::int64_t index = 0;
   std::string reason;  ///< names the file
 };
-constexpr std::size_t kNamedBad = 5;  ///< people are told of so many by name, of the others how many
 
 /// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch,
 /// index) alone: neither the number of workers nor what was loaded before has an influence, so training
@@ -110,8 +109,11 @@ class BatchSource {
       }
     too_many_bad();
   }
-  /// Counts a decoded sample in turned(), once. For any thread.
-  void count_turned(std::int64_t index, const ImageHeader& header);
+  /// Whether a sample was found whole before. What was not is looked at as a whole wherever only a part of it is
+  /// used, so that a damaged one is refused by every part and in every epoch. For any thread.
+  bool known_whole(std::int64_t index) const { return whole_[static_cast<std::size_t>(index)]; }
+  /// Remembers that a sample is whole, and counts it in turned(), once. For any thread.
+  void found_whole(std::int64_t index, const ImageHeader& header);
   /// What the random choices for a sample come from in this epoch.
   Random random_of(std::int64_t index) const {
     return Random(options_.seed, static_cast<std::uint64_t>(index), epoch_);
@@ -132,7 +134,7 @@ class BatchSource {
   Order epoch_order_;
   std::vector<std::int64_t> order_;  // of the samples in this epoch
   std::int64_t batches_ = 0, most_bad_ = 0;
-  std::vector<std::atomic<bool>> seen_;  // of each sample: it was decoded once, so counted in turned_
+  std::vector<std::atomic<bool>> whole_;  // of each sample: it was found whole, so counted in turned_
   std::atomic<std::int64_t> turned_{0};
   std::uint32_t epoch_ = 0;
 

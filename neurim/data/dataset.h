@@ -64,6 +64,8 @@ class Dataset {
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
   /// What a user should know about the data, one line each.
   const std::vector<std::string>& notes() const { return content_->notes; }
+  /// Where a part of the data is lost, such as in an archive that is cut off, which a note tells too; "" for nowhere.
+  const std::string& damage() const { return content_->damage; }
 
  private:
   const std::vector<std::int64_t>& items(Split split) const {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
@@ -105,6 +106,17 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
 
 namespace {
 
+std::atomic<std::int64_t> most_bytes{std::int64_t{256} << 20};
+
+/// Throws where the levels of a picture would take more than most_picture_bytes.
+void check_bytes(const ImageHeader& header, const DecodeOptions& options) {
+  const std::int64_t level = header.bits > 8 && options.bits == 16 ? 2 : 1;
+  const std::int64_t bytes = std::int64_t{header.height} * header.width * header.channels * level;
+  if (bytes > most_bytes)
+    fail(Fault::data, header.format, " of ", header.width, " x ", header.height, " pixels takes ", (bytes + (1 << 20) - 1) >> 20,
+         " MiB decoded, more than the ", most_bytes >> 20, " MiB of max_picture_mib; raise it, or scale the picture down");
+}
+
 template <class Level>
 void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
   const std::size_t channels = static_cast<std::size_t>(image.channels());
@@ -127,6 +139,12 @@ void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& backgrou
 }
 
 }  // namespace
+
+std::int64_t most_picture_bytes() { return most_bytes; }
+void set_most_picture_bytes(std::int64_t bytes) {
+  require(bytes >= 1, "the limit of a picture is ", bytes, " bytes; it is at least 1");
+  most_bytes = bytes;
+}
 
 void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top, int left) {
   const auto of = image.size().bits == 16 ? blend_levels<std::uint16_t> : blend_levels<std::uint8_t>;
@@ -190,6 +208,7 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
   if (!reader) reader = format->reader();
   header_ = reader->open(stored);
   check_pixels(header_.format, header_.height, header_.width);
+  check_bytes(header_, options);
   if (!options.exif) header_.orientation = 1;
   if (header_.orientation >= 5) std::swap(header_.height, header_.width);
   reader_ = reader.get();
@@ -218,6 +237,10 @@ Box Decoder::read(const Box& part, Image& image) {
       reader_->read(stored_box(part, orientation, stored.height, stored.width), options_, turned_);
   turn_upright(turned_, orientation, image);
   return upright_box(found, orientation, turned_.height(), turned_.width());
+}
+
+void Decoder::check_rest() {
+  if (reader_) reader_->check_rest();
 }
 
 const ImageHeader& Decoder::open_file(const std::string& path, const DecodeOptions& options) {

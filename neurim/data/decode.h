@@ -27,6 +27,11 @@ struct DecodeOptions {
   bool operator==(const DecodeOptions&) const = default;
 };
 
+/// The most bytes that the levels of one picture may take, decoded with all channels that it is stored with; larger ones
+/// are refused before any memory is taken for them. For the whole process; 256 MiB to begin with.
+std::int64_t most_picture_bytes();
+void set_most_picture_bytes(std::int64_t bytes);
+
 /// What a picture file says of itself before its pixels are read.
 struct ImageHeader {
   std::string_view format;    ///< "JPEG", "PNG", …; empty where the picture is no file
@@ -79,8 +84,11 @@ class Decoder {
   /// Decodes the picture that was opened, turned upright. Throws where it is damaged or cut off.
   void read(Image& image);
   /// Decodes at least the pixels of `part`, a box of the upright picture; returns where they lie in `image`.
-  /// They are exactly those of the whole picture; damage outside of them may go unnoticed.
+  /// They are exactly those of the whole picture; damage outside of them may go unnoticed until check_rest.
   Box read(const Box& part, Image& image);
+  /// After read of a part: throws where read of the whole picture would have, at less cost. A JPEG with an index
+  /// (StoredImage::rows) was looked at when that was made.
+  void check_rest();
 
   /// open() of a file, whose bytes the decoder holds.
   const ImageHeader& open_file(const std::string& path, const DecodeOptions& options = {});

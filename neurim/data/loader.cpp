@@ -185,7 +185,8 @@ void Loader::produce(std::int64_t index, Worker& worker, float* out) {
   if (stored.bytes.empty()) stored = dataset_.read(split_, index, worker.stored);
   const ImageHeader& header = worker.decoder.open(stored, preprocess_.decoding());
   const Image& fitted = worker.transform.fit(worker.decoder, random);
-  count_turned(index, header);
+  if (!known_whole(index)) worker.decoder.check_rest();
+  found_whole(index, header);
   if (cache_) cache_->keep(index, crc, fitted.data());
   worker.transform.finish(fitted.data(), random, out);
 }

@@ -45,6 +45,7 @@ struct Listing {
   std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
   std::vector<std::string> notes;  ///< what a user should know, one line each
+  std::string damage;              ///< the first place where a part of it is lost, which a note tells too; "" for none
   std::vector<std::int64_t>& operator[](Split split) { return splits[static_cast<std::size_t>(split)]; }
 };
 

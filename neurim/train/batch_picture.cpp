@@ -8,17 +8,23 @@
 namespace neurim {
 
 std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
-                          const std::vector<std::string>& class_names) {
+                          const std::vector<std::string>& class_names, const MixedIn& mixed) {
   constexpr int kMost = 32, kColumns = 8, kCell = 160;
   const std::size_t plane = static_cast<std::size_t>(preprocess.height * preprocess.width);
   const auto of = [](const std::vector<double>& list, std::size_t c) {
     return list.size() == 1 ? list[0] : list[c];
   };
+  const auto share_of = [&](std::size_t i, std::size_t c) {
+    if (!batch.targets.empty()) return static_cast<double>(batch.targets[i * class_names.size() + c]);
+    const auto is = [&](std::int64_t label) { return static_cast<std::size_t>(label) == c ? 1.0 : 0.0; };
+    const double own = is(batch.labels[i]);
+    return mixed.labels.empty() ? own : mixed.lambda * own + (1 - mixed.lambda) * is(mixed.labels[i]);
+  };
   const auto label_of = [&](std::size_t i) {
-    if (batch.targets.empty()) return class_names[static_cast<std::size_t>(batch.labels[i])];
     std::vector<std::string> names;
     for (std::size_t c = 0; c < class_names.size(); ++c)
-      if (batch.targets[i * class_names.size() + c] == 1) names.push_back(class_names[c]);
+      if (const long percent = std::lround(share_of(i, c) * 100); percent > 0)
+        names.push_back(percent == 100 ? class_names[c] : text(class_names[c], ' ', percent, '%'));
     return join(names, "|");
   };
   std::vector<Thumbnail> pictures;

@@ -7,8 +7,16 @@
 
 namespace neurim {
 
-/// A JPEG with the first pictures of a batch as the model gets them, normalising undone, and their classes.
+/// What was mixed into the pictures of a batch (changes/mix.h): their share of themselves, and the labels of their
+/// partners, where a sample has one class.
+struct MixedIn {
+  double lambda = 1;
+  std::span<const std::int64_t> labels{};
+};
+
+/// A JPEG with the first pictures of a batch as the model gets them, normalising undone, and their classes, with shares
+/// where they are mixed.
 std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
-                          const std::vector<std::string>& class_names);
+                          const std::vector<std::string>& class_names, const MixedIn& mixed = {});
 
 }  // namespace neurim

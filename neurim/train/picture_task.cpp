@@ -110,7 +110,8 @@ std::function<Tensors(Tensors)> PictureTask::step(Optimizer& optimizer) const {
 void PictureTask::draw(const fs::path& folder, std::int64_t step) const {
   if (step >= kDrawnBatches) return;
   write_file(folder / text("train_batch", step, ".jpg"),
-             batch_picture(batch_, training_preprocess_of(options_), dataset_.class_names()));
+             batch_picture(batch_, training_preprocess_of(options_), dataset_.class_names(),
+                           {.lambda = lambda_, .labels = partner_labels_}));
   if (step > 0) return;
   std::vector<ClassCounts> splits;
   for (const Split split : kSplits)
@@ -123,6 +124,7 @@ void PictureTask::mix(const Plan& plan, std::int64_t step) {
   const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
   Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(step), kMixStream);
   const Mix drawn = draw_mix(mix_of(options_), height, width, random);
+  lambda_ = drawn.lambda;
   partners_.resize(static_cast<std::size_t>(batch_.size));
   std::iota(partners_.rbegin(), partners_.rend(), 0);
   mix_images(drawn, partners_, preprocess_.channels, height, width, batch_.images, mix_buffers_);
@@ -172,13 +174,12 @@ void PictureTask::report(const fs::path& folder) const {
 
 /// Names what the pictures turned out to be: unreadable, lying on their side, or late.
 void PictureTask::tell(Console& console, double waited, double seconds) {
-  const auto bad = [&](const std::vector<BadSample>& found, std::size_t& told, Split split) {
-    if (told == found.size()) return;
-    for (; told < found.size(); ++told)
-      if (told < kNamedBad) console.say(text("  data    skipped: ", found[told].reason));
-    console.say(text("  data    ", told, " of ", thousands(dataset_.size(split)), ' ', split,
-                     " pictures cannot be read and are skipped",
-                     told > kNamedBad ? "; some are named above" : ""));
+  const auto bad = [&](const std::vector<BadSample>& found, std::set<std::int64_t>& told, Split split) {
+    if (told.size() == found.size()) return;
+    for (const BadSample& one : found)
+      if (told.insert(one.index).second) console.say(text("  data    skipped: ", one.reason));
+    console.say(text("  data    ", told.size(), " of ", thousands(dataset_.size(split)), ' ', split,
+                     " pictures cannot be read and are skipped"));
   };
   bad(loader_->bad(), train_bad_told_, Split::train);
   if (validation_) bad(validation_->bad(), val_bad_told_, Split::val);

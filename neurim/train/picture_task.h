@@ -1,6 +1,7 @@
 // Learning to classify pictures.
 #pragma once
 #include <optional>
+#include <set>
 
 #include "neurim/data/changes/mix.h"
 #include "neurim/evaluate/multi_label.h"
@@ -48,12 +49,13 @@ class PictureTask final : public TrainingTask {
 
   std::vector<int> partners_;  // what mixing needs
   std::vector<std::int64_t> partner_labels_;
+  double lambda_ = 1;
   MixBuffers mix_buffers_;
 
   std::optional<Evaluation> evaluation_;  // the last one; or, of multi-label data:
   std::optional<MultiLabelEvaluation> multi_label_evaluation_;
   bool hinted_ = false, turned_told_ = false;
-  std::size_t train_bad_told_ = 0, val_bad_told_ = 0;
+  std::set<std::int64_t> train_bad_told_, val_bad_told_;
 };
 
 /// Checks that the model is one for the classes of the data, resolves the options, and opens loaders. Throws

@@ -283,7 +283,7 @@ void TrainOptions::visit(Options& o) {
     {"aa", "auto_augment"});
   o("mixup", mixup, "blend pairs of pictures: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
   o("cutmix", cutmix, "put a part of one picture into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
-  o("max_bad", max_bad, "unreadable pictures to bear: a share below 1, else a count");
+  o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
   o("threads", threads, "compute threads");

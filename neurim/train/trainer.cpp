@@ -188,11 +188,11 @@ void Run::describe() {
 }
 
 void Run::train_batch() {
-  if (options_.plots) task_->draw(folder_, progress_.step);
   optimizer_->set_lr(
       schedule_.at(static_cast<double>(progress_.epoch) +
                    static_cast<double>(progress_.batch) / static_cast<double>(task_->batches())));
   const Plan& plan = task_->run(plans_, progress_.step);
+  if (options_.plots) task_->draw(folder_, progress_.step);  // as they were trained on, which may be mixed
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",

@@ -44,7 +44,7 @@ class TrainingTask {
   virtual bool validate(const Watch& watch, ModelCard& card) = 0;
   virtual void report(const fs::path& folder) const = 0;  ///< writes what the last validation found
 
-  /// Pictures of what step number `step` sees, for people.
+  /// Pictures of what step number `step`, which was just run, saw, for people.
   virtual void draw(const fs::path&, std::int64_t /*step*/) const {}
   /// Says what turned out of the data since it was called last. `waited`: percent of the epoch's `seconds` of
   /// training that went by waiting for them.

@@ -55,8 +55,7 @@ class DaliLoader : public BatchSource {
   void add(std::int64_t index, Slot& slot, bool decoded);
 
   const bool pads_;
-  std::vector<std::atomic<bool>> sound_;  // of each sample: it was decoded whole once
-  std::mutex mutex_;                      // guards the pipeline
+  std::mutex mutex_;  // guards the pipeline
   std::optional<Pipeline> pipeline_;
   bool started_ = false;
   std::int64_t next_batch_ = 0;    // to begin with
@@ -67,8 +66,7 @@ class DaliLoader : public BatchSource {
 DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& preprocess,
                        const Augment& augment, const LoaderOptions& options)
     : BatchSource(dataset, split, preprocess, augment, options),
-      pads_(preprocess.resize == ResizeMode::letterbox || augment.crop_padding > 0),
-      sound_(static_cast<std::size_t>(samples_)) {
+      pads_(preprocess.resize == ResizeMode::letterbox || augment.crop_padding > 0) {
   require(augment.changes.empty(), "loader=dali: DALI has no equal of ",
           augment.changes.empty() ? "" : augment.changes[0]->text(), "; leave it out, or use loader=neurim");
   require((preprocess.channels == 1 || preprocess.channels == 3) && preprocess.bits == 8,
@@ -139,10 +137,8 @@ void DaliLoader::add(std::int64_t index, Slot& slot, bool decoded) {
   decoded = decoded || !decodes(header);
   // DALI makes something of most damaged files, and says nothing: the first time our decoder looks at all of
   // it.
-  std::atomic<bool>& sound = sound_[static_cast<std::size_t>(index)];
-  if (decoded || !sound) slot.decoder.read(slot.image);
-  sound = true;
-  count_turned(index, header);
+  if (decoded || !known_whole(index)) slot.decoder.read(slot.image);
+  found_whole(index, header);
 
   std::vector<std::byte>& files = slot.inputs.files;
   std::int64_t bytes = static_cast<std::int64_t>(stored.bytes.size());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "neurim/base/error.h"
@@ -39,7 +40,10 @@ bool mirrors_y(int orientation) {
 }  // namespace
 
 int exif_orientation(std::span<const std::byte> tiff) {
-  constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3;
+  constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3, kLong = 4;
+  constexpr std::string_view kPrefix("Exif\0\0", 6);
+  if (tiff.size() > kPrefix.size() && std::memcmp(tiff.data(), kPrefix.data(), kPrefix.size()) == 0)
+    tiff = tiff.subspan(kPrefix.size());
   if (tiff.size() < 8) return 1;
   const bool big_endian = std::to_integer<char>(tiff[0]) == 'M';
   const TiffReader reader(tiff, big_endian);
@@ -49,8 +53,9 @@ int exif_orientation(std::span<const std::byte> tiff) {
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + 12 * static_cast<std::size_t>(i);
     if (reader.number(entry, 2) != kOrientationTag) continue;
-    const std::uint32_t orientation = reader.number(entry + 8, 2);
-    const bool sound = reader.number(entry + 2, 2) == kShort && orientation >= 1 && orientation <= 8;
+    const std::uint32_t type = reader.number(entry + 2, 2);
+    const std::uint32_t orientation = reader.number(entry + 8, type == kLong ? 4 : 2);
+    const bool sound = (type == kShort || type == kLong) && orientation >= 1 && orientation <= 8;
     return sound ? static_cast<int>(orientation) : 1;
   }
   return 1;

@@ -20,6 +20,8 @@ class ImageReader {
   /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
   /// which gets the channels that Decoder states. Called after the header was found to be in bounds.
   virtual Box read(const Box& part, const DecodeOptions& options, Image& image) = 0;
+  /// Looks at what the last read did not: throws where that is damaged. Nothing in formats that always read all.
+  virtual void check_rest() {}
 };
 
 /// Ends the decoding of one picture: throws Error(data) "cannot decode this FORMAT: REASON; …".

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/data/formats/jpeg_rows.h"
@@ -53,7 +54,12 @@ class JpegReader : public ImageReader {
   Box read(const Box& part, const DecodeOptions&, Image& image) override {
     // Where only a part is decoded, nothing else would notice that the end is missing.
     if (!has_end_) bad_image(LibJpeg::kFormat, "it is cut off");
-    if (stored_.rows.empty()) return decode(part, image);
+    if (stored_.rows.empty()) {
+      const Box found = decode(part, image);
+      // Of several scans all were read before the first row.
+      has_rest_ = info_.output_scanline < info_.output_height && !jpeg_has_multiple_scans(&info_);
+      return found;
+    }
     // Of a picture with an index only the rows of blocks that show in the part are looked at, and their
     // neighbours, from which colour is interpolated.
     const int height = static_cast<int>(info_.image_height), block = static_cast<int>(stored_.block_height);
@@ -65,8 +71,23 @@ class JpegReader : public ImageReader {
     return decode({part.top - first * block, part.left, part.height, part.width}, image);
   }
 
+  /// Blocks that are skipped lose their codes but are not transformed. libjpeg stops where it is to skip all that
+  /// remains, so the last row is read.
+  void check_rest() override {
+    if (!std::exchange(has_rest_, false)) return;
+    line_.resize(static_cast<std::size_t>(info_.output_width) * static_cast<std::size_t>(info_.output_components));
+    jpeg_.guarded([&] {
+      const JDIMENSION between = info_.output_height - 1 - info_.output_scanline;
+      if (between > 0) jpeg_skip_scanlines(&info_, between);
+      JSAMPROW row = line_.data();
+      jpeg_read_scanlines(&info_, &row, 1);
+      jpeg_finish_decompress(&info_);
+    });
+  }
+
  private:
   void read_header(std::span<const std::byte> bytes) {
+    has_rest_ = false;
     jpeg_.guarded([&] {
       jpeg_abort_decompress(&info_);  // the picture before may have been read in part
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
@@ -109,7 +130,9 @@ class JpegReader : public ImageReader {
   jpeg_decompress_struct info_{};
   StoredImage stored_;
   bool has_end_ = false;
+  bool has_rest_ = false;  // behind what was read
   Image inks_;
+  std::vector<std::uint8_t> line_;
   std::vector<std::byte> cut_;
 };
 

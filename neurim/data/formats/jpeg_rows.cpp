@@ -56,7 +56,7 @@ std::string with_jpeg_rows(std::span<const std::byte> bytes, JpegRows& rows) {
   // One directory of one entry: the orientation, a 16-bit number (CIPA DC-008, 4.6.2).
   JOCTET exif[32] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1};
   Transcoder coder;
-  bool fits = false;
+  jvirt_barray_ptr* coefficients = nullptr;
   coder.jpeg.guarded([&] {
     jpeg_create_decompress(&coder.in);
     jpeg_create_compress(&coder.out);
@@ -66,19 +66,24 @@ std::string with_jpeg_rows(std::span<const std::byte> bytes, JpegRows& rows) {
     jpeg_read_header(&coder.in, TRUE);
     exif[24] = static_cast<JOCTET>(orientation_of(coder.in));
     // An encoder says of inks that they are inverted, also where the file did not.
-    fits = coder.in.jpeg_color_space != JCS_CMYK && coder.in.jpeg_color_space != JCS_YCCK;
-    if (!fits) return;
-    jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&coder.in);
-    jpeg_copy_critical_parameters(&coder.in, &coder.out);
-    coder.out.restart_in_rows = 1;
-    coder.out.optimize_coding = TRUE;
-    jpeg_mem_dest(&coder.out, &coder.written, &coder.size);
-    jpeg_write_coefficients(&coder.out, coefficients);
-    if (exif[24] != 1) jpeg_write_marker(&coder.out, LibJpeg::kExifMarker, exif, sizeof exif);
-    jpeg_finish_compress(&coder.out);
-    jpeg_finish_decompress(&coder.in);
+    if (coder.in.jpeg_color_space != JCS_CMYK && coder.in.jpeg_color_space != JCS_YCCK)
+      coefficients = jpeg_read_coefficients(&coder.in);
   });
-  if (!fits) return "";
+  if (!coefficients) return "";
+  try {
+    coder.jpeg.guarded([&] {
+      jpeg_copy_critical_parameters(&coder.in, &coder.out);
+      coder.out.restart_in_rows = 1;
+      coder.out.optimize_coding = TRUE;
+      jpeg_mem_dest(&coder.out, &coder.written, &coder.size);
+      jpeg_write_coefficients(&coder.out, coefficients);
+      if (exif[24] != 1) jpeg_write_marker(&coder.out, LibJpeg::kExifMarker, exif, sizeof exif);
+      jpeg_finish_compress(&coder.out);
+      jpeg_finish_decompress(&coder.in);
+    });
+  } catch (const Error&) {  // such as sampling factors that only separate scans can have
+    return "";
+  }
   const std::string file(reinterpret_cast<const char*>(coder.written), coder.size);
   const auto content = std::as_bytes(std::span(file));
   rows.block_height = static_cast<std::uint32_t>(

@@ -19,7 +19,8 @@ struct JpegRows {
 
 /// The same picture, coefficient for coefficient, as a baseline JPEG with a restart marker after each row of
 /// blocks; of the segments that do not matter for its blocks only EXIF's orientation stays. Throws as Decoder does
-/// where the file is damaged; gives "" for one that cannot be written so (more than 65,535 blocks a row).
+/// where the file is damaged; gives "" for one that cannot be written so (more than 65,535 blocks a row, inks, sampling
+/// factors of separate scans).
 std::string with_jpeg_rows(std::span<const std::byte> bytes, JpegRows& rows);
 
 /// Writes to `cut` the JPEG of the rows of blocks [first, last) of a picture of with_jpeg_rows. Its height is

@@ -97,7 +97,7 @@ inline int orientation_of(const jpeg_decompress_struct& info) {
   for (jpeg_saved_marker_ptr marker = info.marker_list; marker; marker = marker->next)
     if (marker->marker == LibJpeg::kExifMarker && marker->data_length > 6 &&
         std::memcmp(marker->data, "Exif\0", 6) == 0)
-      return exif_orientation({reinterpret_cast<const std::byte*>(marker->data) + 6, marker->data_length - 6});
+      return exif_orientation({reinterpret_cast<const std::byte*>(marker->data), marker->data_length});
   return 1;
 }
 

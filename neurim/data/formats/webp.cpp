@@ -89,10 +89,8 @@ class WebpReader : public ImageReader {
     const Demuxer demuxed = demuxer();
     WebPChunkIterator chunk{};
     if (!demuxed || !WebPDemuxGetChunk(demuxed.get(), "EXIF", 1, &chunk)) return 1;
-    std::span<const std::byte> exif(reinterpret_cast<const std::byte*>(chunk.chunk.bytes), chunk.chunk.size);
-    // The chunk holds the TIFF structure; some writers put the prefix of JPEG's segment before it.
-    if (exif.size() > 6 && std::to_integer<char>(exif[0]) == 'E') exif = exif.subspan(6);
-    const int found = exif_orientation(exif);
+    const int found =
+        exif_orientation({reinterpret_cast<const std::byte*>(chunk.chunk.bytes), chunk.chunk.size});
     WebPDemuxReleaseChunkIterator(&chunk);
     return found;
   }

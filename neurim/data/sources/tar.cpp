@@ -254,14 +254,17 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
   Gathered items;
   std::vector<TarSource::Item> found;
   std::vector<std::string> notes;
+  std::string damage;
   std::int64_t without_label = 0, without_picture = 0, folders = 0;
   std::string no_label, no_picture;
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const Bytes archive = bytes_of_file(shards[s]);
     const TarIndex index = naming([&] { return shards[s]; }, [&] { return index_tar(archive); });
-    if (!index.damage.empty())
+    if (!index.damage.empty()) {
       notes.push_back(text("error: ", shards[s], ": ", index.damage, "; the ", index.members.size(),
                            " members before it are used: download it again"));
+      if (damage.empty()) damage = text(shards[s], ": ", index.damage);
+    }
     const Split split = split_of_file(shards[s]).value_or(Split::train);
     for (const Sample& sample : samples_of(index)) {
       const std::string where = text(shards[s], "[", sample.key, "]");
@@ -294,6 +297,7 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
   note_count(notes, without_picture, "samples have no picture and are left out", no_picture);
   Listing listing = items.finish(path, options);
   listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
+  listing.damage = damage;
   listing.source = std::make_shared<TarSource>(std::move(shards), std::move(found));
   return listing;
 }

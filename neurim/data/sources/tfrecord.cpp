@@ -165,6 +165,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   Gathered items;
   std::vector<TfRecordSource::Item> found;
   std::vector<std::string> notes;
+  std::string damage;
   std::int64_t others = 0;
   std::string other;
   std::set<std::string> labels;
@@ -176,9 +177,11 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
     if (as_text(magic) == "\x1F\x8B")
       fail(Fault::data, files[f], ": is packed, which has no random access; unpack it once with gunzip");
     const TfRecordIndex index = index_tfrecord(bytes);
-    if (!index.damage.empty())
+    if (!index.damage.empty()) {
       notes.push_back(text("error: ", files[f], ": ", index.damage, "; the ", index.records.size(),
                            " samples before it are used: download it again"));
+      if (damage.empty()) damage = text(files[f], ": ", index.damage);
+    }
     if (index.others > 0 && others == 0) other = files[f];
     others += index.others;
     for (const TfRecord& record : index.records) {
@@ -201,6 +204,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
              other);
   Listing listing = items.finish(path, options);
   listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
+  listing.damage = damage;
   listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(found));
   return listing;
 }

@@ -1,0 +1,17 @@
+// Data sets as the verbs open them.
+#pragma once
+#include <string>
+
+#include "neurim/data/dataset.h"
+#include "neurim/train/console.h"
+
+namespace neurim::cli {
+
+/// Dataset::open; says what a user should know of the data.
+Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console);
+
+/// For when a copy of the data was written to `out`: throws Error(data) where a part of them is lost, so that the copy
+/// is not taken for a whole one.
+void check_whole(const Dataset& dataset, const std::string& out);
+
+}  // namespace neurim::cli
