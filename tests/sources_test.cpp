@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -56,6 +57,23 @@ TEST(Folder, SplitsAreMappedByName) {
     EXPECT_EQ(data.class_counts(Split::val), (std::vector<std::int64_t>{0, 2, 2}));
     EXPECT_EQ(data.class_counts(Split::test), (std::vector<std::int64_t>{0, 0, 1}));
   }
+}
+
+TEST(Folder, ClassNamesAreLinesOfText) {
+  const std::map<std::string, std::string> odd_names{{"a\nb", "\"a\\nb\" has a line break"},
+                                                     {"a\r", "\"a\\r\" has a line break"},
+                                                     {"a\tb", "\"a\\x09b\" has a control character"},
+                                                     {"caf\xE9", "\"caf\\xE9\" is no UTF-8"}};
+  for (const auto& [odd, shown] : odd_names) {
+    const TempFolder temp;
+    write_classes(temp, "", {odd, "c"}, 2);
+    const std::string message = error_of([&] { Dataset::open(temp.path()); });
+    expect_words(message, {temp.path(), shown, "rename"});
+    EXPECT_EQ(message.find_first_of("\n\r\xE9"), std::string::npos);
+  }
+  const TempFolder temp;
+  write_classes(temp, "", {"café", "été", "日本"}, 2);
+  EXPECT_TRUE(Dataset::open(temp.path()).notes().empty());  // in order without any number
 }
 
 TEST(Folder, ArchivesBesideItAreNotTheSet) {
