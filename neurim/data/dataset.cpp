@@ -10,6 +10,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/utf8.h"
 #include "neurim/core/random.h"
+#include "neurim/data/sources/folder.h"
 
 namespace neurim {
 namespace {
@@ -240,6 +241,12 @@ constexpr Kind kKinds[] = {
 std::string_view name(Split split) {
   constexpr std::string_view names[] = {"train", "val", "test"};
   return names[static_cast<std::size_t>(split)];
+}
+
+bool is_class_folder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) &&
+         std::none_of(std::begin(kKinds), std::end(kKinds), [&](const Kind& kind) { return kind.is(path); });
 }
 
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
