@@ -17,6 +17,7 @@ import sys
 import tempfile
 import termios
 import unittest
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -750,6 +751,64 @@ layers = [
         self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*")), before)
         self.assertEqual(neurim("data", "scan", odd, "strict=true").returncode, 3)
         self.assertIn("1 unreadable", neurim("data", "scan", odd).stdout)
+
+    def test_data_scan_of_labels_and_of_sets_that_are_no_folders(self):
+        root = self.root / "labels"
+        for name, level in (("train/ant/a.png", 3), ("train/Ant/b.png", 3), ("train/bee/c.png", 60), ("val/bee/d.png", 90)):
+            png(root / name, 12, 12, level)
+        (root / "train/none").mkdir()
+        before = sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*"))
+        run = neurim("data", "scan", root, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *lines, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual([line["event"] for line in lines], 4 * ["file"] + 4 * ["label_problem"])
+        problems = {line["kind"]: line for line in lines[4:]}
+        self.assertEqual(sorted(problems), ["case", "empty", "missing_class", "two_classes"])
+        self.assertEqual(problems["case"]["names"], ["Ant", "ant"])
+        self.assertEqual(problems["two_classes"]["names"], [f"{root}/train/Ant/b.png", f"{root}/train/ant/a.png"])
+        self.assertEqual([summary["ok"], summary["label_problems"]], [4, 4])
+        self.assertEqual(neurim("data", "scan", root, "strict=true").returncode, 0)
+        said = neurim("data", "scan", root).stdout
+        self.assertIn("labels   4 problems", said)
+        self.assertIn("val has no pictures of Ant, ant", said)
+        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")), before)
+        self.assertIn("0, as for label problems", neurim("data", "scan", "--help").stdout)
+
+        table = root.parent / "labels.csv"
+        table.write_text("path, label\nlabels/train/ant/a.png, ant\nlabels/train/ant/a.png, bee\nlabels/gone.png, bee\n")
+        for form, out in (("wds", "labels-wds"), ("tfrecord", "labels-records"), ("folders", "labels-folders")):
+            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={self.root / out}").returncode, 0)
+        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={self.root / 'labels.pack'}").returncode, 0)
+        counts = set()
+        for data, inside in ((self.root / "labels-wds", ".tar["), (self.root / "labels-records", ".tfrecord["),
+                             (self.root / "labels-folders", ".png"), (self.root / "labels.pack", ".png")):
+            run = neurim("data", "scan", data, "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            *lines, summary = map(json.loads, run.stdout.splitlines())
+            files = [line for line in lines if line["event"] == "file"]
+            self.assertTrue(all(inside in line["file"] and line["status"] == "ok" for line in files))
+            counts.add((len(files), summary["label_problems"]))
+        self.assertEqual(len(counts), 1)
+        run = neurim("data", "scan", table, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *lines, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual([line["status"] for line in lines[:3]], ["ok", "ok", "error"])
+        self.assertEqual([line["kind"] for line in lines[3:]], ["two_classes", "missing_file"])
+        self.assertEqual(neurim("data", "scan", table, "strict=true").returncode, 3)
+
+    def test_what_cannot_be_converted_leaves_nothing(self):
+        numpy_set = self.root / "six.npz"
+        with zipfile.ZipFile(numpy_set, "w") as archive:
+            for member, shape, values in (("x_train.npy", "(4, 9, 9, 6)", bytes(4 * 9 * 9 * 6)), ("y_train.npy", "(4,)", bytes([0, 1, 0, 1]))):
+                header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
+                header += " " * (63 - (10 + len(header)) % 64) + "\n"
+                archive.writestr(member, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + values)
+        run = neurim("data", "convert", numpy_set, "to=wds", f"out={self.root / 'six-out'}")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("none of the 4 pictures can be converted", run.stderr)
+        self.assertIn("6 channels", run.stderr)
+        self.assertFalse((self.root / "six-out").exists())
 
     def test_packed_data_train_as_the_files_do(self):
         pack = self.root / "set.pack"

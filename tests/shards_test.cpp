@@ -174,8 +174,20 @@ TEST(TfRecord, LabelsSplitsAndDamage) {
   const Dataset cut = Dataset::open(temp.at("one.tfrecord"));
   EXPECT_EQ(cut.size(Split::train) + cut.size(Split::val), 2);
   expect_words(join(cut.notes(), "\n"), {"error: ", "cut off"});
-  write_gz(temp.at("two.tfrecord"), file);
-  expect_words(error_of([&] { Dataset::open(temp.at("two.tfrecord")); }), {"gunzip"});
+  write_gz(temp.at("packed/train.tfrecord.gz"), labelled(60, 1) + labelled(70, 2));
+  write(temp.at("packed/val.tfrecord"), labelled(80, 2) + labelled(90, 1));
+  const Dataset packed = Dataset::open(temp.at("packed"));
+  EXPECT_EQ(packed.size(Split::train), 2);
+  decoder.open(packed.read(Split::train, 1, buffer));
+  decoder.read(image);
+  EXPECT_EQ(image.row(0)[0], 70);
+  decoder.open(packed.read(Split::val, 1, buffer));
+  decoder.read(image);
+  EXPECT_EQ(image.row(0)[0], 90);
+  const std::string gz = read_file(temp.at("packed/train.tfrecord.gz"));
+  write(temp.at("packed/train.tfrecord.gz"), gz.substr(0, gz.size() - 20));
+  expect_words(error_of([&] { Dataset::open(temp.at("packed")); }),
+               {"train.tfrecord.gz", "cannot be unpacked"});
   damage_everywhere(labelled(1, 1) + record(example({{"image/encoded", field(1, field(1, "abc"))},
                                                      {"image/class/text", field(1, field(1, "cat"))}})),
                     [](const std::string& bytes) { index_tfrecord(bytes_in_memory(bytes_of(bytes))); });
@@ -240,6 +252,20 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
   EXPECT_EQ(named.class_names(), (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(as_text(named.read(Split::train, 1, buffer).bytes), picture(2));
   expect_words(join(named.notes(), "\n"), {"1 records have no label"});
+
+  const TempFolder splits;
+  for (const char* split : {"Train", "val"})
+    write_lmdb(splits.path() + "/" + split,
+               {{"a", datum(0, 0, picture(*split), 0, true)}, {"b", datum(0, 0, picture(2), 1, true)}});
+  const Dataset parts = Dataset::open(splits.path());
+  EXPECT_EQ(parts.size(Split::train), 2);
+  EXPECT_EQ(parts.size(Split::val), 2);
+  EXPECT_EQ(as_text(parts.read(Split::train, 0, buffer).bytes), picture('T'));
+  EXPECT_EQ(as_text(parts.read(Split::val, 0, buffer).bytes), picture('v'));
+  expect_words(parts.name(Split::val, 0), {"val/data.mdb[a]"});
+  fs::rename(splits.at("val/data.mdb"), splits.at("single.lmdb"));  // as MDB_NOSUBDIR has it
+  EXPECT_EQ(Dataset::open(splits.at("single.lmdb"), {.val_split = 0.0}).size(Split::train), 2);
+  EXPECT_EQ(Dataset::open(splits.at("Train/data.mdb"), {.val_split = 0.0}).size(Split::train), 2);
 
   const std::string file = read_file(temp.at("data.mdb"));
   write(temp.at("data.mdb"), file.substr(0, file.size() / 2));

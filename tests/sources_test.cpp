@@ -1,7 +1,9 @@
 // Where samples come from: folders and IDX files, made here and, where NEURIM_DATA is set, real ones.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -56,6 +58,93 @@ TEST(Folder, SplitsAreMappedByName) {
     EXPECT_EQ(data.class_counts(Split::val), (std::vector<std::int64_t>{0, 2, 2}));
     EXPECT_EQ(data.class_counts(Split::test), (std::vector<std::int64_t>{0, 0, 1}));
   }
+}
+
+TEST(Folder, SplitsInCapitalLettersAndOtherForms) {
+  for (const auto& [train, val, test] :
+       {std::array{"Train", "Val", "Test"}, std::array{"training", "VALIDATION", "testing"}}) {
+    const TempFolder temp;
+    for (const std::string split : {train, val, test}) write_classes(temp, split + "/", {"a", "b"}, 2);
+    const Dataset data = Dataset::open(temp.path());
+    EXPECT_EQ(data.class_names(), (std::vector<std::string>{"a", "b"}));
+    for (const Split split : kSplits) EXPECT_EQ(data.size(split), 4);
+    write_classes(temp, "val/", {"a", "b"}, 1);
+    expect_words(error_of([&] { Dataset::open(temp.path()); }), {"both the val split", val});
+  }
+  const TempFolder other;
+  write_classes(other, "train_set/", {"a", "b"}, 2);
+  write_classes(other, "test_set/", {"a", "b", "c"}, 2);
+  expect_words(error_of([&] { Dataset::open(other.path()); }),
+               {"test_set/ and train_set/ hold the same folders [a, b]", "train, val and test"});
+  const TempFolder classes;  // what is in them is theirs
+  write_classes(classes, "train station/", {"day", "night"}, 1);
+  write_classes(classes, "airport/", {"day", "night"}, 1);
+  EXPECT_EQ(Dataset::open(classes.path()).class_names(),
+            (std::vector<std::string>{"airport", "train station"}));
+}
+
+TEST(Folder, PicturesWithoutExtension) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 3);
+  write(temp.at("a/7"), jpeg_of(plain(8, 8, {1, 2, 3})));
+  write(temp.at("a/photo.2019"), png_of(plain(8, 8, {1, 2, 3})));
+  write(temp.at("a/.hidden"), png_of(plain(8, 8, {1, 2, 3})));
+  write(temp.at("a/film.mov"), std::string("\0\0\0\x14"
+                                           "ftypqt  \0\0\0\0",
+                                           16));
+  for (const char* file : {"LICENSE", "a/README", "a/notes.txt", "a/empty"})
+    write(temp.at(file), std::string_view(file).ends_with("empty") ? "" : "hello, this is a text");
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{5, 3}));
+}
+
+TEST(Folder, LinksGiveNoWrongClass) {
+  const TempFolder temp, elsewhere;
+  write_classes(temp, "set/", {"a", "b"}, 3);
+  write_classes(elsewhere, "", {"c", "more"}, 2);
+  const auto link = [&](const std::string& to, const std::string& at) {
+    fs::create_directory_symlink(to, temp.at("set/" + at));
+  };
+  link(elsewhere.path() + "/c", "c");
+  link(elsewhere.path() + "/more", "a/more");
+  const auto counts = [&] {
+    return Dataset::open(temp.at("set"), {.val_split = 0.0}).class_counts(Split::train);
+  };
+  EXPECT_EQ(counts(), (std::vector<std::int64_t>{5, 3, 2}));
+  EXPECT_TRUE(Dataset::open(temp.at("set")).notes().empty());
+  link("..", "a/loop");
+  link("../b", "a/b");
+  link(elsewhere.path(), "b/all");  // holds the pictures of c
+  link(".", "z");
+  EXPECT_EQ(counts(), (std::vector<std::int64_t>{5, 3, 2}));
+  const std::vector<std::string> notes = Dataset::open(temp.at("set")).notes();
+  ASSERT_EQ(notes.size(), 1u);
+  expect_words(notes[0], {"4 symbolic links", "not followed", "set/a/b"});
+  fs::remove(temp.at("set/b/all"));
+  link("../a", "train/a");  // another split of the same pictures is a matter of the user
+  link("../b", "train/b");
+  write_classes(temp, "set/val/", {"a"}, 1);
+  link("../b", "val/b");
+  link("..", "train/loop");
+  EXPECT_EQ(counts(), (std::vector<std::int64_t>{5, 3}));
+  EXPECT_EQ(Dataset::open(temp.at("set")).class_counts(Split::val), (std::vector<std::int64_t>{1, 3}));
+}
+
+TEST(Folder, ClassNamesAreLinesOfText) {
+  const std::map<std::string, std::string> odd_names{{"a\nb", "\"a\\nb\" has a line break"},
+                                                     {"a\r", "\"a\\r\" has a line break"},
+                                                     {"a\tb", "\"a\\x09b\" has a control character"},
+                                                     {"caf\xE9", "\"caf\\xE9\" is no UTF-8"}};
+  for (const auto& [odd, shown] : odd_names) {
+    const TempFolder temp;
+    write_classes(temp, "", {odd, "c"}, 2);
+    const std::string message = error_of([&] { Dataset::open(temp.path()); });
+    expect_words(message, {temp.path(), shown, "rename"});
+    EXPECT_EQ(message.find_first_of("\n\r\xE9"), std::string::npos);
+  }
+  const TempFolder temp;
+  write_classes(temp, "", {"café", "été", "日本"}, 2);
+  EXPECT_TRUE(Dataset::open(temp.path()).notes().empty());  // in order without any number
 }
 
 TEST(Folder, ArchivesBesideItAreNotTheSet) {

@@ -6,6 +6,7 @@
 #include "neurim/data/sources/npy_array.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/sources/table.h"
+#include "neurim/evaluate/csv.h"
 #include "tests/damage.h"
 #include "tests/pictures.h"
 
@@ -26,6 +27,14 @@ TEST(Table, QuotesLineBreaksAndMarks) {
   EXPECT_EQ(table.rows[0].cells, (std::vector<std::string>{"a, \"b\".png", "x\ny"}));
   EXPECT_EQ(table.rows[1].cells, (std::vector<std::string>{"c.png", ""}));
   EXPECT_EQ(table.rows[1].line, 5);
+  const Table blanks = parse_table("t.csv", "path, label\r\n a.png ,\t\"a b \" \r\nb.png,  \n");
+  EXPECT_EQ(blanks.rows[0].cells, (std::vector<std::string>{"a.png", "a b "}));
+  EXPECT_EQ(blanks.rows[1].cells, (std::vector<std::string>{"b.png", ""}));
+  EXPECT_EQ(parse_table("t.tsv", "a\tb\n\tx\n").rows[0].cells, (std::vector<std::string>{"", "x"}));
+  const std::string odd = " a,\"b\" ";
+  EXPECT_EQ(parse_table("t.csv", text("a\n", csv_field(odd), "\n", csv_field(" b"), "\n")).rows[0].cells[0],
+            odd);
+  EXPECT_EQ(parse_table("t.csv", text("a\n", csv_field(" b"), "\n")).rows[0].cells[0], " b");
   const auto message = [](const std::string& path, const std::string& content) {
     return error_of([&] { parse_table(path, content); });
   };
@@ -107,6 +116,9 @@ TEST(Manifest, ErrorsNameFileAndLine) {
                {"m.csv:1", "patient"});
   write(temp.at("p/train-0.parquet"), "PAR1");
   expect_words(error_of([&] { Dataset::open(temp.at("p")); }), {"Parquet", "train.csv"});
+  write(temp.at("hub/data/train-0.parquet"), "PAR1");
+  write(temp.at("hub/README.md"), "");
+  expect_words(error_of([&] { Dataset::open(temp.at("hub")); }), {"Parquet", "train.csv"});
 }
 
 TEST(MultiLabel, BarsListsAndEmptyCells) {

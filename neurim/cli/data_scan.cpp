@@ -5,6 +5,9 @@
 #include <map>
 
 #include "neurim/cli/data_tasks.h"
+#include "neurim/cli/open_data.h"
+#include "neurim/data/label_problems.h"
+#include "neurim/data/sources/folder.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
@@ -44,7 +47,7 @@ class ScanReport {
     if (!file.reason.empty()) remarks_.push_back(text(name(file.status), "  ", file.file, ": ", file.reason));
     if (file.status == ScannedFile::Status::error) return;
     const ImageHeader& header = file.header;
-    formats_.add(std::string(header.format));
+    formats_.add(header.format.empty() ? "levels" : std::string(header.format));
     if (header.channels != 3 || header.bits != 8)
       modes_.add(text(header.channels == 1   ? "gray"
                       : header.channels == 2 ? "gray and alpha"
@@ -59,7 +62,8 @@ class ScanReport {
     return statuses_[static_cast<std::size_t>(status)];
   }
 
-  void tell(Console& console, const std::string& root, std::int64_t others) {
+  void tell(Console& console, const std::string& root, std::int64_t others,
+            const std::vector<LabelProblem>& labels) {
     using Status = ScannedFile::Status;
     const std::int64_t all = count(Status::ok) + count(Status::partial) + count(Status::error);
     console.say(text(root, ": ", plural(all, "picture"), ": ", thousands(count(Status::ok)), " ok, ",
@@ -69,6 +73,13 @@ class ScanReport {
     if (!modes_.empty()) console.say(text("  modes    ", modes_.summary(), " (the rest is colour of 8 bits)"));
     if (turned_ > 0) console.say(text("  EXIF     ", thousands(turned_), " turned upright"));
     tell_sizes(console);
+    if (!labels.empty()) {
+      console.say(text("  labels   ", plural(static_cast<std::int64_t>(labels.size()), "problem")));
+      for (std::size_t i = 0; i < std::min(kNamed, labels.size()); ++i)
+        console.say(text("           ", labels[i].what));
+      if (labels.size() > kNamed)
+        console.say(text("           … and ", labels.size() - kNamed, " more; --json lists all"));
+    }
     for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.say(text("  ", remarks_[i]));
     if (remarks_.size() > kNamed)
       console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
@@ -76,7 +87,7 @@ class ScanReport {
                        {"ok", count(Status::ok)}, {"partial", count(Status::partial)},
                        {"error", count(Status::error)}, {"other_files", others},
                        {"formats", formats_.json()}, {"modes", modes_.json()},
-                       {"turned", turned_}};
+                       {"turned", turned_},            {"label_problems", labels.size()}};
     if (!shorter_.empty())
       summary.add("shorter_side", JsonObject{{"min", side(0)}, {"median", side(0.5)}, {"max", side(1)}});
     console.event(summary);
@@ -128,38 +139,83 @@ JsonObject event_of(const ScannedFile& file) {
           {"reason", file.reason}};
 }
 
+JsonObject event_of(const LabelProblem& problem) {
+  return {{"event", "label_problem"},
+          {"kind", problem.kind},
+          {"what", problem.what},
+          {"names", problem.names}};
+}
+
+/// What is said of the labels of a folder whose files were looked at. Where it is no set that train takes,
+/// its pictures are seen all the same.
+std::vector<LabelProblem> labels_of_files(const std::string& root) {
+  try {
+    return is_class_folder(root) ? label_problems_of_folder(root)
+                                 : label_problems(Dataset::open(root, {.val_split = 0.0}), is_manifest(root));
+  } catch (const Error& error) {
+    if (error.fault() != Fault::data) throw;
+    return {{"unusable", error.what(), {}}};
+  }
+}
+
+/// Whether the files of the folder are arrays of many pictures. What cannot be listed is left to the scan.
+bool holds_arrays(const std::string& root) {
+  try {
+    return is_arrays(root);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 int data_scan(const Words& words) {
   CommandLine line({"data scan",
-                    "decodes every picture file below a folder and says what is wrong or odd; writes nothing",
+                    "decodes every picture and says what is wrong or odd about it and the labels; writes nothing",
                     "data",
-                    {"neurim data scan photos", "neurim data scan photos --json > scan.jsonl",
+                    {"neurim data scan photos", "neurim data scan shards --json > scan.jsonl",
                      "neurim data scan photos strict=true && neurim train data=photos"}});
   std::string root;
   std::optional<std::int64_t> threads_wanted;
   bool strict = false;
-  line.options("data", root, "folder to look through", {"data_dir", "source"});
+  line.options("data", root, "folder to look through, or what else train takes as data",
+               {"data_dir", "source"});
   line.options("threads", threads_wanted, "threads that decode");
-  line.options("strict", strict, "exit with 3 when a picture is unreadable or partial");
+  line.options("strict", strict,
+               "exit with 3 when a picture or a shard is unreadable or partial, else with 0, as for label problems");
   if (!line.parse(words)) return 0;
-  require(!root.empty(), "the folder is missing; give the folder to look through: data=photos");
-  if (!is_there(root) || !fs::is_directory(root))
-    fail(Fault::data, root, ": there is no such folder; check the path");
+  require(!root.empty(),
+          "the data are missing; give the folder to look through, or what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   ScanReport report;
-  std::int64_t seen = 0;
-  const std::int64_t others = scan(root, static_cast<int>(threads()), [&](const ScannedFile& file) {
+  std::int64_t seen = 0, others = 0;
+  const auto found = [&](const ScannedFile& file) {
     report.add(file);
     console.event(event_of(file));
     if (++seen % 100 == 0) console.progress(text("  ", thousands(seen), " pictures"));
-  });
-  if (seen == 0) fail(Fault::data, root, ": holds no picture files (", plural(others, "other file"), ")");
-  report.tell(console, root, others);
+  };
+  std::error_code error;
+  const bool folder = fs::is_directory(root, error);
+  std::vector<LabelProblem> labels;
+  bool lost = false;  // a part of a shard or table
+  if (folder && !holds_arrays(root)) others = scan(root, static_cast<int>(threads()), found);
+  if (seen > 0) {
+    labels = labels_of_files(root);
+  } else {
+    if (folder && is_class_folder(root))
+      fail(Fault::data, root, ": holds no picture files (", plural(others, "other file"), ")");
+    const Dataset dataset = open_data(root, {.val_split = 0.0}, console);
+    others = 0;
+    lost = !dataset.damage().empty();
+    scan(dataset, static_cast<int>(threads()), found);
+    labels = label_problems(dataset, is_manifest(root));
+  }
+  for (const LabelProblem& problem : labels) console.event(event_of(problem));
+  report.tell(console, root, others, labels);
   const std::int64_t bad =
       report.count(ScannedFile::Status::partial) + report.count(ScannedFile::Status::error);
-  return strict && bad > 0 ? static_cast<int>(Fault::data) : 0;
+  return strict && (bad > 0 || lost) ? static_cast<int>(Fault::data) : 0;
 }
 
 }  // namespace neurim::cli

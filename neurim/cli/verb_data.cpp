@@ -21,7 +21,7 @@ constexpr Task kTasks[] = {
     {"download", "fetch a public data set by its name", data_download},
     {"pack", "write a data set to one file that loads faster", data_pack},
     {"preview", "draw training pictures as a model would get them", data_preview},
-    {"scan", "find unreadable, truncated and odd picture files", data_scan},
+    {"scan", "find unreadable, truncated and odd pictures, and odd labels", data_scan},
     {"split", "write a table of which file is of which split", data_split},
     {"stats", "count classes, measure mean and deviation of the pixels", data_stats},
 };

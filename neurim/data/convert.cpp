@@ -149,7 +149,7 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
   std::error_code error;
   require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
           ": is there and not empty; give another folder, or remove it");
-  fs::create_directories(out, error);
+  const bool is_new = fs::create_directories(out, error);
   if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
   std::int64_t all = 0, done = 0;
   for (const Split split : kSplits) all += dataset.size(split);
@@ -186,6 +186,11 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
       }
     }
     for (std::string& file : writer.finish()) result.files.push_back(std::move(file));
+  }
+  if (result.samples == 0) {
+    if (is_new) fs::remove(out, error);
+    fail(Fault::data, out, ": nothing was written, as none of the ", all, " pictures can be converted",
+         result.skipped.empty() ? "" : text("; ", result.skipped[0]));
   }
   return result;
 }

@@ -9,7 +9,9 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
+#include "neurim/base/utf8.h"
 #include "neurim/core/random.h"
+#include "neurim/data/sources/folder.h"
 
 namespace neurim {
 namespace {
@@ -18,13 +20,14 @@ constexpr double kValSplit = 0.1;
 // Keep these choices apart from other uses of the same seed.
 constexpr std::uint32_t kSplitStream = 0x73706c74, kTestStream = 0x74657374;
 
-/// "2" before "10": runs of digits compare as numbers.
+/// "2" before "10": runs of digits compare as numbers, all else as bytes.
 bool natural_less(const std::string& a, const std::string& b) {
-  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  const auto byte = [](char c) { return static_cast<unsigned char>(c); };
+  const auto digit = [&](char c) { return std::isdigit(byte(c)) != 0; };
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
     if (!digit(a[i]) || !digit(b[j])) {
-      if (a[i] != b[j]) return a[i] < b[j];
+      if (a[i] != b[j]) return byte(a[i]) < byte(b[j]);
       ++i, ++j;
       continue;
     }
@@ -38,6 +41,33 @@ bool natural_less(const std::string& a, const std::string& b) {
     if (x != y) return x.size() != y.size() ? x.size() < y.size() : x < y;
   }
   return a.size() - i < b.size() - j;
+}
+
+/// A class has a line of its own in labels.txt and stands in JSON, which is UTF-8.
+void check_names(const std::vector<std::string>& names, const std::string& path) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
+  for (const std::string& class_name : names) {
+    const bool utf8 = is_utf8(class_name);
+    if (utf8 && std::none_of(class_name.begin(), class_name.end(), is_control)) continue;
+    std::string shown;
+    for (const char c : class_name) {
+      constexpr std::string_view digits = "0123456789ABCDEF";
+      const auto byte = static_cast<unsigned char>(c);
+      if (c == '\n' || c == '\r') {
+        shown += c == '\n' ? "\\n" : "\\r";
+      } else if (is_control(c) || (!utf8 && byte >= 0x80)) {
+        shown += text("\\x", digits[byte / 16], digits[byte % 16]);
+      } else {
+        shown += c;
+      }
+    }
+    const bool line_break = class_name.find_first_of("\n\r") != std::string::npos;
+    fail(Fault::data, path, ": the class \"", shown, "\" ",
+         !utf8        ? "is no UTF-8; rename its folder or label (convmv does so for whole trees)"
+         : line_break ? "has a line break in its name; rename its folder or label: labels.txt has one class "
+                        "a line"
+                      : "has a control character in its name; rename its folder or label");
+  }
 }
 
 /// Gives the labels the numbers of `names`, by name.
@@ -229,6 +259,12 @@ std::string_view name(Split split) {
   return names[static_cast<std::size_t>(split)];
 }
 
+bool is_class_folder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) &&
+         std::none_of(std::begin(kKinds), std::end(kKinds), [&](const Kind& kind) { return kind.is(path); });
+}
+
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
   for (const Kind& kind : kKinds)
     if (kind.is(path)) return Dataset(kind.open(path, options), options, path);
@@ -243,6 +279,7 @@ Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
 }
 
 Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::string& path) {
+  check_names(listing.class_names, path);
   const double val_split = options.val_split.value_or(kValSplit);
   require(val_split >= 0 && val_split < 1, "val_split is ", val_split, "; it is a share in [0, 1)");
   const double test_split = options.test_split;

@@ -19,6 +19,10 @@ inline bool is_picture(const fs::path& file) { return !format_of_extension(file)
 /// Whether the first bytes are those of a picture. Reads no more than these.
 bool has_picture_content(const fs::path& file);
 
+/// Whether the file counts as a picture: by its extension or, where that is none of a picture, by its first
+/// bytes.
+inline bool is_picture_file(const fs::path& file) { return is_picture(file) || has_picture_content(file); }
+
 /// What systems and tools leave beside the user's files: names that begin with a dot, and __MACOSX.
 bool is_hidden(const fs::path& entry);
 

@@ -63,15 +63,15 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options);
 bool is_pack(const std::string& path);
 Listing open_pack(const std::string& path);
 
-/// The image files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
-/// (`valid` and `validation` are val). The class is the level that has no split's name, whatever lies below;
-/// classes and files are in the lexicographic order of their bytes. Hidden entries and __MACOSX are passed
-/// over, and so are files that have no extension of a picture and folders without pictures.
+/// The picture files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
+/// (see split_named); see sources/folder.h. The class is the level that has no split's name, whatever lies
+/// below; classes and files are in the lexicographic order of their bytes. Hidden entries, __MACOSX, folders
+/// without pictures and files with neither extension nor first bytes of a picture are passed over.
 Listing open_folder(const std::string& root, const DatasetOptions& options);
 
 /// A table of picture files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
 /// found by name: path, file, file_name, filename, image or image_path, relative to the table; label, class,
-/// category, target or label_name; where there are any split (train, val, valid, validation, test), weight
+/// category, target or label_name; where there are any split (one that split_named knows), weight
 /// (at least 0) and options.group_by, else group. Rows without a split are training. Labels that are all
 /// integers are in numeric order, others in lexicographic order.
 ///
@@ -102,20 +102,20 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options);
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
 /// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot are a
 /// sample: a picture and its label, which is label, class or cls in .json or else the text of .cls. A shard called
-/// or in a folder called train, val, valid, validation or test is of that split, others are training. Of a
+/// or in a folder called as a split is (see split_named) is of that one, others are training. Of a
 /// damaged shard the samples before the damage are used, and a note says so.
 bool is_tar(const std::string& path);
 Listing open_tar(const std::string& path, const DatasetOptions& options);
 
 /// TFRecord files of tf.train.Example: image/encoded with image/class/label or label (integer) or
-/// image/class/text. Splits are told as those of WebDataset's shards are.
-/// tensorflow.org/tutorials/load_data/tfrecord
+/// image/class/text. Splits are told as WebDataset's shards tell them. Those of gzip are unpacked in memory,
+/// up to 1 GiB in all. tensorflow.org/tutorials/load_data/tfrecord
 bool is_tfrecord(const std::string& path);
 Listing open_tfrecord(const std::string& path, const DatasetOptions& options);
 
-/// An LMDB environment (a folder with data.mdb), read without the library: nothing is written or locked.
-/// Values are Caffe's Datum (caffe.proto) or picture files whose labels stand in labels.csv, .tsv or .jsonl
-/// beside data.mdb, with the columns key and label.
+/// An LMDB file, a folder with data.mdb or one of such folders that are called as splits are, read without the
+/// library: nothing is written or locked. Values are Caffe's Datum (caffe.proto) or picture files whose labels
+/// stand in labels.csv, .tsv or .jsonl beside the file, with the columns key and label.
 bool is_lmdb(const std::string& path);
 Listing open_lmdb(const std::string& path, const DatasetOptions& options);
 

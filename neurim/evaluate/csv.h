@@ -5,7 +5,7 @@
 
 namespace neurim {
 
-/// `value` as one field: quoted where it holds a comma, a quote or a line end.
+/// `value` as one field: quoted where it holds a comma, a quote or a line end, or has blanks around it.
 std::string csv_field(std::string_view value);
 
 }  // namespace neurim

@@ -5,35 +5,10 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/text.h"
+#include "neurim/base/utf8.h"
 
 namespace neurim {
 namespace {
-
-constexpr char32_t kNone = ~char32_t{0}, kLast = 0x10FFFF;
-
-bool surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
-
-/// Takes the first character off a text that is not empty; kNone where it is not well-formed (Unicode 15,
-/// table 3-7).
-char32_t take(std::string_view& rest) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
-  const unsigned char lead = byte(0);
-  const std::size_t length = lead < 0x80                   ? 1
-                             : lead >= 0xC2 && lead < 0xE0 ? 2
-                             : lead >= 0xE0 && lead < 0xF0 ? 3
-                             : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                           : 0;
-  if (length == 0 || rest.size() < length) return kNone;
-  char32_t c = length == 1 ? lead : lead & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return kNone;
-    c = c << 6 | (byte(i) & 0x3Fu);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (c < kLeast[length] || c > kLast || surrogate(c)) return kNone;
-  rest.remove_prefix(length);
-  return c;
-}
 
 void append_utf8(std::string& out, char32_t c) {
   if (c < 0x80) {
@@ -51,8 +26,8 @@ void each_character(std::string_view utf8, const std::string& where, const Use& 
   std::string_view rest = utf8;
   while (!rest.empty()) {
     const std::size_t at = utf8.size() - rest.size();
-    const char32_t c = take(rest);
-    if (c == kNone)
+    const char32_t c = take_character(rest);
+    if (c == kNoCharacter)
       fail(Fault::data, where, ": byte ", at,
            " is no UTF-8; convert the text, for instance with iconv -t UTF-8");
     use(c, at);
@@ -71,14 +46,14 @@ std::string read_text(const std::string& path) {
 
 Vocabulary::Vocabulary(std::vector<char32_t> characters) : characters_(std::move(characters)) {
   for (std::size_t i = 0; i < characters_.size(); ++i)
-    if (characters_[i] > kLast || surrogate(characters_[i]) ||
+    if (characters_[i] > kLastCharacter || is_surrogate(characters_[i]) ||
         (i > 0 && characters_[i] <= characters_[i - 1]))
       fail(Fault::data, "vocabulary: entry ", i, " is no character, or not above the one before");
 }
 
 Vocabulary Vocabulary::of(std::string_view utf8, const std::string& where) {
   std::vector<char32_t> characters;
-  std::vector<bool> seen(kLast + 1);
+  std::vector<bool> seen(kLastCharacter + 1);
   each_character(utf8, where, [&](char32_t c, std::size_t) {
     if (!seen[c]) characters.push_back(c), seen[c] = true;
   });

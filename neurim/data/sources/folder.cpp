@@ -1,4 +1,6 @@
 // Folders of picture files.
+#include "neurim/data/sources/folder.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -21,28 +23,79 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-/// Adds all pictures below `folder`; `seen` stops at symbolic links that lead in circles.
-void collect(const fs::path& folder, std::set<fs::path>& seen, std::vector<std::string>& files) {
+/// Whether a path is `outer` or lies in it; both without links.
+bool within(const fs::path& path, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), path.begin(), path.end()).first == outer.end();
+}
+
+/// The symbolic links of a set that would give pictures a wrong class.
+class Links {
+ public:
+  /// Says which folders are classes.
+  void add_class(const fs::path& folder) {
+    std::error_code error;
+    const fs::path place = fs::canonical(folder, error), above = fs::canonical(folder.parent_path(), error);
+    if (!within(above, place)) classes_.emplace(place, folder.filename().string());
+  }
+  /// Whether the link, in a class of that name, leads to a folder above it or to pictures of another class.
+  bool leads_astray(const fs::path& link, const std::string& class_name) {
+    std::error_code error;
+    const fs::path target = fs::canonical(link, error), from = fs::canonical(link.parent_path(), error);
+    auto around = classes_.find(target);  // the class that it leads into
+    for (fs::path at = target; around == classes_.end() && at != at.parent_path();)
+      around = classes_.find(at = at.parent_path());
+    bool astray = within(from, target) || (around != classes_.end() && around->second != class_name);
+    for (auto at = classes_.lower_bound(target); !astray && at != classes_.end() && within(at->first, target);
+         ++at)
+      astray = at->second != class_name;
+    if (astray) astray_.insert(link.string());
+    return astray;
+  }
+  void note(std::vector<std::string>& notes) const {
+    if (astray_.empty()) return;
+    note_count(notes, static_cast<std::int64_t>(astray_.size()),
+               "symbolic links lead to a folder above them or into another class and are not followed",
+               *astray_.begin());
+  }
+
+ private:
+  std::map<fs::path, std::string> classes_;  // by the folder that holds the pictures
+  std::set<std::string> astray_;
+};
+
+/// Adds all pictures below `folder`, which is of that class; `seen` stops at symbolic links that lead in
+/// circles.
+void collect(const fs::path& folder, const std::string& class_name, Links& links, std::set<fs::path>& seen,
+             std::vector<std::string>& files) {
   std::error_code error;
   if (!seen.insert(fs::canonical(folder, error)).second) return;
   for (const fs::directory_entry& entry : entries(folder)) {
     if (entry.is_directory(error)) {
-      collect(entry.path(), seen, files);
-    } else if (is_picture(entry.path().string())) {
+      if (entry.is_symlink(error) && links.leads_astray(entry.path(), class_name)) continue;
+      collect(entry.path(), class_name, links, seen, files);
+    } else if (is_picture_file(entry.path())) {
       files.push_back(entry.path().string());
     }
   }
 }
 
+std::vector<std::string> pictures_in(const fs::path& folder, const std::string& class_name, Links& links) {
+  std::set<fs::path> seen;
+  std::vector<std::string> files;
+  std::error_code error;
+  if (!fs::is_symlink(folder, error) || !links.leads_astray(folder, class_name))
+    collect(folder, class_name, links, seen, files);
+  return files;
+}
+
 /// The pictures of each class of one split; folders without any are no classes.
 using Classes = std::map<std::string, std::vector<std::string>>;
 
-void add_classes(const fs::path& folder, Classes& classes) {
+void add_classes(const fs::path& folder, Links& links, Classes& classes) {
   for (const fs::path& path : folders_in(folder)) {
-    std::set<fs::path> seen;
-    std::vector<std::string> files;
-    collect(path, seen, files);
-    if (!files.empty()) classes[path.filename().string()] = std::move(files);
+    const std::string class_name = path.filename().string();
+    std::vector<std::string> files = pictures_in(path, class_name, links);
+    if (!files.empty()) classes[class_name] = std::move(files);
   }
 }
 
@@ -65,6 +118,40 @@ std::map<Split, fs::path> split_folders(const fs::path& root, std::vector<std::s
   if (!found.empty() && !others.empty())
     notes.push_back(text("beside the splits, these folders are not used: ", join(others, ", ")));
   return found;
+}
+
+/// Whether a folder is called as if it were a split: "train_set", "test2017", "dev".
+bool is_like_split(const std::string& folder) {
+  const std::string word = lower(folder);
+  for (const char* begin : {"train", "val", "test"})
+    if (word.starts_with(begin)) return true;
+  for (const char* whole : {"trn", "tst", "dev", "eval", "evaluation", "holdout"})
+    if (word == whole) return true;
+  return false;
+}
+
+/// Splits by other names would be taken for classes, and their classes be forgotten.
+void check_names_of_splits(const fs::path& root) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> likely;
+  bool train = false;
+  for (const fs::path& path : folders_in(root)) {
+    const std::string folder = path.filename().string();
+    if (!is_like_split(folder)) continue;
+    train = train || lower(folder).starts_with("tr");
+    likely.emplace_back(folder, std::vector<std::string>());
+    for (const fs::path& inner : folders_in(path)) likely.back().second.push_back(inner.filename().string());
+  }
+  for (std::size_t a = 0; train && a < likely.size(); ++a)
+    for (std::size_t b = a + 1; b < likely.size(); ++b) {
+      std::vector<std::string> common;
+      std::set_intersection(likely[a].second.begin(), likely[a].second.end(), likely[b].second.begin(),
+                            likely[b].second.end(), std::back_inserter(common));
+      if (common.size() >= 2)
+        fail(Fault::data, root.string(), ": ", likely[a].first, "/ and ", likely[b].first,
+             "/ hold the same folders [", listed(common),
+             "] and would be two classes; call the folders of splits train, val and test, or classes "
+             "otherwise");
+    }
 }
 
 std::vector<std::string> names_of(const Classes& classes) {
@@ -101,7 +188,7 @@ bool holds_splits(const fs::path& folder) {
     if (entry.is_directory(error)) {
       if (!split_named(entry.path().filename().string()) || !folders_in(entry.path()).empty()) return false;
       found = true;
-    } else if (is_picture(entry.path().string())) {
+    } else if (is_picture_file(entry.path())) {
       return false;
     }
   }
@@ -110,7 +197,7 @@ bool holds_splits(const fs::path& folder) {
 
 /// root/class/{train, val, test}/…, or nothing where `root` is not of that layout. Some classes with splits
 /// beside some without are an error: what is meant for testing would be trained on.
-std::map<Split, Classes> transposed(const fs::path& root) {
+std::map<Split, Classes> transposed(const fs::path& root, Links& links) {
   std::vector<fs::path> with;
   std::string without;
   for (const fs::path& folder : folders_in(root)) {
@@ -118,10 +205,8 @@ std::map<Split, Classes> transposed(const fs::path& root) {
       with.push_back(folder);
       continue;
     }
-    std::set<fs::path> seen;
-    std::vector<std::string> files;
-    if (without.empty()) collect(folder, seen, files);
-    if (!files.empty()) without = folder.filename().string();
+    const std::string class_name = folder.filename().string();
+    if (without.empty() && !pictures_in(folder, class_name, links).empty()) without = class_name;
   }
   if (with.size() < 2) return {};
   if (!without.empty())
@@ -129,13 +214,15 @@ std::map<Split, Classes> transposed(const fs::path& root) {
          without, "/ does not; give every class its train/, val/ and test/, or none");
   std::map<Split, Classes> found;
   for (const fs::path& folder : with) {
-    Classes parts;
-    add_classes(folder, parts);
     const std::string class_name = folder.filename().string();
-    for (auto& [part, files] : parts) {
-      std::vector<std::string>& to = found[*split_named(part)][class_name];
+    for (const fs::path& part : folders_in(folder)) {
+      const Split split = *split_named(part.filename().string());
+      std::vector<std::string> files = pictures_in(part, class_name, links);
+      if (files.empty()) continue;
+      std::vector<std::string>& to = found[split][class_name];
       if (!to.empty())
-        fail(Fault::data, folder.string(), ": two of its folders are the val split; leave one of them");
+        fail(Fault::data, folder.string(), ": two of its folders are the ", split,
+             " split; leave one of them");
       to = std::move(files);
     }
   }
@@ -161,15 +248,52 @@ void check_known(const Classes& classes, const Classes& train, const std::string
        ": no class folders with pictures; expected CLASS/*.jpg or *.png, or train/CLASS/… and val/CLASS/…");
 }
 
+/// What a root holds.
+struct Tree {
+  std::map<Split, fs::path> folders;  // of the splits; none where `root` or its classes hold them otherwise
+  std::map<Split, Classes> found;
+};
+
+Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
+  Tree tree;
+  Links links;
+  tree.folders = split_folders(root, notes);
+  if (tree.folders.empty()) check_names_of_splits(root);
+  std::vector<fs::path> above{root};
+  if (!tree.folders.empty()) above.clear();
+  for (const auto& [split, folder] : tree.folders) above.push_back(folder);
+  std::error_code error;
+  for (const bool link : {false, true})  // a link is another class only where no folder itself is
+    for (const fs::path& folder : above)
+      for (const fs::path& path : folders_in(folder))
+        if (fs::is_symlink(path, error) == link) links.add_class(path);
+  for (const auto& [split, folder] : tree.folders) add_classes(folder, links, tree.found[split]);
+  if (tree.folders.empty()) tree.found = transposed(root, links);
+  if (tree.found.empty()) add_classes(root, links, tree.found[Split::train]);
+  links.note(notes);
+  return tree;
+}
+
 }  // namespace
+
+std::vector<std::string> class_folders(const std::string& root, std::vector<std::string>& empty) {
+  std::vector<std::string> notes;
+  const auto [folders, found] = look_through(root, notes);
+  Classes all;
+  for (const auto& [split, classes] : found) all.insert(classes.begin(), classes.end());
+  const auto add_empty = [&](const fs::path& folder, const Classes& known) {
+    for (const fs::path& path : folders_in(folder))
+      if (!known.contains(path.filename().string())) empty.push_back(path.string());
+  };
+  if (folders.empty()) add_empty(root, all);
+  for (const auto& [split, folder] : folders)
+    add_empty(folder, split == Split::train ? found.at(split) : all);
+  return names_of(all);
+}
 
 Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Listing listing;
-  std::map<Split, Classes> found;
-  const std::map<Split, fs::path> folders = split_folders(root, listing.notes);
-  for (const auto& [split, folder] : folders) add_classes(folder, found[split]);
-  if (folders.empty()) found = transposed(root);
-  if (found.empty()) add_classes(root, found[Split::train]);
+  auto [folders, found] = look_through(root, listing.notes);
   if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
     // One "class" that holds folders itself is a data set that was unpacked one level deeper.
     const std::vector<fs::path> inner = folders_in(root);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <unordered_map>
 
 #include "neurim/base/error.h"
@@ -158,29 +159,31 @@ std::optional<Datum> read_datum(const Bytes& bytes, const LmdbRecord& record) {
 class LmdbSource : public Source {
  public:
   struct Item {
+    FilePart part;
     std::string key;
-    std::uint64_t offset = 0, size = 0;
     ImageSize planes;  // where these are levels, channel by channel
   };
-  LmdbSource(std::string path, std::vector<Item> items) : path_(std::move(path)), items_(std::move(items)) {}
+  LmdbSource(std::vector<std::string> files, std::vector<Item> items)
+      : files_(std::move(files)), items_(std::move(items)) {}
 
   std::string name(std::int64_t item) const override {
-    return text(path_, "[", items_[static_cast<std::size_t>(item)].key, "]");
+    const Item& of = items_[static_cast<std::size_t>(item)];
+    return text(files_[of.part.file], "[", of.key, "]");
   }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    const Item& of = items_[static_cast<std::size_t>(item)];
-    if (of.planes == ImageSize{}) return {read_part(path_, of.offset, of.size, buffer), {}};
-    read_part(path_, of.offset, of.size, buffer);
+    const auto& [of, key, planes] = items_[static_cast<std::size_t>(item)];
+    const std::span<const std::byte> bytes = read_part(files_[of.file], of.offset, of.size, buffer);
+    if (planes == ImageSize{}) return {bytes, {}};
     buffer.resize(std::max(buffer.size(), 2 * of.size));  // the picture goes behind its planes
-    const std::size_t channels = static_cast<std::size_t>(of.planes.channels), plane = of.size / channels;
+    const std::size_t channels = static_cast<std::size_t>(planes.channels), plane = of.size / channels;
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t p = 0; p < plane; ++p)
         buffer[of.size + p * channels + c] = buffer[(channels - 1 - c) * plane + p];  // blue comes first
-    return {std::span(buffer).subspan(of.size, of.size), of.planes};
+    return {std::span(buffer).subspan(of.size, of.size), planes};
   }
 
  private:
-  std::string path_;
+  std::vector<std::string> files_;
   std::vector<Item> items_;
 };
 
@@ -203,63 +206,84 @@ std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
   return labels;
 }
 
+/// Whether it begins as an LMDB file does, which may have any name.
+bool is_environment(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return false;  // a pipe would make us wait
+  char head[kPageHeader + 4] = {};
+  std::ifstream(file, std::ios::binary).read(head, sizeof head);
+  return little({head, sizeof head}, kPageHeader, 4) == kMagic;
+}
+
+/// The files of each split: `path` itself, its data.mdb, or those in its folders train, val and test.
+std::map<Split, std::string> environments(const fs::path& path) {
+  std::error_code error;
+  std::map<Split, std::string> found;
+  if (!fs::is_directory(path, error)) {
+    if (is_environment(path)) found[Split::train] = path.string();
+    return found;
+  }
+  if (fs::is_regular_file(path / "data.mdb", error)) return {{Split::train, (path / "data.mdb").string()}};
+  for (const fs::directory_entry& entry : entries(path)) {
+    const auto split = split_named(entry.path().filename().string());
+    const fs::path file = entry.path() / "data.mdb";
+    if (!split || !fs::is_regular_file(file, error)) continue;
+    if (!found.emplace(*split, file.string()).second)
+      fail(Fault::data, path.string(), ": ", found[*split], " and ", file.string(), " are both the ", *split,
+           " split; leave one of them");
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<LmdbRecord> index_lmdb(const Bytes& file) { return Tree(file).records(); }
 
-bool is_lmdb(const std::string& path) {
-  std::error_code error;
-  if (fs::is_regular_file(fs::path(path) / "data.mdb", error)) return true;
-  for (const char* part : {"train", "val", "test"})
-    if (fs::is_regular_file(fs::path(path) / part / "data.mdb", error)) return true;
-  return false;
-}
+bool is_lmdb(const std::string& path) { return !environments(path).empty(); }
 
 Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
-  std::error_code error;
-  const fs::path folder(path);
-  const std::string file = (folder / "data.mdb").string();
-  if (!fs::is_regular_file(file, error))
-    fail(Fault::data, path,
-         ": holds LMDB folders for several splits; give the one to train on, as its val split "
-         "is cut from it");
-  const Bytes bytes = bytes_of_file(file);
-  const std::unordered_map<std::string, std::string> labels = sidecar(folder);
   Gathered items;
+  std::vector<std::string> files;
   std::vector<LmdbSource::Item> found;
   std::int64_t raw = 0, others = 0;
   std::string other;
-  naming([&] { return file; },
-         [&] {
-           for (const LmdbRecord& record : index_lmdb(bytes)) {
-             const auto named = labels.find(record.key);
-             const std::optional<Datum> datum = read_datum(bytes, record);
-             if (named == labels.end() && (!labels.empty() || !datum || !datum->label)) {
-               if (others++ == 0) other = record.key;
-               continue;
+  for (const auto& [split, file] : environments(path)) {
+    const Bytes bytes = bytes_of_file(file);
+    const std::unordered_map<std::string, std::string> labels = sidecar(fs::path(file).parent_path());
+    const std::size_t before = found.size();
+    naming([&] { return file; },
+           [&] {
+             for (const LmdbRecord& record : index_lmdb(bytes)) {
+               const auto named = labels.find(record.key);
+               const std::optional<Datum> datum = read_datum(bytes, record);
+               if (named == labels.end() && (!labels.empty() || !datum || !datum->label)) {
+                 if (others++ == 0) other = record.key;
+                 continue;
+               }
+               items.add(split, named == labels.end() ? text(*datum->label) : named->second);
+               LmdbSource::Item item{{files.size(), record.offset, record.size}, record.key, {}};
+               if (datum) item.part.offset = datum->offset, item.part.size = datum->size;
+               if (datum && !datum->encoded) {
+                 item.planes = {static_cast<int>(datum->height), static_cast<int>(datum->width),
+                                static_cast<int>(datum->channels)};
+                 raw += datum->channels == 3;
+               }
+               found.push_back(std::move(item));
              }
-             items.add(Split::train, named == labels.end() ? text(*datum->label) : named->second);
-             LmdbSource::Item item{record.key, record.offset, record.size, {}};
-             if (datum) item.offset = datum->offset, item.size = datum->size;
-             if (datum && !datum->encoded) {
-               item.planes = {static_cast<int>(datum->height), static_cast<int>(datum->width),
-                              static_cast<int>(datum->channels)};
-               raw += datum->channels == 3;
-             }
-             found.push_back(std::move(item));
-           }
-         });
-  if (found.empty())
-    fail(Fault::data, file,
-         ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
-         "columns key and label) that names a key; add that file");
+           });
+    if (found.size() == before)
+      fail(Fault::data, file,
+           ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
+           "columns key and label) that names a key; add that file");
+    files.push_back(file);
+  }
   Listing listing = items.finish(path, options);
   note_count(listing.notes, others, "records have no label and are left out", other);
   if (raw > 0)
     listing.notes.push_back(text(raw,
                                  " pictures are raw colour levels, taken as blue, green, red, which is "
                                  "what Caffe's convert_imageset writes"));
-  listing.source = std::make_shared<LmdbSource>(file, std::move(found));
+  listing.source = std::make_shared<LmdbSource>(std::move(files), std::move(found));
   return listing;
 }
 

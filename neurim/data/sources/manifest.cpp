@@ -69,10 +69,11 @@ bool has_parquet(const fs::path& path) {
   return false;
 }
 
-bool has_folders(const fs::path& folder) {
+/// Whether the folder holds others, but for one that is called `apart`.
+bool has_folders(const fs::path& folder, std::string_view apart = "") {
   std::error_code error;
   for (const fs::directory_entry& entry : entries(folder))
-    if (entry.is_directory(error)) return true;
+    if (entry.is_directory(error) && entry.path().filename() != apart) return true;
   return false;
 }
 
@@ -119,10 +120,10 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
     if (part.split_in_path && relative.begin() != relative.end())
       if (const auto named = split_named(relative.begin()->string())) of = named;
     if (const std::string& cell = split ? Table::cell(row, *split) : file; split && !cell.empty()) {
-      of = split_named(lower(cell));
+      of = split_named(cell);
       if (!of)
         fail(Fault::data, table.at(row), ": split \"", cell,
-             "\" is none of train, val, valid, validation and test");
+             "\" is none of train, training, val, valid, validation, test and testing; correct it");
     }
     std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
     if (class_name.empty() && rows.no_label.empty())
@@ -158,7 +159,7 @@ bool is_manifest(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     const std::vector<Part> parts = parts_of(path);
-    if (parts.empty()) return has_parquet(path) && !has_folders(path);
+    if (parts.empty()) return has_parquet(path) && !has_folders(path, "data");
     // A log called train.csv may lie beside folders of pictures.
     if (!has_folders(path)) return true;
     const Table table = read_table(parts[0].file.string());

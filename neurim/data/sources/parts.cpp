@@ -122,14 +122,15 @@ std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::
 }
 
 std::optional<Split> split_named(std::string_view name) {
-  if (name == "train") return Split::train;
-  if (name == "val" || name == "valid" || name == "validation") return Split::val;
-  if (name == "test") return Split::test;
+  const std::string word = lower(name);
+  if (word == "train" || word == "training") return Split::train;
+  if (word == "val" || word == "valid" || word == "validation") return Split::val;
+  if (word == "test" || word == "testing") return Split::test;
   return {};
 }
 
 std::optional<Split> split_of_file(const fs::path& file) {
-  const std::string stem = file.filename().string();
+  const std::string stem = lower(file.filename().string());
   const auto letters = std::find_if(stem.begin(), stem.end(), [](char c) { return c < 'a' || c > 'z'; });
   if (const auto split = split_named(std::string(stem.begin(), letters))) return split;
   return split_named(file.parent_path().filename().string());

@@ -24,7 +24,8 @@ std::vector<fs::path> files_in(const fs::path& folder);
 /// them: an archive that lies beside folders of pictures is what they were unpacked from.
 std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&));
 
-/// The split of that name: train, val, valid, validation or test.
+/// The split of that name, in small or capital letters: train or training, val, valid or validation, test or
+/// testing.
 std::optional<Split> split_named(std::string_view name);
 
 /// The split that a file is of by its name ("train-000.tar", "test.csv") or else that of its folder.

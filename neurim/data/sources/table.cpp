@@ -59,15 +59,17 @@ class Records {
     line_ += size > 0;
     return size > 0;
   }
+  /// Blanks around a cell are no part of it, those between quotes are.
   std::string cell() {
-    std::string found;
+    pass_blanks();
     if (!take('"')) {
       std::size_t size = std::min(rest_.find_first_of(text(separator_, '\n')), rest_.size());
-      found = rest_.substr(0, size);
-      if (size < rest_.size() && rest_[size] == '\n' && found.ends_with('\r')) found.pop_back(), --size;
+      const std::string_view found = rest_.substr(0, size);
+      if (size < rest_.size() && rest_[size] == '\n' && found.ends_with('\r')) --size;
       rest_.remove_prefix(size);
-      return found;
+      return trimmed(found.substr(0, size));
     }
+    std::string found;
     const std::int64_t begin = line_;
     while (true) {
       const std::size_t size = rest_.find('"');
@@ -76,9 +78,15 @@ class Records {
       found += rest_.substr(0, size);
       line_ += std::count(rest_.begin(), rest_.begin() + static_cast<std::ptrdiff_t>(size), '\n');
       rest_.remove_prefix(size + 1);
-      if (!take('"')) return found;
+      if (!take('"')) break;
       found += '"';
     }
+    pass_blanks();
+    return found;
+  }
+  void pass_blanks() {
+    while (!rest_.empty() && rest_[0] != separator_ && (rest_[0] == ' ' || rest_[0] == '\t'))
+      rest_.remove_prefix(1);
   }
 
   const std::string& path_;

@@ -28,7 +28,8 @@ struct Table {
 bool is_table(std::string_view file);
 
 /// Parses the content of a file of that name. CSV and TSV: RFC 4180 (quotes, line breaks within them, LF or
-/// CRLF, a byte order mark), the first line names the columns, empty lines are passed over. JSON Lines: an
+/// CRLF, a byte order mark), the first line names the columns, empty lines are passed over, blanks around a
+/// cell are no part of it unless they stand between quotes. JSON Lines: an
 /// object a line; its texts, numbers and booleans are cells, a list of them is a cell with bars between them,
 /// null and what is missing are empty. Throws Error(data) with file and line.
 Table parse_table(const std::string& path, std::string_view content);

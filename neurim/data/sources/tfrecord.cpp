@@ -1,5 +1,7 @@
 #include "neurim/data/sources/tfrecord.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 
 #include "neurim/base/error.h"
@@ -11,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kHeader = 12, kFooter = 4;  // length and its checksum; the checksum of the data
 constexpr std::uint64_t kMostKey = 256, kMostText = 4096;
+constexpr std::size_t kMostUnpacked = std::size_t{1} << 30;  // bytes of all packed files of a set
 
 /// The first text or integer of a Feature: bytes_list = 1 or int64_list = 3, whose value = 1.
 struct Feature {
@@ -80,8 +83,10 @@ class TfRecordSource : public Source {
     FilePart record;
     std::uint64_t image_offset = 0, image_size = 0;
   };
-  TfRecordSource(std::vector<std::string> files, std::vector<Item> items)
-      : files_(std::move(files)), items_(std::move(items)) {}
+  /// `unpacked`: the contents of the files that are packed, by their numbers.
+  TfRecordSource(std::vector<std::string> files, std::map<std::size_t, std::vector<std::byte>> unpacked,
+                 std::vector<Item> items)
+      : files_(std::move(files)), unpacked_(std::move(unpacked)), items_(std::move(items)) {}
 
   std::string name(std::int64_t item) const override {
     const Item& of = items_[static_cast<std::size_t>(item)];
@@ -89,7 +94,11 @@ class TfRecordSource : public Source {
   }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
     const auto& [record, image_offset, image_size] = items_[static_cast<std::size_t>(item)];
-    const auto whole = read_part(files_[record.file], record.offset, record.size + kFooter, buffer);
+    const auto packed = unpacked_.find(record.file);
+    const std::span<const std::byte> whole =
+        packed == unpacked_.end()
+            ? read_part(files_[record.file], record.offset, record.size + kFooter, buffer)
+            : std::span(packed->second).subspan(record.offset, record.size + kFooter);
     if (!data_holds(whole))
       fail(Fault::data, "the record's checksum does not hold; the file is damaged: download it again");
     return {whole.subspan(image_offset - record.offset, image_size), {}};
@@ -97,8 +106,33 @@ class TfRecordSource : public Source {
 
  private:
   std::vector<std::string> files_;
+  std::map<std::size_t, std::vector<std::byte>> unpacked_;
   std::vector<Item> items_;
 };
+
+/// The content of a file that gzip packed, at most `most` bytes. Throws Error(data) where it is damaged or
+/// more.
+std::vector<std::byte> unpacked(const std::string& path, std::size_t most) {
+  constexpr std::size_t kPiece = 1 << 20;
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+  if (!file) fail(Fault::data, path, ": cannot read; check that the file is readable");
+  std::vector<std::byte> bytes;
+  for (std::size_t size = 0;; size = bytes.size()) {
+    bytes.resize(size + kPiece);
+    const int count = gzread(file.get(), bytes.data() + size, kPiece);
+    int code = Z_OK;
+    const char* reason = gzerror(file.get(), &code);
+    if (count < 0 || (code != Z_OK && code != Z_STREAM_END))
+      fail(Fault::data, path, ": cannot be unpacked: ", reason, "; it is damaged: download it again");
+    bytes.resize(size + static_cast<std::size_t>(count));
+    if (bytes.size() > most)
+      fail(Fault::data, path,
+           ": is packed, which has no random access, and too large to hold unpacked in "
+           "memory (",
+           most, " bytes are left of ", kMostUnpacked, "); unpack it once with gunzip");
+    if (count == 0) return bytes;
+  }
+}
 
 /// x.tfrecord, x.tfrecords, x.tfrecord-00000-of-00010, and of other names those that end in -00000-of-00010.
 bool is_record_file(const fs::path& file) {
@@ -170,12 +204,17 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   std::string other;
   std::set<std::string> labels;
   std::vector<std::byte> buffer;
+  std::map<std::size_t, std::vector<std::byte>> packed;  // unpacked contents by the number of the file
+  std::size_t left = kMostUnpacked;
   for (std::size_t f = 0; f < files.size(); ++f) {
-    const Bytes bytes = bytes_of_file(files[f]);
+    Bytes bytes = bytes_of_file(files[f]);
     std::vector<std::byte> magic(std::min<std::uint64_t>(bytes.size, 2));
     bytes.read(0, magic);
-    if (as_text(magic) == "\x1F\x8B")
-      fail(Fault::data, files[f], ": is packed, which has no random access; unpack it once with gunzip");
+    if (as_text(magic) == "\x1F\x8B") {
+      packed[f] = unpacked(files[f], left);
+      left -= packed[f].size();
+      bytes = bytes_in_memory(packed[f]);
+    }
     const TfRecordIndex index = index_tfrecord(bytes);
     if (!index.damage.empty()) {
       notes.push_back(text("error: ", files[f], ": ", index.damage, "; the ", index.records.size(),
@@ -187,7 +226,9 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
     for (const TfRecord& record : index.records) {
       // No damaged record may bring in a class; where its label is a known one, reading it finds the damage.
       if (!labels.contains(record.label)) {
-        if (!data_holds(read_part(files[f], record.offset, record.size + kFooter, buffer))) {
+        buffer.resize(record.size + kFooter);
+        bytes.read(record.offset, buffer);
+        if (!data_holds(buffer)) {
           if (others++ == 0) other = files[f];
           continue;
         }
@@ -205,7 +246,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   Listing listing = items.finish(path, options);
   listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
   listing.damage = damage;
-  listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(found));
+  listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(packed), std::move(found));
   return listing;
 }
 

@@ -1,0 +1,16 @@
+// Folders of classes, by their names alone.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace neurim {
+
+/// Whether `path` is a folder that open_folder reads: none of the other kinds.
+bool is_class_folder(const std::string& path);
+
+/// The classes in any split of such a folder, also where open_folder refuses it as splits have different
+/// ones; adds to `empty` the folders of classes that hold no picture, where that does not say that val or
+/// test have none of a class.
+std::vector<std::string> class_folders(const std::string& root, std::vector<std::string>& empty);
+
+}  // namespace neurim
