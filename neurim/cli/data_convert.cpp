@@ -25,6 +25,7 @@ int data_convert(const Words& words) {
   require(!out.empty(), "the folder is missing; give the folder to write: out=shards");
   const auto form = std::find(forms.begin(), forms.end(), to);
   require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
+  check_target(out, data, false);
   Console console(line.console());
   const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
   const ConvertResult result =
@@ -35,10 +36,12 @@ int data_convert(const Words& words) {
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   console.say(text(out, ": ", plural(result.samples, "picture"),
                    result.files.empty() ? "" : text(" in ", plural(static_cast<std::int64_t>(result.files.size()), "file"))));
+  for (const std::string& what : result.not_carried) console.say(text("  not carried: ", what));
   console.event(nlohmann::ordered_json{{"event", "summary"},
                                        {"path", out},
                                        {"samples", result.samples},
                                        {"files", result.files},
+                                       {"not_carried", result.not_carried},
                                        {"skipped", result.skipped}}
                     .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   return 0;

@@ -24,6 +24,7 @@ int data_preview(const Words& words) {
   line.options("seed", seed, "of the choice of pictures and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  check_target(out, data);
   const Dataset dataset = Dataset::open(data, {.val_split = 0.0});
   const Preprocess preprocess{
       .channels = static_cast<int>(in_chans.count),

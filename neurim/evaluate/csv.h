@@ -5,7 +5,8 @@
 
 namespace neurim {
 
-/// `value` as one field: quoted where it holds a comma, a quote or a line end.
+/// `value` as one field: quoted where it holds a comma, a quote or a line end, or
+/// where blanks, which readers take away, stand at its ends.
 std::string csv_field(std::string_view value);
 
 }  // namespace neurim
