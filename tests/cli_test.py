@@ -264,6 +264,7 @@ class Trained(unittest.TestCase):
         splits = json.loads((self.folder / "data.json").read_text())
         self.assertEqual(splits["train"]["classes"], {"bright": 14, "dark": 14, "middle": 14})
         self.assertRegex(splits["val"]["sha256"], "^[0-9a-f]{64}$")
+        self.assertRegex(splits["val"]["bytes_sha256"], "^[0-9a-f]{64}$")
         for name in ("train_batch0.jpg", "train_batch1.jpg", "train_batch2.jpg"):
             self.assertTrue((self.folder / name).read_bytes().startswith(b"\xff\xd8\xff"))
         self.assertTrue((self.folder / "labels.png").read_bytes().startswith(b"\x89PNG"))
@@ -909,6 +910,86 @@ layers = [
         packed = self.root / "flat.pack"
         neurim("data", "pack", flat, f"out={packed}")
         self.assertIn("are no files", neurim("data", "split", packed, f"out={self.root}/none.csv").stderr)
+
+    def test_data_split_writes_what_is_read_back(self):
+        root = self.root / "places"
+        names = ["plain", "a,b", 'a"b', " blank ", "caf\u00e9"]
+        for name in names:
+            for i in range(4):
+                png(root / "here" / "photos" / name / f"{i}, .png", 28, 28, 9 * i)
+        for folder in ("beside", "far/away/deep"):
+            (root / folder).mkdir(parents=True)
+        (root / "here" / "link").symlink_to(root / "far" / "away")
+        (root / "here" / "deep").symlink_to(root / "far" / "away" / "deep")
+        (root / "here" / "pictures").symlink_to(root / "here" / "photos")
+        for data, out in (("photos", "t.csv"), ("photos", "../t.csv"), ("photos", "../beside/t.csv"), ("photos", "./../here/../u.csv"),
+                          ("photos", "link/t.csv"), ("../here/photos", "link/../../t.csv"), ("pictures", "../far/t.csv"),
+                          ("deep/../../../here/photos", "v.csv"), ("photos", "deep/t.csv"), (root / "here" / "photos", "link/u.csv")):
+            run = neurim("data", "split", data, f"out={out}", "val_split=0.25", cwd=root / "here")
+            self.assertEqual(run.returncode, 0, run)
+            table = (root / "here" / out).resolve()
+            with open(table, newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual(len(rows), 20)
+            for row in rows:
+                self.assertEqual(os.path.realpath(table.parent / row["path"]),
+                                 str((root / "here" / "photos" / row["label"] / Path(row["path"]).name).resolve()), out)
+            for spelled in (out, table):  # as the table was written, and by its own path
+                stats = neurim("data", "stats", spelled, "imgsz=28", "--json", cwd=root / "here")
+                self.assertEqual(stats.returncode, 0, (out, stats.stderr))
+                summary = json.loads(stats.stdout.splitlines()[-1])
+                self.assertEqual(sum(map(sum, (split["classes"] for split in summary["splits"].values()))), 20)
+            table.unlink()
+        png(root / "bars" / "x|y" / "0.png", 28, 28, 1)
+        png(root / "bars" / "z" / "0.png", 28, 28, 1)
+        run = neurim("data", "split", root / "bars", f"out={root}/bars.csv")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn('"x|y"', run.stderr)
+        self.assertFalse((root / "bars.csv").exists())
+
+    def test_weights_and_groups_are_kept_or_named(self):
+        root = self.root / "weighed"
+        rows = ["path,label,weight,group"]
+        for i in range(12):
+            png(root / f"{i}.png", 28, 28, 20 * i)
+            rows.append(f"{i}.png,{'ab'[i % 2]},{i / 10},{i // 4}")
+        (root / "all.csv").write_text("\n".join(rows) + "\n")
+        run = neurim("data", "split", root / "all.csv", f"out={root}/again.csv", "val_split=0.3")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(root / "again.csv", newline="") as file:
+            self.assertEqual({(row["path"], float(row["weight"]), row["group"]) for row in csv.DictReader(file)},
+                             {(f"{i}.png", i / 10, str(i // 4)) for i in range(12)})
+        run = neurim("data", "convert", root / "all.csv", "to=wds", f"out={root}/shards")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual([word in run.stdout for word in ("not carried: the weights", "not carried: the groups")], [True, True], run)
+        run = neurim("data", "pack", root / "all.csv", f"out={root}/all.pack")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        losses = set()
+        for data in ("all.csv", "all.pack"):
+            run = neurim("train", f"data={root}/{data}", "model=lenet5", "batch=4", "epochs=1", "sampler=weighted", "val_split=0.3", "plots=false",
+                         f"project={root}/runs", f"name={data}", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            losses.add(tensors(root / "runs" / data / "weights" / "last.safetensors"))
+        self.assertEqual(len(losses), 1)
+
+    def test_data_tasks_write_over_nothing(self):
+        data = self.root / "own"
+        for i in range(8):
+            png(data / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
+        before = {path: path.read_bytes() for path in data.rglob("*.png")}
+        mine = self.root / "mine.jpg"
+        mine.write_text("mine")
+        for task, option in (("preview", "out"), ("dedupe", "sheet"), ("pack", "out")):
+            for target, said in ((data / "a" / "0.png", "exists already"), (mine, "exists already"), (data / "new.jpg", "lies in the data")):
+                run = neurim("data", task, data, f"{option}={target}")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+                self.assertIn(said, run.stderr)
+        for words in (["split", data, f"out={data}/train.csv"], ["convert", data, "to=wds", f"out={data}/c"]):
+            run = neurim("data", *words)
+            self.assertEqual(run.returncode, 2, run)
+            self.assertIn("lies in the data", run.stderr)
+        self.assertEqual({path: path.read_bytes() for path in data.rglob("*")  if path.is_file()}, before)
+        self.assertEqual(mine.read_text(), "mine")
 
     def test_data_convert_there_and_back(self):
         pictures = {}

@@ -1,8 +1,12 @@
 // Packed files: the same pixels, resumed writing, damage.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <set>
 
+#include "neurim/data/fingerprint.h"
 #include "neurim/data/loader.h"
 #include "neurim/data/pack.h"
 #include "neurim/data/sources/memory.h"
@@ -86,6 +90,36 @@ TEST(Pack, KeepsLabelSets) {
                {"set.pack", "any number of classes", "multi_label=false"});
 }
 
+TEST(Pack, KeepsWeightsAndGroups) {
+  const TempFolder temp;
+  write_mixed(temp);
+  write(temp.at("set/broken.jpg"), "no picture");
+  std::string table = "path,label,weight,person\nbroken.jpg,cat,7,x\n";
+  for (int i = 0; i < 150; ++i)
+    table += text(i % 2 ? "cat/" : "dog/", i % 2, ".jpg,", i % 2 ? "cat," : "dog,", i / 7.0, ",\"p, ", i % 5,
+                  "\"\n");
+  write(temp.at("set/m.csv"), table);
+  const Dataset files = Dataset::open(temp.at("set/m.csv"), {.val_split = 0.0, .group_by = "person"});
+  const std::string path = temp.at("set.pack");
+  EXPECT_LT(pack(files, path, 2, [](std::int64_t, std::int64_t) { return false; }).samples, 150);
+  EXPECT_GT(pack(files, path, 2).resumed, 0);
+  const Dataset again = Dataset::open(path, {.val_split = 0.0});
+  ASSERT_EQ(again.size(Split::train), 150);
+  for (std::int64_t i = 0; i < 150; ++i) {
+    EXPECT_EQ(again.weight(Split::train, i), files.weight(Split::train, i + 1));
+    EXPECT_EQ(again.group(Split::train, i), files.group(Split::train, i + 1));
+  }
+  // A split that is cut from the packed file separates no group.
+  const Dataset cut = Dataset::open(path, {.val_split = 0.4});
+  std::set<std::string> train, val;
+  for (std::int64_t i = 0; i < cut.size(Split::train); ++i) train.insert(cut.group(Split::train, i));
+  for (std::int64_t i = 0; i < cut.size(Split::val); ++i) val.insert(cut.group(Split::val, i));
+  EXPECT_EQ(train.size(), 3u);
+  EXPECT_EQ(val.size(), 2u);
+  expect_words(error_of([&] { Dataset::open(path, {.group_by = "person"}); }, Fault::usage),
+               {"set.pack", "group_by", "neurim data pack"});
+}
+
 TEST(Pack, KeepsSplitsAndLevelsThatAreNoFiles) {
   const TempFolder temp;
   write_idx(temp, cycle(6, 3));
@@ -149,7 +183,73 @@ TEST(Pack, GoesOnWhereItStopped) {
   pack(data, path, 1, [](std::int64_t, std::int64_t) { return false; });
   fs::remove(temp.at("set/1/1099.jpg"));
   const Dataset smaller = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
-  EXPECT_EQ(pack(smaller, path, 2).resumed, 0);
+  const PackResult other = pack(smaller, path, 2);
+  EXPECT_EQ(other.resumed, 0);
+  EXPECT_TRUE(other.begun_anew);
+}
+
+TEST(Pack, BeginsAnewWhereAFileHasChanged) {
+  const TempFolder temp;
+  for (int i = 0; i < 200; ++i)
+    write(temp.at(text("set/", i % 2, "/", 1000 + i, ".png")),
+          png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
+  const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  const std::string path = temp.at("set.pack"), changed = temp.at("set/0/1080.png");
+  const auto stop = [](std::int64_t done, std::int64_t) { return done < 100; };
+  EXPECT_FALSE(pack(data, path, 2, stop).begun_anew);
+  EXPECT_FALSE(pack(data, path, 2, stop).begun_anew);
+  const auto before = fs::last_write_time(changed);
+  const std::string fresh = png_of(plain(9, 12, {77, 0, 0}));
+  ASSERT_EQ(fresh.size(), read_file(changed).size());
+  write(changed, fresh);
+  fs::last_write_time(changed, before + std::chrono::seconds(1));
+  const PackResult again = pack(data, path, 2);
+  EXPECT_TRUE(again.begun_anew);
+  EXPECT_EQ(again.resumed, 0);
+  std::vector<std::byte> buffer;
+  const Dataset packed = Dataset::open(path, {.val_split = 0.0});
+  const StoredImage stored = packed.read(Split::train, 40, buffer);
+  EXPECT_TRUE(std::ranges::equal(stored.bytes, std::as_bytes(std::span(fresh))));
+
+  write(temp.at("mine.pack.part"), "my own notes");
+  expect_words(error_of([&] { pack(data, temp.at("mine.pack"), 1); }, Fault::usage),
+               {"mine.pack.part", "exists already"});
+  EXPECT_EQ(read_file(temp.at("mine.pack.part")), "my own notes");
+}
+
+TEST(Fingerprint, OfContentsKnowsThePixels) {
+  const TempFolder temp;
+  for (int i = 0; i < 4; ++i)
+    write(temp.at(text("set/", i % 2, "/", i, ".png")),
+          png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
+  const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.5});
+  const std::string names = fingerprint(data, Split::train), files = file_fingerprint(data, Split::train);
+  const ContentPrint before = content_fingerprint(data);
+  EXPECT_TRUE(before.whole);
+  const std::string changed = data.name(Split::train, 0), bytes = read_file(changed);
+  fs::last_write_time(changed, fs::last_write_time(changed) + std::chrono::seconds(1));
+  EXPECT_EQ(content_fingerprint(data).splits, before.splits);
+  EXPECT_NE(file_fingerprint(data, Split::train), files);
+  write(changed, png_of(plain(9, 12, {99, 0, 0})));
+  const ContentPrint after = content_fingerprint(data);
+  EXPECT_EQ(fingerprint(data, Split::train), names);
+  EXPECT_NE(after.splits[0], before.splits[0]);
+  EXPECT_EQ(after.splits[1], before.splits[1]);
+
+  // More than 256 MiB are not read: sizes and times stand for them.
+  fs::resize_file(changed, (std::uint64_t{256} << 20) + 1);
+  const ContentPrint large = content_fingerprint(data);
+  EXPECT_FALSE(large.whole);
+  EXPECT_EQ(large.splits[0], file_fingerprint(data, Split::train));
+
+  // Samples that lie in one file have its size and time.
+  fs::remove(changed);
+  pack(Dataset::open(temp.path() + "/set", {.val_split = 0.0}), temp.at("set.pack"), 1);
+  const Dataset packed = Dataset::open(temp.at("set.pack"));
+  const std::string stamped = file_fingerprint(packed, Split::train);
+  fs::last_write_time(temp.at("set.pack"),
+                      fs::last_write_time(temp.at("set.pack")) + std::chrono::seconds(1));
+  EXPECT_NE(file_fingerprint(packed, Split::train), stamped);
 }
 
 TEST(Pack, DamageIsFound) {

@@ -26,6 +26,7 @@ int data_convert(const Words& words) {
   require(!out.empty(), "the folder is missing; give the folder to write: out=shards");
   const auto form = std::find(forms.begin(), forms.end(), to);
   require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
+  check_target(out, data, false);
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const ConvertResult result =
@@ -36,10 +37,12 @@ int data_convert(const Words& words) {
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   console.say(text(out, ": ", plural(result.samples, "picture"),
                    result.files.empty() ? "" : text(" in ", plural(static_cast<std::int64_t>(result.files.size()), "file"))));
+  for (const std::string& what : result.not_carried) console.say(text("  not carried: ", what));
   console.event({{"event", "summary"},
                  {"path", out},
                  {"samples", result.samples},
                  {"files", result.files},
+                 {"not_carried", result.not_carried},
                  {"skipped", result.skipped}});
   check_whole(dataset, out);
   return 0;

@@ -53,6 +53,7 @@ int data_dedupe(const Words& words) {
   line.options("threads", threads_wanted, "threads that decode");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  if (!sheet.empty()) check_target(sheet, data);
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0}, console);

@@ -14,18 +14,20 @@ int data_pack(const Words& words) {
                     {"neurim data pack photos out=photos.pack", "neurim train data=photos.pack model=resnet18",
                      "neurim data pack data=photos out=photos.pack threads=8 --json"}});
   std::string data, out;
+  DatasetOptions options{.val_split = 0.0};
   std::optional<std::int64_t> threads_wanted;
   line.options("data", data, "what train takes as data", {"data_dir"});
   line.options("out", out, "file to write");
+  line.options("group_by", options.group_by, "column of a table whose values are kept as the groups");
   line.options("threads", threads_wanted, "threads that decode");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what is to be packed: data=photos");
   require(!out.empty(), "the file is missing; give the file to write: out=photos.pack");
-  if (fs::exists(out)) fail(Fault::usage, out, ": exists already; remove it, or give another name");
+  check_target(out, data);
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   const Interrupt interrupt;
-  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  const Dataset dataset = open_data(data, options, console);
   bool stopped = false;
   const PackResult result =
       pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
@@ -34,6 +36,8 @@ int data_pack(const Words& words) {
         return !stopped;
       });
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
+  if (result.begun_anew)
+    console.say("  the data have changed since this command was stopped: all of them are packed again");
   if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "picture"), " were there already"));
   console.say(stopped ? text("Stopped after ", plural(result.samples, "picture"), "; the same command goes on.")
                       : text(out, ": ", plural(result.samples, "picture"), ", ",
@@ -42,6 +46,7 @@ int data_pack(const Words& words) {
                  {"path", out},
                  {"samples", result.samples},
                  {"resumed", result.resumed},
+                 {"begun_anew", result.begun_anew},
                  {"skipped", result.skipped},
                  {"bytes", result.bytes},
                  {"finished", !stopped}});

@@ -23,6 +23,7 @@ int data_preview(const Words& words) {
   line.options("seed", seed, "of the choice of pictures and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
+  check_target(out, data);
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
   const Preprocess preprocess{

@@ -5,6 +5,26 @@
 
 namespace neurim::cli {
 
+namespace {
+
+/// What a table in `folder` calls the file: its path from there, where that leads to it however the folder is
+/// spelled (tables are read with ".." taken out of the text, which symbolic links make another place); else
+/// from the root.
+std::string path_in_table(const fs::path& file, const fs::path& folder) {
+  std::error_code error;
+  const fs::path plain = fs::absolute(file).lexically_normal();
+  const fs::path real = fs::weakly_canonical(fs::absolute(file).parent_path()) / file.filename();
+  const fs::path real_folder = fs::weakly_canonical(folder);
+  for (const fs::path& relative :
+       {plain.lexically_relative(folder.lexically_normal()), real.lexically_relative(real_folder)})
+    if (!relative.empty() && fs::equivalent((folder / relative).lexically_normal(), file, error) &&
+        fs::equivalent((real_folder / relative).lexically_normal(), file, error))
+      return relative.string();
+  return real.string();
+}
+
+}  // namespace
+
 int data_split(const Words& words) {
   CommandLine line({"data split",
                     "writes a table that says which picture file is of which split; copies and moves nothing",
@@ -25,14 +45,22 @@ int data_split(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   require(out.size() > 4 && ends_with(out, ".csv"), "out is '", out, "'; give the table to write: out=photos.csv");
-  require(!fs::exists(out), out, ": exists already; remove it, or give another name");
+  check_target(out, data);
   options.val_split = val_split;
   options.seed = static_cast<std::uint64_t>(seed);
   Console console(line.console());
   const Dataset dataset = open_data(data, options, console);
+  for (const std::string& class_name : dataset.class_names())
+    if (class_name.find('|') != std::string::npos)
+      fail(Fault::data, data, ": the class \"", class_name,
+           "\" has a bar in its name, which a table reads as several classes; rename the class");
 
   const fs::path folder = fs::absolute(out).parent_path();
-  std::string table = "path,label,split,group\n";
+  bool weighted = false;
+  for (const Split split : kSplits)
+    for (std::int64_t i = 0; i < dataset.size(split); ++i)
+      weighted = weighted || dataset.weight(split, i) != 1;
+  std::string table = text("path,label,split,group", weighted ? ",weight" : "", '\n');
   JsonObject sizes;
   std::vector<std::string> counts;
   for (const Split split : kSplits) {
@@ -42,9 +70,9 @@ int data_split(const Words& words) {
       const std::string file = dataset.name(split, i);
       if (!fs::exists(fs::symlink_status(file)))
         fail(Fault::data, data, ": its samples, such as ", file, ", are no files; a table lists files: convert it first");
-      table += text(csv_field(fs::absolute(file).lexically_relative(folder).string()), ',',
-                    csv_field(dataset.label_name(split, i)), ',', name(split), ',',
-                    csv_field(dataset.group(split, i)), '\n');
+      table += text(csv_field(path_in_table(file, folder)), ',', csv_field(dataset.label_name(split, i)), ',',
+                    name(split), ',', csv_field(dataset.group(split, i)));
+      table += weighted ? text(',', dataset.weight(split, i), '\n') : "\n";
     }
   }
   write_file(out, table);

@@ -4,6 +4,10 @@
 
 namespace neurim::cli {
 
+/// What a task is to write must not lie in the folder of the data, where it would be taken for data, and if
+/// `fresh` not be there yet. Throws Error(usage).
+void check_target(const std::string& out, const std::string& data, bool fresh = true);
+
 int data_convert(const Words& words);
 int data_dedupe(const Words& words);
 int data_download(const Words& words);

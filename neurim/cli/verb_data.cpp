@@ -1,7 +1,9 @@
 // neurim data TASK …: looking at data sets and preparing them.
+#include <algorithm>
 #include <cstdio>
 
 #include "neurim/base/error.h"
+#include "neurim/base/file.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/verbs.h"
 
@@ -27,6 +29,17 @@ constexpr Task kTasks[] = {
 };
 
 }  // namespace
+
+void check_target(const std::string& out, const std::string& data, bool fresh) {
+  std::error_code error;
+  if (fresh && fs::exists(fs::symlink_status(out, error)))
+    fail(Fault::usage, out, ": exists already; remove it, or give another name");
+  if (!fs::is_directory(data, error)) return;
+  const fs::path inner = fs::weakly_canonical(fs::absolute(out), error), outer = fs::canonical(data, error);
+  if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end())
+    fail(Fault::usage, out, ": lies in the data, ", data,
+         ", which are never written to; give a name outside of them");
+}
 
 int verb_data(const Words& words) {
   std::vector<std::string> names;

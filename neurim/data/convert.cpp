@@ -139,6 +139,21 @@ class Writer {
   std::vector<std::string> files_;
 };
 
+std::vector<std::string> not_carried(const Dataset& dataset) {
+  bool weighted = false, grouped = false;
+  for (const Split split : kSplits)
+    for (std::int64_t i = 0; i < dataset.size(split); ++i) {
+      weighted = weighted || dataset.weight(split, i) != 1;
+      grouped = grouped || !dataset.group(split, i).empty();
+    }
+  std::vector<std::string> lost;
+  if (weighted) lost.push_back("the weights of the samples; a packed file (neurim data pack) keeps them");
+  if (grouped)
+    lost.push_back(
+        "the groups, so that a split cut from the result would separate them; a packed file keeps them");
+  return lost;
+}
+
 }  // namespace
 
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
@@ -153,7 +168,7 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
   if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
   std::int64_t all = 0, done = 0;
   for (const Split split : kSplits) all += dataset.size(split);
-  ConvertResult result;
+  ConvertResult result{.not_carried = not_carried(dataset)};
   std::vector<std::byte> buffer;
   for (const Split split : kSplits) {
     Writer writer(out, split, options);

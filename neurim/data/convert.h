@@ -23,6 +23,7 @@ struct ConvertOptions {
 struct ConvertResult {
   std::int64_t samples = 0;
   std::vector<std::string> files;    ///< shards; empty for folders
+  std::vector<std::string> not_carried;  ///< what of the set these forms cannot hold, with the form that can
   std::vector<std::string> skipped;  ///< why samples are left out; names them
 };
 

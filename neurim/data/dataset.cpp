@@ -245,7 +245,12 @@ constexpr Kind kKinds[] = {
        std::error_code error;
        return std::filesystem::is_regular_file(path, error) && is_pack(path);
      },
-     [](const std::string& path, const DatasetOptions&) { return open_pack(path); }},
+     [](const std::string& path, const DatasetOptions& options) {
+       if (!options.group_by.empty())
+         fail(Fault::usage, path,
+              ": has the groups that it was packed with; give group_by to neurim data pack instead");
+       return open_pack(path);
+     }},
     {is_tar, open_tar},
     {is_tfrecord, open_tfrecord},
     {is_arrays, open_arrays},

@@ -4,8 +4,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstdlib>
+#include <cmath>
 #include <map>
+#include <numbers>
 #include <numeric>
 #include <unordered_map>
 
@@ -16,52 +17,81 @@
 namespace neurim {
 namespace {
 
-constexpr int kThumbnail = 16;    // pixels
-constexpr int kMostBits = 3;      // of 64 that may differ
-constexpr int kMostLevels = 6;    // that thumbnails may differ by, in the mean
-constexpr int kChunks = kMostBits + 1;  // hashes that differ in fewer bits agree in one of these whole
+constexpr int kSide = 24;            // of a thumbnail, pixels
+constexpr int kWaves = 11;           // of which the hash looks at the slowest, in each direction
+constexpr double kLeastWave = 0.02;  // of the root of all energy: the sign of a weaker wave is chance
+constexpr int kMostBits = 7;         // of 64 that may differ
+constexpr int kChunkBits = 16;  // hashes that differ in 7 bits differ in one of four chunks in at most one
+constexpr double kLeastCorrelation = 0.985;
+constexpr double kFlat = 2;        // deviation, in levels, of pictures that have nothing to correlate
+constexpr double kMostLevels = 6;  // that the means of two of those may differ by
 
-using Thumbnail = std::array<std::uint8_t, kThumbnail * kThumbnail>;
+using Thumbnail = std::array<std::uint8_t, kSide * kSide>;
 
 /// What is kept of a picture.
 struct Print {
   SampleId sample;
   std::string digest;  // empty: it could not be read
-  std::uint64_t gradients = 0;
+  std::uint64_t waves = 0;
+  double mean = 0, deviation = 0;
   Thumbnail thumbnail;
 };
 
+/// Of the 64 slowest waves of the discrete cosine transform, but the constant one, which are positive and not
+/// weak.
+std::uint64_t waves_of(const Thumbnail& levels, double deviation) {
+  using Waves = std::array<std::array<double, kSide>, kWaves>;
+  static const Waves waves = [] {
+    Waves made;
+    for (int u = 0; u < kWaves; ++u)
+      for (int x = 0; x < kSide; ++x)
+        made[u][x] = std::sqrt((u ? 2.0 : 1.0) / kSide) * std::cos(std::numbers::pi * u * (x + 0.5) / kSide);
+    return made;
+  }();
+  Waves rows{};  // of each row, the waves along it
+  for (int v = 0; v < kWaves; ++v)
+    for (int y = 0; y < kSide; ++y)
+      for (int x = 0; x < kSide; ++x) rows[v][y] += waves[v][x] * levels[y * kSide + x];
+  std::uint64_t bits = 0;
+  for (int u = 0, taken = 0; u < kWaves; ++u)
+    for (int v = u == 0; u + v < kWaves && taken < 64; ++v, ++taken) {
+      double amplitude = 0;
+      for (int y = 0; y < kSide; ++y) amplitude += waves[u][y] * rows[v][y];
+      bits = bits << 1 | (amplitude > kLeastWave * kSide * deviation);
+    }
+  return bits;
+}
+
 /// What a thread needs.
 struct Printer {
-  static Preprocess gray(int height, int width) {
-    return {.channels = 1, .height = height, .width = width, .resize = ResizeMode::squash};
-  }
-
   Decoder decoder;
   std::vector<std::byte> buffer;
-  Transform small{gray(8, 9)}, thumbnail{gray(kThumbnail, kThumbnail)};
+  Transform small{Preprocess{.channels = 1, .height = kSide, .width = kSide, .resize = ResizeMode::squash}};
 
   void take(const Dataset& dataset, Print& print) {
     const StoredImage stored = dataset.read(print.sample.split, print.sample.index, buffer);
     Random none(0);
     decoder.open(stored);
-    const std::uint8_t* levels = small.fit(decoder, none).data();
-    for (int y = 0; y < 8; ++y)
-      for (int x = 0; x < 8; ++x)
-        print.gradients = print.gradients << 1 | (levels[y * 9 + x] < levels[y * 9 + x + 1]);
-    decoder.open(stored);
-    std::copy_n(thumbnail.fit(decoder, none).data(), print.thumbnail.size(), print.thumbnail.begin());
+    std::copy_n(small.fit(decoder, none).data(), print.thumbnail.size(), print.thumbnail.begin());
+    double sum = 0, squares = 0;
+    for (const double level : print.thumbnail) sum += level, squares += level * level;
+    print.mean = sum / kSide / kSide;
+    print.deviation = std::sqrt(std::max(squares / kSide / kSide - print.mean * print.mean, 0.0));
+    if (print.deviation >= kFlat) print.waves = waves_of(print.thumbnail, print.deviation);
     Sha256 sha;
     sha.add(stored.bytes);
     print.digest = sha.hex();
   }
 };
 
+/// Of prints whose waves are alike.
 bool alike(const Print& a, const Print& b) {
-  if (std::popcount(a.gradients ^ b.gradients) > kMostBits) return false;
-  int sum = 0;
-  for (std::size_t i = 0; i < a.thumbnail.size(); ++i) sum += std::abs(a.thumbnail[i] - b.thumbnail[i]);
-  return sum <= kMostLevels * static_cast<int>(a.thumbnail.size());
+  if (a.deviation < kFlat || b.deviation < kFlat)
+    return a.deviation < kFlat && b.deviation < kFlat && std::abs(a.mean - b.mean) <= kMostLevels;
+  int products = 0;
+  for (std::size_t i = 0; i < a.thumbnail.size(); ++i) products += a.thumbnail[i] * b.thumbnail[i];
+  return static_cast<double>(products) / kSide / kSide - a.mean * b.mean >=
+         kLeastCorrelation * a.deviation * b.deviation;
 }
 
 /// Sets that grow together.
@@ -116,15 +146,24 @@ Duplicates find_duplicates(const Dataset& dataset, int threads,
     else
       unions.join(at->second, i);
   }
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
-    constexpr int kBits = 64 / kChunks;
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> same;
-    for (const std::size_t i : unique)
-      same[prints[i].gradients >> (chunk * kBits) & ((std::uint64_t{1} << kBits) - 1)].push_back(i);
-    for (const auto& [bits, members] : same)
-      for (std::size_t a = 0; a < members.size(); ++a)
-        for (std::size_t b = a + 1; b < members.size(); ++b)
-          if (alike(prints[members[a]], prints[members[b]])) unions.join(members[a], members[b]);
+  for (int shift = 0; shift < 64; shift += kChunkBits) {
+    const auto chunk = [&](std::size_t i) { return prints[i].waves >> shift & ((1u << kChunkBits) - 1); };
+    struct Seen {
+      std::uint64_t waves;  // here, as most that are looked up differ in them
+      std::size_t print;
+    };
+    std::vector<std::vector<Seen>> same(std::size_t{1} << kChunkBits);
+    for (const std::size_t a : unique) {
+      const auto join_alike = [&](std::size_t bits) {
+        for (const auto& [waves, b] : same[bits])
+          if (std::popcount(waves ^ prints[a].waves) <= kMostBits && unions.root(a) != unions.root(b) &&
+              alike(prints[a], prints[b]))
+            unions.join(a, b);
+      };
+      join_alike(chunk(a));
+      for (int bit = 0; bit < kChunkBits; ++bit) join_alike(chunk(a) ^ std::size_t{1} << bit);
+      same[chunk(a)].push_back({prints[a].waves, a});
+    }
   }
 
   std::map<std::size_t, std::vector<std::size_t>> sets;

@@ -12,6 +12,7 @@
 #include "neurim/base/file.h"
 #include "neurim/base/json.h"
 #include "neurim/base/thread_pool.h"
+#include "neurim/base/utf8.h"
 #include "neurim/data/fingerprint.h"
 #include "neurim/data/formats/jpeg_rows.h"
 #include "neurim/data/pack_format.h"
@@ -45,6 +46,11 @@ class Appender {
       done += static_cast<std::size_t>(count);
     }
     size_ += bytes.size();
+  }
+  /// Writes over the beginning of the file.
+  void begin_with(std::string_view bytes) {
+    if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+      give_up("write");
   }
   /// Makes what was appended last, and gives the file its name.
   void finish(const std::string& name) {
@@ -117,15 +123,40 @@ struct Packer {
   }
 };
 
-std::string set_fingerprint(const Dataset& dataset) {
+PackHead head_of(const Dataset& dataset, std::string (*print)(const Dataset& dataset, Split split)) {
+  PackHead head;
   std::string all;
-  for (const Split split : kSplits) all += fingerprint(dataset, split);
-  return all;
+  for (const Split split : kSplits) all += print(dataset, split);
+  std::memcpy(head.fingerprint, all.data(), sizeof head.fingerprint);
+  return head;
+}
+
+/// Of the records, each given by the ordinal of its sample.
+std::string json_of(const Dataset& dataset, const std::vector<Sample>& samples,
+                    const std::vector<std::int64_t>& records) {
+  std::vector<double> weights;
+  std::vector<std::string> groups;
+  bool weighted = false, grouped = false;
+  for (const std::int64_t ordinal : records) {
+    const Sample& sample = samples[static_cast<std::size_t>(ordinal)];
+    weights.push_back(dataset.weight(sample.split, sample.index));
+    groups.push_back(dataset.group(sample.split, sample.index));
+    if (!is_utf8(groups.back()))
+      fail(Fault::data, dataset.name(sample.split, sample.index),
+           ": its group has a name that is not UTF-8, which a packed file cannot hold; rename it");
+    weighted = weighted || weights.back() != 1;
+    grouped = grouped || !groups.back().empty();
+  }
+  JsonObject names{{"class_names", dataset.class_names()}};
+  if (dataset.multi_label()) names.add("label_sets", dataset.label_sets());
+  if (weighted) names.add("weights", weights);
+  if (grouped) names.add("groups", groups);
+  return names.line();
 }
 
 /// Takes over the whole records of an interrupted call; returns the number of samples it had looked at.
 std::int64_t take_over(const std::string& part, const PackHead& head, std::vector<PackEntry>& table,
-                       std::uint64_t& end) {
+                       std::vector<std::int64_t>& records, std::uint64_t& end) {
   end = 0;
   std::error_code error;
   if (!fs::is_regular_file(part, error) || fs::file_size(part, error) < sizeof head) return 0;
@@ -137,6 +168,7 @@ std::int64_t take_over(const std::string& part, const PackHead& head, std::vecto
   while (const std::optional<Record> record = record_at(bytes, end, bytes.size())) {
     if (record_crc(record->head, record->body) != record->head.crc) break;
     table.push_back({end, record->head.label, record->head.split});
+    records.push_back(static_cast<std::int64_t>(record->head.ordinal));
     looked_at = static_cast<std::int64_t>(record->head.ordinal) + 1;
     end += sizeof(RecordHead) + record->body.size();
   }
@@ -150,13 +182,21 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
   for (const Split split : kSplits)
     for (std::int64_t i = 0; i < dataset.size(split); ++i)
       samples.push_back({static_cast<std::int64_t>(samples.size()), split, i});
-  PackHead head;
-  std::memcpy(head.fingerprint, set_fingerprint(dataset).data(), sizeof head.fingerprint);
+  const PackHead head = head_of(dataset, file_fingerprint);
   const std::string part = path + ".part";
+  std::error_code unseen;
+  const bool left = fs::exists(part, unseen) && fs::file_size(part, unseen) > 0;
+  if (left && !is_pack(part))
+    fail(Fault::usage, part,
+         ": exists already, and is not what an interrupted pack leaves; remove it, or give another name");
   std::vector<PackEntry> table;
+  std::vector<std::int64_t> taken;  // the ordinals of the samples in the table
+  for (const Sample& sample : samples) taken.push_back(sample.ordinal);
+  json_of(dataset, samples, taken);  // what cannot be written is said before the work
+  taken.clear();
   std::uint64_t end = 0;
-  std::int64_t done = take_over(part, head, table, end);
-  PackResult result{.resumed = static_cast<std::int64_t>(table.size())};
+  std::int64_t done = take_over(part, head, table, taken, end);
+  PackResult result{.resumed = static_cast<std::int64_t>(table.size()), .begun_anew = left && end == 0};
   Appender file(part);
   file.cut_to(end);
   if (end == 0) file.append(bytes_of(head));
@@ -189,6 +229,7 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
       const Sample& sample = samples[static_cast<std::size_t>(done + i)];
       table.push_back({file.size(), static_cast<std::int32_t>(dataset.label(sample.split, sample.index)),
                        static_cast<std::uint32_t>(sample.split)});
+      taken.push_back(sample.ordinal);
       file.append(record);
     }
     done += count;
@@ -200,9 +241,7 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
   }
   if (table.empty())
     fail(Fault::data, path, ": none of the ", all, " samples can be decoded, such as ", result.skipped.front());
-  JsonObject names{{"class_names", dataset.class_names()}};
-  if (dataset.multi_label()) names.add("label_sets", dataset.label_sets());
-  const std::string json = names.line();
+  const std::string json = json_of(dataset, samples, taken);
   std::string last(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(PackEntry));
   last += json;
   const PackTail tail{.table = file.size(),
@@ -211,6 +250,7 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
                       .crc = crc_of(std::as_bytes(std::span(last)))};
   file.append(last);
   file.append(bytes_of(tail));
+  file.begin_with(bytes_of(head_of(dataset, fingerprint)));
   file.finish(path);
   result.samples = static_cast<std::int64_t>(table.size());
   result.bytes = file.size();

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "packed files are mapp
 struct PackHead {
   char magic[8] = {'N', 'E', 'U', 'R', 'P', 'A', 'C', 'K'};
   std::uint32_t version = 1, zero = 0;
-  char fingerprint[192] = {};  // of train, val and test: 64 hexadecimal digits each
+  char fingerprint[192] = {};  // of train, val and test: 64 hexadecimal digits each; in .part of their files
 };
 
 /// Before a sample's name, row index and bytes, each but the last filled up to a multiple of 8.

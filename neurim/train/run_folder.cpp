@@ -27,13 +27,16 @@ fs::path make_run_folder(const fs::path& project, const std::string& name, bool 
 
 std::string data_json(const Dataset& dataset) {
   JsonObject splits;
+  const ContentPrint contents = content_fingerprint(dataset);
   for (const Split split : kSplits) {
     JsonObject counts;
     const std::vector<std::int64_t> of_class = dataset.class_counts(split);
     for (std::size_t c = 0; c < of_class.size(); ++c) counts.add(dataset.class_names()[c], of_class[c]);
     splits.add(name(split), JsonObject{{"samples", dataset.size(split)},
                                        {"classes", counts},
-                                       {"sha256", fingerprint(dataset, split)}});
+                                       {"sha256", fingerprint(dataset, split)},
+                                       {contents.whole ? "bytes_sha256" : "sizes_and_times_sha256",
+                                        contents.splits[static_cast<std::size_t>(split)]}});
   }
   return splits.indented();
 }

@@ -15,7 +15,8 @@ std::string default_project(TaskKind task);
 /// the existing one is taken. Throws Error(resource).
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok = false);
 
-/// How many samples of each class the splits have, and a digest of which samples those are, as JSON.
+/// How many samples of each class the splits have, and digests of which samples those are and of what
+/// they hold (content_fingerprint), as JSON.
 std::string data_json(const Dataset& dataset);
 
 }  // namespace neurim

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <atomic>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -150,6 +151,8 @@ Listing open_pack(const std::string& path) {
     const nlohmann::json names = nlohmann::json::parse(source->json());
     names.at("class_names").get_to(listing.class_names);
     if (names.contains("label_sets")) names.at("label_sets").get_to(listing.label_sets);
+    if (names.contains("weights")) names.at("weights").get_to(listing.weights);
+    if (names.contains("groups")) names.at("groups").get_to(listing.groups);
   } catch (const nlohmann::json::exception&) {
     source->damaged("its list of classes cannot be read");
   }
@@ -158,6 +161,12 @@ Listing open_pack(const std::string& path) {
     for (std::size_t i = 0; i < set.size(); ++i)
       if (set[i] < (i ? set[i - 1] + 1 : 0) || static_cast<std::size_t>(set[i]) >= classes)
         source->damaged("a label set is none of its classes");
+  const std::size_t records = source->table().size();
+  if ((!listing.weights.empty() && listing.weights.size() != records) ||
+      (!listing.groups.empty() && listing.groups.size() != records))
+    source->damaged("its weights or groups are not as many as its samples");
+  for (const double weight : listing.weights)
+    if (!(weight >= 0) || !std::isfinite(weight)) source->damaged("a weight is no number of at least 0");
   const std::size_t labels = listing.label_sets.empty() ? classes : listing.label_sets.size();
   for (const PackEntry& entry : source->table()) {
     if (entry.label < 0 || static_cast<std::size_t>(entry.label) >= labels || entry.split >= kSplits.size())
