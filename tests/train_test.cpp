@@ -422,7 +422,7 @@ Model own_model(std::int64_t classes, std::uint64_t seed) {
 
 TEST_F(Training, AProgramsOwnNetworkIsResumedByTheProgram) {
   const Dataset data = Dataset::open(options("").data);
-  for (const std::string path : {std::string(), options("").data}) {
+  for (const std::string& path : {std::string(), options("").data}) {
     TrainOptions whole = options("whole"), pieces = options("pieces");
     whole.data = pieces.data = path;
     whole.model = pieces.model = "";
