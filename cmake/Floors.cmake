@@ -1,10 +1,10 @@
 # One target per folder of the house.
 #
-# neurim_floor(NAME [COLD] [FOLDER folder] [DEPENDS floor…] [LINK library…])
+# neurim_floor(NAME [COLD] [JOINED] [FOLDER folder] [DEPENDS floor…] [LINK library…])
 #   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one). COLD: the
-#   work on tensors is done elsewhere, so -O1 will do, which builds in four fifths of the time.
+#   work on tensors is done elsewhere, so -O1 will do, which builds in four fifths of the time. JOINED: see neurim_joined.
 function(neurim_floor name)
-  cmake_parse_arguments(arg "COLD" "FOLDER" "DEPENDS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "COLD;JOINED" "FOLDER" "DEPENDS;LINK;SOURCES" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER ${name})
   endif()
@@ -14,6 +14,9 @@ function(neurim_floor name)
   target_compile_options(neurim_${name} PRIVATE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
                          $<$<AND:$<BOOL:${arg_COLD}>,$<CONFIG:Release>>:-O1>)
   neurim_precompiled(neurim_${name} floors${arg_COLD})
+  if(arg_JOINED)
+    neurim_joined(neurim_${name})
+  endif()
   list(TRANSFORM arg_DEPENDS PREPEND neurim_)
   target_link_libraries(neurim_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_LINK})
   set_property(GLOBAL APPEND PROPERTY NEURIM_FLOORS neurim_${name})

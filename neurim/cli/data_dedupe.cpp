@@ -10,7 +10,7 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr std::size_t kNamed = 20, kDrawn = 24;  // groups that are listed for people, and drawn
+constexpr std::size_t kDrawn = 24;  // groups
 constexpr std::size_t kOfEach = 4;               // pictures of a group that are drawn
 
 Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {

@@ -14,8 +14,6 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr std::size_t kNamed = 20;  // files with problems that are listed for people; --json gives all
-
 /// How often each word was seen, most frequent first: "JPEG 1,420 · PNG 11".
 class Tally {
  public:

@@ -11,10 +11,8 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr int kReplays = 10;
-
 /// The roof itself: the peaks that the rows are held against.
-void show_peaks(const Peaks& peaks, Console& console) {
+void say_peaks(const Peaks& peaks, Console& console) {
   std::vector<JsonObject> memory;
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
   double operations = 0;
@@ -90,7 +88,7 @@ void show_roofline(const Plan& plan, std::int64_t classes, Console& console) {
   draw_batch(plan, classes);
   const Peaks peaks = measure_peaks(threads());
   const Roofline found = roofline(plan.profile(kReplays), peaks);
-  show_peaks(peaks, console);
+  say_peaks(peaks, console);
 
   char head[256];
   std::snprintf(head, sizeof head, "  %-26s %-40s %-14s %12s %10s %-6s %9s %9s %6s", "where", "op", "kernel",

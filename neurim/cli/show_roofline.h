@@ -5,6 +5,8 @@
 
 namespace neurim::cli {
 
+inline constexpr int kReplays = 10;  ///< of a plan that is shown
+
 /// Measures the peaks of the compute threads and the tasks of the plan over drawn inputs with labels in [0,
 /// classes); prints each task and the sums of each kind.
 void show_roofline(const Plan& plan, std::int64_t classes, Console& console);

@@ -11,8 +11,6 @@ namespace neurim::cli {
 
 namespace {
 
-constexpr int kReplays = 10;
-
 void show_layers(const Model& model, const Type& images, Console& console) {
   char row[256];
   std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", "where", "op", "output", "parameters",

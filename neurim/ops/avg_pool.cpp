@@ -7,16 +7,16 @@ namespace neurim {
 namespace {
 
 template <std::size_t N>
-struct Row {
+struct AvgPoolRow {
   Shape x;
   PoolOptions<N> options = {};
 };
 
 template <std::size_t N>
-std::vector<Row<N>> rows();
+std::vector<AvgPoolRow<N>> avg_pool_rows();
 
 template <>
-std::vector<Row<1>> rows() {
+std::vector<AvgPoolRow<1>> avg_pool_rows() {
   return {
       {{2, 3, 8}},
       {{1, 16, 9}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}}},
@@ -27,7 +27,7 @@ std::vector<Row<1>> rows() {
 }
 
 template <>
-std::vector<Row<3>> rows() {
+std::vector<AvgPoolRow<3>> avg_pool_rows() {
   return {
       {{2, 3, 4, 6, 5}},
       {{1, 16, 5, 7, 6}, {.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1, 1, 1, 1}}},
@@ -42,10 +42,10 @@ std::vector<Row<3>> rows() {
 }
 
 template <>
-std::vector<Row<2>> rows() {
-  std::vector<Row<2>> all;
+std::vector<AvgPoolRow<2>> avg_pool_rows() {
+  std::vector<AvgPoolRow<2>> all;
   for (const bool count : {true, false})
-    for (const Row<2>& row : std::vector<Row<2>>{
+    for (const AvgPoolRow<2>& row : std::vector<AvgPoolRow<2>>{
              {{2, 3, 8, 8}},
              {{1, 17, 7, 5}, {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}}},
              {{1, 16, 6, 6}, {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}},
@@ -120,7 +120,7 @@ Onnx AvgPool<N>::onnx() const {
 template <std::size_t N>
 std::vector<Sample> AvgPool<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const AvgPoolRow<N>& row : avg_pool_rows<N>()) {
     auto op = std::make_shared<AvgPool>();
     op->options = row.options;
     all.push_back({op, {{DType::f32, row.x}}});
@@ -130,7 +130,7 @@ std::vector<Sample> AvgPool<N>::samples() const {
 
 std::vector<Sample> AvgPool2dGrad::samples() const {
   std::vector<Sample> all;
-  for (const Row<2>& row : rows<2>()) {
+  for (const AvgPoolRow<2>& row : avg_pool_rows<2>()) {
     auto op = std::make_shared<AvgPool2dGrad>();
     op->options = row.options;
     op->input_shape = row.x;

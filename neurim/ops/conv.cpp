@@ -57,17 +57,17 @@ void check_dy(std::string_view who, const Shape& dy, const Shape& x, const Shape
 
 /// A convolution that the samples of all three ops share.
 template <std::size_t N>
-struct Row {
+struct ConvRow {
   Shape x, weight;
   ConvOptions<N> options = {};
   bool bias = false;
 };
 
 template <std::size_t N>
-std::vector<Row<N>> rows();
+std::vector<ConvRow<N>> conv_rows();
 
 template <>
-std::vector<Row<1>> rows() {
+std::vector<ConvRow<1>> conv_rows() {
   return {
       {{2, 3, 8}, {4, 3, 3}, {.pad = {1, 1}}, true},
       {{1, 1, 1}, {1, 1, 1}},
@@ -80,7 +80,7 @@ std::vector<Row<1>> rows() {
 }
 
 template <>
-std::vector<Row<3>> rows() {
+std::vector<ConvRow<3>> conv_rows() {
   return {
       {{2, 3, 4, 5, 6}, {4, 3, 3, 3, 3}, {.pad = {1, 1, 1, 1, 1, 1}}, true},
       {{1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}},
@@ -97,7 +97,7 @@ std::vector<Row<3>> rows() {
 }
 
 template <>
-std::vector<Row<2>> rows() {
+std::vector<ConvRow<2>> conv_rows() {
   return {
       {{2, 3, 8, 8}, {4, 3, 3, 3}, {.pad = {1, 1, 1, 1}}, true},
       {{1, 1, 5, 5}, {1, 1, 3, 3}},
@@ -255,7 +255,7 @@ std::int64_t ConvWeightGrad<N>::multiply_adds(std::span<const Type> in) const {
 template <std::size_t N>
 std::vector<Sample> Conv<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const ConvRow<N>& row : conv_rows<N>()) {
     auto op = std::make_shared<Conv>();
     op->options = row.options;
     Types in{{DType::f32, row.x}, {DType::f32, row.weight}};
@@ -268,7 +268,7 @@ std::vector<Sample> Conv<N>::samples() const {
 template <std::size_t N>
 std::vector<Sample> ConvInputGrad<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const ConvRow<N>& row : conv_rows<N>()) {
     auto op = std::make_shared<ConvInputGrad>();
     op->options = row.options;
     op->input_shape = row.x;
@@ -281,7 +281,7 @@ std::vector<Sample> ConvInputGrad<N>::samples() const {
 template <std::size_t N>
 std::vector<Sample> ConvWeightGrad<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const ConvRow<N>& row : conv_rows<N>()) {
     auto op = std::make_shared<ConvWeightGrad>();
     op->options = row.options;
     op->weight_shape = row.weight;

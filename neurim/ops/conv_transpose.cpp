@@ -11,17 +11,17 @@ namespace neurim {
 namespace {
 
 template <std::size_t N>
-struct Row {
+struct ConvTransposeRow {
   Shape x, weight;
   ConvTransposeOptions<N> options = {};
   bool bias = false;
 };
 
 template <std::size_t N>
-std::vector<Row<N>> rows();
+std::vector<ConvTransposeRow<N>> conv_transpose_rows();
 
 template <>
-std::vector<Row<1>> rows() {
+std::vector<ConvTransposeRow<1>> conv_transpose_rows() {
   return {
       {{2, 3, 5}, {3, 4, 3}, {}, true},
       {{1, 6, 4},
@@ -32,7 +32,7 @@ std::vector<Row<1>> rows() {
 }
 
 template <>
-std::vector<Row<2>> rows() {
+std::vector<ConvTransposeRow<2>> conv_transpose_rows() {
   return {
       {{2, 3, 4, 5}, {3, 4, 3, 3}, {}, true},
       {{1, 4, 5, 3}, {4, 2, 2, 2}, {.stride = {2, 2}}, true},  // no window overlaps: up-sampling
@@ -49,7 +49,7 @@ std::vector<Row<2>> rows() {
 }
 
 template <>
-std::vector<Row<3>> rows() {
+std::vector<ConvTransposeRow<3>> conv_transpose_rows() {
   return {
       {{2, 3, 2, 3, 4}, {3, 4, 3, 3, 3}, {.stride = {2, 2, 2}, .pad = {1, 1, 1, 1, 1, 1}}, true},
       {{1, 4, 3, 2, 3},
@@ -137,7 +137,7 @@ std::int64_t ConvTranspose<N>::multiply_adds(std::span<const Type> in) const {
 template <std::size_t N>
 std::vector<Sample> ConvTranspose<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const ConvTransposeRow<N>& row : conv_transpose_rows<N>()) {
     auto op = std::make_shared<ConvTranspose>();
     op->options = row.options;
     Types in{{DType::f32, row.x}, {DType::f32, row.weight}};

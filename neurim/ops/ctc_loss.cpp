@@ -32,7 +32,7 @@ Type losses_type(const Op& op, std::int64_t blank, std::span<const Type> in) {
 
 /// Targets side by side and one behind the other, the blank first and last, inputs that are too short.
 template <class O>
-std::vector<Sample> samples_of(bool with_dlosses) {
+std::vector<Sample> ctc_samples(bool with_dlosses) {
   std::vector<Sample> all;
   for (const Shape& targets : {Shape{4, 3}, Shape{12}})
     for (const bool short_inputs : {false, true}) {
@@ -72,8 +72,8 @@ Tensors CtcLoss::grad(const Gradient& g) const {
   return {apply1(op, in), Tensor(), Tensor(), Tensor()};
 }
 
-std::vector<Sample> CtcLoss::samples() const { return samples_of<CtcLoss>(false); }
-std::vector<Sample> CtcLossGrad::samples() const { return samples_of<CtcLossGrad>(true); }
+std::vector<Sample> CtcLoss::samples() const { return ctc_samples<CtcLoss>(false); }
+std::vector<Sample> CtcLossGrad::samples() const { return ctc_samples<CtcLossGrad>(true); }
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& options) {

@@ -40,13 +40,13 @@ Tensors Dropout::grad(const Gradient& g) const {
 }
 
 std::vector<Sample> Dropout::samples() const {
-  struct Row {
+  struct DropoutRow {
     double p;
     std::int64_t ordinal;
     Shape x;
   };
   std::vector<Sample> all;
-  for (const auto& [probability, place, x] : {Row{0.5, 0, {2, 3, 5}},
+  for (const auto& [probability, place, x] : {DropoutRow{0.5, 0, {2, 3, 5}},
                                               {0.2, 3, {17}},
                                               {0, 1, {4, 4}},
                                               {1, 2, {4, 4}},

@@ -20,7 +20,7 @@ Shape gathered(const Shape& whole, int along, const Shape& indices) {
   return out;
 }
 
-struct Row {
+struct GatherRow {
   Shape whole;
   std::int64_t axis;
   Shape indices;
@@ -28,7 +28,7 @@ struct Row {
   Fill fill = {0, 1};
 };
 
-std::vector<Row> rows() {
+std::vector<GatherRow> gather_rows() {
   return {{{5, 3}, 0, {4}, DType::i64, {0, 5}},
           {{2, 4, 3}, 1, {3, 2}, DType::i32, {-4, 4}},
           {{3, 6}, -1, {9}, DType::i64, {0, 3}},
@@ -62,7 +62,7 @@ Tensors GatherGrad::grad(const Gradient& g) const { return {gather(g.dout[0], g.
 
 std::vector<Sample> Gather::samples() const {
   std::vector<Sample> samples;
-  for (const Row& row : rows())
+  for (const GatherRow& row : gather_rows())
     samples.push_back({std::make_shared<Gather>(row.axis),
                        {{DType::f32, row.whole}, {row.dtype, row.indices}},
                        {{}, row.fill}});
@@ -71,7 +71,7 @@ std::vector<Sample> Gather::samples() const {
 
 std::vector<Sample> GatherGrad::samples() const {
   std::vector<Sample> samples;
-  for (const Row& row : rows()) {
+  for (const GatherRow& row : gather_rows()) {
     const int along = normal_axis(row.axis, row.whole.rank(), "gather_grad");
     samples.push_back({std::make_shared<GatherGrad>(row.whole, row.axis),
                        {{DType::f32, gathered(row.whole, along, row.indices)}, {row.dtype, row.indices}},

@@ -48,14 +48,14 @@ std::int64_t Linear::multiply_adds(std::span<const Type> in) const {
 }
 
 std::vector<Sample> Linear::samples() const {
-  struct Row {
+  struct LinearRow {
     Shape x;
     std::int64_t out;
   };
   std::vector<Sample> all;
   for (const bool bias : {true, false})
     for (const auto& [x, out] :
-         {Row{{4, 5}, 3}, {{1, 1}, 1}, {{8, 32}, 10}, {{3, 17}, 33}, {{2, 3, 5}, 7}, {{6}, 4}}) {
+         {LinearRow{{4, 5}, 3}, {{1, 1}, 1}, {{8, 32}, 10}, {{3, 17}, 33}, {{2, 3, 5}, 7}, {{6}, 4}}) {
       Types in{{DType::f32, x}, {DType::f32, {out, x[-1]}}};
       if (bias) in.push_back({DType::f32, {out}});
       all.push_back({std::make_shared<Linear>(), in});

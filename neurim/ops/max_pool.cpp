@@ -7,16 +7,16 @@ namespace neurim {
 namespace {
 
 template <std::size_t N>
-struct Row {
+struct MaxPoolRow {
   Shape x;
   PoolOptions<N> options = {};
 };
 
 template <std::size_t N>
-std::vector<Row<N>> rows();
+std::vector<MaxPoolRow<N>> max_pool_rows();
 
 template <>
-std::vector<Row<1>> rows() {
+std::vector<MaxPoolRow<1>> max_pool_rows() {
   return {
       {{2, 3, 8}},
       {{1, 16, 9}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}}},
@@ -26,7 +26,7 @@ std::vector<Row<1>> rows() {
 }
 
 template <>
-std::vector<Row<3>> rows() {
+std::vector<MaxPoolRow<3>> max_pool_rows() {
   return {
       {{2, 3, 4, 6, 5}},
       {{1, 16, 5, 7, 6}, {.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1, 1, 1, 1}}},
@@ -37,7 +37,7 @@ std::vector<Row<3>> rows() {
 }
 
 template <>
-std::vector<Row<2>> rows() {
+std::vector<MaxPoolRow<2>> max_pool_rows() {
   return {
       {{2, 3, 8, 8}},
       {{1, 16, 7, 5}},
@@ -107,7 +107,7 @@ Tensors MaxPool<N>::decompose(std::span<const Tensor> in) const {
 template <std::size_t N>
 std::vector<Sample> MaxPool<N>::samples() const {
   std::vector<Sample> all;
-  for (const Row<N>& row : rows<N>()) {
+  for (const MaxPoolRow<N>& row : max_pool_rows<N>()) {
     auto op = std::make_shared<MaxPool>();
     op->options = row.options;
     all.push_back({op, {{DType::f32, row.x}}, {kDistinct}});
@@ -117,7 +117,7 @@ std::vector<Sample> MaxPool<N>::samples() const {
 
 std::vector<Sample> MaxPool2dGrad::samples() const {
   std::vector<Sample> all;
-  for (const Row<2>& row : rows<2>()) {
+  for (const MaxPoolRow<2>& row : max_pool_rows<2>()) {
     auto op = std::make_shared<MaxPool2dGrad>();
     op->options = row.options;
     const Type y{DType::f32, pooled_shape(name(), row.x, row.options)};

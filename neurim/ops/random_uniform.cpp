@@ -21,13 +21,13 @@ Types RandomUniform::infer(std::span<const Type> in) const {
 }
 
 std::vector<Sample> RandomUniform::samples() const {
-  struct Row {
+  struct RandomUniformRow {
     Shape shape;
     double low, high;
     std::int64_t ordinal;
   };
   std::vector<Sample> all;
-  for (const Row& row : {Row{{2, 3, 5}, 0, 1, 0}, {{33}, -2, 3, 7}, {{}, 0, 1, 1}, {{4, 16}, 5, 5, 2}}) {
+  for (const RandomUniformRow& row : {RandomUniformRow{{2, 3, 5}, 0, 1, 0}, {{33}, -2, 3, 7}, {{}, 0, 1, 1}, {{4, 16}, 5, 5, 2}}) {
     auto op = std::make_shared<RandomUniform>();
     op->shape = row.shape;
     op->low = row.low;

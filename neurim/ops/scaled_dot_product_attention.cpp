@@ -111,7 +111,7 @@ std::int64_t ScaledDotProductAttention::multiply_adds(std::span<const Type> in) 
 }
 
 std::vector<Sample> ScaledDotProductAttention::samples() const {
-  struct Row {
+  struct AttentionRow {
     Shape query;
     std::int64_t groups, positions, features;
     std::optional<Type> mask = {};
@@ -122,17 +122,17 @@ std::vector<Sample> ScaledDotProductAttention::samples() const {
   const auto seen = [](const Shape& shape) { return Type{DType::boolean, shape}; };
   const auto added = [](const Shape& shape) { return Type{DType::f32, shape}; };
   std::vector<Sample> all;
-  for (const Row& row :
-       {Row{{2, 3, 5, 4}, 3, 7, 6}, Row{{2, 3, 5, 4}, 3, 7, 6, {}, true},
-        Row{{1, 2, 7, 4}, 2, 5, 4, {}, true}, Row{{2, 2, 6, 8}, 2, 6, 8, {}, true, 0.3},
-        Row{{2, 3, 5, 4}, 3, 7, 6, seen({5, 7})}, Row{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 1, 7})},
-        Row{{2, 3, 5, 4}, 3, 5, 6, seen({2, 3, 5, 5}), true}, Row{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 5, 1})},
-        Row{{1, 2, 3, 4}, 2, 5, 4, seen({3, 5}), false, 0, {0, 1}},  // all false
-        Row{{2, 3, 5, 4}, 3, 7, 6, added({3, 5, 7})}, Row{{2, 3, 5, 4}, 3, 5, 4, added({2, 1, 1, 5}), true},
-        Row{{2, 3, 5, 4}, 3, 7, 6, added({7}), false, 0.5}, Row{{2, 4, 5, 6}, 2, 7, 3},
-        Row{{2, 4, 5, 6}, 1, 5, 3, {}, true}, Row{{2, 6, 5, 4}, 2, 7, 4, seen({2, 6, 5, 7}), false, 0.2},
-        Row{{2, 4, 3, 4}, 2, 5, 4, added({2, 4, 3, 5}), true}, Row{{1, 1, 1, 1}, 1, 1, 1},
-        Row{{1, 2, 33, 17}, 2, 40, 19}}) {
+  for (const AttentionRow& row :
+       {AttentionRow{{2, 3, 5, 4}, 3, 7, 6}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, {}, true},
+        AttentionRow{{1, 2, 7, 4}, 2, 5, 4, {}, true}, AttentionRow{{2, 2, 6, 8}, 2, 6, 8, {}, true, 0.3},
+        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({5, 7})}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 1, 7})},
+        AttentionRow{{2, 3, 5, 4}, 3, 5, 6, seen({2, 3, 5, 5}), true}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 5, 1})},
+        AttentionRow{{1, 2, 3, 4}, 2, 5, 4, seen({3, 5}), false, 0, {0, 1}},  // all false
+        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, added({3, 5, 7})}, AttentionRow{{2, 3, 5, 4}, 3, 5, 4, added({2, 1, 1, 5}), true},
+        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, added({7}), false, 0.5}, AttentionRow{{2, 4, 5, 6}, 2, 7, 3},
+        AttentionRow{{2, 4, 5, 6}, 1, 5, 3, {}, true}, AttentionRow{{2, 6, 5, 4}, 2, 7, 4, seen({2, 6, 5, 7}), false, 0.2},
+        AttentionRow{{2, 4, 3, 4}, 2, 5, 4, added({2, 4, 3, 5}), true}, AttentionRow{{1, 1, 1, 1}, 1, 1, 1},
+        AttentionRow{{1, 2, 33, 17}, 2, 40, 19}}) {
     auto op = std::make_shared<ScaledDotProductAttention>();
     op->scale = 1 / std::sqrt(static_cast<double>(row.query[3]));
     op->is_causal = row.causal;

@@ -56,12 +56,12 @@ Tensors SliceGrad::grad(const Gradient& g) const {
 
 namespace {
 
-struct Row {
+struct SliceRow {
   Shape whole;
   SliceOptions options;
 };
 
-std::vector<Row> rows() {
+std::vector<SliceRow> slice_rows() {
   constexpr std::int64_t far = std::int64_t{1} << 40;
   return {{{5, 6}, {{1, 2}, {4, 5}, {}, {}}},
           {{5, 6}, {{0}, {far}, {1}, {2}}},
@@ -75,14 +75,14 @@ std::vector<Row> rows() {
 
 std::vector<Sample> Slice::samples() const {
   std::vector<Sample> samples;
-  for (const Row& row : rows())
+  for (const SliceRow& row : slice_rows())
     samples.push_back({std::make_shared<Slice>(row.options), {{DType::f32, row.whole}}});
   return samples;
 }
 
 std::vector<Sample> SliceGrad::samples() const {
   std::vector<Sample> samples;
-  for (const Row& row : rows())
+  for (const SliceRow& row : slice_rows())
     samples.push_back({std::make_shared<SliceGrad>(row.whole, row.options),
                        {{DType::f32, row.options.range(row.whole, "slice_grad").shape}}});
   return samples;

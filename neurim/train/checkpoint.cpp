@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr const char* kFormat = "1";
+constexpr const char* kCheckpointFormat = "1";
 
 // JSON has no NaN: JsonText writes null.
 double number(const Json& value) { return value.is_null() ? Figures::kNone : value.get<double>(); }
@@ -161,7 +161,7 @@ Model model_of(const ModelCard& card, const fs::path& path) {
 
 Metadata metadata_of(const ModelCard& card) {
   Metadata metadata{{"format", "pt"},  // what readers of safetensors expect of NCHW weights
-                    {"neurim", kFormat},
+                    {"neurim", kCheckpointFormat},
                     {"model", card.model},
                     {"in_chans", text(card.in_chans)},
                     {"class_names", JsonText(card.class_names).line()},
@@ -183,9 +183,9 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
   const auto format = metadata.find("neurim");
   if (format == metadata.end())
     fail(Fault::data, path.string(), ": its metadata have no 'neurim', so it is no checkpoint of Neurim");
-  if (format->second != kFormat)
+  if (format->second != kCheckpointFormat)
     fail(Fault::data, path.string(), ": is a checkpoint of format ", format->second, ", this version reads ",
-         kFormat, "; use a newer Neurim");
+         kCheckpointFormat, "; use a newer Neurim");
   const auto field = [&](const char* name) -> const std::string& {
     const auto found = metadata.find(name);
     require(found != metadata.end(), "there is no '", name, "'");

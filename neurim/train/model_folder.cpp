@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "1";
+constexpr const char* kFolderFormat = "1";
 constexpr const char* kModes[] = {"center", "squash",
                                   "border"};  // timm's crop_mode, in the order of ResizeMode
 constexpr std::size_t kMostBytes = 16 << 20, kMostClasses = 1'000'000;
@@ -74,7 +74,7 @@ Preprocess preprocess(const Json& pretrained) {
 
 std::string model_json(const ModelCard& card) {
   const Preprocess& p = card.preprocess;
-  Json own{{"format", kFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
+  Json own{{"format", kFolderFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
   if (card.multi_label()) own["thresholds"] = card.thresholds;
   if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
   if (!card.source.empty()) own["model_file"] = card.source;

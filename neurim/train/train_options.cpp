@@ -77,9 +77,9 @@ const Recipe kRecipes[] = {
     {1 << 14, 30, 32, 1250, "sgd", 0.05, 0.01, 2, 0.1, true, 0, 0.875, 5. / 7},
 };
 /// Series are learnt again and again until there are some thousand steps, as they are short.
-const Recipe kForecast{
+const Recipe kForecastRecipe{
     .epochs = 20, .batch = 32, .steps = 2000, .opt = "adamw", .sgd_lr = 0.05, .sgd_decay = 5e-4, .adam_lr = 3e-3};
-const Recipe kLanguage{
+const Recipe kLanguageRecipe{
     .epochs = 10, .batch = 64, .steps = 0, .opt = "adamw", .sgd_lr = 0.05, .sgd_decay = 5e-4, .adam_lr = 3e-3};
 constexpr double kAdamWDecay = 0.01;
 constexpr double kWholeDecay = 2;
@@ -439,7 +439,7 @@ TrainOptions TrainOptions::resolved(TaskKind task, std::int64_t steps) const {
          "; give a larger val_split, or val_split=0");
   require(season < windows.training_steps(), "season is ", season, ", but training has ", windows.training_steps(),
           " steps; give the steps after which the series repeats itself, or leave season out");
-  resolve_steps(r, task, language ? kLanguage : kForecast, windows.size(Split::train));
+  resolve_steps(r, task, language ? kLanguageRecipe : kForecastRecipe, windows.size(Split::train));
   return r;
 }
 
