@@ -71,6 +71,16 @@ static std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string thousands(std::int64_t number) {
+  std::string out = std::to_string(number);
+  for (std::size_t at = out.size(); at > (number < 0 ? 4u : 3u); at -= 3) out.insert(at - 3, 1, ',');
+  return out;
+}
+
+std::string plural(std::int64_t count, std::string_view thing) {
+  return text(thousands(count), ' ', thing, count == 1 ? "" : "s");
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = word.size() / 3 + 2;

@@ -37,6 +37,8 @@ bool ends_with(std::string_view whole, std::string_view suffix);
 std::string fixed(double value, int decimals);
 /// The same with four significant digits: "1.752", "0.01", "1.3e+07".
 std::string significant(double value);
+std::string thousands(std::int64_t number);                      ///< "60,000"
+std::string plural(std::int64_t count, std::string_view thing);  ///< "1 picture", "1,431 pictures"
 
 /// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

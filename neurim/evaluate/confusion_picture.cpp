@@ -24,13 +24,6 @@ Color shade(const Color (&scale)[3], double share) {
 
 bool is_dark(const Color& c) { return 0.3 * c.red + 0.59 * c.green + 0.11 * c.blue < 0.55; }
 
-std::string grouped(std::int64_t number) {
-  std::string digits = text(number);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
 // The matrix as it is drawn: `block` classes share a cell.
 struct Matrix {
   int block, side;
@@ -100,7 +93,7 @@ class Picture {
   static constexpr double kAbove = 74, kLongestName = 170, kLeastCell = 2.4, kLeastBar = 140, kReadable = 7;
 
   std::string number(double value) const {
-    return cells_ == Cells::counts ? grouped(std::llround(value)) : percent(value, cell_ >= 40 ? 1 : 0);
+    return cells_ == Cells::counts ? thousands(std::llround(value)) : percent(value, cell_ >= 40 ? 1 : 0);
   }
 
   // The largest size at which every number fits its cell.
@@ -127,7 +120,7 @@ class Picture {
                    {.size = 17, .color = kInk, .bold = true});
     const Interval sure = evaluation_.accuracy_interval();
     canvas.letters({20, 49},
-                   text(grouped(evaluation_.classes()), " classes, ", grouped(evaluation_.samples()),
+                   text(thousands(evaluation_.classes()), " classes, ", thousands(evaluation_.samples()),
                         " samples, accuracy ", fixed(100 * evaluation_.accuracy(), 2),
                         " % (95 %: ", fixed(100 * sure.low, 2), "–", fixed(100 * sure.high, 2), ")"),
                    {.size = 12, .color = kMuted});
@@ -209,7 +202,7 @@ class Picture {
     for (double value = 0; value <= matrix_.top; value += step) {
       const double y = kAbove + length * (1 - value / matrix_.top);
       canvas.line({marks + 1, y}, {marks + 5, y}, kMuted);
-      canvas.letters({marks + 9, y}, text(grouped(std::llround(value)), cells_ == Cells::shares ? " %" : ""),
+      canvas.letters({marks + 9, y}, text(thousands(std::llround(value)), cells_ == Cells::shares ? " %" : ""),
                      {.size = 11, .color = kInk});
     }
     const Lettering under{.size = 11, .color = kMuted, .across = Align::end, .upwards = true};

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;  // their bytes can be counted
+constexpr std::int64_t kMostNpyElements = std::int64_t{1} << 48;  // their bytes can be counted
 
-struct Code {
+struct NpyCode {
   std::string_view descr;
   DType dtype;
 };
-constexpr Code kCodes[] = {{"<f8", DType::f64}, {"<f4", DType::f32},    {"<f2", DType::f16},
+constexpr NpyCode kCodes[] = {{"<f8", DType::f64}, {"<f4", DType::f32},    {"<f2", DType::f16},
                            {"<i8", DType::i64}, {"<i4", DType::i32},    {"|i1", DType::i8},
                            {"|u1", DType::u8},  {"|b1", DType::boolean}};
 
@@ -35,7 +35,7 @@ std::string_view value_of(std::string_view header, std::string_view key, const f
 
 DType dtype_of(std::string_view header, const fs::path& path) {
   const std::string_view value = value_of(header, "descr", path);
-  for (const Code& code : kCodes)
+  for (const NpyCode& code : kCodes)
     if (!value.empty() && starts_with(value.substr(1), text(code.descr, value.substr(0, 1))))
       return code.dtype;
   fail(Fault::data, path.string(), ": holds elements of type ", value.substr(0, value.find(',')),
@@ -58,7 +58,7 @@ Shape shape_of(std::string_view header, const fs::path& path) {
     if (error != std::errc() || end != part.data() + part.size() || size < 0 ||
         shape.rank() == Shape::kMaxRank ||
         __builtin_mul_overflow(elements, std::max<std::int64_t>(size, 1), &elements) ||
-        elements > kMostElements)
+        elements > kMostNpyElements)
       fail(Fault::data, path.string(), ": its shape (", value,
            ") is damaged, too large, or of more than 8 axes");
     shape.push_back(size);
@@ -93,7 +93,7 @@ void write_npy(const fs::path& path, const Tensor& tensor) {
     return write_npy(path, Tensor::from(tensor.shape(), values));
   }
   std::string_view descr;
-  for (const Code& code : kCodes)
+  for (const NpyCode& code : kCodes)
     if (code.dtype == tensor.dtype()) descr = code.descr;
   std::string shape;
   for (const std::int64_t size : tensor.shape()) shape += text(size, ',');

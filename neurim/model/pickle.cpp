@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kMostItems = std::size_t{1} << 21;
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::size_t kLongestName = 200;
-constexpr const char* kFix = "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
 
 /// pickletools' names for the operations that are read.
 enum Code : unsigned char {
@@ -63,9 +62,9 @@ class PickleReader {
       : bytes_(bytes), allowed_(allowed), pickle_(pickle) {}
 
   void run() {
-    if (number(1) != kProto) fail(Fault::data, "holds no pickle of protocol 2", kFix);
+    if (number(1) != kProto) fail(Fault::data, "holds no pickle of protocol 2", kSaveTensors);
     if (const std::uint64_t protocol = number(1); protocol != 2)
-      fail(Fault::data, "is a pickle of protocol ", protocol, ", only 2 is read", kFix);
+      fail(Fault::data, "is a pickle of protocol ", protocol, ", only 2 is read", kSaveTensors);
     for (std::uint64_t code = number(1); code != kStop; code = number(1)) step(code);
     pickle_.root_ = pop();
     pickle_.size_ = at_;
@@ -92,7 +91,7 @@ class PickleReader {
   /// Every value that is made or copied counts, so that memory stays in proportion to the file's size.
   void count(std::size_t items) {
     if ((items_ += items) > kMostItems)
-      fail(Fault::data, "its pickle has more than ", kMostItems, " values", kFix);
+      fail(Fault::data, "its pickle has more than ", kMostItems, " values", kSaveTensors);
   }
   void push(const PickleItem& item) {
     count(1);
@@ -143,7 +142,7 @@ class PickleReader {
     std::string full = text(module, '.', name);
     if (full != kOrderedDict && !allowed_(full))
       fail(Fault::data, "its pickle names ", full,
-           ", which state dicts are not made of and which is not run here", kFix);
+           ", which state dicts are not made of and which is not run here", kSaveTensors);
     push(Kind::global, std::move(full), {});
   }
 
@@ -169,7 +168,7 @@ class PickleReader {
   }
 
   std::int64_t integer(std::size_t size) {
-    if (size > 8) fail(Fault::data, "its pickle has an integer of more than 64 bits", kFix);
+    if (size > 8) fail(Fault::data, "its pickle has an integer of more than 64 bits", kSaveTensors);
     if (size == 0) return 0;
     const std::size_t unused = 64 - 8 * size;
     return static_cast<std::int64_t>(number(size) << unused) >> unused;
@@ -264,7 +263,7 @@ class PickleReader {
       }
       default:
         fail(Fault::data, "its pickle uses operation ", code, " at byte ", at_ - 1,
-             ", which no state dict of protocol 2 needs", kFix);
+             ", which no state dict of protocol 2 needs", kSaveTensors);
     }
   }
 

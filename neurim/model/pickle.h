@@ -31,6 +31,10 @@ struct PickleNode {
   std::vector<PickleItem> items = {};
 };
 
+/// What is to be done where a file holds anything else.
+inline constexpr const char* kSaveTensors =
+    "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
+
 /// The node of that kind that the item is, or null.
 const PickleNode* node_of(const PickleItem& item, PickleNode::Kind kind);
 /// The value of a dict under the key, or null.

@@ -18,7 +18,6 @@ constexpr std::string_view kZip("PK\x03\x04", 4);
 // The pickle of torch.serialization's magic number, and that of its protocol, 1001.
 constexpr std::string_view kLegacy("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8P\x19.\x80\x02M\xe9\x03.", 21);
 constexpr const char* kDamaged = "; get or save the file again";
-constexpr const char* kFix = "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
 constexpr std::size_t kMostListed = 8, kLongestListed = 60;
 
 [[noreturn]] void damaged(std::string_view what) {
@@ -78,7 +77,7 @@ StorageId storage_id(const PickleNode& node) {
   if (!kind || *kind != "storage" || !type || !key || !count || *count < 0)
     damaged("its description of a tensor");
   if (node.items.size() > 5 && !std::holds_alternative<std::monostate>(node.items[5]))
-    fail(Fault::data, "shares storages as PyTorch before 0.4 did", kFix);
+    fail(Fault::data, "shares storages as PyTorch before 0.4 did", kSaveTensors);
   const auto* elements = std::find_if(std::begin(kElements), std::end(kElements),
                                       [&](const Elements& e) { return e.storage == type->name; });
   if (elements == std::end(kElements)) damaged("its description of a tensor");
@@ -97,7 +96,7 @@ class ZipStorages : public Storages {
       members_.emplace(std::move(name), std::move(member));
     }
     if (folder_.empty())
-      fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kFix);
+      fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kSaveTensors);
     const std::string order = folder_ + "byteorder";
     if (members_.count(order) && as_text(data(order)) != "little")
       fail(Fault::data, "was written on a big-endian machine; save it on a little-endian one");
@@ -111,7 +110,7 @@ class ZipStorages : public Storages {
     if (found == members_.end()) fail(Fault::data, "has no member ", name, kDamaged);
     const ZipMember& member = found->second;
     if (member.method != ZipMember::stored)
-      fail(Fault::data, "its member ", name, " is compressed, which torch.save never does", kFix);
+      fail(Fault::data, "its member ", name, " is compressed, which torch.save never does", kSaveTensors);
     const std::span<const std::byte> bytes =
         file_.subspan(zip_data(bytes_in_memory(file_), member), member.size);
     if (checked_.insert(name).second) {
@@ -302,7 +301,7 @@ bool has_tensors(const PickleNode& dict) {
 /// The state dict in what was saved: that itself, or under a key.
 const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
   const PickleNode* saved = node_of(root, PickleNode::dict);
-  if (!saved) fail(Fault::data, "holds no dict of tensors", kFix);
+  if (!saved) fail(Fault::data, "holds no dict of tensors", kSaveTensors);
   if (has_tensors(*saved)) return *saved;
   std::vector<std::string_view> keys, leading;
   for (std::size_t i = 0; i + 1 < saved->items.size(); i += 2)
@@ -317,7 +316,7 @@ const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes
   if (!chosen && leading.size() == 1) chosen = leading[0];
   if (!chosen)
     fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (",
-         listed(leading.empty() ? keys : leading), ")", kFix);
+         listed(leading.empty() ? keys : leading), ")", kSaveTensors);
   std::erase(keys, *chosen);
   notes.push_back(text("takes '", listed({*chosen}), "'", keys.empty() ? "" : ", not ", listed(keys)));
   return *node_of(*find_key(*saved, *chosen), PickleNode::dict);

@@ -11,6 +11,8 @@ namespace neurim {
 
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr std::size_t kMostIndex = 100'000'000;  // bytes, as of a safetensors header
 constexpr std::string_view kIndexEnd = ".index.json";
 
@@ -30,7 +32,6 @@ StateDict read_index(const fs::path& path) {
   std::error_code ignored;
   if (fs::file_size(path, ignored) > kMostIndex)
     fail(Fault::data, path.string(), ": is too large for an index");
-  using Json = nlohmann::json;
   const std::string content = read_file(path);
   const Json json = Json::parse(
       content,

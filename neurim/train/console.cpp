@@ -114,14 +114,4 @@ std::string bar(double share, int columns) {
   return out;
 }
 
-std::string thousands(std::int64_t number) {
-  std::string out = std::to_string(number);
-  for (std::size_t at = out.size(); at > (number < 0 ? 4u : 3u); at -= 3) out.insert(at - 3, ",");
-  return out;
-}
-
-std::string plural(std::int64_t count, std::string_view thing) {
-  return text(thousands(count), ' ', thing, count == 1 ? "" : "s");
-}
-
 }  // namespace neurim

@@ -51,7 +51,5 @@ std::string lost_output();
 
 std::string duration(double seconds);        ///< "0:09", "1:02:33"
 std::string bar(double share, int columns);  ///< "▇▇▇▇····"
-std::string thousands(std::int64_t number);  ///< "60,000"
-std::string plural(std::int64_t count, std::string_view thing);  ///< "1 picture", "1,431 pictures"
 
 }  // namespace neurim
