@@ -181,7 +181,9 @@ TEST(RegionKernels, EachIsReached) {
   for (const PlanRow& row : planned.rows()) used.insert(text(split(row.op, '+')[0], ':', row.kernel));
   for (const std::string& op : op_names())
     for (const Kernel& kernel : kernels(op, 0))
-      if (kernel.chains) EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no region reaches the kernel " << kernel.name;
+      if (kernel.chains) {
+        EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no region reaches the kernel " << kernel.name;
+      }
 }
 
 }  // namespace
