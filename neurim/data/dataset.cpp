@@ -47,6 +47,7 @@ bool natural_less(const std::string& a, const std::string& b) {
 void check_names(const std::vector<std::string>& names, const std::string& path) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7F'; };
   for (const std::string& class_name : names) {
+    if (class_name.empty()) fail(Fault::data, path, ": a class has no name; correct its label");
     const bool utf8 = is_utf8(class_name);
     if (utf8 && std::none_of(class_name.begin(), class_name.end(), is_control)) continue;
     std::string shown;
@@ -96,18 +97,6 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     std::sort(set.begin(), set.end());
   }
   listing.class_names = names;
-}
-
-/// A class has a line in labels.txt, so that its name is read back as it was.
-void check_names(const std::vector<std::string>& names, const std::string& path) {
-  for (const std::string& class_name : names) {
-    if (class_name.empty()) fail(Fault::data, path, ": a class has no name; correct its label");
-    if (class_name.find_first_of("\n\r") == std::string::npos) continue;
-    std::string shown;
-    for (const char c : class_name) append(shown, c == '\n' ? "\\n" : c == '\r' ? "\\r" : std::string(1, c));
-    fail(Fault::data, path, ": the class \"", shown,
-         "\" has a line break in its name; rename it: ", "labels.txt has one class a line");
-  }
 }
 
 std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t item) {
@@ -284,7 +273,6 @@ Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
 }
 
 Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::string& path) {
-  check_names(listing.class_names, path);
   const double val_split = options.val_split.value_or(kValSplit);
   require(val_split >= 0 && val_split < 1, "val_split is ", val_split, "; it is a share in [0, 1)");
   const double test_split = options.test_split;
