@@ -63,7 +63,7 @@ std::string hash_of(BatchSource& loader, std::int64_t samples) {
 
 }  // namespace
 
-void benchmark_data(const DataBenchmark& benchmark, Console& console) {
+int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Console& console) {
   require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
   const Dataset dataset = open_data(benchmark.data, {.val_split = 0.0}, console);
   const std::int64_t samples = dataset.size(Split::train), probed = std::min(samples, kProbed);
@@ -74,11 +74,21 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                               .std = {0.229, 0.224, 0.225}};
   const LoaderOptions options{.batch = static_cast<int>(std::min(benchmark.batch, samples)),
                               .workers = static_cast<int>(benchmark.threads),
+                              .seed = static_cast<std::uint64_t>(benchmark.seed),
                               .shuffle = true,
                               .drop_last = true,
                               .cache = Cache::none};
   const std::unique_ptr<BatchSource> loader = open_loader(benchmark.loader, dataset, Split::train, preprocess,
                                                           parse_augment(benchmark.augment), options);
+  if (line.dry_run())
+    return line.end_dry_run(console,
+                            text("measure ", benchmark.rounds, " rounds of ", benchmark.seconds,
+                                 " s: the loading of ", plural(samples, "picture")),
+                            {{"mode", "data"},
+                             {"dataset_samples", samples},
+                             {"batch", options.batch},
+                             {"rounds", benchmark.rounds},
+                             {"seconds", benchmark.seconds}});
   const std::string hash = hash_of(*loader, probed);
   const DecodeRate decode = decode_only(dataset, probed, benchmark.threads);
 
@@ -122,6 +132,7 @@ void benchmark_data(const DataBenchmark& benchmark, Console& console) {
                  {"loader", benchmark.loader},
                  {"bad", loader->bad().size()},
                  {"threads", benchmark.threads}});
+  return 0;
 }
 
 }  // namespace neurim::cli

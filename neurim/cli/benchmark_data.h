@@ -2,9 +2,8 @@
 #pragma once
 #include <string>
 
+#include "neurim/cli/command_line.h"
 #include "neurim/data/augment.h"
-#include "neurim/train/console.h"
-#include "neurim/train/options.h"
 
 namespace neurim::cli {
 
@@ -14,9 +13,11 @@ struct DataBenchmark {
   PictureSize imgsz = 224;
   std::int64_t threads = 2, rounds = 5;
   double seconds = 2;  ///< of a round
+  std::int64_t seed = 42;  ///< of order and augmentation
 };
 
 /// Measures how fast the training split becomes batches, and how fast its pictures can be decoded at all.
-void benchmark_data(const DataBenchmark& benchmark, Console& console);
+/// Gives the exit code of the process.
+int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Console& console);
 
 }  // namespace neurim::cli

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "neurim/base/error.h"
+#include "neurim/core/device.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
@@ -42,8 +43,22 @@ CommandLine::CommandLine(About about) : about_(std::move(about)) {
   options("quiet", quiet_, "no text on the terminal");
   options("config", config_, "file of options, one 'name: value' a line; those of the command line win");
   options("print_config", print_config_, "print all options as such a file, and end");
+  options("dry_run", dry_run_, "check everything, say what would be done, and write nothing");
   options("max_picture_mib", max_picture_mib_, "larger pictures are refused: MiB decoded; by default 256");
   options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
+}
+
+void CommandLine::add_device() { options("device", device_, "where to compute: cpu, auto"); }
+
+Device CommandLine::device() const { return device_named(options.find("device")->get()); }
+
+int CommandLine::end_dry_run(Console& console, std::string_view would,
+                             std::initializer_list<JsonObject::Member> known) const {
+  console.say(text("dry run: would ", would));
+  JsonObject event{{"event", "summary"}, {"dry_run", true}};
+  for (const JsonObject::Member& member : known) event.add(member.key, member.value);
+  console.event(event);
+  return 0;
 }
 
 void CommandLine::read(const Words& words) {
@@ -79,6 +94,9 @@ void CommandLine::read(const Words& words) {
 }
 
 bool CommandLine::parse(const Words& words) {
+  if (!options.find("seed")) options("seed", seed_, "taken by every verb; nothing is drawn here");
+  if (!options.find("device"))
+    options("device", device_, "taken by every verb; nothing is computed on a device here");
   read(words);
   if (help_) {
     print_help();
@@ -86,6 +104,8 @@ bool CommandLine::parse(const Words& words) {
   }
   if (!config_.empty()) options.read_yaml(read_file(config_), config_);
   if (print_config_) {
+    require(!about_.more || about_.more->empty(), "print_config: such a file holds one ", about_.plain_word,
+            ", not also ", about_.more ? join(*about_.more, ", ") : "", "; give the others beside it");
     for (const std::string& line : split(options.yaml(), '\n'))
       if (!line.empty() && !starts_with(line, "help:") && !starts_with(line, "config:") &&
           !starts_with(line, "print_config:"))
@@ -101,6 +121,7 @@ bool CommandLine::parse(const Words& words) {
     initialize();
     for (const std::string& path : split(plugins_, ',')) load_library(path);
   }
+  device();  // a wrong one shows before the work
   return true;
 }
 

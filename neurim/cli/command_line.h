@@ -2,10 +2,12 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "neurim/core/types.h"
 #include "neurim/train/console.h"
 #include "neurim/train/options.h"
 
@@ -27,6 +29,10 @@ class CommandLine {
 
   Options options;
 
+  /// Adds the option `device`, for verbs that compute on one. Before parse, which adds what a verb has not of
+  /// `device` and `seed`: scripts give both to every verb.
+  void add_device();
+
   /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the
   /// configuration, which is then printed. Throws Error(usage) for what the verb does not know, with the nearest it
   /// does.
@@ -34,15 +40,23 @@ class CommandLine {
 
   Console::Options console() const { return {json_, quiet_}; }
   bool given(std::string_view name) const { return options.find(name)->given; }
+  Device device() const;  ///< where to compute
+
+  /// Whether nothing may be written. A verb then ends with end_dry_run where all is opened and checked and
+  /// nothing is written or measured yet, so that it fails as the same call without it would.
+  bool dry_run() const { return dry_run_; }
+  /// Says "dry run: would …" and a summary of what is known; returns the exit code, 0.
+  int end_dry_run(Console& console, std::string_view would,
+                  std::initializer_list<JsonObject::Member> known) const;
 
  private:
   void read(const Words& words);
   void print_help() const;
 
   About about_;
-  bool help_ = false, json_ = false, quiet_ = false, print_config_ = false;
-  std::string config_, plugins_;
-  std::optional<std::int64_t> max_picture_mib_;
+  bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false;
+  std::string config_, plugins_, device_ = "auto";
+  std::optional<std::int64_t> max_picture_mib_, seed_;
 };
 
 }  // namespace neurim::cli

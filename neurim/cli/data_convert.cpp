@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/data/convert.h"
@@ -29,11 +30,17 @@ int data_convert(const Words& words) {
   check_target(out, data, false);
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
-  const ConvertResult result =
-      convert(dataset, out, {.form = static_cast<SetForm>(form - forms.begin()), .shard = shard},
-              [&](std::int64_t done, std::int64_t all) {
-                if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
-              });
+  const ConvertOptions options{.form = static_cast<SetForm>(form - forms.begin()), .shard = shard};
+  if (line.dry_run()) {
+    check_convert(dataset, out, options);
+    check_can_make(out);
+    return line.end_dry_run(console,
+                            text("write ", plural(size_of(dataset), "picture"), " as ", to, " into ", out),
+                            {{"path", out}, {"samples", size_of(dataset)}});
+  }
+  const ConvertResult result = convert(dataset, out, options, [&](std::int64_t done, std::int64_t all) {
+    if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+  });
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   console.say(text(out, ": ", plural(result.samples, "picture"),
                    result.files.empty() ? "" : text(" in ", plural(static_cast<std::int64_t>(result.files.size()), "file"))));

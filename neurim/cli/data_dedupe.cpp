@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/data/duplicates.h"
@@ -57,6 +58,13 @@ int data_dedupe(const Words& words) {
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  if (line.dry_run()) {
+    if (!sheet.empty()) check_can_write(sheet);
+    return line.end_dry_run(console,
+                            text("compare ", plural(size_of(dataset), "picture"),
+                                 sheet.empty() ? "" : text(", and write ", sheet)),
+                            {{"samples", size_of(dataset)}, {"path", sheet}});
+  }
   const Duplicates found =
       find_duplicates(dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
         console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));

@@ -1,3 +1,4 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/interrupt.h"
 #include "neurim/cli/open_data.h"
@@ -28,6 +29,12 @@ int data_pack(const Words& words) {
   Console console(line.console());
   const Interrupt interrupt;
   const Dataset dataset = open_data(data, options, console);
+  if (line.dry_run()) {
+    check_pack(dataset, out);
+    check_can_write(out);
+    return line.end_dry_run(console, text("write ", plural(size_of(dataset), "picture"), " to ", out),
+                            {{"path", out}, {"samples", size_of(dataset)}});
+  }
   bool stopped = false;
   const PackResult result =
       pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {

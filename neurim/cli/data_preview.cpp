@@ -1,3 +1,4 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/neurim.h"
@@ -36,6 +37,11 @@ int data_preview(const Words& words) {
   Batch batch;
   loader.start(0);
   loader.next(batch);
+  if (line.dry_run()) {
+    check_can_write(out);
+    return line.end_dry_run(console, text("draw ", plural(batch.size, "training picture"), " to ", out),
+                            {{"path", out}, {"pictures", batch.size}});
+  }
   write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
   console.say(text(out, ": ", plural(batch.size, "training picture")));
   console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});

@@ -1,3 +1,4 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/evaluate/csv.h"
@@ -74,6 +75,11 @@ int data_split(const Words& words) {
                     name(split), ',', csv_field(dataset.group(split, i)));
       table += weighted ? text(',', dataset.weight(split, i), '\n') : "\n";
     }
+  }
+  if (line.dry_run()) {
+    check_can_write(out);
+    return line.end_dry_run(console, text("write ", out, ": ", join(counts, ", ")),
+                            {{"path", out}, {"splits", sizes}});
   }
   write_file(out, table);
   console.say(text(out, ": ", join(counts, ", ")));

@@ -18,18 +18,7 @@ fs::path export_path(const Checkpoint& checkpoint) {
   return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
 }
 
-namespace {
-
-void write_onnx(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
-  if (!checkpoint.card.sequence) return export_onnx(checkpoint.model, path, options);
-  export_onnx([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-              {{"input", sequence_type(checkpoint.card, 1)}},
-              {checkpoint.card.task() == TaskKind::forecast ? "forecast" : "logits"}, path, options);
-}
-
-}  // namespace
-
-void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
+std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options) {
   const ModelCard& card = checkpoint.card;
   const Preprocess& p = card.preprocess;
   options.metadata = {{"task", names_of(card.task()).task}, {"model", card.model}};
@@ -48,6 +37,14 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
   }
   if (card.multi_label()) options.metadata["thresholds"] = JsonText(card.thresholds).line();
   if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
+  if (!card.sequence) return onnx_of(checkpoint.model, options);
+  return onnx_of([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
+                 {{"input", sequence_type(card, 1)}},
+                 {card.task() == TaskKind::forecast ? "forecast" : "logits"}, options);
+}
+
+void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
+  const std::string bytes = onnx_of(checkpoint, options);
   std::error_code error;
   std::vector<fs::path> missing;  // folders, from the innermost on
   for (fs::path folder = path.parent_path(); !folder.empty() && !fs::exists(folder, error);
@@ -57,7 +54,7 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, OnnxE
     if (!missing.empty()) fs::create_directories(missing.front(), error);
     if (!missing.empty() && error)
       fail(Fault::resource, missing.front().string(), ": cannot make the folder: ", error.message());
-    write_onnx(checkpoint, path, options);
+    write_file(path, bytes);
   } catch (...) {
     for (const fs::path& folder : missing) fs::remove(folder, error);  // where it is empty
     throw;

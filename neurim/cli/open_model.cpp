@@ -25,11 +25,11 @@ ModelCard card_of(const Model& model, std::int64_t height, std::int64_t width) {
 
 }  // namespace
 
-Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz) {
+Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz, std::int64_t seed) {
   require(!name.empty(), "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
   if (is_model_file(name)) {
     const ModelFile file(read_file(name), name);
-    ModelFileOptions wanted;
+    ModelFileOptions wanted{.seed = static_cast<std::uint64_t>(seed)};
     if (imgsz) wanted.height = imgsz->height, wanted.width = imgsz->width;
     Model model = file.build(wanted);
     const auto [height, width] = file.size(wanted);
@@ -41,7 +41,7 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz)
              is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
   if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors")))
     return load_checkpoint(name);
-  Model model = create_model(name);
+  Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
   ModelCard card = card_of(model, model.image_size, model.image_size);
   return {{}, std::move(card), std::move(model)};
 }

@@ -6,9 +6,13 @@
 
 namespace neurim::cli {
 
-/// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name, or the network of
-/// a model file for pictures of `imgsz`, with drawn weights and a card without class names. Throws Error(usage) for neither.
-Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz = {});
+/// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name, or
+/// the network of a model file for pictures of `imgsz`, with drawn weights and a card without class names.
+/// Throws Error(usage) for neither. `seed` is that of the drawn weights.
+Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz = {}, std::int64_t seed = 0);
+
+inline constexpr const char* kSeedOfWeights =
+    "of the weights that are drawn where the model is a known name or a model file";
 
 /// What was chosen among several things in its files, a line each.
 void say_notes(const Checkpoint& checkpoint, Console& console);

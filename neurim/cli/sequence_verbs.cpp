@@ -1,6 +1,9 @@
 #include "neurim/cli/sequence_verbs.h"
 
+#include <algorithm>
+
 #include "neurim/base/error.h"
+#include "neurim/base/writable.h"
 #include "neurim/cli/summary.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/train/environment.h"
@@ -20,8 +23,8 @@ void require_samples(const Windows& windows, Split split, const std::string& dat
 
 }  // namespace
 
-int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split, const SaveReport& save,
-                 Console& console) {
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
+                 const DryRunOfVal& end_dry_run, const SaveReport& save, Console& console) {
   const ModelCard& card = checkpoint.card;
   const SequenceCard& sequence = *card.sequence;
   options.window = sequence.window;
@@ -43,6 +46,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
+    if (end_dry_run) return end_dry_run(data.windows.size(split), true);
     const ForecastEvaluation evaluation =
         *ForecastValidation(checkpoint.model, data, split, sequence.season, options).run(watch);
     const Figures figures = figures_of(evaluation, deviation_of(checkpoint.model, data.target));
@@ -54,6 +58,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     const Windows windows(std::ssize(corpus.characters), windowing, options.data);
     const LanguageData data{std::move(corpus), windows};
     begin(data.windows);
+    if (end_dry_run) return end_dry_run(data.windows.size(split), false);
     const Figures figures = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
     console.say(figures_line(figures));
     console.event(summary_json(figures, {}, checkpoint.path));
@@ -62,7 +67,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
 }
 
 int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
-                   Console& console) {
+                   const CommandLine& line, Console& console) {
   const SequenceCard& card = *checkpoint.card.sequence;
   std::string path = source;
   if (path.empty()) {
@@ -72,7 +77,18 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
     named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
     path = trained.data;
   }
-  const std::vector<double> values = forecast(checkpoint, read_series(path, card.columns));
+  const Series series = read_series(path, card.columns);
+  if (line.dry_run()) {
+    check_forecast(checkpoint, series);
+    if (!save_csv.empty()) check_can_write(save_csv);
+    return line.end_dry_run(
+        console,
+        text("forecast ", plural(card.horizon, "value"), " of ", card.target, " after the ",
+             plural(series.steps(), "step"), " of ", path,
+             save_csv.empty() ? "" : text(", and write ", save_csv)),
+        {{"path", path}, {"target", card.target}, {"horizon", card.horizon}, {"save_csv", save_csv}});
+  }
+  const std::vector<double> values = forecast(checkpoint, series);
   std::string csv = text("ahead,", csv_field(card.target), '\n');
   for (std::size_t i = 0; i < values.size(); ++i)
     csv += text(i + 1, ',', static_cast<float>(values[i]), '\n');
@@ -83,7 +99,15 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
 }
 
 int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
-                 Console& console) {
+                 const CommandLine& line, Console& console) {
+  if (line.dry_run()) {
+    GenerateOptions none = options;
+    none.length = std::min<std::int64_t>(options.length, 0);
+    generate(checkpoint, prompt, none);
+    return line.end_dry_run(console,
+                            text("write ", plural(options.length, "character"), " behind the prompt"),
+                            {{"prompt", prompt}, {"length", options.length}});
+  }
   const std::string written = generate(checkpoint, prompt, options);
   console.say(prompt + written);
   console.event({{"event", "text"}, {"prompt", prompt}, {"text", written}});

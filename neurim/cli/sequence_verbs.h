@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "neurim/cli/command_line.h"
 #include "neurim/train/checkpoint.h"
 #include "neurim/train/console.h"
 #include "neurim/train/language.h"
@@ -12,17 +13,21 @@ namespace neurim::cli {
 /// Has `write` fill the folder of a report, and ends the command with the figures.
 using SaveReport = std::function<void(const Figures& figures, const std::function<void(const fs::path&)>& write)>;
 
-/// Judges the model on a split of the data that the options name, and saves where there is more to tell than figures.
+/// Ends a dry run of val that would judge by so many samples, and write a report or only say the figures.
+using DryRunOfVal = std::function<int(std::int64_t samples, bool report)>;
+
+/// Judges the model on a split of the data that the options name, and saves where there is more to tell than
+/// figures; with `end_dry_run` it ends there before it judges.
 int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
-                 const SaveReport& save, Console& console);
+                 const DryRunOfVal& end_dry_run, const SaveReport& save, Console& console);
 
 /// Prints the values that follow after the end of the series in a file ("": the one that the model was
 /// trained on) as CSV, ahead and the target, and writes them to `save_csv` unless that is "".
 int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
-                   Console& console);
+                   const CommandLine& line, Console& console);
 
 /// Prints the prompt and what the model writes behind it.
 int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
-                 Console& console);
+                 const CommandLine& line, Console& console);
 
 }  // namespace neurim::cli

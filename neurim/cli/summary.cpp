@@ -69,4 +69,17 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
   return 0;
 }
 
+int close_dry_run(const TrainResult& result, const CommandLine& line, Console& console) {
+  const std::int64_t left = result.all_epochs - result.epochs;
+  return line.end_dry_run(
+      console,
+      text("train ", plural(left, "epoch"), " of ", plural(result.steps, "step"),
+           result.epochs > 0 ? text(" after the ", result.epochs, " that are done, in ") : " into ",
+           result.run.string()),
+      {{"run", result.run.string()},
+       {"epochs", left},
+       {"epochs_done", result.epochs},
+       {"steps_an_epoch", result.steps}});
+}
+
 }  // namespace neurim::cli

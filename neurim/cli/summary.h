@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "neurim/base/json.h"
+#include "neurim/cli/command_line.h"
 #include "neurim/cli/interrupt.h"
 #include "neurim/train/trainer.h"
 
@@ -21,5 +22,8 @@ std::string shell_word(const std::string& path);
 
 /// Says how a run ended and gives the exit code of the process.
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console);
+
+/// The same of a run that was only described.
+int close_dry_run(const TrainResult& result, const CommandLine& line, Console& console);
 
 }  // namespace neurim::cli

@@ -27,14 +27,16 @@ double peak_rss_mib() {
 /// A model with a plan of one batch size over drawn images; one call is one step or one inference.
 class Case {
  public:
-  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images)
+  /// The model lies on the device.
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device)
       : model_(clone(checkpoint.model)) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options());
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device));
     } else {
-      plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images}, {.freeze = true});
+      plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images},
+                   {.freeze = true, .device = device});
     }
     draw_batch(plan_, model_.num_classes);
   }
@@ -94,7 +96,7 @@ int verb_benchmark(const Words& words) {
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
   std::string model, mode = "infer", data, augment = "rrc,hflip", loader = "neurim";
-  std::optional<std::int64_t> batch_wanted, threads_wanted;
+  std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
   std::int64_t rounds = 5;
   InputOptions input;
   double seconds = 2;
@@ -113,6 +115,9 @@ int verb_benchmark(const Words& words) {
   line.options("rounds", rounds, "rounds to measure");
   line.options("serve", serving,
                "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
+  line.options("seed", seed,
+               text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
@@ -125,21 +130,34 @@ int verb_benchmark(const Words& words) {
   if (threads_wanted) set_threads(*threads_wanted);
   if (mode == "data") {
     Console console(line.console());
-    benchmark_data({.data = data,
-                    .augment = augment,
-                    .loader = loader,
-                    .batch = batch,
-                    .imgsz = input.imgsz.value_or(224),
-                    .threads = threads(),
-                    .rounds = rounds,
-                    .seconds = seconds},
-                   console);
-    return 0;
+    return benchmark_data({.data = data,
+                           .augment = augment,
+                           .loader = loader,
+                           .batch = batch,
+                           .imgsz = input.imgsz.value_or(224),
+                           .threads = threads(),
+                           .rounds = rounds,
+                           .seconds = seconds,
+                           .seed = seed.value_or(42)},
+                          line, console);
   }
-  const Checkpoint checkpoint = open_model(model, input.imgsz);
+  const Checkpoint checkpoint = open_model(model, input.imgsz, seed.value_or(0));
+  place(checkpoint.model, line.device());
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  const Case subject(checkpoint, mode, image_type(input.applied_to(checkpoint.card.preprocess), batch));
+  const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
+  const Case subject(checkpoint, mode, images, line.device());
+  Console console(line.console());
+  if (line.dry_run())
+    return line.end_dry_run(console,
+                            serving ? text("answer requests on ", images)
+                                    : text("measure ", rounds, " rounds of ", seconds,
+                                           " s: ", checkpoint.card.model, ' ', mode, ", ", images),
+                            {{"model", checkpoint.card.model},
+                             {"mode", mode},
+                             {"batch", batch},
+                             {"rounds", rounds},
+                             {"seconds", seconds}});
   if (serving)
     return serve(subject,
                  {{"suite", mode},
@@ -149,7 +167,6 @@ int verb_benchmark(const Words& words) {
                   {"threads", threads()}},
                  batch);
 
-  Console console(line.console());
   subject.run_for(std::min(1.0, seconds / 2));
   std::vector<double> samples, all;
   for (std::int64_t round = 0; round < rounds; ++round) {

@@ -1,7 +1,9 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/export_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
@@ -19,6 +21,7 @@ int verb_demo(const Words& words) {
   line.options("seed", options.seed, "of pictures, weights and order");
   line.options("threads", options.threads, "compute threads");
   line.options("project", options.project, "folder of the runs");
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(train_pictures >= 1 && val_pictures >= 1, "train_pictures is ", train_pictures,
           " and val_pictures ", val_pictures, "; each is at least 1");
@@ -26,12 +29,23 @@ int verb_demo(const Words& words) {
   const fs::path digits =
       fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures);
   options.data = digits.string();
+  options.device = text(line.device());
 
   initialize();
   Console console(line.console());
-  if (!fs::exists(digits / "train") || !fs::exists(digits / "val")) {
-    console.say(
-        text("Drawing ", thousands(10 * (train_pictures + val_pictures)), " digits into ", digits.string()));
+  const bool drawn = fs::exists(digits / "train") && fs::exists(digits / "val");
+  const std::int64_t pictures = 10 * (train_pictures + val_pictures);
+  if (line.dry_run()) {
+    options.check();
+    const fs::path run = run_folder_to_make(options.project, options.name);
+    return line.end_dry_run(
+        console,
+        text(drawn ? "" : text("draw ", thousands(pictures), " digits into ", digits.string(), " and "),
+             "train ", plural(epochs, "epoch"), " into ", run.string()),
+        {{"run", run.string()}, {"pictures", pictures}, {"drawn", drawn}, {"epochs", epochs}});
+  }
+  if (!drawn) {
+    console.say(text("Drawing ", thousands(pictures), " digits into ", digits.string()));
     fs::remove_all(digits);
     write_digits(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_pictures),
                  static_cast<int>(val_pictures));

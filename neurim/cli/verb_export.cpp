@@ -1,3 +1,4 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/export_model.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
@@ -17,18 +18,20 @@ int verb_export(const Words& words) {
   std::string model, format = "onnx", output;
   InputOptions input;
   OnnxExportOptions options;
+  std::int64_t seed = 0;
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("format", format, "onnx");
   input.visit(line.options);
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
   line.options("opset", options.opset, "version of ONNX's operators");
   line.options("dynamic", options.dynamic_batch, "takes any number of pictures, else exactly one");
+  line.options("seed", seed, kSeedOfWeights);
   if (!line.parse(words)) return 0;
   require(format == "onnx", "format: there is no '", format, "'; known is onnx");
 
   initialize();
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model, input.imgsz);
+  Checkpoint checkpoint = open_model(model, input.imgsz, seed);
   if (checkpoint.card.sequence)
     refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation"}, checkpoint);
   else
@@ -36,6 +39,13 @@ int verb_export(const Words& words) {
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
+  if (line.dry_run()) {
+    const auto bytes = static_cast<std::int64_t>(onnx_of(checkpoint, options).size());
+    check_can_make(fs::absolute(path).parent_path());
+    if (fs::exists(fs::absolute(path).parent_path())) check_can_write(path);
+    return line.end_dry_run(console, text("write ", path.string(), " (", thousands(bytes >> 10), " KiB)"),
+                            {{"path", path.string()}, {"bytes", bytes}});
+  }
   export_checkpoint(checkpoint, path, options);
   const auto size = static_cast<std::int64_t>(fs::file_size(path));
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));

@@ -87,6 +87,7 @@ int verb_info(const Words& words) {
   std::int64_t batch = 1;
   InputOptions input;
   std::optional<std::int64_t> threads;
+  std::int64_t seed = 0;
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
@@ -98,6 +99,8 @@ int verb_info(const Words& words) {
   line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
                {"img_size", "input_size"});
   line.options("threads", threads, "compute threads");
+  line.options("seed", seed, kSeedOfWeights);
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
@@ -105,7 +108,8 @@ int verb_info(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model, input.imgsz);
+  Checkpoint checkpoint = open_model(model, input.imgsz, seed);
+  place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   if (input.imgsz && !checkpoint.card.sequence) check_size(checkpoint.model, *input.imgsz);
   const TaskKind task = checkpoint.card.task();
@@ -129,13 +133,14 @@ int verb_info(const Words& words) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_planned(
-        plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs}, {.freeze = true}));
+    show_planned(plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs},
+                      {.freeze = true, .device = line.device()}));
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_planned(plan(training_step(checkpoint.model, optimizer, {}),
-                      batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]), training_options()));
+                      batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
+                      training_options(line.device())));
   }
   console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});
   return 0;

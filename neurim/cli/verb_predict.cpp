@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "neurim/base/writable.h"
 #include "neurim/cli/input_options.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
@@ -89,8 +90,9 @@ int verb_predict(const Words& words) {
   line.options("length", generating.length, "text: characters to write");
   line.options("temperature", generating.temperature,
                "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
-  line.options("seed", seed, "text: of the draws");
+  line.options("seed", seed, "text: of the draws; elsewhere nothing is drawn");
   line.options("threads", threads, "compute threads");
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
@@ -100,19 +102,20 @@ int verb_predict(const Words& words) {
   if (threads) set_threads(*threads);
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   const std::vector<std::string> of_pictures{"topk", "reject", "imgsz", "resize", "crop_pct", "interpolation"};
-  const std::vector<std::string> of_texts{"prompt", "length", "temperature", "seed"};
+  const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.card.sequence) refuse_options(line, of_pictures, checkpoint);
   if (checkpoint.card.task() == TaskKind::language) {
     refuse_options(line, {"source", "save_csv"}, checkpoint);
     generating.seed = static_cast<std::uint64_t>(seed);
-    return predict_text(checkpoint, prompt.empty() ? "\n" : prompt, generating, console);
+    return predict_text(checkpoint, prompt.empty() ? "\n" : prompt, generating, line, console);
   }
   refuse_options(line, of_texts, checkpoint);
   if (checkpoint.card.task() == TaskKind::forecast) {
     require(more.empty(), "there are ", 1 + more.size(), " sources, and a forecast goes on from one; leave the others out");
-    return predict_series(checkpoint, source, save_csv, console);
+    return predict_series(checkpoint, source, save_csv, line, console);
   }
   require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
   const double threshold = reject_threshold(reject, checkpoint);
@@ -131,9 +134,17 @@ int verb_predict(const Words& words) {
         const Tensor logits = checkpoint.model(in[0]);
         return Tensors{multi_label ? logits : softmax(logits)};
       },
-      {image_type(preprocess, 1)}, {.freeze = true});
+      {image_type(preprocess, 1)}, {.freeze = true, .device = line.device()});
   const std::size_t most =
       multi_label ? classes.size() : std::min(static_cast<std::size_t>(topk.value_or(1)), classes.size());
+
+  if (line.dry_run()) {
+    if (!save_csv.empty()) check_can_write(save_csv);
+    return line.end_dry_run(console,
+                            text("name what is in ", plural(std::ssize(pictures), "picture"),
+                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
+                            {{"pictures", pictures.size()}, {"save_csv", save_csv}});
+  }
 
   Decoder decoder;
   Transform transform(preprocess);

@@ -13,18 +13,22 @@ int verb_resume(const Words& words) {
                     "run",
                     {"neurim resume runs/classify/train", "neurim resume runs/classify/train epochs=60",
                      "neurim resume run=runs/classify/train2 --json"}});
-  std::string run;
-  std::optional<std::int64_t> epochs;
+  std::string run, device = "auto";
+  std::optional<std::int64_t> epochs, seed;
   line.options("run", run, "folder of the run");
   line.options("epochs", epochs,
                "epochs in all; the schedule of the learning rate is then one of that length");
+  line.options("seed", seed, "taken by every verb; a run keeps the one that it was begun with");
+  line.options("device", device, "where to compute: cpu; auto: where the run was");
   if (!line.parse(words)) return 0;
   require(!run.empty(), "the run is missing; give its folder: neurim resume runs/classify/train");
   initialize();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
-  return close_run(resume(run, epochs, {&console, &interrupt.signal()}), interrupt, console);
+  const TrainResult result =
+      resume(run, epochs, {&console, &interrupt.signal(), line.dry_run()}, device == "auto" ? "" : device);
+  return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 
 }  // namespace neurim::cli

@@ -1,3 +1,4 @@
+#include "neurim/base/writable.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -29,26 +30,36 @@ int verb_run(const Words& words) {
                      "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
   std::string model, inputs, outputs;
   std::optional<std::int64_t> threads;
+  std::int64_t seed = 0;
   line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes)");
   line.options("threads", threads, "compute threads");
+  line.options("seed", seed, kSeedOfWeights);
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(!inputs.empty() && !outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
 
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  const Checkpoint checkpoint = open_model(model);
+  const Checkpoint checkpoint = open_model(model, {}, seed);
+  place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   const Tensor in = read_input(inputs);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
-  const Plan planned =
-      plan([&](const Tensors& x) { return Tensors{checkpoint.model(x[0])}; }, {in.type()}, {.freeze = true});
+  const Plan planned = plan([&](const Tensors& x) { return Tensors{checkpoint.model(x[0])}; }, {in.type()},
+                            {.freeze = true, .device = line.device()});
+  const fs::path file = fs::path(outputs) / "output_0.npy";
+  if (line.dry_run()) {
+    check_can_make(outputs);
+    const Type type = planned.outputs()[0].type();
+    return line.end_dry_run(console, text("write ", file.string(), ": ", in.type(), " -> ", type),
+                            {{"path", file.string()}});
+  }
   const Tensor out = planned({in})[0];
   std::error_code error;
   fs::create_directories(outputs, error);
-  const fs::path file = fs::path(outputs) / "output_0.npy";
   write_npy(file, out);
   console.say(text(in.type(), " -> ", out.type(), "  ", file.string()));
   console.event({{"event", "summary"}, {"outputs", 1}});

@@ -21,7 +21,8 @@ int verb_train(const Words& words) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
-  return close_run(train(options, {&console, &interrupt.signal()}), interrupt, console);
+  const TrainResult result = train(options, {&console, &interrupt.signal(), line.dry_run()});
+  return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 
 }  // namespace neurim::cli

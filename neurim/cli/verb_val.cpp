@@ -34,7 +34,7 @@ int verb_val(const Words& words) {
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
   std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
-  std::optional<std::int64_t> batch, workers, threads;
+  std::optional<std::int64_t> batch, workers, threads, split_seed;
   std::optional<double> max_bad;
   InputOptions input;
   std::int64_t crops = 1;
@@ -48,6 +48,8 @@ int verb_val(const Words& words) {
   input.visit(line.options);
   line.options("crops", crops, "judge by the mean probabilities of 5 parts of each picture (corners and centre), or of 10 "
                "with their mirror images");
+  line.options("split_seed", split_seed,
+               "seed of the split where the data have none of their own; by default as in training");
   line.options("classes", classes,
                "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
                "with commas; by default as the model says",
@@ -61,6 +63,7 @@ int verb_val(const Words& words) {
   line.options("project", project, "folder of the reports; auto: as in training");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
+  line.add_device();
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
@@ -69,6 +72,7 @@ int verb_val(const Words& words) {
   initialize();
   Console console(line.console());
   const Checkpoint checkpoint = load_checkpoint(model);
+  place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   const bool multi_label = checkpoint.card.multi_label();
   TrainOptions options;
@@ -82,6 +86,9 @@ int verb_val(const Words& words) {
   if (!loader.empty()) options.loader = loader;
   if (max_bad) options.max_bad = *max_bad;
   if (threads) options.threads = threads;
+  if (split_seed) options.split_seed = *split_seed;
+  options.device = text(line.device());
+  if (line.dry_run() && options.cache == "disk") options.cache = "none";  // it is a file
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
   if (options.threads) set_threads(*options.threads);
@@ -101,11 +108,23 @@ int verb_val(const Words& words) {
     console.say(text("Saved ", folder.string()));
     console.event(summary_json(figures, folder, checkpoint.path));
   };
+  const auto end_dry_run = [&](std::int64_t samples, bool writes) {
+    const fs::path folder = writes ? run_folder_to_make(project, run_name, exist_ok) : fs::path();
+    return line.end_dry_run(console,
+                            text("judge by ", plural(samples, text(split, " sample")),
+                                 writes ? text(", and write ", folder.string()) : ""),
+                            {{"run", folder.string()},
+                             {"model", checkpoint.path.string()},
+                             {"split", split},
+                             {"samples", samples}});
+  };
   if (checkpoint.card.sequence) {
     refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers", "loader", "max_bad"},
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers",
+                    "loader", "max_bad", "split_seed"},
                    checkpoint);
-    return val_sequence(checkpoint, options, part, save, console);
+    return val_sequence(checkpoint, options, part, line.dry_run() ? end_dry_run : DryRunOfVal(), save,
+                        console);
   }
   const double threshold = reject_threshold(reject, checkpoint);
 
@@ -129,6 +148,11 @@ int verb_val(const Words& words) {
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures), input ", preprocess.channels, 'x', preprocess.height, 'x',
                    preprocess.width));
+  if (crops != 1) check_crops(crops, preprocess);
+  if (line.dry_run()) {
+    Validation(checkpoint.model, dataset, part, preprocess, options);  // opens the loader
+    return end_dry_run(dataset.size(part), true);
+  }
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;

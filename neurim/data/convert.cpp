@@ -156,14 +156,19 @@ std::vector<std::string> not_carried(const Dataset& dataset) {
 
 }  // namespace
 
-ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
-                      const std::function<void(std::int64_t, std::int64_t)>& progress) {
+void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options) {
   require(options.shard >= 1, "shard is ", options.shard, "; a shard has at least one sample");
   require(!dataset.multi_label(), out, ": a converted set has one class a picture, these have any number; ",
           "pack them (neurim data pack), or copy the table with the pictures");
   std::error_code error;
   require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
           ": is there and not empty; give another folder, or remove it");
+}
+
+ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
+                      const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  check_convert(dataset, out, options);
+  std::error_code error;
   const bool is_new = fs::create_directories(out, error);
   if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
   std::int64_t all = 0, done = 0;

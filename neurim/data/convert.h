@@ -27,6 +27,9 @@ struct ConvertResult {
   std::vector<std::string> skipped;  ///< why samples are left out; names them
 };
 
+/// Throws what convert throws before it writes anything.
+void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options);
+
 /// Writes all splits below the folder `out`, which is made and must be empty. Picture files keep their bytes;
 /// levels that are no file become PNGs. A sample that cannot be read, or whose bytes are of no picture format,
 /// is left out. Throws Error(usage) where `out` holds something or the set is multi-label,

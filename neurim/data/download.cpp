@@ -12,6 +12,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/sha256.h"
+#include "neurim/base/writable.h"
 #include "neurim/data/sources/tar.h"
 
 extern char** environ;
@@ -134,33 +135,61 @@ std::vector<std::string> public_sets() {
   return names;
 }
 
-void download(const std::string& name, const std::string& out, const std::string& mirror,
-              const std::function<void(std::string_view)>& tell) {
+namespace {
+
+const PublicSet& set_named(const std::string& name) {
   const auto set = std::find_if(sets().begin(), sets().end(), [&](const PublicSet& s) { return name == s.name; });
   if (set == sets().end()) {
     const std::string near = nearest(name, public_sets());
     fail(Fault::usage, "download: there is no set '", name, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
          "known are ", join(public_sets(), ", "));
   }
+  return *set;
+}
+
+bool is_url(const std::string& mirror) { return mirror.empty() || mirror.find("://") != std::string::npos; }
+
+std::string origin(const PublicSet& set, const SetFile& file, const std::string& mirror) {
+  if (mirror.empty()) return text(set.url, file.name);
+  return is_url(mirror) ? text(mirror, ends_with(mirror, "/") ? "" : "/", file.name)
+                        : (fs::path(mirror) / file.name).string();
+}
+
+}  // namespace
+
+std::vector<std::string> check_download(const std::string& name, const std::string& out,
+                                        const std::string& mirror) {
+  const PublicSet& set = set_named(name);
+  check_can_make(out);
+  std::vector<std::string> found;
+  for (const SetFile& file : set.files) {
+    found.push_back(origin(set, file, mirror));
+    const bool kept = !set.archive && fs::exists(fs::path(out) / file.name);
+    if (!is_url(mirror) && !kept) MappedFile{found.back()};  // says why it cannot be read
+  }
+  return found;
+}
+
+void download(const std::string& name, const std::string& out, const std::string& mirror,
+              const std::function<void(std::string_view)>& tell) {
+  const PublicSet& set = set_named(name);
   std::error_code error;
   fs::create_directories(out, error);
   if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
-  for (const SetFile& file : set->files) {
+  for (const SetFile& file : set.files) {
     const fs::path path = fs::path(out) / file.name;
-    if (!set->archive && fs::exists(path) && is_right(read_file(path), file, false)) {
+    if (!set.archive && fs::exists(path) && is_right(read_file(path), file, false)) {
       if (tell) tell(text(path.string(), ": is there already"));
       continue;
     }
-    const bool is_url = mirror.empty() || mirror.find("://") != std::string::npos;
-    const std::string from = mirror.empty() ? text(set->url, file.name)
-                             : is_url       ? text(mirror, ends_with(mirror, "/") ? "" : "/", file.name)
-                                            : (fs::path(mirror) / file.name).string();
+    const std::string from = origin(set, file, mirror);
     if (tell) tell(text("fetching ", from));
-    const std::string bytes = is_url ? fetched(from, fs::path(out) / text(".", file.name, ".part")) : read_file(from);
-    if (!is_right(bytes, file, set->archive))
+    const std::string bytes =
+        is_url(mirror) ? fetched(from, fs::path(out) / text(".", file.name, ".part")) : read_file(from);
+    if (!is_right(bytes, file, set.archive))
       fail(Fault::data, from, ": is not the published file (its SHA-256 is another); ",
-           is_url ? "try again later or another mirror=" : "fetch it again");
-    if (set->archive)
+           is_url(mirror) ? "try again later or another mirror=" : "fetch it again");
+    if (set.archive)
       unpack_members(bytes, file, out);
     else
       write_file(path, bytes);

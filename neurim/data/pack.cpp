@@ -175,25 +175,41 @@ std::int64_t take_over(const std::string& part, const PackHead& head, std::vecto
   return looked_at;
 }
 
-}  // namespace
-
-PackResult pack(const Dataset& dataset, const std::string& path, int threads, const PackProgress& progress) {
+std::vector<Sample> samples_of(const Dataset& dataset) {
   std::vector<Sample> samples;
   for (const Split split : kSplits)
     for (std::int64_t i = 0; i < dataset.size(split); ++i)
       samples.push_back({static_cast<std::int64_t>(samples.size()), split, i});
-  const PackHead head = head_of(dataset, file_fingerprint);
-  const std::string part = path + ".part";
+  return samples;
+}
+
+/// Whether an interrupted call has left something.
+bool is_left(const std::string& part) {
   std::error_code unseen;
-  const bool left = fs::exists(part, unseen) && fs::file_size(part, unseen) > 0;
-  if (left && !is_pack(part))
+  return fs::exists(part, unseen) && fs::file_size(part, unseen) > 0;
+}
+
+}  // namespace
+
+void check_pack(const Dataset& dataset, const std::string& path) {
+  const std::string part = path + ".part";
+  if (is_left(part) && !is_pack(part))
     fail(Fault::usage, part,
          ": exists already, and is not what an interrupted pack leaves; remove it, or give another name");
+  const std::vector<Sample> samples = samples_of(dataset);
+  std::vector<std::int64_t> ordinals;
+  for (const Sample& sample : samples) ordinals.push_back(sample.ordinal);
+  json_of(dataset, samples, ordinals);
+}
+
+PackResult pack(const Dataset& dataset, const std::string& path, int threads, const PackProgress& progress) {
+  check_pack(dataset, path);
+  const std::vector<Sample> samples = samples_of(dataset);
+  const PackHead head = head_of(dataset, file_fingerprint);
+  const std::string part = path + ".part";
+  const bool left = is_left(part);
   std::vector<PackEntry> table;
   std::vector<std::int64_t> taken;  // the ordinals of the samples in the table
-  for (const Sample& sample : samples) taken.push_back(sample.ordinal);
-  json_of(dataset, samples, taken);  // what cannot be written is said before the work
-  taken.clear();
   std::uint64_t end = 0;
   std::int64_t done = take_over(part, head, table, taken, end);
   PackResult result{.resumed = static_cast<std::int64_t>(table.size()), .begun_anew = left && end == 0};

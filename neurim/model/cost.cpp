@@ -4,6 +4,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/state.h"
 
 namespace neurim {
 
@@ -13,7 +14,7 @@ std::vector<LayerCost> layer_costs(const Model& model, const Shape& image) {
   for (const Parameter& p : named_parameters(Model(model)))
     if (p.role == Role::weight) learnt.insert(p.tensor.value());
 
-  Trace trace({});
+  Trace trace({.device = device_of(model)});
   const Tensor x = trace.input({DType::f32, {1, image[0], image[1], image[2]}});
   const Graph graph = trace.finish({model(x)});
   std::vector<LayerCost> layers;

@@ -287,4 +287,14 @@ LoadReport load_model(const Model& model, const fs::path& path, Fit fit) {
   return load_model(model, read_state_dict(path), fit);
 }
 
+const Model& place(const Model& model, Device device) {
+  for (const Parameter& parameter : named_parameters(Model(model))) parameter.tensor.place(device);
+  return model;
+}
+
+Device device_of(const Model& model) {
+  const Parameters parameters = named_parameters(Model(model));
+  return parameters.empty() ? Device() : parameters[0].tensor.device();
+}
+
 }  // namespace neurim

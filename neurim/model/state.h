@@ -48,4 +48,9 @@ LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fi
 LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit = Fit::exact);
 LoadReport load_model(const Model& model, const fs::path& path, Fit fit = Fit::exact);
 
+/// Moves all tensors of the model to the device, and gives the model back.
+const Model& place(const Model& model, Device device);
+/// Where they lie; the CPU where there are none.
+Device device_of(const Model& model);
+
 }  // namespace neurim

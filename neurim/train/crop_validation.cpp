@@ -12,13 +12,22 @@
 
 namespace neurim {
 
-std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
-                                         const Preprocess& preprocess, const TrainOptions& options, int crops,
-                                         std::vector<BadSample>& bad, const Validation::Watch& watch) {
-  constexpr int kParts = 5;
+namespace {
+
+constexpr int kParts = 5;
+
+}  // namespace
+
+void check_crops(std::int64_t crops, const Preprocess& preprocess) {
   require(crops == kParts || crops == 2 * kParts, "crops is ", crops, "; it is 1, 5, or 10 with mirror images");
   require(preprocess.resize == ResizeMode::crop, "crops=", crops, " cuts parts out of larger pictures, and resize=",
           name(preprocess.resize), " cuts nothing; add resize=crop");
+}
+
+std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
+                                         const Preprocess& preprocess, const TrainOptions& options, int crops,
+                                         std::vector<BadSample>& bad, const Validation::Watch& watch) {
+  check_crops(crops, preprocess);
   const std::size_t classes = dataset.class_names().size();
   const auto samples = static_cast<std::size_t>(dataset.size(split));
   std::vector<float> sums(samples * classes), shares;

@@ -4,11 +4,14 @@
 
 namespace neurim {
 
-/// Five-crop and ten-crop evaluation: the corners and the centre of each picture, scaled as ResizeMode::crop scales
-/// it, and with `crops` 10 the mirror image of each (torchvision's FiveCrop and TenCrop). The prediction is the mean
-/// of the parts' probabilities (not of their logits), the loss its cross-entropy. Holds classes floats a sample.
-/// `preprocess` has ResizeMode::crop, `options` are resolved ones, and `bad` gets what could not be decoded. Nothing
-/// when `watch` ended it. Throws Error(usage) for other numbers of crops and other modes.
+/// Throws Error(usage) for numbers of crops and preprocessings that validate_crops does not take.
+void check_crops(std::int64_t crops, const Preprocess& preprocess);
+
+/// Five-crop and ten-crop evaluation: the corners and the centre of each picture, scaled as ResizeMode::crop
+/// scales it, and with `crops` 10 the mirror image of each (torchvision's FiveCrop and TenCrop). The
+/// prediction is the mean of the parts' probabilities (not of their logits), the loss its cross-entropy.
+/// Holds classes floats a sample. `preprocess` has ResizeMode::crop, `options` are resolved ones, and `bad`
+/// gets what could not be decoded. Nothing when `watch` ended it. Throws what check_crops throws.
 std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
                                          const Preprocess& preprocess, const TrainOptions& options, int crops,
                                          std::vector<BadSample>& bad, const Validation::Watch& watch = {});

@@ -6,6 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
+#include "neurim/model/state.h"
 
 namespace neurim {
 
@@ -104,7 +105,7 @@ Figures figures_of(const ForecastEvaluation& evaluation, double deviation) {
           .task = TaskKind::forecast};
 }
 
-std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
+void check_forecast(const Checkpoint& checkpoint, const Series& series) {
   require(checkpoint.card.task() == TaskKind::forecast, checkpoint.path.string(), ": is a model of ",
           names_of(checkpoint.card.task()).data, ", which forecasts no series");
   const SequenceCard& card = *checkpoint.card.sequence;
@@ -113,10 +114,16 @@ std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series)
   if (series.steps() < card.window)
     fail(Fault::data, series.path, ": has ", series.steps(), " steps, but the model looks back on ",
          card.window, "; give a longer series");
+}
+
+std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
+  check_forecast(checkpoint, series);
+  const SequenceCard& card = *checkpoint.card.sequence;
   std::vector<float> steps(static_cast<std::size_t>(card.window * series.width()));
   copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
   const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                            {{DType::f32, {1, card.window, series.width()}}}, {.freeze = true});
+                            {{DType::f32, {1, card.window, series.width()}}},
+                            {.freeze = true, .device = device_of(checkpoint.model)});
   const std::vector<double> values =
       planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
   if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))

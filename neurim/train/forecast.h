@@ -50,6 +50,9 @@ class ForecastValidation {
 /// The loss is the mean squared error in units of `deviation`.
 Figures figures_of(const ForecastEvaluation& evaluation, double deviation);
 
+/// Throws what forecast throws before it computes anything.
+void check_forecast(const Checkpoint& checkpoint, const Series& series);
+
 /// The next values of the target after the end of a series of the checkpoint's columns: `horizon` of them, in
 /// its units. Throws Error(usage) where the model is no forecaster, Error(data) where the series is shorter
 /// than its window.

@@ -215,7 +215,9 @@ std::string Options::yaml() const {
   std::string out;
   for (const Option& option : list_) {
     const std::string value = option.get();
-    out += text(option.name, ": ", starts_with(value, "[") ? value : scalar(value), '\n');
+    const bool list =
+        starts_with(value, "[") && value.find_first_not_of("[]0123456789+-.,e ") == std::string::npos;
+    out += text(option.name, ": ", list ? value : scalar(value), '\n');
   }
   return out;
 }
@@ -229,10 +231,12 @@ void Options::read_yaml(std::string_view yaml, const std::string& where) {
     const std::size_t colon = line.find(':');
     require(colon != std::string::npos, where, ": line ", number, ": expected 'name: value'");
     const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
-    const Option* option = find(name);
+    Option* option = look_up(name);
     if (option && option->given) continue;
+    const std::string before = option ? option->get() : "";
     try {
       set(name, value_of(std::string_view(line).substr(colon + 1)));
+      option->given = option->get() != before;
     } catch (const Error& error) {
       fail(error.fault(), where, ": line ", number, ": ", error.what());
     }

@@ -54,7 +54,8 @@ class Options {
   /// One `name: value` line each: valid YAML, which read_yaml takes back.
   std::string yaml() const;
   /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
-  /// call it. Options that were given by name before keep their value.
+  /// call it. Options that were given by name before keep their value; those that it leaves as they are do
+  /// not count as given, so that a file of all options says no more than one of those that matter.
   void read_yaml(std::string_view yaml, const std::string& where);
 
  private:

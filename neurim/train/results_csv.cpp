@@ -72,23 +72,27 @@ std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Figure&
 
 }  // namespace
 
-ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task)
-    : path_(std::move(path)), task_(task) {
-  if (epochs_done > 0 && fs::exists(path_)) {
-    const std::vector<Column> columns = columns_of(task);
-    const std::vector<std::string> lines = split(read_file(path_), '\n');
-    if (lines[0] != header(columns))
-      fail(Fault::data, path_.string(), ": line 1: expected the columns ", header(columns),
-           "; move this file away to resume");
-    for (std::size_t i = 1; i < lines.size() && !lines[i].empty(); ++i) {
-      EpochResult row;
-      row.val.task = task;
-      if (!parse(split(lines[i], ','), columns, row) || (!rows_.empty() && row.epoch <= rows_.back().epoch))
-        fail(Fault::data, path_.string(), ": line ", i + 1,
-             ": not a row of results; mend it or move this file away");
-      if (row.epoch <= epochs_done) rows_.push_back(row);
-    }
+std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, TaskKind task) {
+  std::vector<EpochResult> rows;
+  if (epochs_done == 0 || !fs::exists(path)) return rows;
+  const std::vector<Column> columns = columns_of(task);
+  const std::vector<std::string> lines = split(read_file(path), '\n');
+  if (lines[0] != header(columns))
+    fail(Fault::data, path.string(), ": line 1: expected the columns ", header(columns),
+         "; move this file away to resume");
+  for (std::size_t i = 1; i < lines.size() && !lines[i].empty(); ++i) {
+    EpochResult row;
+    row.val.task = task;
+    if (!parse(split(lines[i], ','), columns, row) || (!rows.empty() && row.epoch <= rows.back().epoch))
+      fail(Fault::data, path.string(), ": line ", i + 1,
+           ": not a row of results; mend it or move this file away");
+    if (row.epoch <= epochs_done) rows.push_back(row);
   }
+  return rows;
+}
+
+ResultsCsv::ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task)
+    : path_(std::move(path)), task_(task), rows_(read_results(path_, epochs_done, task)) {
   write();
 }
 

@@ -27,12 +27,15 @@ struct EpochResult {
   Figures val;                       ///< those of the task
 };
 
+/// The rows of the first `epochs_done` epochs; none where there is no such file. Throws Error(data) when the
+/// file is no results.csv of ours, with the columns of the task.
+std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_done, TaskKind task);
+
 /// The file, which always holds whole rows: each append replaces it in one move.
 class ResultsCsv {
  public:
-  /// Keeps the rows of the first `epochs_done` epochs (those that the checkpoint contains; 0 starts afresh)
-  /// and drops later ones. The columns are those of the task. Throws Error(data) when the file is no
-  /// results.csv of ours, Error(resource) when it cannot be written.
+  /// Keeps the rows of read_results (epochs that the checkpoint contains; 0 starts afresh) and drops later
+  /// ones. Throws Error(resource) when it cannot be written.
   ResultsCsv(fs::path path, std::int64_t epochs_done, TaskKind task = TaskKind::classify);
 
   /// Adds a row, with a later epoch than the last. Throws Error(resource); the file is then as before.

@@ -15,6 +15,9 @@ std::string default_project(TaskKind task);
 /// the existing one is taken. Throws Error(resource).
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok = false);
 
+/// What make_run_folder would make, found out without making it.
+fs::path run_folder_to_make(const fs::path& project, const std::string& name, bool exist_ok = false);
+
 /// How many samples of each class the splits have, and digests of which samples those are and of what
 /// they hold (content_fingerprint), as JSON.
 std::string data_json(const Dataset& dataset);

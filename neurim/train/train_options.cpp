@@ -9,6 +9,7 @@
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
@@ -370,9 +371,8 @@ void TrainOptions::check() const {
 }
 
 void check_size(const Model& model, const PictureSize& size) {
-  const Parameters parameters = named_parameters(Model(model));
   try {
-    Trace trace({.device = parameters.empty() ? Device() : parameters[0].tensor.device()});
+    Trace trace({.device = device_of(model)});
     model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
   } catch (const Error& error) {
     if (std::min(size.height, size.width) >= model.image_size) throw;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "neurim/base/error.h"
+#include "neurim/base/writable.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
@@ -56,34 +57,20 @@ class MetricsFile {
   std::string content_;
 };
 
-/// One run, from the first step to the last.
-class Run {
+/// A run before anything of it is written: all is read and built.
+class OpenRun {
  public:
   /// `control` has a console.
-  Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
-  TrainResult go();                                       ///< Error(resource) says how to go on
+  OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
+  void describe();
   bool untouched() const { return progress_.step == 0; }  ///< no step is done
+  TrainResult result() const;                             ///< as it stands
 
- private:
-  TrainResult train_epochs();
+ protected:
   bool out_of_patience() const {
     return options_.patience > 0 && progress_.epoch - progress_.best_epoch >= options_.patience;
   }
-  bool stopping() const { return control_.stop && control_.stop->load() != 0; }
-  void describe();
-  bool train_epoch();
-  void train_batch();
-  bool validate();
-  void forget_validation();
-  void finish_epoch();
-  void save();
-  void record();
-  std::string row(const std::string& middle, const std::string& tail) const;
-  std::string judgement() const;
-  TrainResult result() const;
-
   std::int64_t epochs() const { return *options_.epochs; }
-  double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
   const TrainOptions options_;
   const TrainControl control_;
@@ -97,6 +84,30 @@ class Run {
   Progress progress_;
   ModelCard card_;
   const TaskNames& names_;
+  const std::string facts_;
+  const bool data_changed_;  // since the run was begun
+};
+
+/// One run, from the first step to the last.
+class Run : public OpenRun {
+ public:
+  Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
+  TrainResult go();  ///< Error(resource) says how to go on
+
+ private:
+  TrainResult train_epochs();
+  bool stopping() const { return control_.stop && control_.stop->load() != 0; }
+  bool train_epoch();
+  void train_batch();
+  bool validate();
+  void forget_validation();
+  void finish_epoch();
+  void save();
+  void record();
+  std::string row(const std::string& middle, const std::string& tail) const;
+  std::string judgement() const;
+
+  double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
   Compiled plans_;
   ResultsCsv results_;
@@ -104,17 +115,11 @@ class Run {
   TensorBoardWriter board_;
   double validation_seconds_ = 0;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
-  bool data_changed_ = false;  // since the run was begun
 };
 
 Tensor random_key(const TrainOptions& options, Device device) {
   const std::int64_t key[] = {options.seed, 0};
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
-}
-
-Model& placed(Model& model, Device device) {
-  for (const Parameter& parameter : named_parameters(model)) parameter.tensor.place(device);
-  return model;
 }
 
 Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed,
@@ -126,7 +131,13 @@ Progress start_or_load(const fs::path& weights, Model& model, TrainState state, 
   return progress;
 }
 
-Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+/// Whether the data are others than those that the run in the folder was begun with.
+bool are_other_facts(const fs::path& folder, const std::string& facts) {
+  const fs::path told = folder / "data.json";
+  return fs::exists(told) && read_file(told) != facts;
+}
+
+OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
     : options_(std::move(prepared.options)),
       control_(control),
       console_(*control.console),
@@ -135,11 +146,17 @@ Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, boo
       model_(std::move(prepared.model)),
       task_(std::move(prepared.task)),
       schedule_(schedule_of(options_)),
-      optimizer_(optimizer_of(options_, named_parameters(placed(model_, device_named(options_.device))))),
+      optimizer_(
+          optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
       random_(random_key(options_, device_named(options_.device))),
       progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
       card_(task_->card()),
       names_(names_of(card_.task())),
+      facts_(task_->facts() + '\n'),
+      data_changed_(resumed && are_other_facts(folder_, facts_)) {}
+
+Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+    : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       plans_(task_->step(*optimizer_), PlanOptions{.training = true,
                                                    .deterministic = options_.deterministic,
                                                    .device = device_named(options_.device),
@@ -156,10 +173,7 @@ Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, boo
   write_file(folder_ / "args.yaml", card_.options);
   if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
   if (!card_.source.empty()) write_file(folder_ / "model.toml", card_.source);
-  const std::string facts = task_->facts() + '\n';
-  const fs::path told = folder_ / "data.json";
-  data_changed_ = resumed && fs::exists(told) && read_file(told) != facts;
-  write_file(told, facts);
+  write_file(folder_ / "data.json", facts_);
   if (card_.sequence) return;
   if (!resumed) write_file(weights_ / "model.json", model_json(card_) + '\n');
   write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
@@ -173,7 +187,7 @@ std::string cell(double value, int decimals, std::size_t width) {
   return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
 }
 
-void Run::describe() {
+void OpenRun::describe() {
   console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
                     options_.data, " (", task_->contents(), ")"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
@@ -183,8 +197,13 @@ void Run::describe() {
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
   if (!task_->has_validation())
     console_.say("  data    there is no validation split: the last epoch counts as the best");
-  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
-                    "        lr", cell(names_.rate_title, 9), "  data%    time"));
+  if (progress_.epoch == epochs())
+    console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
+  if (out_of_patience())
+    console_.say(text("  no better ", options_.monitor, " for ", options_.patience,
+                      " epochs: the run has ended; to go "
+                      "on all the same, raise patience in ",
+                      (folder_ / "args.yaml").string()));
 }
 
 void Run::train_batch() {
@@ -338,11 +357,13 @@ void Run::finish_epoch() {
   save();
 }
 
-TrainResult Run::result() const {
+TrainResult OpenRun::result() const {
   TrainResult result{.run = folder_,
                      .model = weights_ / "best.safetensors",
                      .best_epoch = progress_.best_epoch,
-                     .epochs = progress_.epoch};
+                     .epochs = progress_.epoch,
+                     .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
+                     .steps = task_->batches()};
   if (progress_.best_epoch > 0)
     result.figures = card_of(SafeTensors(result.model).metadata(), result.model).figures;
   return result;
@@ -359,9 +380,10 @@ TrainResult Run::go() {
 
 TrainResult Run::train_epochs() {
   describe();
+  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8),
+                    cell(names_.shown[1].title, 8), "        lr", cell(names_.rate_title, 9),
+                    "  data%    time"));
   if (untouched()) save();  // a full disk shows before an hour of work
-  if (progress_.epoch == epochs())
-    console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
   const auto stopped = [&] {
     if (progress_.batch > 0) forget_validation();
     save();
@@ -369,11 +391,6 @@ TrainResult Run::train_epochs() {
     stop.stopped = true;
     return stop;
   };
-  if (out_of_patience())
-    console_.say(text("  no better ", options_.monitor, " for ", options_.patience,
-                      " epochs: the run has ended; to go "
-                      "on all the same, raise patience in ",
-                      (folder_ / "args.yaml").string()));
   while (progress_.epoch < epochs() && !out_of_patience()) {
     if (!train_epoch() || !validate()) return stopped();
     finish_epoch();
@@ -442,14 +459,34 @@ Dataset open_for_training(const std::string& path, const DatasetOptions& options
   return dataset;
 }
 
+/// What is said and built of a run that is not to be.
+TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainControl& control,
+                      bool resumed) {
+  OpenRun run(std::move(prepared), folder, control, resumed);
+  run.describe();
+  return run.result();
+}
+
+/// The options of a run that writes nothing.
+TrainOptions without_files(TrainOptions options) {
+  if (options.cache == "disk") options.cache = "none";
+  return options;
+}
+
 /// A new run. `asked` are the options before they were resolved.
 TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
   const TrainOptions resolved = prepared.options;
-  const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);
   Console& console = *watched.console;
+  if (control.dry_run) {
+    const fs::path folder = run_folder_to_make(resolved.project, resolved.name, resolved.exist_ok);
+    if (weights) take_weights(prepared.model, *weights, console);
+    print_choices(asked, resolved, console);
+    return described(std::move(prepared), folder, watched, false);
+  }
+  const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   console.log_into(folder / "log.txt");
   std::optional<Run> run;
   try {
@@ -508,7 +545,8 @@ struct StoppedRun {
   TrainOptions options;
   std::optional<ModelCard> card;  ///< of `last`, where there is one
 
-  StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs)
+  StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
+             const std::string& device)
       : folder(run), last(run / "weights" / "last.safetensors") {
     const fs::path file = run / "args.yaml";
     if (!is_there(file))
@@ -518,7 +556,9 @@ struct StoppedRun {
     options.visit(named);
     named.read_yaml(read_file(file), file.string());
     if (epochs) options.epochs = epochs;
+    if (!device.empty()) options.device = device;
     options.check();
+    if (control.dry_run) options = without_files(std::move(options));
     use_machine(options);
     if (fs::exists(last)) card = card_of(SafeTensors(last).metadata(), last);
   }
@@ -526,6 +566,13 @@ struct StoppedRun {
   TrainResult go_on(PreparedRun prepared, const TrainControl& control) const {
     Console silent({.quiet = true});
     const TrainControl watched = with_console(control, silent);
+    if (control.dry_run) {
+      check_can_write(folder / "args.yaml");
+      const TaskKind task = prepared.task->card().task();
+      TrainResult result = described(std::move(prepared), folder, watched, true);
+      read_results(folder / "results.csv", result.epochs, task);
+      return result;
+    }
     watched.console->log_into(folder / "log.txt");
     return Run(std::move(prepared), folder, watched, true).go();
   }
@@ -533,7 +580,8 @@ struct StoppedRun {
 
 }  // namespace
 
-TrainResult train(const TrainOptions& options, const TrainControl& control) {
+TrainResult train(const TrainOptions& given, const TrainControl& control) {
+  const TrainOptions options = control.dry_run ? without_files(given) : given;
   require(!options.data.empty(), "data is missing; give a folder of pictures, or a file with a series or a text: data=DIR");
   require(!options.model.empty(), "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check();
@@ -564,15 +612,17 @@ TrainResult train(const TrainOptions& options, const TrainControl& control) {
   return start(std::move(model), dataset, options, control);
 }
 
-TrainResult train(Model model, const Dataset& dataset, const TrainOptions& options,
+TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given,
                   const TrainControl& control) {
+  const TrainOptions options = control.dry_run ? without_files(given) : given;
   options.check();
   use_machine(options);
   return start(std::move(model), dataset, options, control);
 }
 
-TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control) {
-  const StoppedRun stopped(run, epochs);
+TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
+                   const std::string& device) {
+  const StoppedRun stopped(run, epochs, control, device);
   const TrainOptions& options = stopped.options;
   const std::optional<ModelCard>& card = stopped.card;
   const bool of_file = card && !card->source.empty();  // which may be called as one that is known
@@ -597,8 +647,9 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
 }
 
 TrainResult resume(Model model, const Dataset& dataset, const fs::path& run,
-                   std::optional<std::int64_t> epochs, const TrainControl& control) {
-  const StoppedRun stopped(run, epochs);
+                   std::optional<std::int64_t> epochs, const TrainControl& control,
+                   const std::string& device) {
+  const StoppedRun stopped(run, epochs, control, device);
   if (stopped.card && stopped.card->class_names != dataset.class_names())
     fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.card->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");

@@ -147,9 +147,9 @@ class Export {
 
 }  // namespace
 
-void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                 const std::vector<std::string>& outputs, const fs::path& path,
-                 const OnnxExportOptions& options, Device device) {
+std::string onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                    const std::vector<std::string>& outputs, const OnnxExportOptions& options,
+                    Device device) {
   const Untraced untraced;
   const auto [low, high] = kOnnxBatches;
   if (options.dynamic_batch)
@@ -166,18 +166,28 @@ void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vec
   file.constants(outputs);
   file.nodes(outputs);
   file.outputs(outputs);
-  write_file(path, file.finish(options.metadata));
+  return file.finish(options.metadata);
 }
 
-void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
+std::string onnx_of(const Model& model, const OnnxExportOptions& options) {
   const Shape image =
       options.image.empty() ? Shape{model.in_chans, model.image_size, model.image_size} : options.image;
   require(image.rank() == 3, "onnx: the image is ", image, ", not (C,H,W)");
   Model named = model;  // shares the tensors, which this names where nothing has yet
   const Parameters parameters = named_parameters(named);
-  export_onnx([&](const Tensors& in) -> Tensors { return {model(in[0])}; },
-              {{"input", {DType::f32, {1, image[0], image[1], image[2]}}}}, {"logits"}, path, options,
-              parameters.empty() ? Device{} : parameters[0].tensor.device());
+  return onnx_of([&](const Tensors& in) -> Tensors { return {model(in[0])}; },
+                 {{"input", {DType::f32, {1, image[0], image[1], image[2]}}}}, {"logits"}, options,
+                 parameters.empty() ? Device{} : parameters[0].tensor.device());
+}
+
+void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                 const std::vector<std::string>& outputs, const fs::path& path,
+                 const OnnxExportOptions& options, Device device) {
+  write_file(path, onnx_of(function, inputs, outputs, options, device));
+}
+
+void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
+  write_file(path, onnx_of(model, options));
 }
 
 }  // namespace neurim

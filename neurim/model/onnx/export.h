@@ -39,4 +39,10 @@ void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vec
                  const std::vector<std::string>& outputs, const fs::path& path,
                  const OnnxExportOptions& options = {}, Device device = {});
 
+/// The bytes of the files that these two write.
+std::string onnx_of(const Model& model, const OnnxExportOptions& options = {});
+std::string onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                    const std::vector<std::string>& outputs, const OnnxExportOptions& options = {},
+                    Device device = {});
+
 }  // namespace neurim
