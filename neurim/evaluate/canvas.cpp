@@ -4,9 +4,12 @@
 #include <turbojpeg.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "neurim/base/error.h"
+#include "neurim/base/png.h"
 #include "neurim/evaluate/letters.h"
 
 namespace neurim {
@@ -159,18 +162,16 @@ std::string Canvas::jpeg() const {
 }
 
 std::string Canvas::png() const {
-  std::string bytes;
   cairo_surface_flush(sheet_->surface);
-  const cairo_status_t status = cairo_surface_write_to_png_stream(
-      sheet_->surface,
-      [](void* to, const unsigned char* data, unsigned length) {
-        static_cast<std::string*>(to)->append(reinterpret_cast<const char*>(data), length);
-        return CAIRO_STATUS_SUCCESS;
-      },
-      &bytes);
-  if (status != CAIRO_STATUS_SUCCESS)
-    fail(Fault::resource, "picture: cannot encode: ", cairo_status_to_string(status));
-  return bytes;
+  const int height = cairo_image_surface_get_height(sheet_->surface),
+            width = cairo_image_surface_get_width(sheet_->surface);
+  const unsigned char* row = cairo_image_surface_get_data(sheet_->surface);
+  std::vector<std::byte> levels;
+  levels.reserve(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
+  for (int y = 0; y < height; ++y, row += cairo_image_surface_get_stride(sheet_->surface))
+    for (int x = 0; x < width; ++x)
+      for (const int channel : {2, 1, 0}) levels.push_back(std::byte{row[4 * x + channel]});  // from BGRX
+  return encode_png({.height = height, .width = width}, levels, PngContent::drawing);
 }
 
 }  // namespace neurim

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "neurim/base/png.h"
 #include "neurim/data/encode.h"
 #include "neurim/data/formats/exif.h"
 #include "neurim/data/formats/format.h"
@@ -165,26 +165,10 @@ class PngReader : public ImageReader {
 }  // namespace
 
 std::string encode_png(const Image& image) {
-  constexpr std::uint8_t kTypes[] = {SPNG_COLOR_TYPE_GRAYSCALE, SPNG_COLOR_TYPE_GRAYSCALE_ALPHA,
-                                     SPNG_COLOR_TYPE_TRUECOLOR, SPNG_COLOR_TYPE_TRUECOLOR_ALPHA};
   if (image.channels() > 4)
     fail(Fault::data, "a picture of ", image.channels(), " channels is no PNG, which has 1 to 4; pack it instead");
-  const std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context(spng_ctx_new(SPNG_CTX_ENCODER), spng_ctx_free);
-  spng_ihdr header{.width = static_cast<std::uint32_t>(image.width()),
-                   .height = static_cast<std::uint32_t>(image.height()),
-                   .bit_depth = static_cast<std::uint8_t>(image.size().bits),
-                   .color_type = kTypes[image.channels() - 1]};
-  int error = context ? 0 : static_cast<int>(SPNG_EMEM);
-  std::size_t size = 0;
-  void* bytes = nullptr;
-  if (!error) error = spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1);
-  if (!error) error = spng_set_ihdr(context.get(), &header);
-  if (!error)
-    error = spng_encode_image(context.get(), image.data(), image.size().bytes(), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
-  if (!error) bytes = spng_get_png_buffer(context.get(), &size, &error);
-  if (error) fail(Fault::resource, "cannot encode a PNG: ", spng_strerror(error));
-  const std::unique_ptr<void, decltype(&std::free)> owner(bytes, std::free);
-  return {static_cast<const char*>(bytes), size};
+  return encode_png({image.height(), image.width(), image.channels(), image.size().bits},
+                    std::as_bytes(std::span(image.data(), image.size().bytes())), PngContent::photo);
 }
 
 std::unique_ptr<ImageReader> png_reader() { return std::make_unique<PngReader>(); }
