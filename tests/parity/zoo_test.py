@@ -388,5 +388,12 @@ torch.set_num_threads(1)  # other tests run beside this one
 for each in neurim("names"):
     add_tests(each)
 
+
+def load_tests(loader, tests, pattern):
+    """With NEURIM_SHARD=2/3 the second, fifth, eighth … test."""
+    shard, shards = map(int, os.environ.get("NEURIM_SHARD", "1/1").split("/"))
+    return unittest.TestSuite([test for suite in tests for test in suite][shard - 1::shards])
+
+
 if __name__ == "__main__":
     unittest.main()
