@@ -43,10 +43,11 @@ PROGRAM = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "tests", "zoo")
 PARITY = os.environ.get("NEURIM_PARITY")
 CLASSES, BATCH = 10, 4
 
-SMALL = {"lenet5", "resnet20", "wide_resnet28_10", "alexnet", "vgg11_bn", "squeezenet1_1", "resnet18",
+# Without vit_b_32 and wide_resnet28_10, the small members of theirs, which took a third of the time of all.
+SMALL = {"lenet5", "resnet20", "alexnet", "vgg11_bn", "squeezenet1_1", "resnet18",
          "resnext50_32x4d", "seresnet50", "densenet121", "googlenet", "inception_v3", "mobilenet_v1", "mobilenet_v2",
          "mobilenet_v3_small", "shufflenet_v2_x0_5", "mnasnet0_5", "efficientnet_b0", "efficientnet_v2_s",
-         "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "swin_t", "vit_tiny_patch16_224", "vit_b_32",
+         "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "swin_t", "vit_tiny_patch16_224",
          "timm/vgg11_bn", "timm/efficientnet_b0", "timm/efficientnetv2_s", "timm/tf_efficientnet_b0",
          "timm/mobilenetv1_100", "timm/mobilenetv2_100", "timm/mobilenetv3_small_100", "timm/mnasnet_050",
          "timm/regnety_008", "timm/convnext_tiny", "timm/resnet18"}
