@@ -81,9 +81,24 @@ TEST(ReorderKernels, CopyAnyTypeInItsLayout) {
   }
 }
 
+TEST(ReorderKernels, ChannelsLast) {
+  const Layout last{Layout::channels_last}, blocked{Layout::blocked, 16};
+  for (const Shape& shape : {Shape{2, 64, 28, 28}, {5, 17, 60, 7}, {1, 3, 33, 33}, {4, 24, 9, 90}, {2, 20, 6}})
+    for (const int chunks : {1, 2, 8}) {
+      const Type type{DType::f32, shape};
+      const std::vector<std::byte> plain = counted(type);
+      std::vector<std::byte> by_places(bytes(type, last)), by_channels(bytes(type, blocked));
+      pack(type, last, plain.data(), by_places.data());
+      pack(type, blocked, plain.data(), by_channels.data());
+      EXPECT_EQ(reordered(type, {}, last, chunks, plain), by_places) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, last, {}, chunks, by_places), plain) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, last, blocked, chunks, by_places), by_channels) << text(type, " chunks ", chunks);
+      EXPECT_EQ(reordered(type, blocked, last, chunks, by_channels), by_places) << text(type, " chunks ", chunks);
+    }
+}
+
 TEST(ReorderKernels, LeaveOtherLayoutsToTheHost) {
   const Type type{DType::f32, {2, 17, 6, 6}};
-  EXPECT_TRUE(reordered(type, {}, {Layout::channels_last}, 1, counted(type)).empty());
   EXPECT_TRUE(reordered(type, {}, {Layout::blocked, 8}, 1, counted(type)).empty());
   EXPECT_TRUE(reordered(type, {}, {Layout::batch_blocked, 16}, 1, counted(type)).empty());  // two images
 }

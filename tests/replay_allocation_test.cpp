@@ -29,8 +29,13 @@ TEST(ReplayAllocation, OursAreNone) { GTEST_SKIP() << "the sanitizer has its own
 #include "neurim/nn/conv.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/pool.h"
+#include "neurim/nn/recurrent.h"
 #include "neurim/nn/sequential.h"
+#include "neurim/nn/transformer.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/mean.h"
+#include "neurim/ops/square.h"
+#include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
 #include "neurim/train/step.h"
 
@@ -181,6 +186,55 @@ void expect_none_in_training(Model model, std::int64_t batch) {
                       plan(training_step(model, optimizer, {}),
                            batch_types(batch, model.in_chans, model.image_size, model.image_size),
                            {.training = true, .random = key}));
+}
+
+/// A step of AdamW on a network of sequences (batch, steps, width), whose outputs are to be 0.
+template <class Net>
+void expect_none_in_sequences(const std::string& what, Net net, std::int64_t steps, std::int64_t width) {
+  initialise(net, 3);
+  AdamW optimizer(named_parameters(net), {});
+  const Tensor key = Tensor::from({2}, std::vector<std::int64_t>{7, 0});
+  expect_none_of_ours(what + ", training", plan(
+                                               [&](const Tensors& in) -> Tensors {
+                                                 const Tensor loss = mean(square(net(in[0])));
+                                                 optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+                                                 return {loss};
+                                               },
+                                               {{DType::f32, {4, steps, width}}}, {.training = true, .random = key}));
+}
+
+/// The outputs alone of recurrent layers.
+struct Outputs {
+  nn::LSTM lstm;
+  void parts(Parts& p) { lstm.parts(p); }
+  Tensor operator()(const Tensor& x) const { return lstm(x).y; }
+};
+
+TEST(ReplayAllocation, TrainingAttention) {
+  expect_none_in_sequences("attention", nn::TransformerEncoderLayer(32, 4, {.dim_feedforward = 64}), 10, 32);
+}
+TEST(ReplayAllocation, TrainingLstm) {
+  expect_none_in_sequences("lstm", Outputs{nn::LSTM(24, 32, {.num_layers = 2, .batch_first = true, .dropout = 0.1})}, 7, 24);
+}
+TEST(ReplayAllocation, TrainingDepthwise) {
+  Model model = create_model("mobilenet_v3_small");
+  model.image_size = 32;
+  expect_none_in_training(model, 2);
+}
+TEST(ReplayAllocation, TrainingResnet18) {
+  Model model = create_model("resnet18");
+  model.image_size = 64;
+  expect_none_in_training(model, 2);
+}
+
+TEST(ReplayAllocation, ReadingTheLoss) {
+  const Tensor loss = Tensor::full({DType::f32, {}}, 0.5);
+  ours = vendor = 0;
+  counting = true;
+  const double value = loss.item();
+  counting = false;
+  EXPECT_EQ(value, 0.5);
+  EXPECT_EQ(ours, 0);
 }
 
 TEST(ReplayAllocation, TrainingLenet5) { expect_none_in_training(create_model("lenet5"), 16); }

@@ -144,6 +144,11 @@ template std::vector<std::int64_t> Tensor::values<std::int64_t>() const;
 
 double Tensor::item() const {
   require(numel() == 1, "item: the tensor has shape ", shape(), ", not one element");
+  if (dtype() == DType::f32) {  // a loss, which a training loop reads in every step: nothing is allocated
+    float value;
+    read(&value);
+    return static_cast<double>(value);
+  }
   return values<double>()[0];
 }
 

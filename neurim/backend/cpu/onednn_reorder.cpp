@@ -1,7 +1,9 @@
-// Reorders to and between packed weights, one thread to a run of output channels.
-#include <algorithm>
+// Reorders between all forms that oneDNN knows, one thread to a run of images or of output channels.
+#include <span>
+#include <utility>
 
 #include "neurim/backend/cpu/onednn.h"
+#include "neurim/backend/cpu/physical.h"
 
 namespace neurim::cpu {
 
@@ -15,32 +17,52 @@ struct Reorders {
   }
 };
 
+/// Both forms, with the same axes: weights of groups have one more where they are packed. Nothing where oneDNN does not
+/// know one of them.
+std::optional<std::pair<memory::desc, memory::desc>> forms(const Spec& from, const Spec& to) {
+  auto source = known_descriptor(from.type, from.layout), target = known_descriptor(to.type, to.layout);
+  if (!source || !target) return {};
+  const auto plain_like = [&](const memory::desc& packed) {
+    const memory::dims dims = packed.get_dims();
+    return descriptor({from.type.dtype, Shape(std::span<const std::int64_t>(dims))}, {});
+  };
+  if (source->get_dims() != target->get_dims() && from.layout.kind == Layout::plain) source = plain_like(*target);
+  if (source->get_dims() != target->get_dims() && to.layout.kind == Layout::plain) target = plain_like(*source);
+  if (source->get_dims() != target->get_dims()) return {};
+  return std::pair(*source, *target);
+}
+
 Launch prepare(Site& site) {
   const OneThread one;
   const Spec &from = site.input(0), &to = site.output(0);
   if (from.type.dtype != DType::f32) return decline(site, "takes f32 only");
-  if (from.layout.kind != Layout::packed && to.layout.kind != Layout::packed) return decline(site, "takes packed weights only");
-  const auto source = known_descriptor(from.type, from.layout), target = known_descriptor(to.type, to.layout);
-  if (!source || !target || source->get_dims() != target->get_dims()) return decline(site, "a packed form is not of weights");
-  // Whole blocks of 16 output channels, so that a piece is a piece in both forms.
-  memory::dims whole = source->get_dims();
-  const std::int64_t blocks = whole.size() == 4 && whole[0] % 16 == 0 && whole[1] % 16 == 0 ? whole[0] / 16 : 1;
-  const std::int64_t count = std::min<std::int64_t>(blocks, site.chunks), unit = whole[0] / blocks;
+  if (from.type.shape.numel() == 0) return decline(site, "takes no empty tensors");
+  for (const Spec* spec : {&from, &to})
+    if (spec->layout.kind == Layout::batch_blocked || (spec->layout.kind == Layout::blocked && spec->layout != kBlocked))
+      return decline(site, "takes no ", spec->layout);
+  const auto both = forms(from, to);
+  if (!both) return decline(site, "one of the forms is none of oneDNN's");
+  // Pieces are pieces in both forms: whole images, or of weights whole blocks of 16 output channels.
+  const memory::dims whole = both->first.get_dims();
+  const bool weights = from.layout.kind == Layout::packed || to.layout.kind == Layout::packed;
+  const bool cuts = !weights || (whole.size() == 4 && whole[0] % 16 == 0 && whole[1] % 16 == 0);
+  const std::int64_t unit = weights ? 16 : 1, pieces = cuts ? whole[0] / unit : 1;
+  const int count = parts_of(site, from.type.shape.numel(), pieces);
   auto all = std::make_shared<Reorders>();
   try {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t begin = blocks * i / count * unit, end = blocks * (i + 1) / count * unit;
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t begin = part_begin(pieces, count, i) * unit, end = part_begin(pieces, count, i + 1) * unit;
       memory::dims sizes = whole, offsets(whole.size(), 0);
       sizes[0] = end - begin, offsets[0] = begin;
-      const memory::desc in = count == 1 ? *source : source->submemory_desc(sizes, offsets),
-                         out = count == 1 ? *target : target->submemory_desc(sizes, offsets);
+      const memory::desc in = count == 1 ? both->first : both->first.submemory_desc(sizes, offsets),
+                         out = count == 1 ? both->second : both->second.submemory_desc(sizes, offsets);
       const dnnl::reorder::primitive_desc described(engine(), in, engine(), out);
       all->pieces.emplace_back(dnnl::reorder(described), std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_FROM, in}, {DNNL_ARG_TO, out}});
     }
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
-  return {Reorders::run, all, static_cast<int>(count)};
+  return {Reorders::run, all, count};
 }
 
 }  // namespace
