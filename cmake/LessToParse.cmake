@@ -1,4 +1,4 @@
-# Less to parse. The sanitizer of addresses and the preset dev do without, so that a missing #include shows.
+# Less to parse. The preset dev does without, so that a missing #include shows.
 #
 # neurim_precompiled(TARGET OWNER)
 #   has TARGET use what the first target called with this OWNER has precompiled: all of one OWNER are compiled with the same
