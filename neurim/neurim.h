@@ -23,6 +23,7 @@
 #include "neurim/graph/tensor.h"
 #include "neurim/graph/trace.h"
 #include "neurim/model/cost.h"
+#include "neurim/model/inference.h"
 #include "neurim/model/model.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/npy.h"

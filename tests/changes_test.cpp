@@ -278,19 +278,6 @@ TEST(Changes, MixingFollowsAnyPermutation) {
             std::string::npos);
 }
 
-TEST(Changes, SoftTargetsShareTheLabels) {
-  std::vector<float> targets(2 * 4);
-  soft_targets({Mix::Kind::mixup, 0.7}, std::vector<int>{1, 0}, std::vector<std::int64_t>{0, 2}, 4, 0.1,
-               targets);
-  const float expected[] = {0.025f + 0.63f, 0.025f, 0.025f + 0.27f, 0.025f,
-                            0.025f + 0.27f, 0.025f, 0.025f + 0.63f, 0.025f};
-  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(targets[i], expected[i], 1e-6);
-  EXPECT_NE(message_of([&] {
-              soft_targets({}, std::vector<int>{1, 0}, std::vector<std::int64_t>{0, 4}, 4, 0, targets);
-            }).find("label 4 is outside [0, 4)"),
-            std::string::npos);
-}
-
 // The text form.
 
 TEST(Changes, TextRoundTrips) {

@@ -1,11 +1,7 @@
 """The command from outside: grammar, exit codes, JSON lines, stopping and resuming."""
-import csv
-import fcntl
-import hashlib
 import json
 import os
 import pickle
-import pty
 import random
 import re
 import shutil
@@ -13,106 +9,12 @@ import signal
 import statistics
 import struct
 import subprocess
-import sys
 import tempfile
-import termios
 import unittest
-import zipfile
 import zlib
 from pathlib import Path
 
-if "NEURIM_BUILD" not in os.environ:
-    print("NEURIM_BUILD is not set")
-    sys.exit(77)
-ROOT = Path(__file__).resolve().parent.parent
-NEURIM = str(Path(os.environ["NEURIM_BUILD"], "neurim"))
-VERBS = "train val predict run resume export data info models layers demo benchmark doctor version".split()
-DATA_TASKS = "convert dedupe download pack preview scan split stats".split()
-
-
-def neurim(*words, **more):
-    return subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **more)
-
-
-def in_terminal(columns, *words):
-    """The exit code, and what a terminal of so many columns is sent."""
-    try:
-        screen, terminal = pty.openpty()
-    except OSError as error:
-        raise unittest.SkipTest(f"the system gives no terminal: {error}")
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with os.fdopen(screen, "rb", buffering=0) as shown:
-        with subprocess.Popen([NEURIM, *map(str, words)], stdin=terminal, stdout=terminal, stderr=terminal) as process:
-            os.close(terminal)
-            sent = b""
-            try:
-                while part := shown.read(65536):
-                    sent += part
-            except OSError:  # Linux says so that nobody writes any more
-                pass
-    return process.returncode, sent.decode()
-
-
-def gray_png(path, rows, orientation=1):
-    """A gray PNG with an EXIF orientation."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    exif = chunk(b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, orientation, 0)) if orientation != 1 else b""
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)) + exif
-                     + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b""))
-
-
-def png(path, height, width, level, orientation=1):
-    """A gray PNG of one level with a bright corner that depends on it."""
-    gray_png(path, [[(level + 7 * x * y) % 256 for x in range(width)] for y in range(height)], orientation)
-
-
-def npy(path, shape, values):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
-
-
-def npy_picture(path, height, width, channels, level):
-    """A picture of any channels, the last of which is bright where the level is high."""
-    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({height}, {width}, {channels}), }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = bytes(level if c == channels - 1 else (x * y + c) % 256 for y in range(height) for x in range(width) for c in range(channels))
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + pixels)
-
-
-def best_row(path):
-    """The row of results.csv that is best: the first with the highest val_top1."""
-    with open(path, newline="") as file:
-        return max(csv.DictReader(file), key=lambda row: float(row["val_top1"]))
-
-
-def tensors(path):
-    """A hash of a safetensors file without its metadata."""
-    data = Path(path).read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + data[8 + size:]).hexdigest()
-
-
-def boxes(root, count):
-    """A table of noisy pictures in which up to three boxes are bright, and its labels name them."""
-    chance, corners = random.Random(1), {"left": (2, 2), "low": (18, 10), "right": (2, 18)}
-    lines = ["path,label,split"]
-    for i in range(count):
-        rows = [[chance.randrange(90) for _ in range(28)] for _ in range(28)]
-        names = [name for name in corners if chance.random() < 0.4]
-        for top, left in map(corners.get, names):
-            for y in range(8):
-                for x in range(8):
-                    rows[top + y][left + x] = chance.randrange(60, 256)
-        gray_png(root / "pictures" / f"{i}.png", rows)
-        lines.append(f"pictures/{i}.png,{'|'.join(names)},{'val' if i % 4 == 0 else 'train'}")
-    (root / "boxes.csv").write_text("\n".join(lines) + "\n")
-    return root / "boxes.csv"
+from command import DATA_TASKS, NEURIM, ROOT, VERBS, TrainedRun, best_row, in_terminal, neurim, npy, npy_picture, png, tensors
 
 
 class Grammar(unittest.TestCase):
@@ -212,6 +114,31 @@ class Grammar(unittest.TestCase):
             self.assertTrue((mine / "link.onnx").is_symlink())
             self.assertGreater((mine / "target.onnx").stat().st_size, 100_000)
 
+    def test_an_export_goes_where_nothing_can_be_replaced(self):
+        for more in ([], ["--dry-run"]):
+            run = neurim("export", "model=lenet5", "output=/dev/null", "--json", *more)
+            self.assertEqual(run.returncode, 0, run)
+            self.assertGreater(json.loads(run.stdout.splitlines()[-1])["bytes"], 100_000)
+
+    def test_flags_take_all_words_for_true_and_false(self):
+        for word, truth in (("no", "false"), ("0", "false"), ("off", "false"), ("False", "false"), ("yes", "true"), ("1", "true"), ("on", "true")):
+            printed = neurim("train", "--deterministic", word, "--print-config").stdout
+            self.assertIn(f"\ndeterministic: {truth}\n", printed)
+        self.assertIn("\nmulti_label: auto\n", neurim("train", "--multi-label", "auto", "--print-config").stdout)
+
+    def test_an_option_is_no_value_of_another(self):
+        self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--json"))
+        self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--epochs=3"))
+        self.assertIn("name: --json\n", neurim("train", "name=--json", "--print-config").stdout)
+
+    def test_comments_in_a_file_of_options(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder, "config.yaml")
+            config.write_text("# all\nname:  # my run\ntarget:\t# none\nproject: here # there\nepochs: 3   # few\nmodel: 'a # b'\n")
+            printed = neurim("train", "--config", config, "--print-config").stdout
+            for line in ('name: ""', 'target: ""', "project: here", "epochs: 3", 'model: "a # b"'):
+                self.assertIn(f"\n{line}\n", "\n" + printed)
+
     def test_bad_data(self):
         with tempfile.TemporaryDirectory() as folder:
             self.refused("train", f"data={folder}/none", "model=lenet5", f"project={folder}", code=3)
@@ -225,25 +152,7 @@ class Grammar(unittest.TestCase):
             self.assertIn("line break", self.refused("train", f"data={folder}/odd", "model=lenet5", f"project={folder}", code=3))
 
 
-class Trained(unittest.TestCase):
-    """One small data set and one run of two epochs over it."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.home.name)
-        for name, level in (("dark", 10), ("middle", 90), ("bright", 170)):
-            for split, count in (("train", 14), ("val", 5)):
-                for i in range(count):
-                    png(cls.root / "data" / split / name / f"{i}.png", 28, 28, level + i)
-        cls.words = ["train", f"data={cls.root}/data", "model=lenet5", "batch=16", "epochs=2", f"project={cls.root}/runs"]
-        cls.result = neurim(*cls.words, "--json")
-        cls.folder = cls.root / "runs" / "train"
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.home.cleanup()
-
+class Trained(TrainedRun):
     def test_train_reports(self):
         self.assertEqual(self.result.returncode, 0, self.result.stderr)
         lines = [json.loads(line) for line in self.result.stdout.splitlines()]
@@ -708,361 +617,6 @@ layers = [
         for key in ("peak_rss_mib", "threads", "precision"):
             self.assertIn(key, summary)
 
-    def test_benchmark_of_data(self):
-        words = ["benchmark", "mode=data", f"data={self.root}/data", "imgsz=32", "batch=8", "seconds=0.05", "rounds=2", "--json"]
-        hashes = set()
-        for threads in (1, 2):
-            run = neurim(*words, f"threads={threads}", "augment=rrc,hflip")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            summary = json.loads(run.stdout.splitlines()[-1])
-            self.assertGreater(summary["images_per_second"], 0)
-            self.assertGreater(summary["decode_only_images_per_second"], 0)
-            self.assertEqual(len(summary["samples"]), 2)
-            files = list((self.root / "data" / "train").rglob("*.png"))
-            self.assertEqual(summary["data_bytes"], sum(file.stat().st_size for file in files))
-            hashes.add(summary["pixels_sha256"])
-        self.assertEqual(len(hashes), 1)
-        other = json.loads(neurim(*words, "augment=none").stdout.splitlines()[-1])
-        self.assertNotIn(other["pixels_sha256"], hashes)
-        self.assertIn("did you mean 'hflip'", neurim(*words, "augment=hflp").stderr)
-
-    def test_data_scan(self):
-        odd = self.root / "odd"
-        (odd / "x").mkdir(parents=True)
-        whole = (self.root / "data" / "train" / "dark" / "0.png").read_bytes()
-        for name, content in (("ok.png", whole), ("named.jpg", whole), ("cut.png", whole[:-30]), ("text.jpg", b"hello"),
-                              ("content", whole), ("notes.txt", b"hello")):
-            (odd / "x" / name).write_bytes(content)
-        before = sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*"))
-        run = neurim("data", "scan", odd, "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        *files, summary = map(json.loads, run.stdout.splitlines())
-        self.assertEqual({file["file"]: file["status"] for file in files},
-                         {"x/content": "ok", "x/cut.png": "partial", "x/named.jpg": "ok", "x/ok.png": "ok", "x/text.jpg": "error"})
-        found = {file["file"]: file for file in files}
-        self.assertEqual([found["x/ok.png"][key] for key in ("width", "height", "orientation", "channels", "bits", "reason")],
-                         [28, 28, 1, 1, 8, ""])
-        self.assertIn("PNG", found["x/named.jpg"]["reason"])
-        self.assertIn("not a picture", found["x/text.jpg"]["reason"])
-        self.assertEqual([summary[key] for key in ("ok", "partial", "error", "other_files")], [3, 1, 1, 1])
-        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*")), before)
-        self.assertEqual(neurim("data", "scan", odd, "strict=true").returncode, 3)
-        self.assertIn("1 unreadable", neurim("data", "scan", odd).stdout)
-
-    def test_data_scan_of_labels_and_of_sets_that_are_no_folders(self):
-        root = self.root / "labels"
-        for name, level in (("train/ant/a.png", 3), ("train/Ant/b.png", 3), ("train/bee/c.png", 60), ("val/bee/d.png", 90)):
-            png(root / name, 12, 12, level)
-        (root / "train/none").mkdir()
-        before = sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*"))
-        run = neurim("data", "scan", root, "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        *lines, summary = map(json.loads, run.stdout.splitlines())
-        self.assertEqual([line["event"] for line in lines], 4 * ["file"] + 4 * ["label_problem"])
-        problems = {line["kind"]: line for line in lines[4:]}
-        self.assertEqual(sorted(problems), ["case", "empty", "missing_class", "two_classes"])
-        self.assertEqual(problems["case"]["names"], ["Ant", "ant"])
-        self.assertEqual(problems["two_classes"]["names"], [f"{root}/train/Ant/b.png", f"{root}/train/ant/a.png"])
-        self.assertEqual([summary["ok"], summary["label_problems"]], [4, 4])
-        self.assertEqual(neurim("data", "scan", root, "strict=true").returncode, 0)
-        said = neurim("data", "scan", root).stdout
-        self.assertIn("labels   4 problems", said)
-        self.assertIn("val has no pictures of Ant, ant", said)
-        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")), before)
-        self.assertIn("0, as for label problems", neurim("data", "scan", "--help").stdout)
-
-        table = root.parent / "labels.csv"
-        table.write_text("path, label\nlabels/train/ant/a.png, ant\nlabels/train/ant/a.png, bee\nlabels/gone.png, bee\n")
-        for form, out in (("wds", "labels-wds"), ("tfrecord", "labels-records"), ("folders", "labels-folders")):
-            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={self.root / out}").returncode, 0)
-        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={self.root / 'labels.pack'}").returncode, 0)
-        counts = set()
-        for data, inside in ((self.root / "labels-wds", ".tar["), (self.root / "labels-records", ".tfrecord["),
-                             (self.root / "labels-folders", ".png"), (self.root / "labels.pack", ".png")):
-            run = neurim("data", "scan", data, "--json")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            *lines, summary = map(json.loads, run.stdout.splitlines())
-            files = [line for line in lines if line["event"] == "file"]
-            self.assertTrue(all(inside in line["file"] and line["status"] == "ok" for line in files))
-            counts.add((len(files), summary["label_problems"]))
-        self.assertEqual(len(counts), 1)
-        run = neurim("data", "scan", table, "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        *lines, summary = map(json.loads, run.stdout.splitlines())
-        self.assertEqual([line["status"] for line in lines[:3]], ["ok", "ok", "error"])
-        self.assertEqual([line["kind"] for line in lines[3:]], ["two_classes", "missing_file"])
-        self.assertEqual(neurim("data", "scan", table, "strict=true").returncode, 3)
-
-    def test_what_cannot_be_converted_leaves_nothing(self):
-        numpy_set = self.root / "six.npz"
-        with zipfile.ZipFile(numpy_set, "w") as archive:
-            for member, shape, values in (("x_train.npy", "(4, 9, 9, 6)", bytes(4 * 9 * 9 * 6)), ("y_train.npy", "(4,)", bytes([0, 1, 0, 1]))):
-                header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
-                header += " " * (63 - (10 + len(header)) % 64) + "\n"
-                archive.writestr(member, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + values)
-        run = neurim("data", "convert", numpy_set, "to=wds", f"out={self.root / 'six-out'}")
-        self.assertEqual(run.returncode, 3, run)
-        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
-        self.assertIn("none of the 4 pictures can be converted", run.stderr)
-        self.assertIn("6 channels", run.stderr)
-        self.assertFalse((self.root / "six-out").exists())
-
-    def test_packed_data_train_as_the_files_do(self):
-        pack = self.root / "set.pack"
-        run = neurim("data", "pack", self.root / "data", f"out={pack}", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 57)
-        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={pack}").returncode, 2)  # nothing is overwritten
-        words = [f"data={pack}" if word.startswith("data=") else word for word in self.words]
-        packed = neurim(*words, "name=packed", "--json")
-        self.assertEqual(packed.returncode, 0, packed.stderr)
-        self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
-                         tensors(self.folder / "weights" / "best.safetensors"))
-
-    def test_rare_classes(self):
-        root = self.root / "rare"
-        for i in range(60):
-            png(root / "data" / ("rare" if i % 10 == 0 else "common") / f"{i}.png", 28, 28, 200 if i % 10 == 0 else 20)
-        words = ["train", f"data={root}/data", "model=lenet5", "batch=16", "epochs=1", f"project={root}/runs"]
-        plain = neurim(*words, "name=plain")
-        self.assertEqual(plain.returncode, 0, plain.stderr)
-        self.assertIn("sampler=balanced", plain.stdout)
-        found = {tensors(root / "runs" / "plain" / "weights" / "best.safetensors")}
-        for option in ("sampler=balanced", "class_weights=balanced", "class_weights=sqrt"):
-            run = neurim(*words, option, f"name={option.replace('=', '-')}")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            self.assertNotIn("helps the rare ones", run.stdout)
-            found.add(tensors(root / "runs" / option.replace("=", "-") / "weights" / "best.safetensors"))
-        self.assertEqual(len(found), 4)
-
-    def test_mean_and_deviation_of_the_data(self):
-        measured = json.loads(neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json").stdout.splitlines()[-1])
-        run = neurim(*self.words, "mean=auto", "std=auto", "epochs=1", "plots=false", "name=measured")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        card = json.loads((self.root / "runs" / "measured" / "weights" / "model.json").read_text())
-        text = json.dumps(card)
-        for figure in (measured["mean"][0], measured["std"][0]):
-            self.assertIn(str(figure)[:10], text)
-        self.assertEqual(neurim(*self.words, "mean=half").returncode, 2)
-
-    def test_mixing_and_further_changes(self):
-        found = set()
-        for name, options in (("plain", []), ("mixed", ["mixup=0.2", "cutmix=1"]), ("again", ["mixup=0.2", "cutmix=1"]),
-                              ("changed", ["aa=rand-m9-n2,erase(0.25)"])):
-            run = neurim(*self.words, *options, f"name=mix-{name}", "augment=false", "plots=false")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            found.add(tensors(self.root / "runs" / f"mix-{name}" / "weights" / "last.safetensors"))
-        self.assertEqual(len(found), 3)
-        self.assertIn("did you mean", neurim(*self.words, "changes=triviall").stderr)
-        for name, options in (("shown", []), ("shown-mixed", ["cutmix=1"])):  # what is drawn is what was trained on
-            self.assertEqual(neurim(*self.words, *options, f"name={name}", "augment=false", "epochs=1").returncode, 0)
-        plain, mixed = ((self.root / "runs" / name / "train_batch0.jpg").read_bytes() for name in ("shown", "shown-mixed"))
-        self.assertNotEqual(plain, mixed)
-
-    def test_folds_and_tables(self):
-        rows = ["path,label,group"]
-        for split in ("train", "val"):
-            rows += [f"{path},{path.parent.name},{i % 7}" for i, path in enumerate(sorted((self.root / "data" / split).rglob("*.png")))]
-        table = self.root / "all.csv"
-        table.write_text("\n".join(rows) + "\n")
-        words = [f"data={table}" if word.startswith("data=") else word for word in self.words]
-        samples = 0
-        for fold in range(3):
-            run = neurim(*words, "folds=3", f"fold={fold}", f"name=fold{fold}", "epochs=1", "plots=false", "--json")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            samples += json.loads(run.stdout.splitlines()[-1])["samples"]
-        self.assertEqual(samples, 57)
-
-    def test_data_download_from_a_mirror(self):
-        mirror = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
-        if not mirror.is_dir():
-            self.skipTest("NEURIM_DATA does not lead to fashion-mnist")
-        out = self.root / "fashion"
-        run = neurim("data", "download", "fashion-mnist", f"mirror={mirror}", f"out={out}")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(len(list(out.iterdir())), 4)
-        again = neurim("data", "download", "fashion-mnist", f"mirror={self.root}/nowhere", f"out={out}")
-        self.assertEqual((again.returncode, again.stdout.count("is there already")), (0, 4), again)
-        wrong = neurim("data", "download", "mnist", f"mirror={mirror}", f"out={self.root}/mnist")
-        self.assertEqual(wrong.returncode, 3, wrong)
-        self.assertIn("not the published file", wrong.stderr)
-        self.assertEqual(list((self.root / "mnist").iterdir()), [])
-        self.assertIn("did you mean 'cifar10'", neurim("data", "download", "cifar-10").stderr)
-
-    def test_data_split(self):
-        flat = self.root / "flat"
-        for i in range(60):
-            png(flat / "abc"[i % 3] / f"{i}.png", 28, 28, i)
-        table = self.root / "flat.csv"
-        run = neurim("data", "split", flat, f"out={table}", "val_split=0.2", "test_split=0.1", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["splits"], {"train": 42, "val": 12, "test": 6})
-        with open(table, newline="") as file:
-            rows = list(csv.DictReader(file))
-        self.assertEqual(len({row["path"] for row in rows}), 60)
-        self.assertTrue(all((self.root / row["path"]).is_file() for row in rows))
-        stats = json.loads(neurim("data", "stats", table, "imgsz=28", "--json").stdout.splitlines()[-1])
-        self.assertEqual([stats["splits"][name]["classes"] for name in ("train", "val", "test")], [[14] * 3, [4] * 3, [2] * 3])
-        packed = self.root / "flat.pack"
-        neurim("data", "pack", flat, f"out={packed}")
-        self.assertIn("are no files", neurim("data", "split", packed, f"out={self.root}/none.csv").stderr)
-
-    def test_data_split_writes_what_is_read_back(self):
-        root = self.root / "places"
-        names = ["plain", "a,b", 'a"b', " blank ", "caf\u00e9"]
-        for name in names:
-            for i in range(4):
-                png(root / "here" / "photos" / name / f"{i}, .png", 28, 28, 9 * i)
-        for folder in ("beside", "far/away/deep"):
-            (root / folder).mkdir(parents=True)
-        (root / "here" / "link").symlink_to(root / "far" / "away")
-        (root / "here" / "deep").symlink_to(root / "far" / "away" / "deep")
-        (root / "here" / "pictures").symlink_to(root / "here" / "photos")
-        for data, out in (("photos", "t.csv"), ("photos", "../t.csv"), ("photos", "../beside/t.csv"), ("photos", "./../here/../u.csv"),
-                          ("photos", "link/t.csv"), ("../here/photos", "link/../../t.csv"), ("pictures", "../far/t.csv"),
-                          ("deep/../../../here/photos", "v.csv"), ("photos", "deep/t.csv"), (root / "here" / "photos", "link/u.csv")):
-            run = neurim("data", "split", data, f"out={out}", "val_split=0.25", cwd=root / "here")
-            self.assertEqual(run.returncode, 0, run)
-            table = (root / "here" / out).resolve()
-            with open(table, newline="") as file:
-                rows = list(csv.DictReader(file))
-            self.assertEqual(len(rows), 20)
-            for row in rows:
-                self.assertEqual(os.path.realpath(table.parent / row["path"]),
-                                 str((root / "here" / "photos" / row["label"] / Path(row["path"]).name).resolve()), out)
-            for spelled in (out, table):  # as the table was written, and by its own path
-                stats = neurim("data", "stats", spelled, "imgsz=28", "--json", cwd=root / "here")
-                self.assertEqual(stats.returncode, 0, (out, stats.stderr))
-                summary = json.loads(stats.stdout.splitlines()[-1])
-                self.assertEqual(sum(map(sum, (split["classes"] for split in summary["splits"].values()))), 20)
-            table.unlink()
-        png(root / "bars" / "x|y" / "0.png", 28, 28, 1)
-        png(root / "bars" / "z" / "0.png", 28, 28, 1)
-        run = neurim("data", "split", root / "bars", f"out={root}/bars.csv")
-        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-        self.assertIn('"x|y"', run.stderr)
-        self.assertFalse((root / "bars.csv").exists())
-
-    def test_weights_and_groups_are_kept_or_named(self):
-        root = self.root / "weighed"
-        rows = ["path,label,weight,group"]
-        for i in range(12):
-            png(root / f"{i}.png", 28, 28, 20 * i)
-            rows.append(f"{i}.png,{'ab'[i % 2]},{i / 10},{i // 4}")
-        (root / "all.csv").write_text("\n".join(rows) + "\n")
-        run = neurim("data", "split", root / "all.csv", f"out={root}/again.csv", "val_split=0.3")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        with open(root / "again.csv", newline="") as file:
-            self.assertEqual({(row["path"], float(row["weight"]), row["group"]) for row in csv.DictReader(file)},
-                             {(f"{i}.png", i / 10, str(i // 4)) for i in range(12)})
-        run = neurim("data", "convert", root / "all.csv", "to=wds", f"out={root}/shards")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual([word in run.stdout for word in ("not carried: the weights", "not carried: the groups")], [True, True], run)
-        run = neurim("data", "pack", root / "all.csv", f"out={root}/all.pack")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        losses = set()
-        for data in ("all.csv", "all.pack"):
-            run = neurim("train", f"data={root}/{data}", "model=lenet5", "batch=4", "epochs=1", "sampler=weighted", "val_split=0.3", "plots=false",
-                         f"project={root}/runs", f"name={data}", "--json")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            losses.add(tensors(root / "runs" / data / "weights" / "last.safetensors"))
-        self.assertEqual(len(losses), 1)
-
-    def test_data_tasks_write_over_nothing(self):
-        data = self.root / "own"
-        for i in range(8):
-            png(data / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
-        before = {path: path.read_bytes() for path in data.rglob("*.png")}
-        mine = self.root / "mine.jpg"
-        mine.write_text("mine")
-        for task, option in (("preview", "out"), ("dedupe", "sheet"), ("pack", "out")):
-            for target, said in ((data / "a" / "0.png", "exists already"), (mine, "exists already"), (data / "new.jpg", "lies in the data")):
-                run = neurim("data", task, data, f"{option}={target}")
-                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
-                self.assertIn(said, run.stderr)
-        for words in (["split", data, f"out={data}/train.csv"], ["convert", data, "to=wds", f"out={data}/c"]):
-            run = neurim("data", *words)
-            self.assertEqual(run.returncode, 2, run)
-            self.assertIn("lies in the data", run.stderr)
-        self.assertEqual({path: path.read_bytes() for path in data.rglob("*")  if path.is_file()}, before)
-        self.assertEqual(mine.read_text(), "mine")
-
-    def test_data_convert_there_and_back(self):
-        pictures = {}
-        for path in (self.root / "data").rglob("*.png"):
-            pictures.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
-        for form, shards in (("wds", 7), ("tfrecord", 7), ("folders", 0)):
-            out, back = self.root / f"as-{form}", self.root / f"back-{form}"
-            run = neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}", "shard=10", "--json")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            summary = json.loads(run.stdout.splitlines()[-1])
-            self.assertEqual((summary["samples"], len(summary["files"])), (57, shards))
-            again = neurim("data", "convert", out, "to=folders", f"out={back}")
-            self.assertEqual(again.returncode, 0, again.stderr)
-            found = {}
-            for path in back.rglob("*.png"):
-                found.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
-            self.assertEqual({key: sorted(places) for key, places in found.items()},
-                             {key: sorted(places) for key, places in pictures.items()})
-            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
-
-    def test_damage_of_the_data_is_named_everywhere(self):
-        shards, model = self.root / "cut-shards", self.folder
-        self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={shards}").returncode, 0)
-        shard = shards / "train-000000.tar"
-        content = shard.read_bytes()
-        shard.write_bytes(content[:content.index(b"000000030") + 1600])
-        for words in (["data", "dedupe", shards], ["data", "preview", shards, "imgsz=32", f"out={self.root}/cut.jpg"],
-                      ["data", "stats", shards, "imgsz=28", "in_chans=1"], ["val", model, f"data={shards}", f"project={self.root}/runs"],
-                      ["benchmark", "mode=data", f"data={shards}", "imgsz=32", "batch=8", "seconds=0.01", "rounds=1"]):
-            run = neurim(*words)
-            self.assertEqual(run.returncode, 0, run)
-            self.assertIn(f"error: {shard}: ", run.stdout, words)
-        for words, out in ((["data", "pack", shards], "cut.pack"), (["data", "convert", shards, "to=folders"], "cut-folders"),
-                           (["data", "convert", shards, "to=wds", "--json"], "cut-again")):
-            run = neurim(*words, f"out={self.root}/{out}")
-            self.assertEqual(run.returncode, 3, run)
-            self.assertTrue((self.root / out).exists())
-            self.assertIn(f"{out}: is written, but holds only the part of the data that can be read ({shard}: ", run.stderr)
-        self.assertGreater(len(list((self.root / "cut-folders" / "train").rglob("*.png"))), 20)
-
-    def test_pictures_of_many_bytes(self):
-        data = self.root / "large"
-        png(data / "a" / "0.png", 28, 28, 1)
-        png(data / "b" / "0.png", 1200, 1200, 1)
-        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=1", "--json")
-        self.assertEqual((run.returncode, json.loads(run.stdout.splitlines()[-1])["pictures"]), (0, 1), run)
-        run = neurim("data", "scan", data, "max_picture_mib=1")
-        self.assertIn("1200 x 1200 pixels takes 2 MiB decoded, more than the 1 MiB of max_picture_mib", run.stdout)
-        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=2", "--json")
-        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["pictures"], 2, run)
-        self.assertEqual(neurim("data", "stats", data, "max_picture_mib=0").returncode, 2)
-
-    def test_data_dedupe(self):
-        twins = self.root / "twins"
-        shutil.copytree(self.root / "data", twins)
-        shutil.copy(twins / "train" / "dark" / "0.png", twins / "val" / "dark" / "copy.png")
-        run = neurim("data", "dedupe", twins, f"sheet={self.root}/sheet.jpg", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        *groups, summary = map(json.loads, run.stdout.splitlines())
-        self.assertEqual(summary["groups"], len(groups))
-        mine = next(group for group in groups if any(file["file"].endswith("copy.png") for file in group["files"]))
-        self.assertTrue(mine["across_splits"])
-        self.assertTrue((self.root / "sheet.jpg").read_bytes().startswith(b"\xff\xd8\xff"))
-
-    def test_data_stats_and_preview(self):
-        run = neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        summary = json.loads(run.stdout.splitlines()[-1])
-        self.assertEqual(summary["splits"]["train"]["classes"], [14, 14, 14])
-        levels = [(level + i + 7 * x * y) % 256 / 255 for level in (10, 90, 170) for i in range(14)
-                  for y in range(28) for x in range(28)]
-        self.assertAlmostEqual(summary["mean"][0], sum(levels) / len(levels), 5)
-        self.assertAlmostEqual(summary["std"][0], statistics.pstdev(levels), 5)
-        picture = self.root / "preview.jpg"
-        self.assertEqual(neurim("data", "preview", self.root / "data", "imgsz=32", f"out={picture}").returncode, 0)
-        self.assertTrue(picture.read_bytes().startswith(b"\xff\xd8\xff"))
-
     def test_benchmark_serves(self):
         run = neurim("benchmark", "lenet5", "batch=2", "serve=true", input="go bs2 0.02\ngo bs2 0.01\nquit\n")
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -1093,6 +647,16 @@ layers = [
             for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
+
+    def test_deterministic_runs_do_not_depend_on_the_threads(self):
+        for model, options in (("lenet5", []), ("resnet20", ["imgsz=32", "batch=8"])):
+            weights = set()
+            for threads in (1, 2):
+                name = f"{model}-threads{threads}"
+                run = neurim(*self.words, f"model={model}", *options, "deterministic=true", f"threads={threads}", f"name={name}", "plots=false", "epochs=1")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                weights.add(tensors(self.root / "runs" / name / "weights" / "last.safetensors"))
+            self.assertEqual(len(weights), 1, model)
 
     def test_weights_that_diverged_are_refused(self):
         broken = self.root / "broken.safetensors"
@@ -1239,259 +803,6 @@ layers = [
         self.assertTrue((self.root / "demo" / "demo" / "export" / "best.onnx").is_file())
         self.assertTrue((self.root / "demo" / "demo" / "confusion_matrix.png").is_file())
         self.assertTrue(run.stdout.splitlines()[-1].strip().startswith("neurim train"))
-
-
-class Sequences(unittest.TestCase):
-    """A series with a season of 7 days that is forecast, and a text that is gone on with."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.home.name)
-        chance = random.Random(1)
-        cls.series, cls.text = cls.root / "sales.csv", cls.root / "story.txt"
-        rows = [f"2024-{i},{50 + 10 * (i % 7) + chance.random()},{chance.random()}" for i in range(200)]
-        cls.series.write_text("Date,Sold,Rain\n" + "\n".join(rows) + "\n")
-        cls.text.write_text("the cat sat on the mät.\n" * 40)
-        cls.words = ["train", f"project={cls.root}/runs", "batch=32", "hidden_size=16", "lr=0.01"]
-        cls.forecasting = [*cls.words, "model=lstm", f"data={cls.series}", "target=sold", "window=14", "horizon=2", "season=7"]
-        cls.writing = [*cls.words, "model=gru", f"data={cls.text}", "window=16"]
-        cls.forecast = neurim(*cls.forecasting, "epochs=40", "name=forecast", "--json")
-        cls.language = neurim(*cls.writing, "epochs=30", "name=text", "--json")
-        cls.forecaster, cls.writer = cls.root / "runs" / "forecast", cls.root / "runs" / "text"
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.home.cleanup()
-
-    def test_train_says_how_good_the_naive_forecast_is(self):
-        self.assertEqual(self.forecast.returncode, 0, self.forecast.stderr)
-        *epochs, summary = map(json.loads, self.forecast.stdout.splitlines())
-        self.assertEqual(len(epochs), 40)
-        self.assertLess(summary["mae"], 0.5 * summary["naive_mae"])
-        self.assertLess(summary["seasonal_naive_mae"], 1)
-        self.assertEqual(summary["samples"], 20)
-        self.assertIn("sequences_per_second", epochs[0])
-        self.assertRegex(self.forecast.stderr, r"Best: epoch \d+  MAE [\d.]+  RMSE [\d.]+  last value [\d.]+ \(ours 0\.\d+ of it\)  last season")
-        with open(self.forecaster / "results.csv", newline="") as file:
-            self.assertEqual(min(float(row["val_mae"]) for row in csv.DictReader(file)), summary["mae"])
-        with open(self.forecaster / "forecasts.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
-        errors = [abs(float(row["forecast"]) - float(row["actual"])) for row in rows]
-        self.assertAlmostEqual(sum(errors) / len(errors), summary["mae"], 9)
-        self.assertEqual(rows[-1]["step"], "200")
-
-    def test_val_gives_the_runs_figures(self):
-        for trained, run in ((self.forecast, self.forecaster), (self.language, self.writer)):
-            self.assertEqual(trained.returncode, 0, trained.stderr)
-            judged = neurim("val", run, f"project={self.root}/val", "--json")
-            self.assertEqual(judged.returncode, 0, judged.stderr)
-            before, after = (json.loads(run.stdout.splitlines()[-1]) for run in (trained, judged))
-            for key in set(before) - {"run", "model"}:
-                self.assertEqual(before[key], after[key], key)
-        self.assertEqual((self.root / "val" / "val" / "forecasts.csv").read_text(), (self.forecaster / "forecasts.csv").read_text())
-        self.assertIn("has no sample", neurim("val", self.writer, "split=test").stderr)
-        self.assertIn("'z'", neurim("val", self.writer, f"data={self.other('zoo')}").stderr)
-
-    def other(self, content):
-        path = self.root / "other.txt"
-        path.write_text(content)
-        return path
-
-    def test_predict_forecasts_behind_the_end(self):
-        out = self.root / "next.csv"
-        run = neurim("predict", f"model={self.forecaster}", f"save_csv={out}")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(run.stdout, out.read_text())
-        with open(out, newline="") as file:
-            rows = list(csv.DictReader(file))
-        self.assertEqual([row["ahead"] for row in rows], ["1", "2"])
-        for i, row in enumerate(rows):
-            self.assertLess(abs(float(row["sold"]) - (50.5 + 10 * ((200 + i) % 7))), 8)
-        shorter = self.root / "shorter.csv"
-        shorter.write_text("\n".join(self.series.read_text().splitlines()[:-3]) + "\n")
-        event = json.loads(neurim("predict", shorter, f"model={self.forecaster}", "--json").stdout)
-        self.assertLess(abs(event["values"][0] - (50.5 + 10 * (197 % 7))), 8)
-
-    def test_predict_writes_text(self):
-        summary = json.loads(self.language.stdout.splitlines()[-1])
-        self.assertLess(summary["bits_per_character"], summary["bigram_bits_per_character"])
-        words = ["predict", f"model={self.writer}", "prompt=the cat", "length=40"]
-        run = neurim(*words, "seed=3")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertTrue(run.stdout.startswith("the cat"), run.stdout)
-        self.assertEqual(len(run.stdout), 7 + 40 + 1)
-        self.assertEqual(neurim(*words, "seed=3").stdout, run.stdout)
-        hot = json.loads(neurim(*words, "seed=4", "temperature=9", "--json").stdout)
-        self.assertEqual((hot["prompt"], len(hot["text"])), ("the cat", 40))
-        self.assertNotEqual(hot["prompt"] + hot["text"] + "\n", run.stdout)
-        self.assertTrue(neurim("predict", f"model={self.writer}").stdout.startswith("\n"))
-
-    def test_resume_ends_like_an_uninterrupted_run(self):
-        for name, words in (("series", self.forecasting), ("story", self.writing)):
-            words = [*words, "epochs=20", "plots=false"]
-            with subprocess.Popen([NEURIM, *words, f"name={name}", "--json"], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL, text=True) as process:
-                process.stdout.readline()
-                process.send_signal(signal.SIGINT)
-                process.communicate(timeout=60)
-            self.assertEqual(process.returncode, 130)
-            whole = neurim(*words, f"name=whole-{name}")
-            self.assertEqual(whole.returncode, 0, whole.stderr)
-            resumed = neurim("resume", self.root / "runs" / name)
-            self.assertEqual(resumed.returncode, 0, resumed.stderr)
-            for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
-                self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
-                                 tensors(self.root / "runs" / f"whole-{name}" / "weights" / file), file)
-
-    def test_export_info_and_models(self):
-        for run, parts in ((self.forecaster, (b"forecast", b'["sold","rain"]', b"rnn.weight_ih_l0")), (self.writer, (b"language", b"window"))):
-            exported = neurim("export", run)
-            self.assertEqual(exported.returncode, 0, exported.stderr)
-            for part in parts:
-                self.assertIn(part, (run / "export" / "best.onnx").read_bytes())
-        self.assertIn("input f32(1,14,2)", neurim("export", self.forecaster).stdout)
-        self.assertRegex(neurim("info", self.forecaster).stdout, r"lstm  [\d,]+ parameters  input f32\(1,14,2\)  2 values of sold\n")
-        self.assertRegex(neurim("info", self.writer, "--plan", "batch=2").stdout, r"\d+ tasks, arena")
-        self.assertEqual(neurim("models", "lstm").stdout.count("series and texts"), 1)
-        self.assertIn("train one", neurim("info", "lstm").stderr)
-
-    def test_run_on_arrays(self):
-        inputs = self.root / "in"
-        inputs.mkdir()
-        npy(inputs / "input_0.npy", "(1, 14, 2)", [60.0] * 28)
-        run = neurim("run", f"model={self.forecaster}", f"inputs={inputs}", f"outputs={self.root}/out")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn(b"'shape': (1,2,)", (self.root / "out" / "output_0.npy").read_bytes())
-
-    def test_what_is_wrong_is_one_line_and_leaves_no_run(self):
-        for words, code, said in (
-                ([f"data={self.series}", "model=lstm"], 2, "target=sold"),
-                ([f"data={self.series}", "model=lstm", "target=date"], 2, "no column of numbers is called date"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "window=190"], 3, "takes 191"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "horizon=21"], 3, "val_split"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "window=0"], 2, "window is 0"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "hflip=0.5"], 2, "option of pictures"),
-                ([f"data={self.series}", "model=lenet5"], 3, "sales.csv"),
-                ([f"data={self.other('short')}", "model=rnn", "window=16"], 3, "takes 17"),
-                ([f"data={self.root}", "model=rnn"], 3, "is a folder"),
-                ([f"data={self.root}/none.txt", "model=rnn"], 3, "none.txt"),
-                ([f"data={self.text}", "model=ltsm"], 2, "did you mean 'lstm'")):
-            run = neurim("train", f"project={self.root}/runs", "name=never", *words)
-            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run)
-            self.assertIn(said, run.stderr)
-            self.assertFalse((self.root / "runs" / "never").exists())
-        for words, said in ((["predict", f"model={self.writer}", "prompt=dog"], "'d'"), (["predict", f"model={self.writer}", "source=x"], "a text"),
-                            (["predict", f"model={self.forecaster}", "prompt=x"], "a series"), (["predict", f"model={self.forecaster}", "topk=2"], "a series"),
-                            (["predict", f"model={self.forecaster}", f"source={self.other('Sold,Rain')}.csv"], "other.txt.csv"),
-                            (["val", self.writer, "crops=5"], "a text"), (["export", self.forecaster, "imgsz=32"], "a series"),
-                            (["benchmark", self.forecaster], "a series")):
-            run = neurim(*words)
-            self.assertIn(run.returncode, (2, 3), run)
-            self.assertEqual(len(run.stderr.splitlines()), 1, run)
-            self.assertIn(said, run.stderr)
-
-
-class MultiLabel(unittest.TestCase):
-    """One run over pictures that have any number of classes."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory()
-        cls.root = Path(cls.home.name)
-        cls.table = boxes(cls.root, 160)
-        cls.words = ["train", "model=lenet5", "batch=16", "epochs=6", f"project={cls.root}/runs", f"data={cls.table}"]
-        cls.result = neurim(*cls.words, "monitor=loss", "--json")
-        cls.folder = cls.root / "runs" / "train"
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.home.cleanup()
-
-    def test_learns_and_says_what_it_learned(self):
-        self.assertEqual(self.result.returncode, 0, self.result.stderr)
-        *epochs, summary = map(json.loads, self.result.stdout.splitlines())
-        self.assertGreater(summary["map"], 0.95)
-        self.assertGreater(summary["exact_match"], 0.8)
-        last = json.loads((self.folder / "metrics.jsonl").read_text().splitlines()[-1])
-        for line in (summary, epochs[-1], last):
-            self.assertTrue({"map", "f1_macro", "f1_micro", "exact_match"} <= set(line), line)
-            self.assertFalse({"top1", "top5", "train_top1"} & set(line), line)
-        with open(self.folder / "results.csv", newline="") as file:
-            self.assertEqual(float(list(csv.DictReader(file))[-1]["val_map"]), last["map"])
-        self.assertIn("multi-label", (self.folder / "log.txt").read_text())
-        with open(self.folder / "per_class.csv", newline="") as file:
-            classes = list(csv.DictReader(file))
-        self.assertEqual([row["class"] for row in classes], ["left", "low", "right"])
-        precisions = [float(row["average_precision"]) for row in classes]
-        self.assertAlmostEqual(sum(precisions) / 3, summary["map"])
-        self.assertTrue((self.folder / "results.png").is_file())
-        self.assertFalse((self.folder / "confusion_matrix.png").exists())
-        counts = json.loads((self.folder / "data.json").read_text())["val"]["classes"]
-        self.assertEqual([int(row["support"]) for row in classes], list(counts.values()))
-
-    def test_val_predict_and_export_use_the_thresholds_of_the_model(self):
-        card = json.loads((self.folder / "weights" / "model.json").read_text())
-        thresholds = dict(zip(card["label_names"], card["neurim"]["thresholds"]))
-        self.assertEqual(len(set(thresholds.values())), 3)
-        run = neurim("val", self.folder, "--json", f"project={self.root}/runs")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        judged, trained = (json.loads(text.splitlines()[-1]) for text in (run.stdout, self.result.stdout))
-        for key in ("map", "f1_macro", "f1_micro", "exact_match", "loss", "samples"):
-            self.assertEqual(judged[key], trained[key], key)
-        self.assertEqual((Path(judged["run"]) / "per_class.csv").read_text(), (self.folder / "per_class.csv").read_text())
-
-        out = self.root / "out.csv"
-        run = neurim("predict", f"model={self.folder}", f"source={self.root}/pictures", f"save_csv={out}", "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        found = {Path(event["path"]).stem: event["predictions"] for event in map(json.loads, run.stdout.splitlines()[:-1])}
-        with open(self.table, newline="") as file:
-            truths = {Path(row["path"]).stem: set(filter(None, row["label"].split("|")))
-                      for row in csv.DictReader(file) if row["split"] == "val"}
-        right = sum({one["label"] for one in found[name]} == truth for name, truth in truths.items())
-        self.assertEqual(right / len(truths), trained["exact_match"])
-        self.assertEqual({len(predictions) for predictions in found.values()}, {0, 1, 2, 3})
-        for predictions in found.values():
-            self.assertEqual(sorted((one["prob"] for one in predictions), reverse=True), [one["prob"] for one in predictions])
-            for one in predictions:
-                self.assertGreaterEqual(one["prob"], thresholds[one["label"]] - 1e-6)
-        self.assertEqual(len(out.read_text().splitlines()), 1 + sum(map(len, found.values())))
-
-        run = neurim("export", self.folder, "--json")
-        self.assertEqual(run.returncode, 0, run.stderr)
-        exported = (self.folder / "export" / "best.onnx").read_bytes()
-        self.assertIn(json.dumps(card["neurim"]["thresholds"], separators=(",", ":")).encode(), exported)
-        self.assertIn(b"multi-label", exported)
-
-    def test_options_that_mean_something_else_here(self):
-        for words, said in ((["sampler=balanced"], "one class a picture"), (["monitor=top1"], "f1_micro"),
-                            (["multi_label=false"], "no label")):
-            run = neurim(*self.words, *words, "name=never")
-            self.assertIn(run.returncode, (2, 3), run)
-            self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
-            self.assertIn(said, run.stderr)
-            self.assertFalse((self.root / "runs" / "never").exists())
-        for words in (["topk=2"], ["reject=auto"]):
-            run = neurim("predict", f"model={self.folder}", f"source={self.root}/pictures", *words)
-            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
-            self.assertIn("multi-label", run.stderr)
-        run = neurim("data", "convert", self.table, "to=wds", f"out={self.root}/shards")
-        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
-        run = neurim(*self.words, "epochs=1", "cutmix=1", "mixup=0.2", "class_weights=sqrt", "label_smoothing=0.1", "folds=2", "name=more")
-        self.assertIn("val split of its own", run.stderr)
-        run = neurim(*self.words, "epochs=1", "cutmix=1", "mixup=0.2", "class_weights=sqrt", "label_smoothing=0.1", "name=more")
-        self.assertEqual(run.returncode, 0, run.stderr)
-
-    def test_packed_and_split_tables_train_alike(self):
-        packed, again = self.root / "boxes.pack", self.root / "again.csv"
-        for words in (["pack", self.table, f"out={packed}"], ["split", self.table, f"out={again}"]):
-            run = neurim("data", *words)
-            self.assertEqual(run.returncode, 0, run.stderr)
-        for data in (packed, again):
-            run = neurim(*self.words[:-1], f"data={data}", "monitor=loss", f"name={data.stem}-{data.suffix[1:]}")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            self.assertEqual(tensors(self.root / "runs" / f"{data.stem}-{data.suffix[1:]}" / "weights" / "best.safetensors"),
-                             tensors(self.folder / "weights" / "best.safetensors"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli_test import VERBS, DATA_TASKS, neurim, gray_png, npy
+from command import VERBS, DATA_TASKS, neurim, gray_png, npy
 
 
 class EveryVerb(unittest.TestCase):

@@ -71,6 +71,19 @@ TEST(File, DoesNotWaitForThePipesWriter) {
   expect_words(error_of([&] { MappedFile(temp.at("pipe")); }), {"pipe", "not a regular file"});
 }
 
+TEST(File, IsMovedInPlaceOfAnother) {
+  const TempFolder temp;
+  write_file(temp.at("a"), "new");
+  write_file(temp.at("b"), "old");
+  move_file(temp.at("a"), temp.at("b"));
+  EXPECT_EQ(read_file(temp.at("b")), "new");
+  EXPECT_EQ(names_in(temp.path()), std::set<std::string>{"b"});
+  expect_words(error_of([&] { move_file(temp.at("a"), temp.at("b")); }, Fault::resource), {"b: ", "No such file"});
+  EXPECT_TRUE(make_folder(temp.at("x/y")));
+  EXPECT_FALSE(make_folder(temp.at("x/y")));
+  expect_words(error_of([&] { make_folder(fs::path(temp.at("b")) / "z"); }, Fault::resource), {"b/z: ", "cannot make the folder"});
+}
+
 TEST(File, LeftoversOfKilledProcessesAreRemoved) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);

@@ -32,6 +32,46 @@ void write_mixed(const TempFolder& temp) {
     }
 }
 
+/// What Pillow's bilinear filter with antialiasing makes of one row or column, in double: weights of a triangle that is as
+/// wide as `from / to` pixels, or 1.
+std::vector<double> resized_line(const std::vector<double>& line, std::size_t to) {
+  const double ratio = static_cast<double>(line.size()) / static_cast<double>(to), width = std::max(ratio, 1.0);
+  std::vector<double> out(to);
+  for (std::size_t i = 0; i < to; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * ratio;
+    double sum = 0, weights = 0;
+    for (std::size_t j = 0; j < line.size(); ++j) {
+      const double weight = std::max(0.0, 1 - std::abs(static_cast<double>(j) + 0.5 - center) / width);
+      sum += weight * line[j], weights += weight;
+    }
+    out[i] = sum / weights;
+  }
+  return out;
+}
+
+/// A part of a picture at another size, channel by channel.
+std::vector<double> resized_part(const Image& image, const Box& part, std::size_t height, std::size_t width) {
+  std::vector<double> out;
+  for (int c = 0; c < 3; ++c) {
+    std::vector<std::vector<double>> rows;
+    for (int y = part.top; y < part.top + part.height; ++y) {
+      std::vector<double> row;
+      for (int x = part.left; x < part.left + part.width; ++x)
+        row.push_back(image.row(y)[x * image.channels() + c % image.channels()]);
+      rows.push_back(resized_line(row, width));
+    }
+    std::vector<std::vector<double>> columns;
+    for (std::size_t x = 0; x < width; ++x) {
+      std::vector<double> column;
+      for (const std::vector<double>& row : rows) column.push_back(row[x]);
+      columns.push_back(resized_line(column, height));
+    }
+    for (std::size_t y = 0; y < height; ++y)
+      for (std::size_t x = 0; x < width; ++x) out.push_back(columns[x][y]);
+  }
+  return out;
+}
+
 const Preprocess kPreprocess{.height = 32, .width = 24, .crop_pct = 0.9};
 const LoaderOptions kOptions{.batch = 5, .shuffle = true};
 
@@ -52,6 +92,39 @@ TEST(Pack, HasThePixelsOfTheFiles) {
     Loader one(files, Split::train, kPreprocess, augment, kOptions);
     Loader other(again, Split::train, kPreprocess, augment, kOptions);
     for (const std::uint32_t epoch : {0, 1}) EXPECT_TRUE(epoch_of(one, epoch) == epoch_of(other, epoch));
+  }
+}
+
+TEST(Pack, ARandomPartIsWhatTheWholePictureHasThere) {
+  const TempFolder temp;
+  write_mixed(temp);
+  const Dataset files = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  pack(files, temp.at("set.pack"), 2);
+  const Preprocess levels{.height = 32, .width = 24, .mean = {0}, .std = {1.0 / 255}};
+  const Augment augment{.random_resized_crop = true};
+  for (const std::string& path : {temp.path() + "/set", temp.at("set.pack")}) {
+    const Dataset data = Dataset::open(path, {.val_split = 0.0});
+    Loader loader(data, Split::train, levels, augment, {.batch = 18, .seed = 5});
+    for (const std::uint32_t epoch : {0, 1, 2}) {
+      const Epoch all = epoch_of(loader, epoch);
+      for (std::int64_t i = 0; i < 18; ++i) {
+        Decoder decoder;
+        std::vector<std::byte> buffer;
+        Image whole;
+        decoder.open(data.read(Split::train, i, buffer));
+        decoder.read(whole);
+        Random random(5, static_cast<std::uint64_t>(i), epoch);
+        const std::vector<double> expected = resized_part(whole, random_part(augment, whole.height(), whole.width(), random), 32, 24);
+        const float* found = all.images.data() + i * static_cast<std::int64_t>(expected.size());
+        double sum = 0, most = 0;
+        for (std::size_t k = 0; k < expected.size(); ++k) {
+          const double off = std::abs(static_cast<double>(found[k]) - expected[k]);
+          sum += off, most = std::max(most, off);
+        }
+        EXPECT_LE(sum / static_cast<double>(expected.size()), 0.5) << data.name(Split::train, i);
+        EXPECT_LE(most, 2) << data.name(Split::train, i);
+      }
+    }
   }
 }
 

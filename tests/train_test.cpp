@@ -492,6 +492,51 @@ TEST_F(Training, ResumesFromEveryPointWhereSavingMayDie) {
   EXPECT_EQ(steps_after(true, true, true), 3);
 }
 
+TEST_F(Training, ResumesWhereSavingDiedTwice) {
+  const std::atomic<int> stop{1};
+  const TrainResult run = train(options("train"), {.stop = &stop});
+  const fs::path weights = run.run / "weights", older = folder_ / "older", newer = folder_ / "newer";
+  const auto step = [&] { return load_checkpoint(weights / "last.safetensors").card.step; };
+  fs::copy(weights, older);
+  resume(run.run, {}, {.stop = &stop});
+  fs::rename(weights / "last.opt.safetensors", weights / "next.opt.safetensors");  // between the two renames
+  fs::copy(older / "last.opt.safetensors", weights / "last.opt.safetensors");
+  const std::int64_t before = step();
+  fs::create_directory(weights / "next.safetensors");  // the next save fails before any rename of its own
+  EXPECT_NE(error_of(Fault::resource, [&] { resume(run.run, {}, {.stop = &stop}); }).find("next.safetensors"),
+            std::string::npos);
+  fs::remove(weights / "next.safetensors");
+  EXPECT_EQ(step(), before);
+  resume(run.run, {}, {.stop = &stop});
+  EXPECT_EQ(step(), before + 1);
+}
+
+TEST_F(Training, ADamagedStateSaysWhatIsLeftOfTheRun) {
+  const TrainResult run = train(options("train"));
+  for (const char* name : {"last.safetensors", "last.opt.safetensors"}) {
+    const fs::path file = run.run / "weights" / name;
+    const std::string whole = read_file(file);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{5}, whole.size() / 2, whole.size() - 1}) {
+      write_file(file, std::string_view(whole).substr(0, size));
+      const std::string message = error_of(Fault::data, [&] { resume(run.run, 3); });
+      EXPECT_NE(message.find(name), std::string::npos) << message;
+      EXPECT_NE(message.find("pretrained=" + run.run.string()), std::string::npos) << message;
+    }
+    write_file(file, whole);
+  }
+  EXPECT_EQ(resume(run.run, 3).epochs, 3);
+}
+
+TEST_F(Training, AnotherRunInTheSameFolderLeavesNoWeightsOfTheFirst) {
+  TrainOptions again = options("train");
+  const fs::path best = train(again).run / "weights/best.safetensors";
+  ASSERT_TRUE(fs::exists(best));
+  again.exist_ok = true;
+  const std::atomic<int> stop{1};
+  EXPECT_TRUE(train(again, {.stop = &stop}).stopped);
+  EXPECT_FALSE(fs::exists(best));
+}
+
 TEST_F(Training, ALossThatIsNoNumberStopsAndKeepsTheLastState) {
   TrainOptions wild = options("wild");
   wild.opt = "sgd";
@@ -624,6 +669,7 @@ TEST_F(Training, WithoutPlotsTheTablesAreStillWritten) {
 TEST_F(Training, UnreadablePicturesOfBothSplitsAreNamedAndCounted) {
   TrainOptions spoilt = options("spoilt");
   spoilt.data = (folder_ / "spoilt").string();
+  spoilt.max_bad = 2;
   fs::copy(*shared_ / "digits", spoilt.data, fs::copy_options::recursive);
   write_file(fs::path(spoilt.data) / "train/3/broken.png", "no picture");
   write_file(fs::path(spoilt.data) / "val/4/empty.png", "");

@@ -124,6 +124,19 @@ bool writes_in_place(const fs::path& path) {
   return !S_ISREG(info.st_mode) || output_at(info) >= 0;
 }
 
+void move_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(Fault::resource, to.string(), ": cannot be written: ", error.message());
+}
+
+bool make_folder(const fs::path& folder) {
+  std::error_code error;
+  const bool made = fs::create_directories(folder, error);
+  if (error) fail(Fault::resource, folder.string(), ": cannot make the folder: ", error.message());
+  return made;
+}
+
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {

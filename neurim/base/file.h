@@ -25,6 +25,12 @@ void write_file(const fs::path& path, std::string_view bytes);
 /// Whether the path leads to what cannot be replaced: a device, a pipe, or this process's own output.
 bool writes_in_place(const fs::path& path);
 
+/// Calls the file by another name, in place of what has that name. Throws Error(resource).
+void move_file(const fs::path& from, const fs::path& to);
+
+/// Makes the folder with the missing ones above it; returns whether it was missing. Throws Error(resource).
+bool make_folder(const fs::path& folder);
+
 /// Removes the temporary files that write_file left in the folder where its process was killed. For a folder in which
 /// this process writes nothing yet.
 void remove_leftovers(const fs::path& folder);

@@ -39,6 +39,11 @@ std::string lower(std::string_view word) {
   return out;
 }
 
+std::string trimmed(std::string_view word) {
+  const std::size_t first = word.find_first_not_of(" \t"), last = word.find_last_not_of(" \t");
+  return first == std::string_view::npos ? "" : std::string(word.substr(first, last - first + 1));
+}
+
 bool starts_with(std::string_view whole, std::string_view prefix) { return whole.substr(0, prefix.size()) == prefix; }
 
 bool ends_with(std::string_view whole, std::string_view suffix) {

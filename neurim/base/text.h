@@ -30,6 +30,7 @@ std::string text(const Parts&... parts) {
 std::vector<std::string> split(std::string_view whole, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view word);
+std::string trimmed(std::string_view word);  ///< without blanks and tabs around it
 bool starts_with(std::string_view whole, std::string_view prefix);
 bool ends_with(std::string_view whole, std::string_view suffix);
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -26,9 +27,27 @@ class ThreadPool {
   /// Calls body(context, part) once for each part in [0, parts), on any thread; returns when all are done.
   void run(int parts, Body body, void* context);
 
+  /// The same of anything that is called with a part. What a part throws, of several parts any one of it, is thrown
+  /// again when all are done.
   template <class F>
   void each(int parts, F&& body) {
-    run(parts, [](void* context, int part) { (*static_cast<std::remove_reference_t<F>*>(context))(part); }, &body);
+    struct Job {
+      std::remove_reference_t<F>& body;
+      std::atomic<bool> failed{false};
+      std::exception_ptr error;
+    } job{body};
+    run(
+        parts,
+        [](void* context, int part) {
+          Job& own = *static_cast<Job*>(context);
+          try {
+            own.body(part);
+          } catch (...) {
+            if (!own.failed.exchange(true)) own.error = std::current_exception();
+          }
+        },
+        &job);
+    if (job.error) std::rethrow_exception(job.error);
   }
 
  private:

@@ -14,10 +14,8 @@ namespace {
 
 constexpr const char* kTask = "classify";  // may stand behind the verb, as in other tools
 
-bool is_truth(const std::string& word) {
-  const std::string value = lower(word);
-  return value == "true" || value == "false";
-}
+/// Whether the word is a value of a flag.
+bool is_truth(const std::string& word) { return truth_of(word) || lower(word) == "auto"; }
 
 /// Whether the word reads name=value.
 bool is_assignment(const std::string& word) {
@@ -74,8 +72,8 @@ void CommandLine::read(const Words& words) {
       if (flag && (i + 1 == words.size() || !is_truth(words[i + 1]))) {
         options.set(name, "true");
       } else {
-        require(!option || i + 1 < words.size(), word, " needs a value: ", word, " VALUE or ", name,
-                "=VALUE");
+        const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
+        require(!option || has_value, word, " needs a value: ", word, " VALUE or ", name, "=VALUE");
         options.set(name, option ? words[++i] : "");
       }
     } else if (i == 0 && word == kTask) {
@@ -91,6 +89,11 @@ void CommandLine::read(const Words& words) {
            is_name ? text(": ", word, "=VALUE") : "");
     }
   }
+}
+
+bool CommandLine::is_option(const std::string& word) const {
+  const std::string name = dashed_name(word);
+  return !name.empty() && options.find(std::string_view(name).substr(0, name.find('='))) != nullptr;
 }
 
 bool CommandLine::parse(const Words& words) {

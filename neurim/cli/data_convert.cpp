@@ -34,9 +34,10 @@ int data_convert(const Words& words) {
   if (line.dry_run()) {
     check_convert(dataset, out, options);
     check_can_make(out);
-    return line.end_dry_run(console,
-                            text("write ", plural(size_of(dataset), "picture"), " as ", to, " into ", out),
-                            {{"path", out}, {"samples", size_of(dataset)}});
+    line.end_dry_run(console, text("write ", plural(dataset.size(), "picture"), " as ", to, " into ", out),
+                     {{"path", out}, {"samples", dataset.size()}});
+    check_whole(dataset, out);
+    return 0;
   }
   const ConvertResult result = convert(dataset, out, options, [&](std::int64_t done, std::int64_t all) {
     if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));

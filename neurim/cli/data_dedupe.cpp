@@ -61,9 +61,9 @@ int data_dedupe(const Words& words) {
   if (line.dry_run()) {
     if (!sheet.empty()) check_can_write(sheet);
     return line.end_dry_run(console,
-                            text("compare ", plural(size_of(dataset), "picture"),
+                            text("compare ", plural(dataset.size(), "picture"),
                                  sheet.empty() ? "" : text(", and write ", sheet)),
-                            {{"samples", size_of(dataset)}, {"path", sheet}});
+                            {{"samples", dataset.size()}, {"path", sheet}});
   }
   const Duplicates found =
       find_duplicates(dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {

@@ -32,8 +32,10 @@ int data_pack(const Words& words) {
   if (line.dry_run()) {
     check_pack(dataset, out);
     check_can_write(out);
-    return line.end_dry_run(console, text("write ", plural(size_of(dataset), "picture"), " to ", out),
-                            {{"path", out}, {"samples", size_of(dataset)}});
+    line.end_dry_run(console, text("write ", plural(dataset.size(), "picture"), " to ", out),
+                     {{"path", out}, {"samples", dataset.size()}});
+    check_whole(dataset, out);
+    return 0;
   }
   bool stopped = false;
   const PackResult result =

@@ -57,10 +57,7 @@ int data_split(const Words& words) {
            "\" has a bar in its name, which a table reads as several classes; rename the class");
 
   const fs::path folder = fs::absolute(out).parent_path();
-  bool weighted = false;
-  for (const Split split : kSplits)
-    for (std::int64_t i = 0; i < dataset.size(split); ++i)
-      weighted = weighted || dataset.weight(split, i) != 1;
+  const bool weighted = dataset.weighted();
   std::string table = text("path,label,split,group", weighted ? ",weight" : "", '\n');
   JsonObject sizes;
   std::vector<std::string> counts;

@@ -43,7 +43,7 @@ std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options) {
                  {card.task() == TaskKind::forecast ? "forecast" : "logits"}, options);
 }
 
-void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
+std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
   const std::string bytes = onnx_of(checkpoint, options);
   std::error_code error;
   std::vector<fs::path> missing;  // folders, from the innermost on
@@ -51,10 +51,9 @@ void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const
        folder = folder.parent_path())
     missing.push_back(folder);
   try {
-    if (!missing.empty()) fs::create_directories(missing.front(), error);
-    if (!missing.empty() && error)
-      fail(Fault::resource, missing.front().string(), ": cannot make the folder: ", error.message());
+    if (!missing.empty()) make_folder(missing.front());
     write_file(path, bytes);
+    return std::ssize(bytes);
   } catch (...) {
     for (const fs::path& folder : missing) fs::remove(folder, error);  // where it is empty
     throw;

@@ -15,8 +15,8 @@ fs::path export_path(const Checkpoint& checkpoint);
 /// numbers of characters, and gives "logits".
 std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options = {});
 
-/// Writes them to the path, whose folders are made.
-void export_checkpoint(const Checkpoint& checkpoint, const fs::path& path,
+/// Writes them to the path, whose folders are made; returns how many bytes.
+std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& path,
                        const OnnxExportOptions& options = {});
 
 }  // namespace neurim::cli

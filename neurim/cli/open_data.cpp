@@ -10,16 +10,10 @@ Dataset open_data(const std::string& path, const DatasetOptions& options, Consol
   return dataset;
 }
 
-std::int64_t size_of(const Dataset& dataset) {
-  std::int64_t size = 0;
-  for (const Split split : kSplits) size += dataset.size(split);
-  return size;
-}
-
 void check_whole(const Dataset& dataset, const std::string& out) {
   if (!dataset.damage().empty())
-    fail(Fault::data, out, ": is written, but holds only the part of the data that can be read (", dataset.damage(),
-         "); download that file again and remove ", out);
+    fail(Fault::data, out, ": gets only the part of the data that can be read (", dataset.damage(),
+         "); download that file again and write ", out, " anew");
 }
 
 }  // namespace neurim::cli

@@ -10,11 +10,8 @@ namespace neurim::cli {
 /// Dataset::open; says what a user should know of the data.
 Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console);
 
-/// Samples of all splits.
-std::int64_t size_of(const Dataset& dataset);
-
-/// For when a copy of the data was written to `out`: throws Error(data) where a part of them is lost, so that the copy
-/// is not taken for a whole one.
+/// For when a copy of the data was or would be written to `out`: throws Error(data) where a part of them is lost, so that
+/// the copy is not taken for a whole one.
 void check_whole(const Dataset& dataset, const std::string& out);
 
 }  // namespace neurim::cli

@@ -35,8 +35,7 @@ class Case {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
       plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device));
     } else {
-      plan_ = plan([this](const Tensors& in) { return Tensors{model_(in[0])}; }, {images},
-                   {.freeze = true, .device = device});
+      plan_ = inference_plan(model_, images);
     }
     draw_batch(plan_, model_.num_classes);
   }

@@ -41,13 +41,12 @@ int verb_export(const Words& words) {
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   if (line.dry_run()) {
     const auto bytes = static_cast<std::int64_t>(onnx_of(checkpoint, options).size());
-    check_can_make(fs::absolute(path).parent_path());
+    if (!writes_in_place(path)) check_can_make(fs::absolute(path).parent_path());
     if (fs::exists(fs::absolute(path).parent_path())) check_can_write(path);
     return line.end_dry_run(console, text("write ", path.string(), " (", thousands(bytes >> 10), " KiB)"),
                             {{"path", path.string()}, {"bytes", bytes}});
   }
-  export_checkpoint(checkpoint, path, options);
-  const auto size = static_cast<std::int64_t>(fs::file_size(path));
+  const std::int64_t size = export_checkpoint(checkpoint, path, options);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.card.preprocess;
   console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ",

@@ -133,8 +133,7 @@ int verb_info(const Words& words) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_planned(plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; }, {inputs},
-                      {.freeze = true, .device = line.device()}));
+    show_planned(inference_plan(checkpoint.model, inputs));
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});

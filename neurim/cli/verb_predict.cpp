@@ -8,7 +8,7 @@
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/verbs.h"
-#include "neurim/data/picture_files.h"
+#include "neurim/data/sources/folder.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
 
@@ -39,15 +39,9 @@ void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
     for (const fs::path& path : named) add_pictures(path, pictures);
     return;
   }
-  if (!fs::is_directory(source)) return pictures.push_back(source);
-  std::vector<fs::path> found;
-  for (fs::recursive_directory_iterator at(source, error), end; !error && at != end; at.increment(error))
-    if (at->is_regular_file() && is_picture(at->path())) found.push_back(at->path());
-  if (error)
-    fail(Fault::data, source.string(), ": cannot list: ", error.message(),
-         "; check that it and the folders below it are readable");
+  if (!fs::is_directory(source, error)) return pictures.push_back(source);
+  const std::vector<std::string> found = pictures_below(source.string());
   if (found.empty()) fail(Fault::data, source.string(), ": holds no picture file");
-  std::sort(found.begin(), found.end());
   pictures.insert(pictures.end(), found.begin(), found.end());
 }
 
@@ -58,6 +52,110 @@ std::vector<std::size_t> ranking(const std::vector<double>& shares) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
   return order;
+}
+
+/// Names what is in pictures, one after the other.
+class Namer {
+ public:
+  /// Says so where the most likely class has less than `threshold`; of one class a picture, `topk` of them.
+  Namer(const Checkpoint& checkpoint, const Preprocess& preprocess, double threshold, std::int64_t topk)
+      : card_(checkpoint.card),
+        preprocess_(preprocess),
+        threshold_(threshold),
+        most_(card_.multi_label() ? card_.class_names.size()
+                                  : std::min(static_cast<std::size_t>(topk), card_.class_names.size())),
+        plan_(plan(
+            [&](const Tensors& in) {
+              const Tensor logits = checkpoint.model(in[0]);
+              return Tensors{card_.multi_label() ? logits : softmax(logits)};
+            },
+            {image_type(preprocess, 1)}, {.freeze = true, .device = device_of(checkpoint.model)})),
+        transform_(preprocess),
+        pixels_(preprocess.size().levels()) {}
+
+  /// Throws Error(data) naming a picture that cannot be read.
+  void read(const fs::path& picture) {
+    naming([&] { return picture.string(); },
+           [&] {
+             decoder_.open_file(picture.string(), preprocess_.decoding());
+             transform_(decoder_, pixels_.data());
+           });
+  }
+
+  /// Prints what is in the picture that was read, and adds its lines to `csv`. `labels`: the event has the answer, too.
+  void answer(const fs::path& picture, bool labels, Console& console, std::string& csv) {
+    const std::vector<std::string>& classes = card_.class_names;
+    plan_.inputs()[0].write(pixels_.data());
+    plan_.run(plan_.inputs(), plan_.outputs());
+    std::vector<double> shares = plan_.outputs()[0].values<double>();
+    if (card_.multi_label())
+      for (double& share : shares) share = probability_of(static_cast<float>(share));
+    std::vector<std::size_t> named = ranking(shares);
+    named.resize(most_);
+    if (card_.multi_label()) std::erase_if(named, [&](std::size_t c) { return shares[c] < card_.thresholds[c]; });
+    const bool unknown = !card_.multi_label() && shares[named[0]] < threshold_;
+    std::vector<std::string> answers;
+    std::vector<JsonObject> predictions;
+    for (const std::size_t c : named) {
+      answers.push_back(text(classes[c], ' ', fixed(shares[c] * 100, 1), " %"));
+      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
+      if (!unknown || c == named[0])
+        csv += text(csv_field(picture.string()), ',', answers.size(), ',',
+                    csv_field(unknown ? kUnknown : classes[c]), ',', static_cast<float>(shares[c]), '\n');
+    }
+    if (answers.empty()) answers.push_back("none of the classes");
+    console.say(text(picture.string(), "  ",
+                     unknown ? text(kUnknown, " (", join(answers, ", "), ')') : join(answers, "  ")));
+    JsonObject event{{"event", "prediction"}, {"path", picture.string()}};
+    if (labels) event.add("label", unknown ? kUnknown : classes[named[0]]);
+    event.add("predictions", predictions);
+    console.event(event);
+  }
+
+ private:
+  const ModelCard& card_;
+  const Preprocess preprocess_;
+  const double threshold_;
+  const std::size_t most_;  // classes that are named
+  const Plan plan_;
+  Decoder decoder_;
+  Transform transform_;
+  std::vector<float> pixels_;
+};
+
+/// The exit code.
+int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const std::string& save_csv, bool labels,
+                     const CommandLine& line, Console& console) {
+  if (line.dry_run()) {
+    if (!save_csv.empty()) check_can_write(save_csv);
+    return line.end_dry_run(console,
+                            text("name what is in ", plural(std::ssize(pictures), "picture"),
+                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
+                            {{"pictures", pictures.size()}, {"save_csv", save_csv}});
+  }
+  std::string csv = "path,rank,class,probability\n";
+  // A wrong path shows before the work.
+  if (!save_csv.empty() && !writes_in_place(save_csv)) write_file(save_csv, csv);
+  std::int64_t unreadable = 0;
+  for (const fs::path& picture : pictures) {
+    try {
+      namer.read(picture);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::data || pictures.size() == 1) throw;
+      console.say(text("skipped: ", error.what()));
+      ++unreadable;
+      continue;
+    }
+    namer.answer(picture, labels, console, csv);
+  }
+  if (!save_csv.empty()) write_file(save_csv, csv);
+  if (unreadable > 0)
+    console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
+  console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
+  if (unreadable == std::ssize(pictures))
+    fail(Fault::data, pictures[0].string(), " and all others: none of the ", unreadable,
+         " pictures can be read; 'neurim data scan' says why");
+  return 0;
 }
 
 }  // namespace
@@ -119,84 +217,14 @@ int verb_predict(const Words& words) {
   }
   require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
   const double threshold = reject_threshold(reject, checkpoint);
-  const std::vector<double>& thresholds = checkpoint.card.thresholds;
-  const bool multi_label = checkpoint.card.multi_label();
-  require(!topk || !multi_label, "topk is for models of one class a picture, and ", checkpoint.path.string(),
-          " is multi-label: it names what is above the threshold of each class");
-  const Preprocess preprocess = input.applied_to(checkpoint.card.preprocess);
+  require(!topk || !checkpoint.card.multi_label(), "topk is for models of one class a picture, and ",
+          checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
-  const std::vector<std::string>& classes = checkpoint.card.class_names;
-  const Plan planned = plan(
-      [&](const Tensors& in) {
-        const Tensor logits = checkpoint.model(in[0]);
-        return Tensors{multi_label ? logits : softmax(logits)};
-      },
-      {image_type(preprocess, 1)}, {.freeze = true, .device = line.device()});
-  const std::size_t most =
-      multi_label ? classes.size() : std::min(static_cast<std::size_t>(topk.value_or(1)), classes.size());
-
-  if (line.dry_run()) {
-    if (!save_csv.empty()) check_can_write(save_csv);
-    return line.end_dry_run(console,
-                            text("name what is in ", plural(std::ssize(pictures), "picture"),
-                                 save_csv.empty() ? "" : text(", and write ", save_csv)),
-                            {{"pictures", pictures.size()}, {"save_csv", save_csv}});
-  }
-
-  Decoder decoder;
-  Transform transform(preprocess);
-  std::vector<float> pixels(preprocess.size().levels());
-  std::string csv = "path,rank,class,probability\n";
-  // A wrong path shows before the work.
-  if (!save_csv.empty() && !writes_in_place(save_csv)) write_file(save_csv, csv);
-  std::int64_t unreadable = 0;
-  for (const fs::path& picture : pictures) {
-    try {
-      naming([&] { return picture.string(); },
-             [&] {
-               decoder.open_file(picture.string(), preprocess.decoding());
-               transform(decoder, pixels.data());
-             });
-    } catch (const Error& error) {
-      if (error.fault() != Fault::data || pictures.size() == 1) throw;
-      console.say(text("skipped: ", error.what()));
-      ++unreadable;
-      continue;
-    }
-    planned.inputs()[0].write(pixels.data());
-    planned.run(planned.inputs(), planned.outputs());
-    std::vector<double> shares = planned.outputs()[0].values<double>();
-    if (multi_label)
-      for (double& share : shares) share = probability_of(static_cast<float>(share));
-    std::vector<std::size_t> named = ranking(shares);
-    named.resize(most);
-    if (multi_label) std::erase_if(named, [&](std::size_t c) { return shares[c] < thresholds[c]; });
-    const bool unknown = !multi_label && shares[named[0]] < threshold;
-    std::vector<std::string> answers;
-    std::vector<JsonObject> predictions;
-    for (const std::size_t c : named) {
-      answers.push_back(text(classes[c], ' ', fixed(shares[c] * 100, 1), " %"));
-      predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
-      if (!unknown || c == named[0])
-        csv += text(csv_field(picture.string()), ',', answers.size(), ',',
-                    csv_field(unknown ? kUnknown : classes[c]), ',', static_cast<float>(shares[c]), '\n');
-    }
-    if (answers.empty()) answers.push_back("none of the classes");
-    console.say(text(picture.string(), "  ",
-                     unknown ? text(kUnknown, " (", join(answers, ", "), ')') : join(answers, "  ")));
-    JsonObject event{{"event", "prediction"}, {"path", picture.string()}};
-    if (reject != "none") event.add("label", unknown ? kUnknown : classes[named[0]]);
-    event.add("predictions", predictions);
-    console.event(event);
-  }
-  if (!save_csv.empty()) write_file(save_csv, csv);
-  if (unreadable > 0)
-    console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
-  console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
-  return 0;
+  Namer namer(checkpoint, input.applied_to(checkpoint.card.preprocess), threshold, topk.value_or(1));
+  return predict_pictures(namer, pictures, save_csv, reject != "none", line, console);
 }
 
 }  // namespace neurim::cli

@@ -48,8 +48,7 @@ int verb_run(const Words& words) {
   say_notes(checkpoint, console);
   const Tensor in = read_input(inputs);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
-  const Plan planned = plan([&](const Tensors& x) { return Tensors{checkpoint.model(x[0])}; }, {in.type()},
-                            {.freeze = true, .device = line.device()});
+  const Plan planned = inference_plan(checkpoint.model, in.type());
   const fs::path file = fs::path(outputs) / "output_0.npy";
   if (line.dry_run()) {
     check_can_make(outputs);
@@ -58,8 +57,7 @@ int verb_run(const Words& words) {
                             {{"path", file.string()}});
   }
   const Tensor out = planned({in})[0];
-  std::error_code error;
-  fs::create_directories(outputs, error);
+  make_folder(outputs);
   write_npy(file, out);
   console.say(text(in.type(), " -> ", out.type(), "  ", file.string()));
   console.event({{"event", "summary"}, {"outputs", 1}});

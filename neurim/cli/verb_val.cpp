@@ -79,6 +79,7 @@ int verb_val(const Words& words) {
   Options named;
   options.visit(named);
   named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
+  const bool of_training = data.empty() || data == options.data;
   if (!data.empty()) options.data = data;
   if (batch) options.batch = batch;
   if (!options.batch) options.batch = kBatch;
@@ -88,7 +89,7 @@ int verb_val(const Words& words) {
   if (threads) options.threads = threads;
   if (split_seed) options.split_seed = *split_seed;
   options.device = text(line.device());
-  if (line.dry_run() && options.cache == "disk") options.cache = "none";  // it is a file
+  if (line.dry_run()) options = options.without_files();
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
   options.check();
   if (options.threads) set_threads(*options.threads);
@@ -140,6 +141,12 @@ int verb_val(const Words& words) {
   const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
+  const fs::path run = checkpoint.path.parent_path().parent_path();
+  if (of_training && part != Split::train && is_there(run / "data.json") &&
+      !is_split_of_run(run, dataset, Split::train) && !is_split_of_run(run, dataset, part))
+    console.say(text("  data    the ", split,
+                     " split is another than in training, as pictures came, went or were renamed, or by split_seed: "
+                     "it may hold pictures that the model was trained on"));
   options = options.resolved(checkpoint.model, dataset);
   require(crops == 1 || !multi_label, "crops=", crops, " is for models of one class a picture, and ",
           checkpoint.path.string(), " is multi-label; leave it out");

@@ -58,6 +58,8 @@ Augment parse_augment(std::string_view list) {
       augment.random_resized_crop = true;
       std::copy(values.begin(), values.end(), augment.scale.begin());
     } else if (name == "pad") {
+      require(values[0] == std::floor(values[0]) && std::abs(values[0]) <= (1 << 14), "augment: pad takes a whole number of pixels of at most ",
+              1 << 14, ": ", item);
       augment.crop_padding = static_cast<int>(values[0]);
     } else {
       augment.hflip = values.empty() ? 0.5 : values[0];

@@ -35,9 +35,8 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
   require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
           share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
   // Chance may put all bad samples of a set into one split, which is no reason to stop.
-  std::int64_t all = 0;
-  for (const Split one : kSplits) all += dataset.size(one);
-  const double most_bad = options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(all);
+  const double most_bad =
+      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(dataset.size());
   most_bad_ = static_cast<std::int64_t>(most_bad + 1e-6);  // 0.29 of 100 are 28.999…
   if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
 }

@@ -71,6 +71,7 @@ class BatchSource {
 
   std::int64_t batches() const { return batches_; }  ///< of an epoch
   std::vector<BadSample> bad() const;                ///< in the order of their indices
+  std::int64_t most_bad() const { return most_bad_; }  ///< how many max_bad allows
   std::int64_t turned() const { return turned_; }    ///< samples seen so far that EXIF turned
 
  protected:

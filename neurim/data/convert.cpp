@@ -98,7 +98,7 @@ class Writer {
           folder_name.find('\0') != std::string::npos)
         fail(Fault::data, "its class is called '", folder_name, "', which cannot be a folder; rename the class");
       const fs::path folder = out_ / split_ / sample.class_name;
-      fs::create_directories(folder);
+      make_folder(folder);
       return write_file(folder / (sample.key + sample.extension), sample.bytes);
     }
     shard_ += options_.form == SetForm::tar ? as_tar(sample) : as_example(sample);
@@ -114,7 +114,7 @@ class Writer {
             (out_ / text(split_, numbered("-%05d", static_cast<std::int64_t>(i)),
                          numbered("-of-%05d.tfrecord", static_cast<std::int64_t>(files_.size()))))
                 .string();
-        fs::rename(files_[i], name);
+        move_file(files_[i], name);
         files_[i] = name;
       }
     return files_;
@@ -140,16 +140,10 @@ class Writer {
 };
 
 std::vector<std::string> not_carried(const Dataset& dataset) {
-  bool weighted = false, grouped = false;
-  for (const Split split : kSplits)
-    for (std::int64_t i = 0; i < dataset.size(split); ++i) {
-      weighted = weighted || dataset.weight(split, i) != 1;
-      grouped = grouped || !dataset.group(split, i).empty();
-    }
   std::vector<std::string> lost;
-  if (weighted) lost.push_back("the weights of the samples; a packed file (neurim data pack) keeps them");
-  if (grouped)
-    lost.push_back(
+  if (dataset.weighted()) lost.emplace_back("the weights of the samples; a packed file (neurim data pack) keeps them");
+  if (dataset.grouped())
+    lost.emplace_back(
         "the groups, so that a split cut from the result would separate them; a packed file keeps them");
   return lost;
 }
@@ -168,11 +162,9 @@ void check_convert(const Dataset& dataset, const std::string& out, const Convert
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
                       const std::function<void(std::int64_t, std::int64_t)>& progress) {
   check_convert(dataset, out, options);
-  std::error_code error;
-  const bool is_new = fs::create_directories(out, error);
-  if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
-  std::int64_t all = 0, done = 0;
-  for (const Split split : kSplits) all += dataset.size(split);
+  const bool is_new = make_folder(out);
+  const std::int64_t all = dataset.size();
+  std::int64_t done = 0;
   ConvertResult result{.not_carried = not_carried(dataset)};
   std::vector<std::byte> buffer;
   for (const Split split : kSplits) {
@@ -208,7 +200,8 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
     for (std::string& file : writer.finish()) result.files.push_back(std::move(file));
   }
   if (result.samples == 0) {
-    if (is_new) fs::remove(out, error);
+    std::error_code ignored;
+    if (is_new) fs::remove(out, ignored);
     fail(Fault::data, out, ": nothing was written, as none of the ", all, " pictures can be converted",
          result.skipped.empty() ? "" : text("; ", result.skipped[0]));
   }

@@ -20,6 +20,13 @@ constexpr double kValSplit = 0.1;
 // Keep these choices apart from other uses of the same seed.
 constexpr std::uint32_t kSplitStream = 0x73706c74, kTestStream = 0x74657374;
 
+/// Whether `holds(item)` is so for an item of any split.
+template <typename Holds>
+bool any_item(const Listing& content, const Holds& holds) {
+  return std::any_of(content.splits.begin(), content.splits.end(),
+                     [&](const auto& items) { return std::any_of(items.begin(), items.end(), holds); });
+}
+
 /// "2" before "10": runs of digits compare as numbers, all else as bytes.
 bool natural_less(const std::string& a, const std::string& b) {
   const auto byte = [](char c) { return static_cast<unsigned char>(c); };
@@ -352,6 +359,24 @@ double Dataset::weight(Split split, std::int64_t sample) const {
 std::string Dataset::group(Split split, std::int64_t sample) const {
   const auto at = static_cast<std::size_t>(item(split, sample));
   return content_->groups.empty() ? "" : content_->groups[at];
+}
+
+std::int64_t Dataset::size() const {
+  std::int64_t sum = 0;
+  for (const Split split : kSplits) sum += size(split);
+  return sum;
+}
+
+bool Dataset::weighted() const {
+  const std::vector<double>& weights = content_->weights;
+  return !weights.empty() &&
+         any_item(*content_, [&](std::int64_t item) { return weights[static_cast<std::size_t>(item)] != 1; });
+}
+
+bool Dataset::grouped() const {
+  const std::vector<std::string>& groups = content_->groups;
+  return !groups.empty() &&
+         any_item(*content_, [&](std::int64_t item) { return !groups[static_cast<std::size_t>(item)].empty(); });
 }
 
 std::string Dataset::name(Split split, std::int64_t sample) const {

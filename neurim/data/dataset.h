@@ -45,6 +45,7 @@ class Dataset {
   Dataset(Listing listing, const DatasetOptions& options, const std::string& path);
 
   const std::vector<std::string>& class_names() const { return content_->class_names; }
+  std::int64_t size() const;  ///< of all splits
   std::int64_t size(Split split) const { return static_cast<std::int64_t>(items(split).size()); }
   bool multi_label() const { return !label_sets().empty(); }  ///< a sample has any number of classes
   const std::vector<std::vector<std::int64_t>>& label_sets() const { return content_->label_sets; }
@@ -57,6 +58,8 @@ class Dataset {
   std::string label_name(Split split, std::int64_t sample) const;
   double weight(Split split, std::int64_t sample) const;      ///< how much it counts; 1 where none is given
   std::string group(Split split, std::int64_t sample) const;  ///< "" where it has none
+  bool weighted() const;  ///< some sample has another weight than 1
+  bool grouped() const;   ///< some sample has a group
   std::string name(Split split,
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
   /// A sample as it is stored; see Source::read.

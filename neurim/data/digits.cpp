@@ -314,7 +314,7 @@ Image photograph(Sheet& sheet, Random& random) {
 void write_split(const fs::path& folder, std::uint64_t seed, std::uint32_t split, int per_class) {
   for (int digit = 0; digit < 10; ++digit) {
     const fs::path class_folder = folder / text(digit);
-    fs::create_directories(class_folder);
+    make_folder(class_folder);
     for (int i = 0; i < per_class; ++i) {
       Random random(seed, static_cast<std::uint64_t>(i) * 10 + static_cast<std::uint64_t>(digit), split);
       Sheet sheet;

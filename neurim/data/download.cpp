@@ -173,9 +173,7 @@ std::vector<std::string> check_download(const std::string& name, const std::stri
 void download(const std::string& name, const std::string& out, const std::string& mirror,
               const std::function<void(std::string_view)>& tell) {
   const PublicSet& set = set_named(name);
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) fail(Fault::resource, out, ": cannot make the folder: ", error.message());
+  make_folder(out);
   for (const SetFile& file : set.files) {
     const fs::path path = fs::path(out) / file.name;
     if (!set.archive && fs::exists(path) && is_right(read_file(path), file, false)) {

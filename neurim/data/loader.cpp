@@ -34,7 +34,7 @@ std::optional<Error> caught(const Step& step) {
 /// Names what the levels of a cache depend on.
 std::string cache_key(const Dataset& dataset, Split split, Preprocess preprocess) {
   preprocess.mean = {0}, preprocess.std = {1};  // come after it
-  const std::string recipe = fingerprint(dataset, split) + preprocess.json();
+  const std::string recipe = file_fingerprint(dataset, split) + preprocess.json();
   Sha256 sha;
   sha.add(std::as_bytes(std::span(recipe)));
   return sha.hex() + ".cache";

@@ -31,7 +31,7 @@ Function* function(void* plugin, const fs::path& path, const char* name) {
 /// Opens the plug-in for as long as the process lives.
 PluginLoader* open_plugin() {
   const fs::path path = plugin_path();
-  require(fs::exists(path), "loader=dali: there is no plug-in ", path.string(),
+  require(is_there(path), "loader=dali: there is no plug-in ", path.string(),
           "; build it with scripts/dali PYTHON (a Python that has nvidia-dali), name it in ", kPath,
           ", or use loader=neurim");
   void* plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

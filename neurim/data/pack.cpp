@@ -103,6 +103,7 @@ struct Packer {
                     .bits = stored.pixels.bits == 16 ? 16u : 0u};
     JpegRows rows;
     std::string indexed;
+    require(std::max(head.height, head.width) <= kMostPackedSide, name, ": pictures of more than ", kMostPackedSide, " pixels a side cannot be packed");
     const bool jpeg = decoder.open(stored).format == "JPEG";
     if (jpeg) indexed = with_jpeg_rows(stored.bytes, rows);
     if (indexed.empty()) decoder.read(image);  // to see that it can be decoded

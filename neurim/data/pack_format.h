@@ -42,6 +42,8 @@ struct PackTail {
   char magic[8] = {'K', 'C', 'A', 'P', 'R', 'U', 'E', 'N'};
 };
 
+constexpr std::uint32_t kMostPackedSide = 1u << 14;  // of levels, pixels
+
 constexpr std::size_t aligned(std::size_t size) { return (size + 7) / 8 * 8; }
 
 std::uint32_t crc_of(std::span<const std::byte> bytes, std::uint32_t before = 0);

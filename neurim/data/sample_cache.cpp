@@ -65,6 +65,9 @@ SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::str
   };
   std::error_code error;
   fs::create_directories(folder, error);
+  if (error)
+    fail(Fault::resource, folder.string(), ": cannot make the folder of the cache: ", error.message(),
+         "; set XDG_CACHE_HOME to another place, or use cache=none");
   const std::size_t count = static_cast<std::size_t>(samples);
   const std::size_t entries_bytes = (count * sizeof(Entry) + 4095) / 4096 * 4096;
   mapped_bytes_ = entries_bytes + count * bytes;
@@ -74,6 +77,7 @@ SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::str
   errno = ::posix_fallocate(file, 0, static_cast<off_t>(mapped_bytes_));
   const bool has_room = errno == 0;
   void* at = has_room ? ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  if (!has_room) ::unlink(path.c_str());  // what was promised of it takes room too
   ::close(file);
   if (at == MAP_FAILED) give_up("make room in this file of the cache");
   mapped_ = at;

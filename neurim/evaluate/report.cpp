@@ -106,12 +106,6 @@ std::string scores_table(const std::vector<std::string>& names, const std::vecto
   return out;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail(Fault::resource, folder.string(), ": cannot make the folder: ", error.message());
-}
-
 }  // namespace
 
 std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows) {

@@ -23,4 +23,7 @@ struct Model {
   Tensor operator()(const Tensor& x) const { return net(x); }
 };
 
+/// Values of each channel for a model of `channels`: as they are, or for another number of them their average for each.
+std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels);
+
 }  // namespace neurim

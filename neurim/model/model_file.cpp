@@ -58,11 +58,11 @@ Model ModelFile::build(const ModelFileOptions& options) const {
   const std::int64_t channels = count("in_chans", options.in_chans, std::ssize(usual.mean), kMostChannels);
   const auto scaling = [&](const char* key, const std::vector<double>& otherwise) {
     const Toml* given = find(document(), key);
-    if (!given) return zoo::per_channel(otherwise, channels);
+    if (!given) return per_channel(otherwise, channels);
     return located(where_, *given, "", [&] {
       const std::vector<double> values = numbers(key, *given);
       require(!values.empty(), key, " is empty; give one number, or one for each channel");
-      return zoo::per_channel(values, channels);
+      return per_channel(values, channels);
     });
   };
   const std::pair<std::int64_t, std::int64_t> sides = size(options);

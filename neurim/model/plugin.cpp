@@ -25,7 +25,7 @@ void load_library(const fs::path& path) {
   static std::mutex mutex;
   static std::set<void*> loaded;
   const std::lock_guard lock(mutex);
-  require(fs::exists(path), path.string(), ": there is no such plug-in; check the path");
+  require(is_there(path), path.string(), ": there is no such plug-in; check the path");
   void* library = ::dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   require(library, path.string(), ": the plug-in cannot be loaded: ", library ? "" : ::dlerror());
   if (loaded.contains(library)) return;

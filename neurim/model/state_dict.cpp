@@ -29,8 +29,9 @@ StateDict read_safetensors(const fs::path& path) {
 
 /// {"weight_map": {tensor: file}}, of files beside the index.
 StateDict read_index(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::file_size(path, ignored) > kMostIndex)
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (!error && size > kMostIndex)
     fail(Fault::data, path.string(), ": is too large for an index");
   const std::string content = read_file(path);
   const Json json = Json::parse(

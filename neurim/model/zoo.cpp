@@ -56,10 +56,10 @@ double rate(std::string_view what, const std::optional<double>& asked, double pu
 
 }  // namespace
 
-std::vector<double> zoo::per_channel(const std::vector<double>& published, std::int64_t channels) {
-  if (static_cast<std::int64_t>(published.size()) == channels) return published;
-  const double sum = std::accumulate(published.begin(), published.end(), 0.0);
-  return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(published.size()));
+std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels) {
+  if (std::ssize(values) == channels) return values;
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(values.size()));
 }
 
 Model create_model(std::string_view name, const ModelOptions& options) {
@@ -81,8 +81,8 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               e.image_size,
               channels,
               classes,
-              zoo::per_channel(e.mean, channels),
-              zoo::per_channel(e.deviation, channels),
+              per_channel(e.mean, channels),
+              per_channel(e.deviation, channels),
               std::move(net)};
   const zoo::Renames other_names = of_timm ? zoo::reversed(timm_names) : timm_names;
   for (const Parameter& p : named_parameters(model))

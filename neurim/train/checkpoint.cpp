@@ -111,7 +111,7 @@ std::string stamp_in(const fs::path& path) {
 fs::path run_weights(const fs::path& folder) {
   for (const char* name :
        {"weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"})
-    if (fs::exists(folder / name)) return folder / name;
+    if (is_there(folder / name)) return folder / name;
   fail(Fault::data, folder.string(),
        ": holds neither weights/best.safetensors nor a config.json; give a run folder, a model's folder or a weights "
        "file");
@@ -249,32 +249,60 @@ Checkpoint load_checkpoint(const fs::path& path) {
 
 void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
                 const Progress& progress) {
+  const fs::path last = weights / "last.safetensors", last_opt = weights / "last.opt.safetensors";
+  const fs::path next = weights / "next.safetensors", next_opt = weights / "next.opt.safetensors";
+  // A process that died between the renames below has left the optimizer's half of the last pair under this name.
+  if (fs::exists(next_opt) && stamp_in(next_opt) == stamp_in(last)) move_file(next_opt, last_opt);
   Metadata of_model = metadata_of(card);
   of_model["stamp"] = stamp(progress);
-  save_model(model, weights / "next.safetensors", of_model);
-  save_model(state, weights / "next.opt.safetensors",
+  save_model(model, next, of_model);
+  save_model(state, next_opt,
              {{"stamp", stamp(progress)}, {"progress", json_of(progress).line()}});
-  fs::rename(weights / "next.safetensors", weights / "last.safetensors");
-  fs::rename(weights / "next.opt.safetensors", weights / "last.opt.safetensors");
+  move_file(next, last);
+  move_file(next_opt, last_opt);
+}
+
+namespace {
+
+/// What `read` gives. Where a file is damaged, the error says what is left of the run.
+template <class Read>
+auto reading_state(const fs::path& weights, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::data || !fs::exists(weights / "best.safetensors")) throw;
+    fail(Fault::data, error.what(), "; a new run can begin with the best weights of this one: pretrained=",
+         weights.parent_path().string());
+  }
+}
+
+}  // namespace
+
+std::optional<ModelCard> card_of_state(const fs::path& weights) {
+  return reading_state(weights, [&]() -> std::optional<ModelCard> {
+    const fs::path last = weights / "last.safetensors";
+    if (!fs::exists(last)) return {};
+    return card_of(SafeTensors(last).metadata(), last);
+  });
 }
 
 Progress load_state(const fs::path& weights, Model& model, TrainState state) {
-  // Of the two renames of save_state the first alone may have happened.
-  const fs::path last = weights / "last.safetensors";
-  for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
-    const fs::path file = weights / name;
-    if (stamp_in(file).empty() || stamp_in(file) != stamp_in(last)) continue;
-    load_model(model, last);
-    const Metadata metadata = load_model(state, file).metadata;
-    try {
-      return progress_from(Json::parse(metadata.at("progress")));
-    } catch (const std::exception& error) {
-      fail(Fault::data, file.string(), ": its metadata are damaged: ", error.what());
+  return reading_state(weights, [&] {
+    // Of the two renames of save_state the first alone may have happened.
+    const fs::path last = weights / "last.safetensors";
+    for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
+      const fs::path file = weights / name;
+      if (stamp_in(file).empty() || stamp_in(file) != stamp_in(last)) continue;
+      load_model(model, last);
+      const Metadata metadata = load_model(state, file).metadata;
+      try {
+        return progress_from(Json::parse(metadata.at("progress")));
+      } catch (const std::exception& error) {
+        fail(Fault::data, file.string(), ": its metadata are damaged: ", error.what());
+      }
     }
-  }
-  fail(Fault::data, weights.string(),
-       ": holds no last.safetensors with its last.opt.safetensors, so nothing can be resumed; train from the "
-       "weights instead: pretrained=…");
+    fail(Fault::data, weights.string(), ": holds no last.safetensors with its last.opt.safetensors, so the run cannot go on");
+  });
 }
 
 }  // namespace neurim

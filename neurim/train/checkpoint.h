@@ -95,7 +95,10 @@ struct TrainState {
 /// the old pair is then intact.
 void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
                 const Progress& progress);
-/// Fills model and state from the newest complete pair.
+/// The card of weights/last.safetensors; nothing where there is none. Throws Error(data), which says what is left of the
+/// run.
+std::optional<ModelCard> card_of_state(const fs::path& weights);
+/// Fills model and state from the newest complete pair. Throws as card_of_state.
 Progress load_state(const fs::path& weights, Model& model, TrainState state);
 
 }  // namespace neurim

@@ -6,7 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
-#include "neurim/model/state.h"
+#include "neurim/model/inference.h"
 
 namespace neurim {
 
@@ -121,9 +121,7 @@ std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series)
   const SequenceCard& card = *checkpoint.card.sequence;
   std::vector<float> steps(static_cast<std::size_t>(card.window * series.width()));
   copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
-  const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                            {{DType::f32, {1, card.window, series.width()}}},
-                            {.freeze = true, .device = device_of(checkpoint.model)});
+  const Plan planned = inference_plan(checkpoint.model, {DType::f32, {1, card.window, series.width()}});
   const std::vector<double> values =
       planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
   if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))

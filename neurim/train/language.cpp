@@ -9,7 +9,7 @@
 #include "neurim/core/device.h"
 #include "neurim/core/random.h"
 #include "neurim/evaluate/bigram.h"
-#include "neurim/model/state.h"
+#include "neurim/model/inference.h"
 #include "neurim/train/step.h"
 
 namespace neurim {
@@ -120,9 +120,7 @@ std::string generate(const Checkpoint& checkpoint, std::string_view prompt, cons
   std::vector<std::int32_t> characters = vocabulary.encode(prompt, "prompt");
   const std::size_t begin = characters.size(), size = static_cast<std::size_t>(vocabulary.size());
   const auto window = static_cast<std::size_t>(card.sequence->window);
-  const Plan planned = plan([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                            {{DType::i64, {1, card.sequence->window}}},
-                            {.freeze = true, .device = device_of(checkpoint.model)});
+  const Plan planned = inference_plan(checkpoint.model, {DType::i64, {1, card.sequence->window}});
   std::vector<std::int64_t> seen(window);  // what lies behind the last character has no influence on it
   std::vector<float> logits(window * size);
   Random random(options.seed);

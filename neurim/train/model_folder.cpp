@@ -18,11 +18,6 @@ constexpr const char* kModes[] = {"center", "squash",
                                   "border"};  // timm's crop_mode, in the order of ResizeMode
 constexpr std::size_t kMostBytes = 16 << 20, kMostClasses = 1'000'000;
 
-std::vector<double> per_channel(std::vector<double> values, int channels) {
-  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
-  return values;
-}
-
 /// The name of its model. What timm writes is timm's where it is known, what is written here says so itself.
 std::string model_name(const Json& config, const Json& own) {
   if (!config.contains("architecture"))
@@ -93,13 +88,13 @@ std::string model_json(const ModelCard& card) {
       .dump(2, ' ', false, Json::error_handler_t::replace);  // class names may be no UTF-8
 }
 
-bool is_model_folder(const fs::path& path) { return fs::exists(path / "config.json"); }
+bool is_model_folder(const fs::path& path) { return is_there(path / "config.json"); }
 
 fs::path weights_of_folder(const fs::path& folder) {
   const std::vector<std::string> names{"model.safetensors", "model.safetensors.index.json",
                                        "pytorch_model.bin"};
   for (const std::string& name : names)
-    if (fs::exists(folder / name)) return folder / name;
+    if (is_there(folder / name)) return folder / name;
   fail(Fault::data, folder.string(), ": has a config.json but none of ", join(names, ", "), " beside it");
 }
 

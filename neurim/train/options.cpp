@@ -17,12 +17,9 @@ constexpr std::int64_t kMostPixels = 1 << 14;  // of a side
 void parse(const std::string& value, std::string& field, std::string_view) { field = value; }
 
 void parse(const std::string& value, bool& field, std::string_view name) {
-  const std::string word = lower(value);
-  for (const char* yes : {"true", "1", "yes", "on"})
-    if (word == yes) return void(field = true);
-  for (const char* no : {"false", "0", "no", "off"})
-    if (word == no) return void(field = false);
-  fail(Fault::usage, name, ": '", value, "' is neither true nor false");
+  const std::optional<bool> truth = truth_of(value);
+  require(truth.has_value(), name, ": '", value, "' is neither true nor false");
+  field = *truth;
 }
 
 template <class Number>
@@ -75,7 +72,8 @@ void parse(const std::string& value, ChannelCount& field, std::string_view name)
   std::int64_t count = std::find(std::begin(kNames), std::end(kNames), word) - std::begin(kNames) + 1;
   if (count > std::ssize(kNames)) {
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), count);
-    require(error == std::errc() && stop == word.data() + word.size(), name, ": '", value,
+    const bool number = error == std::errc() && stop == word.data() + word.size();
+    require(number && count >= 1 && count <= kMostChannels, name, ": '", value,
             "' is no number of channels; give 1 to ", kMostChannels, ", gray, la, rgb or rgba");
   }
   field = count;
@@ -149,11 +147,21 @@ std::string value_of(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
   if (line[begin] == '"' || line[begin] == '\'') return unquoted(line, begin);
-  std::string_view value = line.substr(begin, line.find(" #") - begin);
+  if (line[begin] == '#') return {};
+  const std::string_view value = line.substr(begin, line.find(" #", begin) - begin);
   return std::string(value.substr(0, value.find_last_not_of(" \t\r") + 1));
 }
 
 }  // namespace
+
+std::optional<bool> truth_of(std::string_view word) {
+  const std::string value = lower(word);
+  for (const char* yes : {"true", "1", "yes", "on"})
+    if (value == yes) return true;
+  for (const char* no : {"false", "0", "no", "off"})
+    if (value == no) return false;
+  return {};
+}
 
 void append(std::string& out, const PictureSize& size) {
   out += text(size.height);

@@ -19,6 +19,10 @@ struct PictureSize {
 };
 void append(std::string& out, const PictureSize& size);
 
+/// What the word says of an option that is true or false, in small or capital letters: true, 1, yes, on; false, 0, no,
+/// off.
+std::optional<bool> truth_of(std::string_view word);
+
 /// Channels of a model's input: a number, or gray (1), la (gray and alpha, 2), rgb (3) or rgba (4).
 struct ChannelCount {
   std::int64_t count;

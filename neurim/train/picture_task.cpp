@@ -94,6 +94,9 @@ std::vector<std::string> PictureTask::notes() const {
     notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most),
                          " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
                          "class_weights=sqrt helps the rare ones"));
+  if (options_.cache != "auto" && options_.cache != "none" && augment_of(options_).random_resized_crop)
+    notes.push_back(text("cache=", options_.cache,
+                         " keeps no training picture: random_resized_crop takes another part of it in each epoch"));
   if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
     notes.push_back(
         text("the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
@@ -164,7 +167,20 @@ bool PictureTask::validate(const Watch& watch, ModelCard& card) {
     card.reject_threshold = evaluation_->reject_threshold(options_.reject_keep);
     card.figures = figures_of(*evaluation_);
   }
+  check_bad();
   return true;
+}
+
+/// Each loader counts its own; max_bad is of all.
+void PictureTask::check_bad() const {
+  if (!validation_) return;
+  const std::vector<BadSample> training = loader_->bad(), validation = validation_->bad();
+  const std::int64_t bad = std::ssize(training) + std::ssize(validation);
+  if (bad > loader_->most_bad())
+    fail(Fault::data, options_.data, ": ", bad, " pictures cannot be read (", training.size(), " of train, ",
+         validation.size(), " of val), more than the ", loader_->most_bad(), " that max_bad allows, such as ",
+         (training.empty() ? validation : training)[0].reason,
+         "; 'neurim data scan' names all; repair or remove them, or raise max_bad");
 }
 
 void PictureTask::report(const fs::path& folder) const {

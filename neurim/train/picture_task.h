@@ -37,6 +37,7 @@ class PictureTask final : public TrainingTask {
  private:
   bool multi_label() const { return dataset_.multi_label(); }
   void mix(const Plan& plan, std::int64_t step);
+  void check_bad() const;
 
   const Model model_;
   const Dataset dataset_;

@@ -13,6 +13,12 @@ fs::path numbered(const fs::path& project, const std::string& name, int number) 
   return project / (number == 1 ? name : text(name, number));
 }
 
+/// Whether there is anything of that name, and be it a link to nothing.
+bool is_taken(const fs::path& run) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(run, error));
+}
+
 }  // namespace
 
 std::string default_project(TaskKind task) {
@@ -20,15 +26,13 @@ std::string default_project(TaskKind task) {
 }
 
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok) {
-  std::error_code error;
-  fs::create_directories(project, error);
-  if (error)
-    fail(Fault::resource, project.string(), ": cannot make the folder of the runs: ", error.message());
+  make_folder(project);
   for (int number = 1;; ++number) {
     const fs::path run = numbered(project, name, number);
+    std::error_code error;
     // Making the folder is the claim: two runs that start at once get two of them.
     if (fs::create_directory(run, error)) return run;
-    if (error && !fs::exists(run))
+    if (error && !is_taken(run))
       fail(Fault::resource, run.string(), ": cannot make the folder: ", error.message());
     if (exist_ok) return run;
   }
@@ -37,7 +41,7 @@ fs::path make_run_folder(const fs::path& project, const std::string& name, bool 
 fs::path run_folder_to_make(const fs::path& project, const std::string& name, bool exist_ok) {
   check_can_make(project);
   int number = 1;
-  while (!exist_ok && fs::exists(fs::symlink_status(numbered(project, name, number)))) ++number;
+  while (!exist_ok && is_taken(numbered(project, name, number))) ++number;
   return numbered(project, name, number);
 }
 
@@ -55,6 +59,10 @@ std::string data_json(const Dataset& dataset) {
                                         contents.splits[static_cast<std::size_t>(split)]}});
   }
   return splits.indented();
+}
+
+bool is_split_of_run(const fs::path& run, const Dataset& dataset, Split split) {
+  return read_file(run / "data.json").find(fingerprint(dataset, split)) != std::string::npos;
 }
 
 }  // namespace neurim

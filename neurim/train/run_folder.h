@@ -22,4 +22,8 @@ fs::path run_folder_to_make(const fs::path& project, const std::string& name, bo
 /// they hold (content_fingerprint), as JSON.
 std::string data_json(const Dataset& dataset);
 
+/// Whether the split has the samples and classes that one had when the run in the folder was begun, by their names.
+/// Throws Error(data) where the folder does not say.
+bool is_split_of_run(const fs::path& run, const Dataset& dataset, Split split);
+
 }  // namespace neurim

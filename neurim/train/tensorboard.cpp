@@ -31,10 +31,7 @@ std::string new_event(std::int64_t step) {
 }  // namespace
 
 TensorBoardWriter::TensorBoardWriter(const fs::path& folder, std::optional<std::int64_t> resumed_at) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail(Fault::resource, folder.string(), ": cannot make the folder: ", error.message());
-
+  make_folder(folder);
   char host[256] = "";
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') std::strcpy(host, "localhost");
   static std::atomic<unsigned> serial{0};

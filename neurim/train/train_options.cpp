@@ -370,6 +370,12 @@ void TrainOptions::check() const {
   device_named(device);
 }
 
+TrainOptions TrainOptions::without_files() const {
+  TrainOptions options = *this;
+  if (options.cache == "disk") options.cache = "none";
+  return options;
+}
+
 void check_size(const Model& model, const PictureSize& size) {
   try {
     Trace trace({.device = device_of(model)});

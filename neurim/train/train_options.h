@@ -98,6 +98,8 @@ struct TrainOptions {
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
   /// The same for a recurrent model and a series or text of so many steps. Throws Error(data) where they make no sample.
   TrainOptions resolved(TaskKind task, std::int64_t steps) const;
+  /// The same for a run that writes no file.
+  TrainOptions without_files() const;
 };
 
 /// Throws what the model says of pictures of this size, and that imgsz is too small where it is made for larger ones.

@@ -274,11 +274,6 @@ class Mixed final : public Change {
   AugMix options_;
 };
 
-std::string trimmed(std::string_view word) {
-  const std::size_t first = word.find_first_not_of(" \t"), last = word.find_last_not_of(" \t");
-  return first == std::string_view::npos ? "" : std::string(word.substr(first, last - first + 1));
-}
-
 double parse_argument(const Entry& entry, const Argument& argument, const std::string& word) {
   if (argument.kind == Argument::level_or_noise && word == "noise") return Erasing::kNoise;
   double value = std::numeric_limits<double>::quiet_NaN();

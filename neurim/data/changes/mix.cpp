@@ -92,27 +92,4 @@ void mix_images(const Mix& mix, std::span<const int> partner, int channels, int 
   }
 }
 
-void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels,
-                  int classes, double smoothing, std::span<float> targets) {
-  require(smoothing >= 0 && smoothing < 1, "mix: smoothing is ", smoothing, "; it lies in [0, 1)");
-  require(classes > 0, "mix: classes is ", classes, "; there is at least one");
-  const auto width = static_cast<std::size_t>(classes);
-  require(partner.size() == labels.size() && targets.size() == labels.size() * width, "mix: ", labels.size(),
-          " labels, ", partner.size(), " partners and ", targets.size(), " targets of ", classes,
-          " classes do not belong together");
-  const float off = static_cast<float>(smoothing / classes), on = static_cast<float>(1 - smoothing);
-  const float own = static_cast<float>(mix.lambda), other = static_cast<float>(1 - mix.lambda);
-  for (const std::int64_t label : labels)
-    require(label >= 0 && label < classes, "mix: label ", label, " is outside [0, ", classes, ")");
-  std::fill(targets.begin(), targets.end(), off);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const int with = partner[i];
-    require(with >= 0 && static_cast<std::size_t>(with) < labels.size(), "mix: partner ", with,
-            " is outside [0, ", labels.size(), ")");
-    float* const row = targets.data() + i * width;
-    row[labels[i]] += on * own;
-    row[labels[static_cast<std::size_t>(with)]] += on * other;
-  }
-}
-
 }  // namespace neurim

@@ -39,10 +39,4 @@ struct MixBuffers {
 void mix_images(const Mix& mix, std::span<const int> partner, int channels, int height, int width,
                 std::span<float> images, MixBuffers& buffers);
 
-/// The targets (n, classes) of the mixed pictures: lambda of the own label and the rest of the partner's,
-/// where a label spreads `smoothing` in [0, 1) evenly over all classes. Throws Error(usage) for a label out
-/// of [0, classes).
-void soft_targets(const Mix& mix, std::span<const int> partner, std::span<const std::int64_t> labels,
-                  int classes, double smoothing, std::span<float> targets);
-
 }  // namespace neurim

@@ -99,8 +99,9 @@ void DaliLoader::make_next(std::unique_ptr<Slot> slot) {
 bool DaliLoader::next(Batch& batch) {
   require(started_, "loader: call start(epoch) before next");
   if (slots_.empty()) return false;
-  std::unique_ptr<Slot> made = slots_.front().get();
-  slots_.pop_front();
+  auto front = std::move(slots_.front());
+  slots_.pop_front();  // a second call after an error gets the batch behind it
+  std::unique_ptr<Slot> made = front.get();
   make_next(current_ ? std::move(current_) : std::make_unique<Slot>());
   current_ = std::move(made);
   batch = view(*current_, std::ssize(current_->indices));

@@ -109,14 +109,6 @@ Scaling scaling_of(const Series& series, std::int64_t steps) {
   return scaling;
 }
 
-void scale(Series& series, const Scaling& scaling) {
-  const auto width = static_cast<std::size_t>(series.width());
-  NEURIM_ASSERT(scaling.mean.size() == width && scaling.deviation.size() == width);
-  for (std::size_t i = 0; i < series.values.size(); ++i)
-    series.values[i] =
-        static_cast<float>((series.values[i] - scaling.mean[i % width]) / scaling.deviation[i % width]);
-}
-
 void copy_steps(const Series& series, std::int64_t first, std::int64_t count,
                 std::span<const std::int64_t> columns, float* out) {
   NEURIM_ASSERT(first >= 0 && count >= 0 && first + count <= series.steps());

@@ -35,8 +35,6 @@ struct Scaling {
 };
 /// Over the first `steps` steps: those of training, so that nothing of what is to be forecast is known.
 Scaling scaling_of(const Series& series, std::int64_t steps);
-/// Every value v of the series as (v - mean) / deviation of its column.
-void scale(Series& series, const Scaling& scaling);
 
 /// Copies `count` steps from `first` of the named columns to `out` (count x columns.size()).
 void copy_steps(const Series& series, std::int64_t first, std::int64_t count,

@@ -28,8 +28,9 @@ bool within(const fs::path& path, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), path.begin(), path.end()).first == outer.end();
 }
 
-/// The symbolic links of a set that would give pictures a wrong class.
-class Links {
+/// What a walk through a set leaves out: symbolic links that would give pictures a wrong class, and files that are no
+/// pictures.
+class LeftOut {
  public:
   /// Says which folders are classes.
   void add_class(const fs::path& folder) {
@@ -51,50 +52,54 @@ class Links {
     if (astray) astray_.insert(link.string());
     return astray;
   }
+  void add_file(const fs::path& file) { files_.insert(file.string()); }
   void note(std::vector<std::string>& notes) const {
-    if (astray_.empty()) return;
-    note_count(notes, static_cast<std::int64_t>(astray_.size()),
-               "symbolic links lead to a folder above them or into another class and are not followed",
-               *astray_.begin());
+    const auto note_all = [&](const std::set<std::string>& all, std::string_view what) {
+      if (!all.empty()) note_count(notes, static_cast<std::int64_t>(all.size()), what, *all.begin());
+    };
+    note_all(astray_, "symbolic links lead to a folder above them or into another class and are not followed");
+    note_all(files_, "files of the classes are no pictures and are left out");
   }
 
  private:
   std::map<fs::path, std::string> classes_;  // by the folder that holds the pictures
-  std::set<std::string> astray_;
+  std::set<std::string> astray_, files_;
 };
 
 /// Adds all pictures below `folder`, which is of that class; `seen` stops at symbolic links that lead in
 /// circles.
-void collect(const fs::path& folder, const std::string& class_name, Links& links, std::set<fs::path>& seen,
-             std::vector<std::string>& files) {
+void collect(const fs::path& folder, const std::string& class_name, LeftOut& left_out,
+             std::set<fs::path>& seen, std::vector<std::string>& files) {
   std::error_code error;
   if (!seen.insert(fs::canonical(folder, error)).second) return;
   for (const fs::directory_entry& entry : entries(folder)) {
     if (entry.is_directory(error)) {
-      if (entry.is_symlink(error) && links.leads_astray(entry.path(), class_name)) continue;
-      collect(entry.path(), class_name, links, seen, files);
+      if (entry.is_symlink(error) && left_out.leads_astray(entry.path(), class_name)) continue;
+      collect(entry.path(), class_name, left_out, seen, files);
     } else if (is_picture_file(entry.path())) {
       files.push_back(entry.path().string());
+    } else {
+      left_out.add_file(entry.path());
     }
   }
 }
 
-std::vector<std::string> pictures_in(const fs::path& folder, const std::string& class_name, Links& links) {
+std::vector<std::string> pictures_in(const fs::path& folder, const std::string& class_name, LeftOut& left_out) {
   std::set<fs::path> seen;
   std::vector<std::string> files;
   std::error_code error;
-  if (!fs::is_symlink(folder, error) || !links.leads_astray(folder, class_name))
-    collect(folder, class_name, links, seen, files);
+  if (!fs::is_symlink(folder, error) || !left_out.leads_astray(folder, class_name))
+    collect(folder, class_name, left_out, seen, files);
   return files;
 }
 
 /// The pictures of each class of one split; folders without any are no classes.
 using Classes = std::map<std::string, std::vector<std::string>>;
 
-void add_classes(const fs::path& folder, Links& links, Classes& classes) {
+void add_classes(const fs::path& folder, LeftOut& left_out, Classes& classes) {
   for (const fs::path& path : folders_in(folder)) {
     const std::string class_name = path.filename().string();
-    std::vector<std::string> files = pictures_in(path, class_name, links);
+    std::vector<std::string> files = pictures_in(path, class_name, left_out);
     if (!files.empty()) classes[class_name] = std::move(files);
   }
 }
@@ -120,11 +125,11 @@ std::map<Split, fs::path> split_folders(const fs::path& root, std::vector<std::s
   return found;
 }
 
-/// Whether a folder is called as if it were a split: "train_set", "test2017", "dev".
+/// Whether a folder is called as if it were a split: "train_set", "test2017", "seg_train", "dev".
 bool is_like_split(const std::string& folder) {
   const std::string word = lower(folder);
-  for (const char* begin : {"train", "val", "test"})
-    if (word.starts_with(begin)) return true;
+  for (const char* end : {"train", "val", "test"})
+    if (word.starts_with(end) || word.ends_with(end)) return true;
   for (const char* whole : {"trn", "tst", "dev", "eval", "evaluation", "holdout"})
     if (word == whole) return true;
   return false;
@@ -132,12 +137,19 @@ bool is_like_split(const std::string& folder) {
 
 /// Splits by other names would be taken for classes, and their classes be forgotten.
 void check_names_of_splits(const fs::path& root) {
+  std::vector<std::string> flat;  // splits that hold pictures where classes should be
+  for (const fs::path& path : folders_in(root))
+    if (split_named(path.filename().string()) && folders_in(path).empty()) flat.push_back(path.filename().string());
+  if (flat.size() >= 2)
+    fail(Fault::data, root.string(), ": ", join(flat, "/ and "),
+         "/ hold no folders of classes and would be taken for the classes; sort their pictures into ", flat[0],
+         "/CLASS/…, or give a table with a label for each picture: data=labels.csv");
   std::vector<std::pair<std::string, std::vector<std::string>>> likely;
   bool train = false;
   for (const fs::path& path : folders_in(root)) {
     const std::string folder = path.filename().string();
     if (!is_like_split(folder)) continue;
-    train = train || lower(folder).starts_with("tr");
+    train = train || lower(folder).starts_with("tr") || lower(folder).ends_with("train");
     likely.emplace_back(folder, std::vector<std::string>());
     for (const fs::path& inner : folders_in(path)) likely.back().second.push_back(inner.filename().string());
   }
@@ -197,7 +209,7 @@ bool holds_splits(const fs::path& folder) {
 
 /// root/class/{train, val, test}/…, or nothing where `root` is not of that layout. Some classes with splits
 /// beside some without are an error: what is meant for testing would be trained on.
-std::map<Split, Classes> transposed(const fs::path& root, Links& links) {
+std::map<Split, Classes> transposed(const fs::path& root, LeftOut& left_out) {
   std::vector<fs::path> with;
   std::string without;
   for (const fs::path& folder : folders_in(root)) {
@@ -206,7 +218,7 @@ std::map<Split, Classes> transposed(const fs::path& root, Links& links) {
       continue;
     }
     const std::string class_name = folder.filename().string();
-    if (without.empty() && !pictures_in(folder, class_name, links).empty()) without = class_name;
+    if (without.empty() && !pictures_in(folder, class_name, left_out).empty()) without = class_name;
   }
   if (with.size() < 2) return {};
   if (!without.empty())
@@ -217,7 +229,7 @@ std::map<Split, Classes> transposed(const fs::path& root, Links& links) {
     const std::string class_name = folder.filename().string();
     for (const fs::path& part : folders_in(folder)) {
       const Split split = *split_named(part.filename().string());
-      std::vector<std::string> files = pictures_in(part, class_name, links);
+      std::vector<std::string> files = pictures_in(part, class_name, left_out);
       if (files.empty()) continue;
       std::vector<std::string>& to = found[split][class_name];
       if (!to.empty())
@@ -256,7 +268,7 @@ struct Tree {
 
 Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   Tree tree;
-  Links links;
+  LeftOut left_out;
   tree.folders = split_folders(root, notes);
   if (tree.folders.empty()) check_names_of_splits(root);
   std::vector<fs::path> above{root};
@@ -266,34 +278,55 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   for (const bool link : {false, true})  // a link is another class only where no folder itself is
     for (const fs::path& folder : above)
       for (const fs::path& path : folders_in(folder))
-        if (fs::is_symlink(path, error) == link) links.add_class(path);
-  for (const auto& [split, folder] : tree.folders) add_classes(folder, links, tree.found[split]);
-  if (tree.folders.empty()) tree.found = transposed(root, links);
-  if (tree.found.empty()) add_classes(root, links, tree.found[Split::train]);
-  links.note(notes);
+        if (fs::is_symlink(path, error) == link) left_out.add_class(path);
+  for (const auto& [split, folder] : tree.folders) add_classes(folder, left_out, tree.found[split]);
+  if (tree.folders.empty()) tree.found = transposed(root, left_out);
+  if (tree.found.empty()) add_classes(root, left_out, tree.found[Split::train]);
+  left_out.note(notes);
   return tree;
+}
+
+/// The folders that would be classes if they held a picture. One in val or test says that the split has none of a
+/// class of train, and is not among them.
+std::vector<std::string> empty_folders(const fs::path& root, const Tree& tree) {
+  Classes all;
+  for (const auto& [split, classes] : tree.found) all.insert(classes.begin(), classes.end());
+  std::vector<std::string> empty;
+  const auto add_empty = [&](const fs::path& folder, const Classes& known) {
+    std::error_code error;
+    for (const fs::path& path : folders_in(folder))
+      if (!known.contains(path.filename().string()) && !fs::is_symlink(path, error)) empty.push_back(path.string());
+  };
+  if (tree.folders.empty()) add_empty(root, all);
+  for (const auto& [split, folder] : tree.folders)
+    add_empty(folder, split == Split::train ? tree.found.at(split) : all);
+  return empty;
 }
 
 }  // namespace
 
 std::vector<std::string> class_folders(const std::string& root, std::vector<std::string>& empty) {
   std::vector<std::string> notes;
-  const auto [folders, found] = look_through(root, notes);
+  const Tree tree = look_through(root, notes);
+  empty = empty_folders(root, tree);
   Classes all;
-  for (const auto& [split, classes] : found) all.insert(classes.begin(), classes.end());
-  const auto add_empty = [&](const fs::path& folder, const Classes& known) {
-    for (const fs::path& path : folders_in(folder))
-      if (!known.contains(path.filename().string())) empty.push_back(path.string());
-  };
-  if (folders.empty()) add_empty(root, all);
-  for (const auto& [split, folder] : folders)
-    add_empty(folder, split == Split::train ? found.at(split) : all);
+  for (const auto& [split, classes] : tree.found) all.insert(classes.begin(), classes.end());
   return names_of(all);
+}
+
+std::vector<std::string> pictures_below(const std::string& folder) {
+  LeftOut left_out;
+  std::vector<std::string> files = pictures_in(folder, "", left_out);
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Listing listing;
-  auto [folders, found] = look_through(root, listing.notes);
+  Tree tree = look_through(root, listing.notes);
+  if (const std::vector<std::string> empty = empty_folders(root, tree); !empty.empty())
+    note_count(listing.notes, std::ssize(empty), "folders hold no picture and are no classes", empty[0]);
+  auto& [folders, found] = tree;
   if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
     // One "class" that holds folders itself is a data set that was unpacked one level deeper.
     const std::vector<fs::path> inner = folders_in(root);

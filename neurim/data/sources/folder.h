@@ -13,4 +13,8 @@ bool is_class_folder(const std::string& path);
 /// test have none of a class.
 std::vector<std::string> class_folders(const std::string& root, std::vector<std::string>& empty);
 
+/// The picture files in a folder and the folders below it, in the order of their paths, as a class of open_folder has
+/// them: no hidden ones, and symbolic links to folders are followed once.
+std::vector<std::string> pictures_below(const std::string& folder);
+
 }  // namespace neurim

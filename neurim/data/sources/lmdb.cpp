@@ -111,7 +111,7 @@ class Tree {
     file_.read(number * page_size_, header);
     const std::uint64_t pages = little(as_text(header), 12, 4);
     if (little(as_text(header), 0, 8) != number || !(little(as_text(header), 10, 2) & kOverflow) ||
-        pages > visited_.size() - number || size > pages * page_size_ - kPageHeader)
+        pages == 0 || pages > visited_.size() - number || size > pages * page_size_ - kPageHeader)
       damaged("a damaged long value", number);
     return number * page_size_ + kPageHeader;
   }

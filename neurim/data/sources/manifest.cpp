@@ -162,8 +162,11 @@ bool is_manifest(const std::string& path) {
     if (parts.empty()) return has_parquet(path) && !has_folders(path, "data");
     // A log called train.csv may lie beside folders of pictures.
     if (!has_folders(path)) return true;
-    const Table table = read_table(parts[0].file.string());
-    return table.find(kPaths) && (table.find(kLabels) || parts[0].file.stem() == "metadata");
+    const std::vector<std::string> columns = columns_of_table(parts[0].file.string());
+    const auto any = [&](const std::vector<std::string>& names) {
+      return std::find_first_of(columns.begin(), columns.end(), names.begin(), names.end()) != columns.end();
+    };
+    return any(kPaths) && (any(kLabels) || parts[0].file.stem() == "metadata");
   }
   return fs::is_regular_file(path, error) && (is_table(path) || has_parquet(path));
 }

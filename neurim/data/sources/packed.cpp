@@ -119,8 +119,8 @@ class PackedSource : public Source {
     const ImageSize pixels = pixels_of(head);
     const bool raw = head.height || head.width || head.channels;
     const auto* rows = reinterpret_cast<const std::uint32_t*>(record.body.data() + aligned(head.name_bytes));
-    bool sound = (head.bits == 0 || (raw && head.bits == 16)) && (!raw || (head.height <= 1u << 14 && head.width <= 1u << 14 &&
-                          head.channels >= 1 && head.channels <= kMostChannels && pixels.bytes() == head.bytes));
+    bool sound = (head.bits == 0 || (raw && head.bits == 16)) && (!raw || (head.height >= 1 && head.height <= kMostPackedSide && head.width >= 1 &&
+                              head.width <= kMostPackedSide && head.channels >= 1 && head.channels <= kMostChannels && pixels.bytes() == head.bytes));
     for (std::uint32_t i = 0; i < head.rows; ++i)
       sound = sound && rows[i] >= 2 && rows[i] <= head.bytes && (i == 0 || rows[i] >= rows[i - 1] + 2);
     if (!sound || (head.rows > 0 && (head.rows < 2 || head.block_height < 8 || head.block_height > 32)))

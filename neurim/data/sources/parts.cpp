@@ -184,9 +184,18 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
   std::vector<std::string> known, unknown;
   for (const auto& [name, is_in_train] : classes)
     (is_in_train || !options.class_names.empty() ? known : unknown).push_back(name);
-  if (!unknown.empty() && !known.empty())
-    fail(Fault::data, path, ": val or test has the classes [", listed(unknown),
-         "] that train has not; train has [", listed(known), "]; correct the labels or the splits");
+  if (!unknown.empty() && !known.empty()) {
+    std::vector<std::string> texts(index_.size());
+    for (const auto& [label, number] : index_) texts[static_cast<std::size_t>(number)] = label;
+    std::map<Split, std::set<std::string>> has;
+    for (std::size_t i = 0; i < labels_.size(); ++i)
+      for (const std::string& name : names_in(texts[static_cast<std::size_t>(labels_[i])]))
+        has[splits_[i]].insert(name);
+    for (const auto& [split, names] : has)
+      if (names.contains(unknown[0]))
+        fail(Fault::data, path, ": ", split, " has the classes [", listed({names.begin(), names.end()}),
+             "], but train has [", listed(known), "]; correct the labels or the splits of [", listed(unknown), "]");
+  }
   if (!known.empty() && std::all_of(known.begin(), known.end(), integer)) {
     std::sort(known.begin(), known.end(),
               [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });

@@ -158,12 +158,6 @@ const std::string& Table::cell(const Row& row, std::size_t column) {
 
 std::string Table::at(const Row& row) const { return text(path, ":", row.line); }
 
-std::string trimmed(std::string_view word) {
-  const std::size_t begin = word.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return "";
-  return std::string(word.substr(begin, word.find_last_not_of(" \t") + 1 - begin));
-}
-
 bool is_table(std::string_view file) {
   return ends_with(file, ".csv") || ends_with(file, ".tsv") || ends_with(file, ".jsonl");
 }
@@ -178,6 +172,16 @@ Table parse_table(const std::string& path, std::string_view content) {
     parse_separated(content, ends_with(path, ".tsv") ? '\t' : ',', table);
   }
   return table;
+}
+
+std::vector<std::string> columns_of_table(const std::string& path) {
+  const std::string content = read_file(path);
+  const std::string_view first_line = std::string_view(content).substr(0, content.find('\n'));
+  try {
+    return parse_table(path, first_line).columns;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 Table read_table(const std::string& path) { return parse_table(path, read_file(path)); }

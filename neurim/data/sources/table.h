@@ -34,8 +34,8 @@ bool is_table(std::string_view file);
 /// null and what is missing are empty. Throws Error(data) with file and line.
 Table parse_table(const std::string& path, std::string_view content);
 
-/// The word without blanks and tabs around it.
-std::string trimmed(std::string_view word);
+/// Its columns alone, with whatever is wrong with it left to parse_table: of a .jsonl file those of the first line.
+std::vector<std::string> columns_of_table(const std::string& path);
 
 /// parse_table of the file.
 Table read_table(const std::string& path);

@@ -45,9 +45,6 @@ inline Entries with_timm(Entries entries) {
   return entries;
 }
 
-/// Values that were published for each channel; for another number of channels their average for each.
-std::vector<double> per_channel(const std::vector<double>& published, std::int64_t channels);
-
 // The families, one file each.
 Entries alexnet_models();
 Entries cifar_resnet_models();

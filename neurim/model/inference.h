@@ -1,0 +1,12 @@
+// A model as it is run when it no longer learns.
+#pragma once
+#include "neurim/compile/plan.h"
+#include "neurim/model/model.h"
+
+namespace neurim {
+
+/// The frozen plan of the model for one input of this type, on the device where the model lies. Later changes of its
+/// weights are not seen. Throws what the model says of such an input.
+Plan inference_plan(const Model& model, const Type& input);
+
+}  // namespace neurim

@@ -1,0 +1,332 @@
+#include "neurim/train/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/model/model_file.h"
+#include "neurim/model/state.h"
+#include "neurim/train/environment.h"
+
+namespace neurim {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// The value that larger means better; NaN is never better.
+double merit(const std::string& monitor, const Figures& figures) {
+  for (const NamedFigure& one : names_of(figures.task).figures)
+    if (monitor == one.name) return one.lower_is_better ? -(figures.*one.value) : figures.*one.value;
+  NEURIM_ASSERT(!"a monitor of the task");
+  return Figures::kNone;
+}
+
+Tensor random_key(const TrainOptions& options, Device device) {
+  const std::int64_t key[] = {options.seed, 0};
+  return Tensor::from({2}, std::span<const std::int64_t>(key), device);
+}
+
+Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed,
+                       std::int64_t epochs) {
+  if (!resumed) return {};
+  const Progress progress = load_state(weights, model, state);
+  require(progress.epoch <= epochs, "epochs is ", epochs, ", but the run has ", progress.epoch,
+          " already; give at least as many");
+  return progress;
+}
+
+/// Whether the data are others than those that the run in the folder was begun with.
+bool are_other_facts(const fs::path& folder, const std::string& facts) {
+  const fs::path told = folder / "data.json";
+  return fs::exists(told) && read_file(told) != facts;
+}
+
+std::string cell(const std::string& value, std::size_t width) {
+  return std::string(width - std::min(width, value.size()), ' ') + value;
+}
+
+std::string cell(double value, int decimals, std::size_t width) {
+  return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
+}
+
+/// A bar as wide as the three columns of the validation's figures: 26.
+std::string bar_cell(std::string_view what, double share) {
+  const int columns = what.empty() ? 18 : 7;
+  return text("  ", what, what.empty() ? "" : " ", bar(share, columns), cell(share * 100, 0, 4), " %");
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(fs::path path, std::int64_t epochs_done) : path_(std::move(path)) {
+  if (epochs_done == 0 || !fs::exists(path_)) return;
+  const std::vector<std::string> lines = split(read_file(path_), '\n');
+  for (std::size_t i = 0; i + 1 < lines.size() && i < static_cast<std::size_t>(epochs_done); ++i)
+    content_ += lines[i] + '\n';
+}
+
+void MetricsFile::append(const std::string& line) {
+  content_ += line + '\n';
+  write_file(path_, content_);
+}
+
+OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+    : options_(std::move(prepared.options)),
+      control_(control),
+      console_(*control.console),
+      folder_(std::move(folder)),
+      weights_(folder_ / "weights"),
+      model_(std::move(prepared.model)),
+      task_(std::move(prepared.task)),
+      schedule_(schedule_of(options_)),
+      optimizer_(
+          optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
+      random_(random_key(options_, device_named(options_.device))),
+      progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
+      card_(task_->card()),
+      names_(names_of(card_.task())),
+      facts_(task_->facts() + '\n'),
+      data_changed_(resumed && are_other_facts(folder_, facts_)) {}
+
+Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+    : OpenRun(std::move(prepared), std::move(folder), control, resumed),
+      plans_(task_->step(*optimizer_), PlanOptions{.training = true,
+                                                   .deterministic = options_.deterministic,
+                                                   .device = device_named(options_.device),
+                                                   .random = random_}),
+      results_(folder_ / "results.csv", progress_.epoch, card_.task()),
+      metrics_(folder_ / "metrics.jsonl", progress_.epoch),
+      board_(folder_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
+  TrainOptions copy = options_;
+  Options named;
+  copy.visit(named);
+  make_folder(weights_);
+  for (const fs::path& written : {folder_, weights_}) remove_leftovers(written);
+  card_.options = named.yaml();
+  write_file(folder_ / "args.yaml", card_.options);
+  if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
+  if (!card_.source.empty()) write_file(folder_ / "model.toml", card_.source);
+  write_file(folder_ / "data.json", facts_);
+  if (card_.sequence) return;
+  if (!resumed) write_file(weights_ / "model.json", model_json(card_) + '\n');
+  write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
+}
+
+void OpenRun::describe() {
+  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
+                    options_.data, " (", task_->contents(), ")"));
+  console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
+                    thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
+  if (data_changed_)
+    console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
+  if (!task_->has_validation())
+    console_.say("  data    there is no validation split: the last epoch counts as the best");
+  if (progress_.epoch == epochs())
+    console_.say(text("  all ", epochs(), " epochs are done; more of them: epochs=", 2 * epochs()));
+  if (out_of_patience())
+    console_.say(text("  no better ", options_.monitor, " for ", options_.patience,
+                      " epochs: the run has ended; to go "
+                      "on all the same, raise patience in ",
+                      (folder_ / "args.yaml").string()));
+}
+
+void Run::train_batch() {
+  optimizer_->set_lr(
+      schedule_.at(static_cast<double>(progress_.epoch) +
+                   static_cast<double>(progress_.batch) / static_cast<double>(task_->batches())));
+  const Plan& plan = task_->run(plans_, progress_.step);
+  if (options_.plots) task_->draw(folder_, progress_.step);  // as they were trained on, which may be mixed
+  const double loss = plan.outputs()[0].item();
+  if (!std::isfinite(loss))
+    fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
+         progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
+         significant(optimizer_->lr()),
+         "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
+         untouched() ? "" : text("; the state after epoch ", progress_.epoch, " is kept in ", weights_.string()));
+  progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
+  progress_.correct += plan.outputs()[1].item();
+  progress_.seen += task_->batch_size();
+  ++progress_.batch;
+  ++progress_.step;
+}
+
+/// The columns of the validation's figures.
+std::string Run::judgement() const {
+  std::string cells = cell(card_.figures.loss, 4, 10);
+  for (const ShownFigure& shown : names_.shown) {
+    const double value = card_.figures.*shown.value;
+    cells += shown.percent ? cell(value * 100, 2, 8) : cell(std::isnan(value) ? "-" : significant(value), 8);
+  }
+  return cells;
+}
+
+std::string Run::row(const std::string& middle, const std::string& tail) const {
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+  char lr[32];
+  std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) + middle +
+         cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + cell(data_pct(), 0, 7) + tail;
+}
+
+bool Run::train_epoch() {
+  const std::int64_t batches = task_->batches();
+  if (progress_.batch == batches) return true;
+  task_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
+  Clock::time_point start = Clock::now();
+  while (task_->next()) {
+    waited_ += since(start);
+    train_batch();
+    progress_.seconds += since(start);
+    start = Clock::now();
+    const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
+    const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
+    console_.progress(row(bar_cell("", share), text("  ETA ", duration(left))));
+    if (stopping()) return false;
+  }
+  return true;
+}
+
+/// What the card says of the last validation holds no longer.
+void Run::forget_validation() {
+  ModelCard fresh = task_->card();
+  fresh.options = std::move(card_.options);
+  card_ = std::move(fresh);
+}
+
+bool Run::validate() {
+  const Clock::time_point start = Clock::now();
+  forget_validation();
+  const TrainingTask::Watch watch = [&](double share) {
+    console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
+    return !stopping();
+  };
+  if (!task_->validate(watch, card_)) return false;
+  validation_seconds_ = since(start);
+  return true;
+}
+
+void Run::record() {
+  const Figures& f = card_.figures;
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+  const EpochResult result{.epoch = progress_.epoch + 1,
+                           .step = progress_.step,
+                           .seconds = progress_.seconds + validation_seconds_,
+                           .samples_per_second = seen / std::max(progress_.seconds, 1e-9),
+                           .data_pct = data_pct(),
+                           .learning_rate = optimizer_->lr(),
+                           .train_loss = progress_.loss_sum / seen,
+                           .train_figure = progress_.correct / seen,
+                           .val = f};
+  results_.append(result);
+  JsonObject event{{"event", "epoch"},
+                   {"epoch", result.epoch},
+                   {"step", result.step},
+                   {"seconds", result.seconds},
+                   {names_.rate, result.samples_per_second},
+                   {"data_pct", result.data_pct},
+                   {"learning_rate", result.learning_rate},
+                   {"train_loss", result.train_loss},
+                   {text("train_", names_.train_figure), result.train_figure},
+                   {"val_loss", f.loss}};
+  for (const NamedFigure& one : names_.figures)
+    if (one.value != &Figures::loss) event.add(one.name, f.*one.value);
+  metrics_.append(event.line());
+  console_.event(event);
+  std::vector<std::pair<std::string, double>> points{{"loss/train", result.train_loss},
+                                                     {text(names_.train_figure, "/train"), result.train_figure},
+                                                     {"lr", result.learning_rate},
+                                                     {names_.rate, result.samples_per_second},
+                                                     {"data_pct", result.data_pct}};
+  for (const NamedFigure& one : names_.figures)
+    if (!std::isnan(f.*one.value)) points.emplace_back(text(one.name, "/val"), f.*one.value);
+  std::vector<Scalar> scalars;
+  for (const auto& [tag, value] : points) scalars.push_back({tag, value});
+  board_.write(result.step, scalars);
+  if (options_.plots) write_file(folder_ / "results.png", results_picture(results_.rows()));
+}
+
+void Run::save() {
+  card_.epoch = progress_.epoch;
+  card_.step = progress_.step;
+  save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
+}
+
+void Run::finish_epoch() {
+  record();
+  const double now = merit(options_.monitor, card_.figures);
+  const bool validated = task_->has_validation();
+  const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
+  console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
+                                    (best && validated ? "  best" : "")));
+  task_->tell(console_, data_pct(), progress_.seconds);
+
+  ++progress_.epoch;
+  progress_.batch = progress_.seen = 0;
+  progress_.loss_sum = progress_.correct = progress_.seconds = waited_ = 0;
+  if (best) {
+    progress_.best = now;
+    progress_.best_epoch = progress_.epoch;
+    card_.epoch = progress_.epoch;
+    card_.step = progress_.step;
+    save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
+    if (!card_.sequence) write_file(weights_ / "model.json", model_json(card_) + '\n');
+    task_->report(folder_);
+  }
+  save();
+}
+
+TrainResult OpenRun::result() const {
+  TrainResult result{.run = folder_,
+                     .model = weights_ / "best.safetensors",
+                     .best_epoch = progress_.best_epoch,
+                     .epochs = progress_.epoch,
+                     .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
+                     .steps = task_->batches()};
+  if (progress_.best_epoch > 0)
+    result.figures = card_of(SafeTensors(result.model).metadata(), result.model).figures;
+  return result;
+}
+
+TrainResult Run::go() {
+  try {
+    return train_epochs();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::resource || untouched()) throw;
+    fail(Fault::resource, error.what(), "; with that mended, go on with: neurim resume ", folder_.string());
+  }
+}
+
+TrainResult Run::train_epochs() {
+  describe();
+  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8),
+                    cell(names_.shown[1].title, 8), "        lr", cell(names_.rate_title, 9),
+                    "  data%    time"));
+  if (untouched()) {
+    std::error_code ignored;
+    fs::remove(weights_ / "best.safetensors", ignored);  // of an earlier run in the same folder
+    save();  // a full disk shows before an hour of work
+  }
+  const auto stopped = [&] {
+    if (progress_.batch > 0) forget_validation();
+    save();
+    TrainResult stop = result();
+    stop.stopped = true;
+    return stop;
+  };
+  while (progress_.epoch < epochs() && !out_of_patience()) {
+    if (!train_epoch() || !validate()) return stopped();
+    finish_epoch();
+    if (out_of_patience())
+      console_.say(text("No better ", options_.monitor, " for ", options_.patience, " epochs: done."));
+    else if (stopping() && progress_.epoch < epochs())
+      return stopped();
+  }
+  return result();
+}
+
+}  // namespace neurim

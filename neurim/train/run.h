@@ -1,0 +1,86 @@
+// One training run: what it is before its first step, and its epochs from there to the last.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "neurim/compile/plan.h"
+#include "neurim/train/results_csv.h"
+#include "neurim/train/tensorboard.h"
+#include "neurim/train/trainer.h"
+#include "neurim/train/training_task.h"
+
+namespace neurim {
+
+/// metrics.jsonl: one line an epoch, for any program that follows a run.
+class MetricsFile {
+ public:
+  /// Keeps the lines of the first `epochs_done` epochs.
+  MetricsFile(fs::path path, std::int64_t epochs_done);
+  void append(const std::string& line);  ///< Throws Error(resource)
+
+ private:
+  fs::path path_;
+  std::string content_;
+};
+
+/// A run before anything of it is written: all is read and built.
+class OpenRun {
+ public:
+  /// `control` has a console.
+  OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
+  void describe();
+  bool untouched() const { return progress_.step == 0; }  ///< no step is done
+  TrainResult result() const;                             ///< as it stands
+
+ protected:
+  bool out_of_patience() const {
+    return options_.patience > 0 && progress_.epoch - progress_.best_epoch >= options_.patience;
+  }
+  std::int64_t epochs() const { return *options_.epochs; }
+
+  const TrainOptions options_;
+  const TrainControl control_;
+  Console& console_;
+  const fs::path folder_, weights_;
+  Model model_;
+  const std::unique_ptr<TrainingTask> task_;
+  const Schedule schedule_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Tensor random_;
+  Progress progress_;
+  ModelCard card_;
+  const TaskNames& names_;
+  const std::string facts_;
+  const bool data_changed_;  // since the run was begun
+};
+
+/// One run, from the first step to the last.
+class Run : public OpenRun {
+ public:
+  Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
+  TrainResult go();  ///< Error(resource) says how to go on
+
+ private:
+  TrainResult train_epochs();
+  bool stopping() const { return control_.stop && control_.stop->load() != 0; }
+  bool train_epoch();
+  void train_batch();
+  bool validate();
+  void forget_validation();
+  void finish_epoch();
+  void save();
+  void record();
+  std::string row(const std::string& middle, const std::string& tail) const;
+  std::string judgement() const;
+
+  double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
+
+  Compiled plans_;
+  ResultsCsv results_;
+  MetricsFile metrics_;
+  TensorBoardWriter board_;
+  double validation_seconds_ = 0;
+  double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
+};
+
+}  // namespace neurim

@@ -1,0 +1,527 @@
+"""What the command does with data: its tasks, its kinds of sets, and what is wrong with them."""
+import csv
+import json
+import os
+import shutil
+import statistics
+import struct
+import subprocess
+import tarfile
+import unittest
+import zipfile
+from pathlib import Path
+
+from command import NEURIM, TrainedRun, neurim, png, tensors
+
+
+class Data(TrainedRun):
+    def test_benchmark_of_data(self):
+        words = ["benchmark", "mode=data", f"data={self.root}/data", "imgsz=32", "batch=8", "seconds=0.05", "rounds=2", "--json"]
+        hashes = set()
+        for threads in (1, 2):
+            run = neurim(*words, f"threads={threads}", "augment=rrc,hflip")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            summary = json.loads(run.stdout.splitlines()[-1])
+            self.assertGreater(summary["images_per_second"], 0)
+            self.assertGreater(summary["decode_only_images_per_second"], 0)
+            self.assertEqual(len(summary["samples"]), 2)
+            files = list((self.root / "data" / "train").rglob("*.png"))
+            self.assertEqual(summary["data_bytes"], sum(file.stat().st_size for file in files))
+            hashes.add(summary["pixels_sha256"])
+        self.assertEqual(len(hashes), 1)
+        other = json.loads(neurim(*words, "augment=none").stdout.splitlines()[-1])
+        self.assertNotIn(other["pixels_sha256"], hashes)
+        self.assertIn("did you mean 'hflip'", neurim(*words, "augment=hflp").stderr)
+
+    def test_data_scan(self):
+        odd = self.root / "odd"
+        (odd / "x").mkdir(parents=True)
+        whole = (self.root / "data" / "train" / "dark" / "0.png").read_bytes()
+        for name, content in (("ok.png", whole), ("named.jpg", whole), ("cut.png", whole[:-30]), ("text.jpg", b"hello"),
+                              ("content", whole), ("notes.txt", b"hello")):
+            (odd / "x" / name).write_bytes(content)
+        before = sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*"))
+        run = neurim("data", "scan", odd, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *files, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual({file["file"]: file["status"] for file in files},
+                         {"x/content": "ok", "x/cut.png": "partial", "x/named.jpg": "ok", "x/ok.png": "ok", "x/text.jpg": "error"})
+        found = {file["file"]: file for file in files}
+        self.assertEqual([found["x/ok.png"][key] for key in ("width", "height", "orientation", "channels", "bits", "reason")],
+                         [28, 28, 1, 1, 8, ""])
+        self.assertIn("PNG", found["x/named.jpg"]["reason"])
+        self.assertIn("not a picture", found["x/text.jpg"]["reason"])
+        self.assertEqual([summary[key] for key in ("ok", "partial", "error", "other_files")], [3, 1, 1, 1])
+        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*")), before)
+        self.assertEqual(neurim("data", "scan", odd, "strict=true").returncode, 3)
+        self.assertIn("1 unreadable", neurim("data", "scan", odd).stdout)
+
+    def test_data_scan_of_labels_and_of_sets_that_are_no_folders(self):
+        root = self.root / "labels"
+        for name, level in (("train/ant/a.png", 3), ("train/Ant/b.png", 3), ("train/bee/c.png", 60), ("val/bee/d.png", 90)):
+            png(root / name, 12, 12, level)
+        (root / "train/none").mkdir()
+        before = sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*"))
+        run = neurim("data", "scan", root, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *lines, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual([line["event"] for line in lines], 4 * ["file"] + 4 * ["label_problem"])
+        problems = {line["kind"]: line for line in lines[4:]}
+        self.assertEqual(sorted(problems), ["case", "empty", "missing_class", "two_classes"])
+        self.assertEqual(problems["case"]["names"], ["Ant", "ant"])
+        self.assertEqual(problems["two_classes"]["names"], [f"{root}/train/Ant/b.png", f"{root}/train/ant/a.png"])
+        self.assertEqual([summary["ok"], summary["label_problems"]], [4, 4])
+        self.assertEqual(neurim("data", "scan", root, "strict=true").returncode, 0)
+        said = neurim("data", "scan", root).stdout
+        self.assertIn("labels   4 problems", said)
+        self.assertIn("val has no pictures of Ant, ant", said)
+        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")), before)
+        self.assertIn("0, as for label problems", neurim("data", "scan", "--help").stdout)
+
+        table = root.parent / "labels.csv"
+        table.write_text("path, label\nlabels/train/ant/a.png, ant\nlabels/train/ant/a.png, bee\nlabels/gone.png, bee\n")
+        for form, out in (("wds", "labels-wds"), ("tfrecord", "labels-records"), ("folders", "labels-folders")):
+            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={self.root / out}").returncode, 0)
+        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={self.root / 'labels.pack'}").returncode, 0)
+        counts = set()
+        for data, inside in ((self.root / "labels-wds", ".tar["), (self.root / "labels-records", ".tfrecord["),
+                             (self.root / "labels-folders", ".png"), (self.root / "labels.pack", ".png")):
+            run = neurim("data", "scan", data, "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            *lines, summary = map(json.loads, run.stdout.splitlines())
+            files = [line for line in lines if line["event"] == "file"]
+            self.assertTrue(all(inside in line["file"] and line["status"] == "ok" for line in files))
+            counts.add((len(files), summary["label_problems"]))
+        self.assertEqual(len(counts), 1)
+        run = neurim("data", "scan", table, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *lines, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual([line["status"] for line in lines[:3]], ["ok", "ok", "error"])
+        self.assertEqual([line["kind"] for line in lines[3:]], ["two_classes", "missing_file"])
+        self.assertEqual(neurim("data", "scan", table, "strict=true").returncode, 3)
+
+    def test_what_cannot_be_converted_leaves_nothing(self):
+        numpy_set = self.root / "six.npz"
+        with zipfile.ZipFile(numpy_set, "w") as archive:
+            for member, shape, values in (("x_train.npy", "(4, 9, 9, 6)", bytes(4 * 9 * 9 * 6)), ("y_train.npy", "(4,)", bytes([0, 1, 0, 1]))):
+                header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"
+                header += " " * (63 - (10 + len(header)) % 64) + "\n"
+                archive.writestr(member, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + values)
+        run = neurim("data", "convert", numpy_set, "to=wds", f"out={self.root / 'six-out'}")
+        self.assertEqual(run.returncode, 3, run)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertIn("none of the 4 pictures can be converted", run.stderr)
+        self.assertIn("6 channels", run.stderr)
+        self.assertFalse((self.root / "six-out").exists())
+
+    def test_packed_data_train_as_the_files_do(self):
+        pack = self.root / "set.pack"
+        run = neurim("data", "pack", self.root / "data", f"out={pack}", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 57)
+        self.assertEqual(neurim("data", "pack", self.root / "data", f"out={pack}").returncode, 2)  # nothing is overwritten
+        words = [f"data={pack}" if word.startswith("data=") else word for word in self.words]
+        packed = neurim(*words, "name=packed", "--json")
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+        self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
+                         tensors(self.folder / "weights" / "best.safetensors"))
+
+    def test_rare_classes(self):
+        root = self.root / "rare"
+        for i in range(60):
+            png(root / "data" / ("rare" if i % 10 == 0 else "common") / f"{i}.png", 28, 28, 200 if i % 10 == 0 else 20)
+        words = ["train", f"data={root}/data", "model=lenet5", "batch=16", "epochs=1", f"project={root}/runs"]
+        plain = neurim(*words, "name=plain")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertIn("sampler=balanced", plain.stdout)
+        found = {tensors(root / "runs" / "plain" / "weights" / "best.safetensors")}
+        for option in ("sampler=balanced", "class_weights=balanced", "class_weights=sqrt"):
+            run = neurim(*words, option, f"name={option.replace('=', '-')}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertNotIn("helps the rare ones", run.stdout)
+            found.add(tensors(root / "runs" / option.replace("=", "-") / "weights" / "best.safetensors"))
+        self.assertEqual(len(found), 4)
+
+    def test_mean_and_deviation_of_the_data(self):
+        measured = json.loads(neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json").stdout.splitlines()[-1])
+        run = neurim(*self.words, "mean=auto", "std=auto", "epochs=1", "plots=false", "name=measured")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        card = json.loads((self.root / "runs" / "measured" / "weights" / "model.json").read_text())
+        text = json.dumps(card)
+        for figure in (measured["mean"][0], measured["std"][0]):
+            self.assertIn(str(figure)[:10], text)
+        self.assertEqual(neurim(*self.words, "mean=half").returncode, 2)
+
+    def test_mixing_and_further_changes(self):
+        found = set()
+        for name, options in (("plain", []), ("mixed", ["mixup=0.2", "cutmix=1"]), ("again", ["mixup=0.2", "cutmix=1"]),
+                              ("changed", ["aa=rand-m9-n2,erase(0.25)"])):
+            run = neurim(*self.words, *options, f"name=mix-{name}", "augment=false", "plots=false")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            found.add(tensors(self.root / "runs" / f"mix-{name}" / "weights" / "last.safetensors"))
+        self.assertEqual(len(found), 3)
+        self.assertIn("did you mean", neurim(*self.words, "changes=triviall").stderr)
+        for name, options in (("shown", []), ("shown-mixed", ["cutmix=1"])):  # what is drawn is what was trained on
+            self.assertEqual(neurim(*self.words, *options, f"name={name}", "augment=false", "epochs=1").returncode, 0)
+        plain, mixed = ((self.root / "runs" / name / "train_batch0.jpg").read_bytes() for name in ("shown", "shown-mixed"))
+        self.assertNotEqual(plain, mixed)
+
+    def test_folds_and_tables(self):
+        rows = ["path,label,group"]
+        for split in ("train", "val"):
+            rows += [f"{path},{path.parent.name},{i % 7}" for i, path in enumerate(sorted((self.root / "data" / split).rglob("*.png")))]
+        table = self.root / "all.csv"
+        table.write_text("\n".join(rows) + "\n")
+        words = [f"data={table}" if word.startswith("data=") else word for word in self.words]
+        samples = 0
+        for fold in range(3):
+            run = neurim(*words, "folds=3", f"fold={fold}", f"name=fold{fold}", "epochs=1", "plots=false", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            samples += json.loads(run.stdout.splitlines()[-1])["samples"]
+        self.assertEqual(samples, 57)
+
+    def test_data_download_from_a_mirror(self):
+        mirror = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
+        if not mirror.is_dir():
+            self.skipTest("NEURIM_DATA does not lead to fashion-mnist")
+        out = self.root / "fashion"
+        run = neurim("data", "download", "fashion-mnist", f"mirror={mirror}", f"out={out}")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(len(list(out.iterdir())), 4)
+        again = neurim("data", "download", "fashion-mnist", f"mirror={self.root}/nowhere", f"out={out}")
+        self.assertEqual((again.returncode, again.stdout.count("is there already")), (0, 4), again)
+        wrong = neurim("data", "download", "mnist", f"mirror={mirror}", f"out={self.root}/mnist")
+        self.assertEqual(wrong.returncode, 3, wrong)
+        self.assertIn("not the published file", wrong.stderr)
+        self.assertEqual(list((self.root / "mnist").iterdir()), [])
+        self.assertIn("did you mean 'cifar10'", neurim("data", "download", "cifar-10").stderr)
+
+    def test_data_split(self):
+        flat = self.root / "flat"
+        for i in range(60):
+            png(flat / "abc"[i % 3] / f"{i}.png", 28, 28, i)
+        table = self.root / "flat.csv"
+        run = neurim("data", "split", flat, f"out={table}", "val_split=0.2", "test_split=0.1", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["splits"], {"train": 42, "val": 12, "test": 6})
+        with open(table, newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len({row["path"] for row in rows}), 60)
+        self.assertTrue(all((self.root / row["path"]).is_file() for row in rows))
+        stats = json.loads(neurim("data", "stats", table, "imgsz=28", "--json").stdout.splitlines()[-1])
+        self.assertEqual([stats["splits"][name]["classes"] for name in ("train", "val", "test")], [[14] * 3, [4] * 3, [2] * 3])
+        packed = self.root / "flat.pack"
+        neurim("data", "pack", flat, f"out={packed}")
+        self.assertIn("are no files", neurim("data", "split", packed, f"out={self.root}/none.csv").stderr)
+
+    def test_data_split_writes_what_is_read_back(self):
+        root = self.root / "places"
+        names = ["plain", "a,b", 'a"b', " blank ", "caf\u00e9"]
+        for name in names:
+            for i in range(4):
+                png(root / "here" / "photos" / name / f"{i}, .png", 28, 28, 9 * i)
+        for folder in ("beside", "far/away/deep"):
+            (root / folder).mkdir(parents=True)
+        (root / "here" / "link").symlink_to(root / "far" / "away")
+        (root / "here" / "deep").symlink_to(root / "far" / "away" / "deep")
+        (root / "here" / "pictures").symlink_to(root / "here" / "photos")
+        for data, out in (("photos", "t.csv"), ("photos", "../t.csv"), ("photos", "../beside/t.csv"), ("photos", "./../here/../u.csv"),
+                          ("photos", "link/t.csv"), ("../here/photos", "link/../../t.csv"), ("pictures", "../far/t.csv"),
+                          ("deep/../../../here/photos", "v.csv"), ("photos", "deep/t.csv"), (root / "here" / "photos", "link/u.csv")):
+            run = neurim("data", "split", data, f"out={out}", "val_split=0.25", cwd=root / "here")
+            self.assertEqual(run.returncode, 0, run)
+            table = (root / "here" / out).resolve()
+            with open(table, newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual(len(rows), 20)
+            for row in rows:
+                self.assertEqual(os.path.realpath(table.parent / row["path"]),
+                                 str((root / "here" / "photos" / row["label"] / Path(row["path"]).name).resolve()), out)
+            for spelled in (out, table):  # as the table was written, and by its own path
+                stats = neurim("data", "stats", spelled, "imgsz=28", "--json", cwd=root / "here")
+                self.assertEqual(stats.returncode, 0, (out, stats.stderr))
+                summary = json.loads(stats.stdout.splitlines()[-1])
+                self.assertEqual(sum(map(sum, (split["classes"] for split in summary["splits"].values()))), 20)
+            table.unlink()
+        png(root / "bars" / "x|y" / "0.png", 28, 28, 1)
+        png(root / "bars" / "z" / "0.png", 28, 28, 1)
+        run = neurim("data", "split", root / "bars", f"out={root}/bars.csv")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn('"x|y"', run.stderr)
+        self.assertFalse((root / "bars.csv").exists())
+
+    def test_weights_and_groups_are_kept_or_named(self):
+        root = self.root / "weighed"
+        rows = ["path,label,weight,group"]
+        for i in range(12):
+            png(root / f"{i}.png", 28, 28, 20 * i)
+            rows.append(f"{i}.png,{'ab'[i % 2]},{i / 10},{i // 4}")
+        (root / "all.csv").write_text("\n".join(rows) + "\n")
+        run = neurim("data", "split", root / "all.csv", f"out={root}/again.csv", "val_split=0.3")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(root / "again.csv", newline="") as file:
+            self.assertEqual({(row["path"], float(row["weight"]), row["group"]) for row in csv.DictReader(file)},
+                             {(f"{i}.png", i / 10, str(i // 4)) for i in range(12)})
+        run = neurim("data", "convert", root / "all.csv", "to=wds", f"out={root}/shards")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual([word in run.stdout for word in ("not carried: the weights", "not carried: the groups")], [True, True], run)
+        run = neurim("data", "pack", root / "all.csv", f"out={root}/all.pack")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        losses = set()
+        for data in ("all.csv", "all.pack"):
+            run = neurim("train", f"data={root}/{data}", "model=lenet5", "batch=4", "epochs=1", "sampler=weighted", "val_split=0.3", "plots=false",
+                         f"project={root}/runs", f"name={data}", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            losses.add(tensors(root / "runs" / data / "weights" / "last.safetensors"))
+        self.assertEqual(len(losses), 1)
+
+    def test_data_tasks_write_over_nothing(self):
+        data = self.root / "own"
+        for i in range(8):
+            png(data / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
+        before = {path: path.read_bytes() for path in data.rglob("*.png")}
+        mine = self.root / "mine.jpg"
+        mine.write_text("mine")
+        for task, option in (("preview", "out"), ("dedupe", "sheet"), ("pack", "out")):
+            for target, said in ((data / "a" / "0.png", "exists already"), (mine, "exists already"), (data / "new.jpg", "lies in the data")):
+                run = neurim("data", task, data, f"{option}={target}")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+                self.assertIn(said, run.stderr)
+        for words in (["split", data, f"out={data}/train.csv"], ["convert", data, "to=wds", f"out={data}/c"]):
+            run = neurim("data", *words)
+            self.assertEqual(run.returncode, 2, run)
+            self.assertIn("lies in the data", run.stderr)
+        self.assertEqual({path: path.read_bytes() for path in data.rglob("*")  if path.is_file()}, before)
+        self.assertEqual(mine.read_text(), "mine")
+
+    def test_data_convert_there_and_back(self):
+        pictures = {}
+        for path in (self.root / "data").rglob("*.png"):
+            pictures.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
+        for form, shards in (("wds", 7), ("tfrecord", 7), ("folders", 0)):
+            out, back = self.root / f"as-{form}", self.root / f"back-{form}"
+            run = neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}", "shard=10", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            summary = json.loads(run.stdout.splitlines()[-1])
+            self.assertEqual((summary["samples"], len(summary["files"])), (57, shards))
+            again = neurim("data", "convert", out, "to=folders", f"out={back}")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            found = {}
+            for path in back.rglob("*.png"):
+                found.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
+            self.assertEqual({key: sorted(places) for key, places in found.items()},
+                             {key: sorted(places) for key, places in pictures.items()})
+            self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
+
+    def test_damage_of_the_data_is_named_everywhere(self):
+        shards, model = self.root / "cut-shards", self.folder
+        self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={shards}").returncode, 0)
+        shard = shards / "train-000000.tar"
+        content = shard.read_bytes()
+        shard.write_bytes(content[:content.index(b"000000030") + 1600])
+        for words in (["data", "dedupe", shards], ["data", "preview", shards, "imgsz=32", f"out={self.root}/cut.jpg"],
+                      ["data", "stats", shards, "imgsz=28", "in_chans=1"], ["val", model, f"data={shards}", f"project={self.root}/runs"],
+                      ["benchmark", "mode=data", f"data={shards}", "imgsz=32", "batch=8", "seconds=0.01", "rounds=1"]):
+            run = neurim(*words)
+            self.assertEqual(run.returncode, 0, run)
+            self.assertIn(f"error: {shard}: ", run.stdout, words)
+        for words, out in ((["data", "pack", shards], "cut.pack"), (["data", "convert", shards, "to=folders"], "cut-folders"),
+                           (["data", "convert", shards, "to=wds", "--json"], "cut-again")):
+            for option in ("dry_run=true", "dry_run=false"):
+                self.assertFalse((self.root / out).exists())
+                run = neurim(*words, f"out={self.root}/{out}", option)
+                self.assertEqual(run.returncode, 3, run)
+                self.assertIn(f"{out}: gets only the part of the data that can be read ({shard}: ", run.stderr)
+            self.assertTrue((self.root / out).exists())
+        self.assertGreater(len(list((self.root / "cut-folders" / "train").rglob("*.png"))), 20)
+
+    def test_pictures_of_many_bytes(self):
+        data = self.root / "large"
+        png(data / "a" / "0.png", 28, 28, 1)
+        png(data / "b" / "0.png", 1200, 1200, 1)
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=1", "--json")
+        self.assertEqual((run.returncode, json.loads(run.stdout.splitlines()[-1])["pictures"]), (0, 1), run)
+        run = neurim("data", "scan", data, "max_picture_mib=1")
+        self.assertIn("1200 x 1200 pixels takes 2 MiB decoded, more than the 1 MiB of max_picture_mib", run.stdout)
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=2", "--json")
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["pictures"], 2, run)
+        self.assertEqual(neurim("data", "stats", data, "max_picture_mib=0").returncode, 2)
+
+    def test_data_dedupe(self):
+        twins = self.root / "twins"
+        shutil.copytree(self.root / "data", twins)
+        shutil.copy(twins / "train" / "dark" / "0.png", twins / "val" / "dark" / "copy.png")
+        run = neurim("data", "dedupe", twins, f"sheet={self.root}/sheet.jpg", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        *groups, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual(summary["groups"], len(groups))
+        mine = next(group for group in groups if any(file["file"].endswith("copy.png") for file in group["files"]))
+        self.assertTrue(mine["across_splits"])
+        self.assertTrue((self.root / "sheet.jpg").read_bytes().startswith(b"\xff\xd8\xff"))
+
+    def test_odd_pictures_are_what_their_manifest_says(self):
+        archive = Path(os.environ.get("NEURIM_DATA", "none"), "images-odd.tar")
+        if not archive.is_file():
+            self.skipTest("NEURIM_DATA does not lead to images-odd.tar")
+        with tarfile.open(archive) as tar:
+            tar.extractall(self.root, filter="data")
+        odd = self.root / "images-odd"
+        with open(odd / "MANIFEST.tsv", newline="") as file:
+            manifest = {row["file"]: row for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+        with open(self.root / "scanned.jsonl", "w+") as output, subprocess.Popen([NEURIM, "data", "scan", odd, "--json"], stdout=output) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            files = [json.loads(line) for line in output]
+        self.assertEqual(process.returncode, 0)
+        self.assertLess(used.ru_maxrss, 1.5 * 2**20)  # KiB; decoded, a picture takes 256 MiB at most
+        found = {file["file"]: file for file in files if file["event"] == "file"}
+        self.assertEqual(set(found), set(manifest))
+        for name, row in manifest.items():
+            one = found[name]
+            if row["expect"] == "decode":
+                self.assertEqual([one["status"], one["width"], one["height"]], ["ok", int(row["upright_width"]), int(row["upright_height"])], one)
+                self.assertEqual(max(1, one["orientation"]), max(1, int(row["exif_orientation"])), one)
+            else:
+                self.assertIn(one["status"], ("error", "partial") if row["expect"] == "error-or-partial" else ("ok", "error", "partial"), one)
+            self.assertEqual(one["status"] == "ok" or one["reason"] != "", True, one)
+
+    def test_what_a_walk_leaves_out_is_said(self):
+        root = self.root / "walk"
+        for name, level in (("a/0.png", 1), ("a/1.png", 2), ("b/0.png", 90), ("b/1.png", 91)):
+            png(root / name, 28, 28, level)
+        for name in ("c/0.tga", "c/1.tga", "a/notes.txt"):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text("x")
+        run = neurim("data", "stats", root, "imgsz=28", "in_chans=1")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn(f"3 files of the classes are no pictures and are left out, such as {root}/a/notes.txt", run.stdout)
+        self.assertIn(f"1 folders hold no picture and are no classes, such as {root}/c", run.stdout)
+
+    def test_splits_without_classes_are_refused(self):
+        for folders in (("train", "test"), ("train", "validation", "test"), ("seg_train/a", "seg_train/b", "seg_test/a", "seg_test/b")):
+            root = self.root / f"flat-{len(folders)}"
+            for folder in folders:
+                for i in range(3):
+                    png(root / folder / f"{i}.png", 28, 28, i)
+            run = neurim("train", f"data={root}", "model=lenet5", f"project={self.root}/runs")
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+            self.assertIn("classes", run.stderr)
+
+    def test_a_log_beside_folders_of_classes_is_no_table(self):
+        root = self.root / "logged"
+        for i in range(8):
+            png(root / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
+        for content in ("", "epoch,loss\n1,2,3\n", "path,path\n1,2\n", '"open\n'):
+            (root / "train.csv").write_text(content)
+            run = neurim("data", "stats", root, "imgsz=28", "in_chans=1", "--json")
+            self.assertEqual(run.returncode, 0, run)
+            self.assertEqual(json.loads(run.stdout.splitlines()[-1])["splits"]["train"]["classes"], [4, 4])
+
+    def test_the_classes_of_both_splits_are_named(self):
+        table = self.root / "unlike.csv"
+        table.write_text("path,label,split\n" + "".join(f"data/train/dark/{i}.png,{label},{split}\n" for i, (label, split) in enumerate(
+            (("a", "train"), ("b", "train"), ("a", "val"), ("z", "val")))))
+        run = neurim("train", f"data={table}", "model=lenet5")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn("val has the classes [a, z], but train has [a, b]; correct the labels or the splits of [z]", run.stderr)
+
+    def test_bad_pictures_of_both_splits_count_together(self):
+        root = self.root / "both"
+        for split, count in (("train", 60), ("val", 40)):
+            for i in range(count):
+                png(root / split / "ab"[i % 2] / f"{i}.png", 28, 28, i)
+            for i in range(2):
+                (root / split / "ab"[i] / "bad.png").write_bytes(b"")
+        words = ["train", f"data={root}", "model=lenet5", "epochs=1", f"project={self.root}/runs", "name=both"]
+        run = neurim(*words, "max_bad=3")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn("4 pictures cannot be read (2 of train, 2 of val), more than the 3 that max_bad allows", run.stderr)
+        run = neurim(*words, "max_bad=4")
+        self.assertEqual((run.returncode, run.stdout.count("skipped: ")), (0, 4), run)
+
+    def test_numbers_of_channels(self):
+        for count in ("0", "-1", "513", "4294967299", "2x"):
+            for words in (["stats"], ["preview", f"out={self.root}/channels.jpg"]):
+                run = neurim("data", words[0], self.root / "data", *words[1:], f"in_chans={count}", "imgsz=28")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+                self.assertIn("give 1 to 512", run.stderr)
+
+    def test_a_cache_that_keeps_nothing_is_said(self):
+        words = [*self.words, "epochs=1", "name=kept", "--dry-run"]
+        said = "cache=ram keeps no training picture"
+        self.assertIn(said, neurim(*words, "cache=ram", "random_resized_crop=true").stdout)
+        self.assertNotIn(said, neurim(*words, "cache=ram", "random_resized_crop=false").stdout)
+
+    def test_a_disk_cache_sees_new_pictures_of_the_same_names(self):
+        root, cache = self.root / "redrawn", self.root / "cache"
+        kept = []
+        for seed in (0, 1):
+            for i in range(8):
+                png(root / "ab"[i % 2] / f"{i}.png", 40, 40, 20 * i + seed)
+            run = neurim("train", f"data={root}", "model=lenet5", "imgsz=28", "batch=4", "epochs=1", "cache=disk", "augment=false",
+                         f"project={self.root}/runs", f"name=redrawn{seed}", env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+            self.assertEqual(run.returncode, 0, run.stderr)
+            kept.append({path.name for path in (cache / "neurim").iterdir()})
+        self.assertTrue(kept[0] < kept[1], kept)
+
+    def test_predict_sees_the_pictures_that_training_would(self):
+        root = self.root / "shown"
+        for name in ("a.png", "deep/b.png", ".hidden.png", "__MACOSX/._a.png", "without_extension"):
+            png(root / name, 28, 28, 90)
+        (root / "notes.txt").write_text("x")
+        (root / "loop").symlink_to("loop")
+        (root / "around").symlink_to(root)
+        run = neurim("predict", f"model={self.folder}", f"source={root}", "--json")
+        self.assertEqual(run.returncode, 0, run)
+        shown = [json.loads(line)["path"] for line in run.stdout.splitlines()[:-1]]
+        self.assertEqual(shown, [f"{root}/{name}" for name in ("a.png", "deep/b.png", "without_extension")])
+        for name in ("x.png", "y.png"):
+            (self.root / "unreadable").mkdir(exist_ok=True)
+            (self.root / "unreadable" / name).write_bytes(b"")
+        run = neurim("predict", f"model={self.folder}", f"source={self.root}/unreadable")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn("none of the 2 pictures can be read", run.stderr)
+
+    def test_val_says_when_its_split_is_another(self):
+        root = self.root / "grown"
+        for i in range(30):
+            png(root / "abc"[i % 3] / f"{i}.png", 28, 28, 8 * i)
+        self.assertEqual(neurim("train", f"data={root}", "model=lenet5", "epochs=1", f"project={self.root}/runs", "name=grown").returncode, 0)
+        words = ["val", self.root / "runs" / "grown", f"project={self.root}/runs"]
+        said = "the val split is another than in training"
+        self.assertNotIn(said, neurim(*words).stdout)
+        for i in range(30, 36):
+            png(root / "abc"[i % 3] / f"{i}.png", 28, 28, 8 * i % 256)
+        grown = neurim(*words)
+        self.assertEqual(grown.returncode, 0, grown)
+        self.assertIn(said, grown.stdout)
+        self.assertNotIn(said, neurim(*words, f"data={self.root}/data/train", "classes=bright,dark,middle").stdout)
+
+    def test_memory_stays_flat_over_epochs(self):
+        words = [*self.words, "name=long", "epochs=60", "batch=8", "plots=false", "--json", "--quiet"]
+        with subprocess.Popen([NEURIM, *map(str, words)], stdout=subprocess.PIPE, text=True) as process:
+            resident = []
+            for line in process.stdout:
+                if json.loads(line)["event"] == "epoch":
+                    statm = Path(f"/proc/{process.pid}/statm").read_text()
+                    resident.append(int(statm.split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20)
+        self.assertEqual((process.returncode, len(resident)), (0, 60))
+        self.assertLess(resident[-1] - resident[9], 3, resident)  # MiB in 50 epochs
+
+    def test_data_stats_and_preview(self):
+        run = neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        summary = json.loads(run.stdout.splitlines()[-1])
+        self.assertEqual(summary["splits"]["train"]["classes"], [14, 14, 14])
+        levels = [(level + i + 7 * x * y) % 256 / 255 for level in (10, 90, 170) for i in range(14)
+                  for y in range(28) for x in range(28)]
+        self.assertAlmostEqual(summary["mean"][0], sum(levels) / len(levels), 5)
+        self.assertAlmostEqual(summary["std"][0], statistics.pstdev(levels), 5)
+        picture = self.root / "preview.jpg"
+        self.assertEqual(neurim("data", "preview", self.root / "data", "imgsz=32", f"out={picture}").returncode, 0)
+        self.assertTrue(picture.read_bytes().startswith(b"\xff\xd8\xff"))
+
+
+if __name__ == "__main__":
+    unittest.main()

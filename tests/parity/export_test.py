@@ -1,0 +1,97 @@
+"""Trains networks with the command, exports them, and has ONNX Runtime agree with `neurim run` on every picture tried.
+
+ctest sets NEURIM_BUILD. With NEURIM_DATA the pictures are all of Fashion-MNIST's test set, else noise in classes of its own.
+Exit code 77: not here.
+"""
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+NEURIM = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "neurim")
+FASHION = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
+BATCH = 500
+
+
+def command(*words):
+    run = subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def idx_set(folder):
+    """IDX files of noisy stripes, whose direction is the class."""
+    chance = np.random.default_rng(1)
+    folder.mkdir()
+    for name, count in (("train", 600), ("t10k", 300)):
+        labels = np.arange(count) % 2
+        stripes = np.where(np.arange(28) % 4 < 2, 160, 40)
+        pictures = np.where(labels[:, None, None] == 0, stripes[None, :, None], stripes[None, None, :]) + chance.integers(-40, 41, (count, 28, 28))
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3]) + np.array([count, 28, 28], ">u4").tobytes() + pictures.astype(np.uint8).tobytes())
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1]) + np.array([count], ">u4").tobytes() + labels.astype(np.uint8).tobytes())
+
+
+def pictures_of(folder):
+    """The pictures of the test set: u8(n,28,28)."""
+    for path, opened in ((folder / "t10k-images-idx3-ubyte.gz", gzip.open), (folder / "t10k-images-idx3-ubyte", open)):
+        if path.is_file():
+            with opened(path, "rb") as file:
+                return np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
+    raise FileNotFoundError(folder)
+
+
+class Export(unittest.TestCase):
+    def agree(self, model, size):
+        with tempfile.TemporaryDirectory() as home:
+            root = Path(home)
+            data = FASHION
+            if not data.is_dir():
+                data = root / "data"
+                idx_set(data)
+            command("train", f"data={data}", f"model={model}", "epochs=1", f"imgsz={size}", f"project={root}", "name=run", "augment=false",
+                    "--quiet")
+            exported = json.loads(command("export", root / "run", "--json").splitlines()[-1])["path"]
+            onnx.checker.check_model(exported, full_check=True)
+            session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+            said = json.loads(session.get_modelmeta().custom_metadata_map["preprocess"])
+            raw = pictures_of(data)
+            channels = session.get_inputs()[0].shape[1]
+            mean, std = (np.array(said[key], np.float32).reshape(1, -1, 1, 1) for key in ("mean", "std"))
+            pad = (size - 28) // 2
+            images = np.pad(raw, ((0, 0), (pad, pad), (pad, pad)))[:, None].repeat(channels, 1).astype(np.float32) / 255
+            images = ((images - mean) / std).astype(np.float32)
+            largest, same = 0.0, 0
+            for begin in range(0, len(images), BATCH):
+                batch = images[begin:begin + BATCH]
+                (root / "in").mkdir(exist_ok=True)
+                np.save(root / "in" / "input_0.npy", batch)
+                command("run", f"model={root}/run", f"inputs={root}/in", f"outputs={root}/out")
+                ours = np.load(root / "out" / "output_0.npy")
+                (theirs,) = session.run(None, {session.get_inputs()[0].name: batch})
+                largest = max(largest, float(np.abs(ours - theirs).max()))
+                same += int((ours.argmax(1) == theirs.argmax(1)).sum())
+            print(json.dumps({"model": model, "pictures": len(images), "largest_difference": largest, "same_top1": same}))
+            self.assertLessEqual(largest, 1e-4)
+            self.assertEqual(same, len(images))
+
+    def test_lenet5(self):
+        self.agree("lenet5", 28)
+
+    def test_a_network_with_batch_norm(self):
+        self.agree("resnet20", 32)
+
+
+if __name__ == "__main__":
+    unittest.main()
