@@ -8,6 +8,7 @@
 
 #include "neurim/data/loader.h"
 #include "neurim/data/scan.h"
+#include "neurim/neurim.h"
 #include "tests/epochs.h"
 #include "tests/odd_files.h"
 
@@ -69,6 +70,35 @@ TEST(BrokenFiles, OfEveryKindAreNamedOnceAndPassedOver) {
   expect_words(scanned["a/12-bit.jpg"].reason, {"12 bits", "convert"});
   EXPECT_EQ(scanned["a/cmyk.jpg"].header.channels, 4);
   EXPECT_EQ(scanned["a/exif-loop.jpg"].header.orientation, 3);
+}
+
+TEST(BrokenFiles, OnePercentOfASetDoesNotStopARun) {
+  const TempFolder temp;
+  write_classes(temp, "set/", {"a", "b"}, 1200);
+  std::set<std::string> bad{"dangling.jpg", "pipe.jpg"};
+  fs::create_symlink("nowhere.jpg", temp.at("set/a/dangling.jpg"));
+  ASSERT_EQ(::mkfifo(temp.at("set/b/pipe.jpg").c_str(), 0600), 0);
+  for (const Odd& odd : odd_files()) {
+    write(temp.at("set/b/" + odd.name), odd.bytes);
+    if (odd.bad) bad.insert(odd.name);
+  }
+  TrainOptions options{.data = temp.at("set"), .model = "lenet5", .epochs = 2, .batch = 64, .in_chans = 3};
+  options.imgsz = 28;
+  options.plots = false;
+  options.project = temp.at("runs");
+  const TrainResult result = train(options);
+  EXPECT_EQ(result.epochs, 2);
+  const std::string log = read_file(result.run / "log.txt");
+  const auto times = [&](const std::string& word) {
+    std::size_t count = 0;
+    for (std::size_t at = log.find(word); at != std::string::npos; at = log.find(word, at + 1)) ++count;
+    return count;
+  };
+  for (const std::string& name : bad) EXPECT_EQ(times(text("/", name, ": ")), 1u) << log;
+  EXPECT_EQ(times("skipped: "), bad.size()) << log;
+
+  for (int i = 0; i < 20; ++i) write(temp.at(text("set/a/empty", i, ".jpg")), "");
+  expect_words(error_of([&] { train(options); }), {"cannot be", "max_bad"});
 }
 
 double resident_mib() {

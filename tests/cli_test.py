@@ -14,7 +14,7 @@ import unittest
 import zlib
 from pathlib import Path
 
-from command import DATA_TASKS, NEURIM, ROOT, VERBS, TrainedRun, best_row, in_terminal, neurim, npy, npy_picture, png, tensors
+from command import DATA_TASKS, NEURIM, ROOT, VERBS, TrainedRun, best_row, in_terminal, neurim, npy, npy_picture, on_a_full_disk, png, tensors
 
 
 class Grammar(unittest.TestCase):
@@ -746,20 +746,15 @@ layers = [
         self.assertEqual(tensors(self.folder / "weights" / "last.safetensors"), before)
         self.assertIn(f"go on with: neurim resume {self.folder}", run.stderr)
 
-    def full(self, *words):
-        """A command that can write no file."""
-        line = ["bash", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "full", NEURIM, *map(str, words)]
-        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-
     def test_a_full_disk_hides_no_figures(self):
         whole = neurim("val", self.folder, "--json", f"project={self.root}/runs")
-        run = self.full("val", self.folder, "--json", f"project={self.root}/nowhere")
+        run = on_a_full_disk("val", self.folder, "--json", f"project={self.root}/nowhere")
         self.assertEqual(run.returncode, 4, run)
         told, kept = (json.loads(one.stdout.splitlines()[-1]) for one in (run, whole))
         self.assertEqual((told["run"], told["top1"], told["loss"]), ("", kept["top1"], kept["loss"]))
         self.assertIn("top1 ", run.stderr)
         self.assertEqual(list((self.root / "nowhere").iterdir()), [])
-        run = self.full("demo", "epochs=1", "train_pictures=1", "val_pictures=1", f"project={self.root}/full")
+        run = on_a_full_disk("demo", "epochs=1", "train_pictures=1", "val_pictures=1", f"project={self.root}/full")
         self.assertEqual(run.returncode, 4, run)
         self.assertIn("00000.png: cannot write: File too large; ", run.stderr)
 

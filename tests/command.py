@@ -27,6 +27,12 @@ def neurim(*words, **more):
     return subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **more)
 
 
+def on_a_full_disk(*words, **more):
+    """A command that can write no file."""
+    line = ["bash", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "full", NEURIM, *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
 def in_terminal(columns, *words):
     """The exit code, and what a terminal of so many columns is sent."""
     try:

@@ -11,7 +11,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, neurim, png, tensors
+from command import NEURIM, TrainedRun, neurim, on_a_full_disk, png, tensors
 
 
 class Data(TrainedRun):
@@ -498,16 +498,31 @@ class Data(TrainedRun):
         self.assertIn(said, grown.stdout)
         self.assertNotIn(said, neurim(*words, f"data={self.root}/data/train", "classes=bright,dark,middle").stdout)
 
+    def test_a_full_disk_ends_with_4_and_leaves_nothing(self):
+        home = self.root / "no-room"
+        home.mkdir()
+        for words in (["data", "pack", self.root / "data", f"out={home}/x.pack"], ["data", "convert", self.root / "data", "to=wds", f"out={home}/wds"],
+                      ["data", "convert", self.root / "data", "to=folders", f"out={home}/folders"],
+                      ["data", "split", self.root / "data", f"out={home}/x.csv"], ["data", "preview", self.root / "data", "imgsz=28", f"out={home}/x.jpg"],
+                      ["export", self.folder, f"output={home}/a/x.onnx"],
+                      ["predict", f"model={self.folder}", self.root / "data" / "val" / "dark" / "0.png", f"save_csv={home}/x.csv"],
+                      [*self.words, f"project={home}/runs"], [*self.words, f"project={home}/runs", "cache=disk", "augment=false"]):
+            run = on_a_full_disk(*words, env={**os.environ, "XDG_CACHE_HOME": str(home)})
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
+            self.assertIn("File too large", run.stderr)
+        left = [str(path) for path in home.rglob("*") if path.is_file() and path.stat().st_size > 0]
+        self.assertEqual(left, [])
+
     def test_memory_stays_flat_over_epochs(self):
-        words = [*self.words, "name=long", "epochs=60", "batch=8", "plots=false", "--json", "--quiet"]
+        words = [*self.words, "name=long", "epochs=70", "batch=8", "plots=false", "--json", "--quiet"]
         with subprocess.Popen([NEURIM, *map(str, words)], stdout=subprocess.PIPE, text=True) as process:
             resident = []
             for line in process.stdout:
                 if json.loads(line)["event"] == "epoch":
                     statm = Path(f"/proc/{process.pid}/statm").read_text()
                     resident.append(int(statm.split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20)
-        self.assertEqual((process.returncode, len(resident)), (0, 60))
-        self.assertLess(resident[-1] - resident[9], 3, resident)  # MiB in 50 epochs
+        self.assertEqual((process.returncode, len(resident)), (0, 70))
+        self.assertLess(resident[-1] - resident[19], 3, resident)  # MiB in 50 epochs
 
     def test_data_stats_and_preview(self):
         run = neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json")

@@ -150,6 +150,33 @@ TEST(Loader, StartsAnywhereAndDropsTheRest) {
   error_of([&] { unstarted.next(batch); }, Fault::usage);
 }
 
+// A run that is resumed anywhere in an epoch, with any number of workers and after whatever it had seen, goes on with the
+// same samples and pixels, broken files and random changes included.
+TEST(Loader, GoesOnAnywhereForAnyNumberOfWorkers) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 12);
+  write(temp.at("a/3.png"), "no picture");
+  write(temp.at("b/11.png"), read_file(temp.at("b/11.png")).substr(0, 40));
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  Augment augment = kMuch;
+  augment.random_resized_crop = true;
+  std::optional<Epoch> whole;
+  for (const int workers : {0, 1, 2, 7})
+    for (const std::int64_t first : {0, 1, 2, 3, 4, 5}) {
+      Loader loader(data, Split::train, kSmall, augment, {.batch = 4, .workers = workers, .shuffle = true, .max_bad = 2});
+      if (first % 2 == 1) epoch_of(loader, 7);  // what was seen before has no influence
+      const Epoch rest = epoch_of(loader, 2, first);
+      if (!whole) whole = rest;
+      const std::size_t samples = static_cast<std::size_t>(first) * 4, size = kSmall.size().levels();
+      EXPECT_TRUE(std::equal(rest.indices.begin(), rest.indices.end(), whole->indices.begin() + static_cast<std::ptrdiff_t>(samples),
+                             whole->indices.end()))
+          << workers << " workers from batch " << first;
+      EXPECT_TRUE(std::equal(rest.images.begin(), rest.images.end(),
+                             whole->images.begin() + static_cast<std::ptrdiff_t>(samples * size), whole->images.end()))
+          << workers << " workers from batch " << first;
+    }
+}
+
 TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 10);
