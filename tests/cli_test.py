@@ -739,8 +739,7 @@ layers = [
 
     def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
         before = tensors(self.folder / "weights" / "last.safetensors")
-        limit = f"ulimit -f 20; exec {NEURIM} resume {self.folder} epochs=3"
-        run = subprocess.run(["bash", "-c", "trap '' XFSZ; " + limit], capture_output=True, text=True, timeout=60, check=False)
+        run = on_a_full_disk("resume", self.folder, "epochs=3", room=20)
         self.assertEqual(run.returncode, 4, run)
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
         self.assertEqual(tensors(self.folder / "weights" / "last.safetensors"), before)
