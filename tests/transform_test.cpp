@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <set>
@@ -380,6 +381,57 @@ TEST(Augment, ChoicesStayInRangeAndCoverIt) {
   EXPECT_NEAR(mirrored, 1000, 100);
   EXPECT_GE(random_part(augment, 10, 1000, *std::make_unique<Random>(1)).width,
             7);  // the way out for odd shapes
+}
+
+/// Numbers that should be uniform in [0, 1]: the largest distance of their distribution (Kolmogorov-Smirnov) is below what
+/// one set in a million exceeds.
+void expect_uniform(std::vector<double> numbers, const char* what) {
+  std::sort(numbers.begin(), numbers.end());
+  const auto count = static_cast<double>(numbers.size());
+  double most = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto rank = static_cast<double>(i);
+    most = std::max({most, numbers[i] - rank / count, (rank + 1) / count - numbers[i]});
+  }
+  EXPECT_LT(most * std::sqrt(count), 2.7) << what;
+}
+
+// Of a large picture, parts of whose size none is refused: the share of the area, the logarithm of the ratio and the place
+// are uniform and know nothing of each other.
+TEST(Augment, RandomPartsAreUniform) {
+  const Augment augment{.random_resized_crop = true, .scale = {0.1, 0.3}, .ratio = {0.75, 4.0 / 3}};
+  constexpr int kSide = 4000, kParts = 20000;
+  std::vector<double> areas, ratios, tops, lefts;
+  double together = 0;
+  for (std::uint64_t i = 0; i < kParts; ++i) {
+    Random random(3, i, 1);
+    const Box box = random_part(augment, kSide, kSide, random);
+    const double height = box.height, width = box.width;
+    areas.push_back((height * width / kSide / kSide - 0.1) / 0.2);
+    ratios.push_back((std::log(width / height) - std::log(0.75)) / (std::log(4.0 / 3) - std::log(0.75)));
+    tops.push_back((box.top + 0.5) / (kSide - box.height + 1));
+    lefts.push_back((box.left + 0.5) / (kSide - box.width + 1));
+    together += (areas.back() - 0.5) * (ratios.back() - 0.5) + (tops.back() - 0.5) * (lefts.back() - 0.5);
+  }
+  expect_uniform(areas, "area");
+  expect_uniform(ratios, "ratio");
+  expect_uniform(tops, "top");
+  expect_uniform(lefts, "left");
+  EXPECT_NEAR(together / kParts, 0, 5 * std::sqrt(2.0) / 12 / std::sqrt(kParts));
+}
+
+TEST(Augment, ShiftsAreUniform) {
+  const Augment augment{.crop_padding = 3};
+  std::array<double, 49> counts{};
+  constexpr int kPoses = 49000;
+  for (std::uint64_t i = 0; i < kPoses; ++i) {
+    Random random(4, i, 2);
+    const Pose pose = random_pose(augment, random);
+    ++counts.at(static_cast<std::size_t>((pose.down + 3) * 7 + pose.right + 3));
+  }
+  double chi = 0;
+  for (const double count : counts) chi += (count - 1000) * (count - 1000) / 1000;
+  EXPECT_LT(chi, 110);  // of 48 degrees of freedom: one in a million is above
 }
 
 }  // namespace
