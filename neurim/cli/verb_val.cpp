@@ -24,6 +24,48 @@ Split split_named(const std::string& word) {
   fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
 }
 
+/// What a judged split comes to.
+struct Verdict {
+  Figures figures;
+  std::string table;  ///< of the classes
+  Kept kept;          ///< above the reject threshold; of one class a picture
+  std::function<void(const fs::path&)> write;  ///< the report
+  std::vector<BadSample> unreadable;
+};
+
+template <class Judgement>
+Verdict verdict_of(Judgement judgement, const Kept& kept, std::vector<BadSample> unreadable) {
+  Verdict verdict{.figures = figures_of(judgement),
+                  .table = per_class_table(judgement),
+                  .kept = kept,
+                  .write = {},
+                  .unreadable = std::move(unreadable)};
+  verdict.write = [judgement = std::move(judgement)](const fs::path& folder) { write_report(judgement, folder); };
+  return verdict;
+}
+
+Verdict judge(const Checkpoint& checkpoint, const Dataset& dataset, Split split, const Preprocess& preprocess,
+              const TrainOptions& options, int crops, double threshold, Console& console) {
+  const Validation::Watch watch = [&](double share) {
+    console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
+    return true;
+  };
+  if (crops != 1) {
+    std::vector<BadSample> unreadable;
+    const Evaluation evaluation =
+        *validate_crops(checkpoint.model, dataset, split, preprocess, options, crops, unreadable, watch);
+    return verdict_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
+  }
+  Validation validation(checkpoint.model, dataset, split, preprocess, options);
+  if (checkpoint.card.multi_label()) {
+    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
+    evaluation.set_thresholds(checkpoint.card.thresholds);
+    return verdict_of(std::move(evaluation), {}, validation.bad());
+  }
+  const Evaluation evaluation = *validation.run(watch);
+  return verdict_of(evaluation, evaluation.kept(threshold), validation.bad());
+}
+
 }  // namespace
 
 int verb_val(const Words& words) {
@@ -160,41 +202,8 @@ int verb_val(const Words& words) {
     Validation(checkpoint.model, dataset, part, preprocess, options);  // opens the loader
     return end_dry_run(dataset.size(part), true);
   }
-  const Validation::Watch watch = [&](double share) {
-    console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
-    return true;
-  };
-  Figures figures;
-  std::string table;
-  Kept kept;
-  std::function<void(const fs::path&)> write;
-  const auto report = [&](auto evaluation) {
-    table = per_class_table(evaluation);
-    figures = figures_of(evaluation);
-    write = [evaluation = std::move(evaluation)](const fs::path& folder) {
-      write_report(evaluation, folder);
-    };
-  };
-  std::vector<BadSample> unreadable;
-  if (multi_label) {
-    Validation validation(checkpoint.model, dataset, part, preprocess, options);
-    MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
-    unreadable = validation.bad();
-    evaluation.set_thresholds(checkpoint.card.thresholds);
-    report(evaluation);
-  } else {
-    const auto evaluate = [&] {
-      if (crops != 1)
-        return *validate_crops(checkpoint.model, dataset, part, preprocess, options, static_cast<int>(crops), unreadable, watch);
-      Validation validation(checkpoint.model, dataset, part, preprocess, options);
-      std::optional<Evaluation> found = validation.run(watch);
-      unreadable = validation.bad();
-      return *found;
-    };
-    const Evaluation evaluation = evaluate();
-    report(evaluation);
-    kept = evaluation.kept(threshold);
-  }
+  const auto [figures, table, kept, write, unreadable] =
+      judge(checkpoint, dataset, part, preprocess, options, static_cast<int>(crops), threshold, console);
   for (const BadSample& one : unreadable) console.say(text("  skipped: ", one.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
