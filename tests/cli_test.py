@@ -126,6 +126,14 @@ class Grammar(unittest.TestCase):
             self.assertIn(f"\ndeterministic: {truth}\n", printed)
         self.assertIn("\nmulti_label: auto\n", neurim("train", "--multi-label", "auto", "--print-config").stdout)
 
+    def test_names_that_are_too_long(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(8):
+                png(Path(folder, "data", "ab"[i % 2], f"{i}.png"), 28, 28, 30 * i)
+            for more in ([], ["--dry-run"]):
+                said = self.refused("train", f"data={folder}/data", "model=lenet5", f"project={folder}/runs", "name=" + 300 * "x", *more)
+                self.assertIn("name has 300 bytes", said)
+
     def test_an_option_is_no_value_of_another(self):
         self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--json"))
         self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--epochs=3"))

@@ -395,8 +395,8 @@ class Data(TrainedRun):
             (root / name).write_text("x")
         run = neurim("data", "stats", root, "imgsz=28", "in_chans=1")
         self.assertEqual(run.returncode, 0, run)
-        self.assertIn(f"3 files of the classes are no pictures and are left out, such as {root}/a/notes.txt", run.stdout)
-        self.assertIn(f"1 folders hold no picture and are no classes, such as {root}/c", run.stdout)
+        self.assertIn(f"left out as no pictures: 3 files, such as {root}/a/notes.txt", run.stdout)
+        self.assertIn(f"no classes, as they hold no picture: 1 folder, such as {root}/c", run.stdout)
 
     def test_splits_without_classes_are_refused(self):
         for folders in (("train", "test"), ("train", "validation", "test"), ("seg_train/a", "seg_train/b", "seg_test/a", "seg_test/b")):

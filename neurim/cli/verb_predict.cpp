@@ -153,8 +153,8 @@ int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const 
     console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
   console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
   if (unreadable == std::ssize(pictures))
-    fail(Fault::data, pictures[0].string(), " and all others: none of the ", unreadable,
-         " pictures can be read; 'neurim data scan' says why");
+    fail(Fault::data, "none of the ", unreadable, " pictures can be read, such as ", pictures[0].string(),
+         "; 'neurim data scan' says why");
   return 0;
 }
 

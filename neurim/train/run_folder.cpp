@@ -10,6 +10,8 @@ namespace neurim {
 namespace {
 
 fs::path numbered(const fs::path& project, const std::string& name, int number) {
+  constexpr std::size_t kMost = 240;  // bytes: file systems take 255, and a number may follow
+  require(name.size() <= kMost, "name has ", name.size(), " bytes, which no folder can be called; it has at most ", kMost);
   return project / (number == 1 ? name : text(name, number));
 }
 

@@ -54,11 +54,12 @@ class LeftOut {
   }
   void add_file(const fs::path& file) { files_.insert(file.string()); }
   void note(std::vector<std::string>& notes) const {
-    const auto note_all = [&](const std::set<std::string>& all, std::string_view what) {
-      if (!all.empty()) note_count(notes, static_cast<std::int64_t>(all.size()), what, *all.begin());
-    };
-    note_all(astray_, "symbolic links lead to a folder above them or into another class and are not followed");
-    note_all(files_, "files of the classes are no pictures and are left out");
+    if (!astray_.empty())
+      note_count(notes, std::ssize(astray_),
+                 "symbolic links lead to a folder above them or into another class and are not followed",
+                 *astray_.begin());
+    if (!files_.empty())
+      notes.push_back(text("left out as no pictures: ", plural(std::ssize(files_), "file"), ", such as ", *files_.begin()));
   }
 
  private:
@@ -325,7 +326,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Listing listing;
   Tree tree = look_through(root, listing.notes);
   if (const std::vector<std::string> empty = empty_folders(root, tree); !empty.empty())
-    note_count(listing.notes, std::ssize(empty), "folders hold no picture and are no classes", empty[0]);
+    listing.notes.push_back(
+        text("no classes, as they hold no picture: ", plural(std::ssize(empty), "folder"), ", such as ", empty[0]));
   auto& [folders, found] = tree;
   if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
     // One "class" that holds folders itself is a data set that was unpacked one level deeper.
