@@ -475,7 +475,7 @@ TEST(Changes, JitterAndFactorsAreUniform) {
   expect_uniform(turned, -0.1 * 6 * 252, 0.1 * 6 * 252, 7);
 }
 
-TEST(Changes, RotationAndTranslationAreUniform) {
+TEST(Changes, AffineMapsAreUniform) {
   Scratch scratch;
   Image ramp = flat(101, 101, 1, 0);
   for (int y = 0; y < 101; ++y)
@@ -493,6 +493,16 @@ TEST(Changes, RotationAndTranslationAreUniform) {
   for (int i = 0; i < 2000; ++i)
     moved.add(50 - changed(*affine[0], ramp, static_cast<std::uint64_t>(i), scratch).row(50)[50] / 2.0);
   expect_uniform(moved, -20.2, 20.2, 0.5);
+  const Changes scaled = parse_changes("affine(0,0,0.8,1.2)"), sheared = parse_changes("affine(0,0,1,1,20)");
+  Numbers scales, angles;
+  for (int i = 0; i < 2000; ++i) {
+    const auto key = static_cast<std::uint64_t>(i);
+    // 40 pixels right of the centre lies what was 40 / scale from it; 40 below it what was 40 times the tangent aside.
+    scales.add(40 / (changed(*scaled[0], ramp, key, scratch).row(50)[90] / 2.0 - 50));
+    angles.add(std::atan((changed(*sheared[0], ramp, key, scratch).row(90)[50] / 2.0 - 50) / 40) * 180 / 3.14159265358979);
+  }
+  expect_uniform(scales, 0.8, 1.2, 0.02);
+  expect_uniform(angles, -20, 20, 0.8);
 }
 
 TEST(Changes, ErasedPartsFollowTheirRanges) {
