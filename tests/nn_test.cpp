@@ -671,6 +671,7 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_EQ(find(model, "linear.bias").tensor.shape(), (Shape{4}));
   EXPECT_NEAR(model.mean[0], (0.485 + 0.456 + 0.406) / 3, 1e-12);
   EXPECT_EQ(model.mean.size(), 1u);
+  EXPECT_EQ(create_model("vit_tiny", {.seed = std::nullopt}).name, "vit_tiny_patch16_224");
   EXPECT_EQ(message([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
             "vision transformer: takes images (N,C,224,224), to which its position embeddings are tied, got "
             "(2,3,96,96); give imgsz=224");

@@ -31,9 +31,16 @@ const Entries& entries() {
   return all;
 }
 
+/// A model, or null: "vit_tiny" is vit_tiny_patch16_224, the one that is meant where nothing else is said.
+const Entry* find(std::string_view name) {
+  for (const std::string& called : {std::string(name), text(name, "_patch16_224")})
+    for (const Entry& e : entries())
+      if (e.name == called) return &e;
+  return nullptr;
+}
+
 const Entry& entry(std::string_view name) {
-  for (const Entry& e : entries())
-    if (e.name == name) return e;
+  if (const Entry* known = find(name)) return *known;
   require(!is_recurrent_model(name), "model: ", name,
           " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
           "data=series.csv model=", name);
@@ -77,7 +84,7 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   const nn::Undrawn undrawn;
   nn::Layer net = e.build({classes, channels, dropout, drop_path});
   if (of_timm && !timm_names.empty()) net = zoo::Renamed{std::move(net), timm_names};
-  Model model{std::string(name),
+  Model model{e.name,
               e.image_size,
               channels,
               classes,
