@@ -36,8 +36,24 @@ std::vector<std::byte> counted(const Type& type) {
   return data;
 }
 
+/// Copies from each of the layouts to each other one.
+void expect_copies(const Shape& shape, const std::vector<Layout>& layouts, const std::vector<int>& chunks) {
+  const Type type{DType::f32, shape};
+  std::vector<std::vector<std::byte>> forms;
+  for (const Layout& layout : layouts) {
+    forms.emplace_back(bytes(type, layout));
+    pack(type, layout, counted(type).data(), forms.back().data());
+  }
+  for (const int count : chunks)
+    for (std::size_t from = 0; from < layouts.size(); ++from)
+      for (std::size_t to = 0; to < layouts.size(); ++to)
+        if (from != to) {
+          EXPECT_EQ(reordered(type, layouts[from], layouts[to], count, forms[from]), forms[to])
+              << text(type, ' ', layouts[from], " to ", layouts[to], " chunks ", count);
+        }
+}
+
 TEST(ReorderKernels, BlockAndUnblockChannels) {
-  const Layout blocked{Layout::blocked, 16};
   for (const Shape& shape : {Shape{2, 64, 28, 28},
                              {3, 17, 5, 7},
                              {1, 3, 33, 33},
@@ -47,30 +63,17 @@ TEST(ReorderKernels, BlockAndUnblockChannels) {
                              {3, 30},
                              {1, 1, 40, 41},
                              {2, 20, 6}})
-    for (const int chunks : {1, 2, 8}) {
-      const Type type{DType::f32, shape};
-      const std::vector<std::byte> plain = counted(type);
-      std::vector<std::byte> packed(bytes(type, blocked));
-      pack(type, blocked, plain.data(), packed.data());
-      EXPECT_EQ(reordered(type, {}, blocked, chunks, plain), packed) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, blocked, {}, chunks, packed), plain) << text(type, " chunks ", chunks);
-    }
+    expect_copies(shape, {{}, {Layout::blocked, 16}}, {1, 2, 8});
 }
 
 TEST(ReorderKernels, BlockAndUnblockImages) {
-  const Layout images{Layout::batch_blocked, 16}, blocked{Layout::blocked, 16};
   for (const Shape& shape : {Shape{128, 1, 28, 28}, {16, 17, 5, 3}, {32, 10}, {48, 3, 1, 1}})
-    for (const int chunks : {1, 3}) {
-      const Type type{DType::f32, shape};
-      const std::vector<std::byte> plain = counted(type);
-      std::vector<std::byte> by_images(bytes(type, images)), by_channels(bytes(type, blocked));
-      pack(type, images, plain.data(), by_images.data());
-      pack(type, blocked, plain.data(), by_channels.data());
-      EXPECT_EQ(reordered(type, {}, images, chunks, plain), by_images) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, images, {}, chunks, by_images), plain) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, images, blocked, chunks, by_images), by_channels) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, blocked, images, chunks, by_channels), by_images) << text(type, " chunks ", chunks);
-    }
+    expect_copies(shape, {{}, {Layout::batch_blocked, 16}, {Layout::blocked, 16}}, {1, 3});
+}
+
+TEST(ReorderKernels, ChannelsLast) {
+  for (const Shape& shape : {Shape{2, 64, 28, 28}, {5, 17, 60, 7}, {1, 3, 33, 33}, {4, 24, 9, 90}, {2, 20, 6}})
+    expect_copies(shape, {{}, {Layout::channels_last}, {Layout::blocked, 16}}, {1, 2, 8});
 }
 
 TEST(ReorderKernels, CopyAnyTypeInItsLayout) {
@@ -79,22 +82,6 @@ TEST(ReorderKernels, CopyAnyTypeInItsLayout) {
     const std::vector<std::byte> plain = counted(type);
     EXPECT_EQ(reordered(type, {}, {}, 8, plain), plain) << text(type);
   }
-}
-
-TEST(ReorderKernels, ChannelsLast) {
-  const Layout last{Layout::channels_last}, blocked{Layout::blocked, 16};
-  for (const Shape& shape : {Shape{2, 64, 28, 28}, {5, 17, 60, 7}, {1, 3, 33, 33}, {4, 24, 9, 90}, {2, 20, 6}})
-    for (const int chunks : {1, 2, 8}) {
-      const Type type{DType::f32, shape};
-      const std::vector<std::byte> plain = counted(type);
-      std::vector<std::byte> by_places(bytes(type, last)), by_channels(bytes(type, blocked));
-      pack(type, last, plain.data(), by_places.data());
-      pack(type, blocked, plain.data(), by_channels.data());
-      EXPECT_EQ(reordered(type, {}, last, chunks, plain), by_places) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, last, {}, chunks, by_places), plain) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, last, blocked, chunks, by_places), by_channels) << text(type, " chunks ", chunks);
-      EXPECT_EQ(reordered(type, blocked, last, chunks, by_channels), by_places) << text(type, " chunks ", chunks);
-    }
 }
 
 TEST(ReorderKernels, LeaveOtherLayoutsToTheHost) {

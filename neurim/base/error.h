@@ -40,6 +40,16 @@ void require(bool holds, const Parts&... parts) {
 
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
+/// Runs `step`; an Error that it throws gets `name()` and a colon in front.
+template <class Name, class Step>
+auto naming(const Name& name, const Step& step) {
+  try {
+    return step();
+  } catch (const Error& error) {
+    throw Error(error.fault(), text(name(), ": ", error.what()));
+  }
+}
+
 }  // namespace neurim
 
 /// An invariant of our own code: prints file and line and aborts. Never used for user errors.

@@ -17,6 +17,6 @@ std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options = {}
 
 /// Writes them to the path, whose folders are made; returns how many bytes.
 std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& path,
-                       const OnnxExportOptions& options = {});
+                               const OnnxExportOptions& options = {});
 
 }  // namespace neurim::cli

@@ -183,7 +183,7 @@ int verb_val(const Words& words) {
   const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
-  const fs::path run = checkpoint.path.parent_path().parent_path();
+  const fs::path run = fs::absolute(checkpoint.path).parent_path().parent_path();
   if (of_training && part != Split::train && is_there(run / "data.json") &&
       !is_split_of_run(run, dataset, Split::train) && !is_split_of_run(run, dataset, part))
     console.say(text("  data    the ", split,

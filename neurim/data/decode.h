@@ -112,14 +112,4 @@ std::string_view format_of_content(std::span<const std::byte> bytes);
 /// Decoder::kMostBytes.
 std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer);
 
-/// Runs `step`; an Error that it throws gets `name()` and a colon in front.
-template <class Name, class Step>
-auto naming(const Name& name, const Step& step) {
-  try {
-    return step();
-  } catch (const Error& error) {
-    throw Error(error.fault(), text(name(), ": ", error.what()));
-  }
-}
-
 }  // namespace neurim

@@ -144,12 +144,9 @@ template std::vector<std::int64_t> Tensor::values<std::int64_t>() const;
 
 double Tensor::item() const {
   require(numel() == 1, "item: the tensor has shape ", shape(), ", not one element");
-  if (dtype() == DType::f32) {  // a loss, which a training loop reads in every step: nothing is allocated
-    float value;
-    read(&value);
-    return static_cast<double>(value);
-  }
-  return values<double>()[0];
+  alignas(8) std::byte host[8];  // a training loop reads its loss in every step: nothing is allocated
+  read(host);
+  return load<double>(dtype(), host);
 }
 
 Tensor Tensor::clone() const {

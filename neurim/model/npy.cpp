@@ -28,16 +28,14 @@ DType dtype_of(const std::string& descr) {
 
 Tensor read_npy(const fs::path& path) {
   const std::string file = read_file(path);
-  try {
+  return naming([&] { return path.string(); }, [&] {
     const NpyHead head = npy_head(bytes_in_memory(std::as_bytes(std::span(file))));
     const Type type{dtype_of(head.descr), Shape(head.shape)};
     const std::size_t have = file.size() - head.begin;
     if (have != bytes(type))
       fail(Fault::data, "holds ", have, " bytes of data where ", type, " needs ", bytes(type), "; it is cut off or damaged");
     return Tensor::from(type, file.data() + head.begin);
-  } catch (const Error& error) {
-    fail(error.fault(), path.string(), ": ", error.what());
-  }
+  });
 }
 
 void write_npy(const fs::path& path, const Tensor& tensor) {

@@ -1,7 +1,6 @@
 #include "neurim/model/zoo.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "neurim/base/error.h"
 #include "neurim/model/recurrent_models.h"
@@ -62,12 +61,6 @@ double rate(std::string_view what, const std::optional<double>& asked, double pu
 }
 
 }  // namespace
-
-std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels) {
-  if (std::ssize(values) == channels) return values;
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(values.size()));
-}
 
 Model create_model(std::string_view name, const ModelOptions& options) {
   const Entry& e = entry(name);

@@ -107,6 +107,24 @@ std::string stamp_in(const fs::path& path) {
   return found == metadata.end() ? std::string() : found->second;
 }
 
+/// Whether the optimizer's state is that of the weights; not where either is missing.
+bool belong_together(const fs::path& weights, const fs::path& state) {
+  const std::string stamped = stamp_in(state);
+  return !stamped.empty() && stamped == stamp_in(weights);
+}
+
+/// What `read` gives. Where a file is damaged, the error says what is left of the run.
+template <class Read>
+auto reading_state(const fs::path& weights, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::data || !fs::exists(weights / "best.safetensors")) throw;
+    fail(Fault::data, error.what(), "; a new run can begin with the best weights of this one: pretrained=",
+         weights.parent_path().string());
+  }
+}
+
 /// The best weights of a run.
 fs::path run_weights(const fs::path& folder) {
   for (const char* name :
@@ -252,7 +270,7 @@ void save_state(const fs::path& weights, Model& model, const ModelCard& card, Tr
   const fs::path last = weights / "last.safetensors", last_opt = weights / "last.opt.safetensors";
   const fs::path next = weights / "next.safetensors", next_opt = weights / "next.opt.safetensors";
   // A process that died between the renames below has left the optimizer's half of the last pair under this name.
-  if (fs::exists(next_opt) && stamp_in(next_opt) == stamp_in(last)) move_file(next_opt, last_opt);
+  if (belong_together(last, next_opt)) move_file(next_opt, last_opt);
   Metadata of_model = metadata_of(card);
   of_model["stamp"] = stamp(progress);
   save_model(model, next, of_model);
@@ -261,22 +279,6 @@ void save_state(const fs::path& weights, Model& model, const ModelCard& card, Tr
   move_file(next, last);
   move_file(next_opt, last_opt);
 }
-
-namespace {
-
-/// What `read` gives. Where a file is damaged, the error says what is left of the run.
-template <class Read>
-auto reading_state(const fs::path& weights, const Read& read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    if (error.fault() != Fault::data || !fs::exists(weights / "best.safetensors")) throw;
-    fail(Fault::data, error.what(), "; a new run can begin with the best weights of this one: pretrained=",
-         weights.parent_path().string());
-  }
-}
-
-}  // namespace
 
 std::optional<ModelCard> card_of_state(const fs::path& weights) {
   return reading_state(weights, [&]() -> std::optional<ModelCard> {
@@ -292,7 +294,7 @@ Progress load_state(const fs::path& weights, Model& model, TrainState state) {
     const fs::path last = weights / "last.safetensors";
     for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
       const fs::path file = weights / name;
-      if (stamp_in(file).empty() || stamp_in(file) != stamp_in(last)) continue;
+      if (!belong_together(last, file)) continue;
       load_model(model, last);
       const Metadata metadata = load_model(state, file).metadata;
       try {

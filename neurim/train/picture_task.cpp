@@ -94,7 +94,7 @@ std::vector<std::string> PictureTask::notes() const {
     notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most),
                          " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
                          "class_weights=sqrt helps the rare ones"));
-  if (options_.cache != "auto" && options_.cache != "none" && augment_of(options_).random_resized_crop)
+  if (options_.cache != "auto" && options_.cache != "none" && *options_.random_resized_crop)
     notes.push_back(text("cache=", options_.cache,
                          " keeps no training picture: random_resized_crop takes another part of it in each epoch"));
   if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)

@@ -6,9 +6,9 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
-#include "neurim/model/model_file.h"
 #include "neurim/model/state.h"
 #include "neurim/train/environment.h"
+#include "neurim/train/model_folder.h"
 
 namespace neurim {
 

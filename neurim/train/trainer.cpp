@@ -4,11 +4,12 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/writable.h"
+#include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/model/model_file.h"
 #include "neurim/model/recurrent_models.h"
+#include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
-#include "neurim/train/model_folder.h"
 #include "neurim/train/picture_task.h"
 #include "neurim/train/run.h"
 #include "neurim/train/run_folder.h"

@@ -3,7 +3,6 @@
 ctest sets NEURIM_BUILD. With NEURIM_DATA the pictures are all of Fashion-MNIST's test set, else noisy stripes.
 Exit code 77: not here.
 """
-import gzip
 import json
 import os
 import subprocess
@@ -19,6 +18,8 @@ try:
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
+
+import pictures
 
 NEURIM = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "neurim")
 FASHION = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
@@ -38,18 +39,9 @@ def idx_set(folder):
     for name, count in (("train", 600), ("t10k", 300)):
         labels = np.arange(count) % 2
         stripes = np.where(np.arange(28) % 4 < 2, 160, 40)
-        pictures = np.where(labels[:, None, None] == 0, stripes[None, :, None], stripes[None, None, :]) + chance.integers(-40, 41, (count, 28, 28))
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3]) + np.array([count, 28, 28], ">u4").tobytes() + pictures.astype(np.uint8).tobytes())
+        images = np.where(labels[:, None, None] == 0, stripes[None, :, None], stripes[None, None, :]) + chance.integers(-40, 41, (count, 28, 28))
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3]) + np.array([count, 28, 28], ">u4").tobytes() + images.astype(np.uint8).tobytes())
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1]) + np.array([count], ">u4").tobytes() + labels.astype(np.uint8).tobytes())
-
-
-def pictures_of(folder):
-    """The pictures of the test set: u8(n,28,28)."""
-    for path, opened in ((folder / "t10k-images-idx3-ubyte.gz", gzip.open), (folder / "t10k-images-idx3-ubyte", open)):
-        if path.is_file():
-            with opened(path, "rb") as file:
-                return np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
-    raise FileNotFoundError(folder)
 
 
 class Export(unittest.TestCase):
@@ -65,7 +57,7 @@ class Export(unittest.TestCase):
             onnx.checker.check_model(exported, full_check=True)
             session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
             said = json.loads(session.get_modelmeta().custom_metadata_map["preprocess"])
-            raw = pictures_of(seen)
+            raw, _ = pictures.idx_split(seen, "t10k")
             channels = session.get_inputs()[0].shape[1]
             mean, std = (np.array(said[key], np.float32).reshape(1, -1, 1, 1) for key in ("mean", "std"))
             pad = (size - 28) // 2

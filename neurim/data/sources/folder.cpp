@@ -267,6 +267,14 @@ struct Tree {
   std::map<Split, Classes> found;
 };
 
+/// The classes of all splits, in lexicographic order.
+std::vector<std::string> names_of(const Tree& tree) {
+  std::set<std::string> names;
+  for (const auto& [split, classes] : tree.found)
+    for (const auto& [class_name, files] : classes) names.insert(class_name);
+  return {names.begin(), names.end()};
+}
+
 Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   Tree tree;
   LeftOut left_out;
@@ -290,17 +298,17 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
 /// The folders that would be classes if they held a picture. One in val or test says that the split has none of a
 /// class of train, and is not among them.
 std::vector<std::string> empty_folders(const fs::path& root, const Tree& tree) {
-  Classes all;
-  for (const auto& [split, classes] : tree.found) all.insert(classes.begin(), classes.end());
   std::vector<std::string> empty;
-  const auto add_empty = [&](const fs::path& folder, const Classes& known) {
+  const auto add_empty = [&](const fs::path& folder, const std::vector<std::string>& known) {
     std::error_code error;
     for (const fs::path& path : folders_in(folder))
-      if (!known.contains(path.filename().string()) && !fs::is_symlink(path, error)) empty.push_back(path.string());
+      if (!std::binary_search(known.begin(), known.end(), path.filename().string()) && !fs::is_symlink(path, error))
+        empty.push_back(path.string());
   };
+  const std::vector<std::string> all = names_of(tree);
   if (tree.folders.empty()) add_empty(root, all);
   for (const auto& [split, folder] : tree.folders)
-    add_empty(folder, split == Split::train ? tree.found.at(split) : all);
+    add_empty(folder, split == Split::train ? names_of(tree.found.at(split)) : all);
   return empty;
 }
 
@@ -310,9 +318,7 @@ std::vector<std::string> class_folders(const std::string& root, std::vector<std:
   std::vector<std::string> notes;
   const Tree tree = look_through(root, notes);
   empty = empty_folders(root, tree);
-  Classes all;
-  for (const auto& [split, classes] : tree.found) all.insert(classes.begin(), classes.end());
-  return names_of(all);
+  return names_of(tree);
 }
 
 std::vector<std::string> pictures_below(const std::string& folder) {
@@ -339,7 +345,6 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
     fail(Fault::data, root,
          ": there is no train folder, and the classes are those of train; add train/CLASS/…");
 
-  Classes all;
   for (const auto& [split, classes] : found) {
     if (options.class_names.empty() && split != Split::train) {
       if (folders.empty()) {
@@ -348,9 +353,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
         check_same(classes, found[Split::train], folders.at(split));
       }
     }
-    for (const auto& [class_name, files] : classes) all[class_name];
   }
-  listing.class_names = names_of(all);
+  listing.class_names = names_of(tree);
   std::vector<std::string> files;
   for (auto& [split, classes] : found)
     for (auto& [class_name, paths] : classes)

@@ -25,11 +25,12 @@ NpyArray parse_npy(const Bytes& file) {
          "as int64");
   NpyArray array{.is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = std::move(head.shape)};
   const std::uint64_t have = file.size - head.begin, need = head.elements * array.item_size;
-  std::vector<std::string> sizes;
-  for (const std::int64_t size : array.shape) sizes.push_back(text(size));
-  if (need != have)
-    fail(Fault::data, "holds ", have, " bytes of data where its shape ", text('(', join(sizes, ", "), ')'), " needs ", need,
+  if (need != have) {
+    std::vector<std::string> sizes;
+    for (const std::int64_t size : array.shape) sizes.push_back(text(size));
+    fail(Fault::data, "holds ", have, " bytes of data where its shape (", join(sizes, ", "), ") needs ", need,
          "; it is cut off or damaged: save it again");
+  }
   array.bytes = bytes_at(file, head.begin, need);
   return array;
 }
