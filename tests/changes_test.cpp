@@ -9,9 +9,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <new>
 #include <numeric>
+#include <tuple>
 
 #include "neurim/base/error.h"
 #include "neurim/data/changes/draws.h"
@@ -383,6 +385,30 @@ TEST(Changes, GoldenPictures) {
   }
 }
 
+TEST(Changes, GoldenMixes) {
+  constexpr int kHeight = 37, kWidth = 53, kPictures = 4, kSize = 3 * kHeight * kWidth;
+  const std::vector<int> partner{3, 2, 1, 0};
+  std::vector<float> before(kPictures * kSize);
+  Random levels(7);
+  for (float& level : before) level = static_cast<float>(levels.below(256));
+  MixBuffers buffers;
+  for (const auto& [mixup, cutmix, expected] : {std::tuple{0.8, 0.0, 3965798322u}, {0.0, 1.0, 3217769404u}, {0.2, 0.5, 4237420462u}}) {
+    std::uint32_t sum = 0;
+    for (std::uint64_t key = 0; key < 4; ++key) {
+      Random random(11, key);
+      const Mix mix = draw_mix({.mixup_alpha = mixup, .cutmix_alpha = cutmix}, kHeight, kWidth, random);
+      std::vector<float> mixed = before;
+      mix_images(mix, partner, 3, kHeight, kWidth, mixed, buffers);
+      Image image;
+      image.reshape({kPictures * kHeight, kWidth, 3});
+      // Halves would be rounded by the last bit of lambda's logarithms.
+      std::transform(mixed.begin(), mixed.end(), image.data(), [](float level) { return static_cast<std::uint8_t>(level + 0.37f); });
+      sum = sum * 31 + checksum(image);
+    }
+    EXPECT_EQ(sum, expected) << mixup << " " << cutmix;
+  }
+}
+
 TEST(Changes, EveryChangeTakesEveryPictureAndKeepsItsSize) {
   Scratch scratch;
   for (const auto& [list, expected] : kGolden) {
@@ -503,6 +529,40 @@ TEST(Changes, AffineMapsAreUniform) {
   }
   expect_uniform(scales, 0.8, 1.2, 0.02);
   expect_uniform(angles, -20, 20, 0.8);
+}
+
+// What the four corners of a picture show moves to where perspective draws them: each inward by whole pixels, up to a
+// quarter of the side, alike and apart from each other.
+TEST(Changes, PerspectiveDrawsEachCornerUniformly) {
+  constexpr int kSide = 80, kMost = 20, kPictures = 2000;
+  const Changes perspective = parse_changes("perspective(0.5,1)");
+  const Image white = flat(kSide, kSide, 1, 255);
+  Scratch scratch;
+  std::array<Numbers, 4> across, down;
+  for (std::uint64_t i = 0; i < kPictures; ++i) {
+    const Image result = changed(*perspective[0], white, i, scratch);
+    // Of a white picture on black the farthest white pixel in a diagonal's direction is the drawn corner, as no edge leans
+    // by more than 20 in 40; the threshold and the border's half pixel leave a slack.
+    const std::array<std::array<int, 2>, 4> outward{{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}}};
+    for (std::size_t corner = 0; corner < 4; ++corner) {
+      int best = std::numeric_limits<int>::min(), x_at = 0, y_at = 0;
+      for (int y = 0; y < kSide; ++y)
+        for (int x = 0; x < kSide; ++x) {
+          const int far = outward[corner][0] * x + outward[corner][1] * y;
+          if (result.row(y)[x] >= 128 && far > best) best = far, x_at = x, y_at = y;
+        }
+      across[corner].add(outward[corner][0] < 0 ? x_at : kSide - 1 - x_at);
+      down[corner].add(outward[corner][1] < 0 ? y_at : kSide - 1 - y_at);
+    }
+  }
+  for (std::size_t corner = 0; corner < 4; ++corner) {
+    expect_uniform(across[corner], 0, kMost, 2);
+    expect_uniform(down[corner], 0, kMost, 2);
+  }
+  const Changes half = parse_changes("perspective(0.5,0.5)");
+  int happened = 0;
+  for (std::uint64_t i = 0; i < kPictures; ++i) happened += !same(changed(*half[0], white, i, scratch), white);
+  expect_frequency(happened, kPictures, 0.5);
 }
 
 TEST(Changes, ErasedPartsFollowTheirRanges) {

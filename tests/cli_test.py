@@ -448,6 +448,18 @@ layers = [
         self.assertIn('"caf\\xE9" is no UTF-8', run.stderr)
         self.assertFalse((self.root / "runs" / "drinks").exists())
 
+    def test_names_of_files_steer_no_terminal(self):
+        data = self.root / "steering"
+        for i in range(8):
+            png(data / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
+        (data / "a" / "x\n\x1b[31m\x9b.png").write_bytes(b"x")
+        run = neurim("train", f"data={data}", "model=lenet5", "batch=4", "epochs=1", "max_bad=1", "val_split=0", "plots=false",
+                     f"project={self.root}/runs", "name=steering")
+        self.assertEqual(run.returncode, 0, run)
+        for said in (run.stdout, (self.root / "runs" / "steering" / "log.txt").read_text()):
+            self.assertIn(f"skipped: {data}/a/x  [31m  .png: ", said)
+            self.assertEqual(set(said) & set("\x1b\x9b"), set())
+
     def test_what_fails_before_the_first_step_leaves_no_run(self):
         run = neurim(*self.words, "imgsz=8", "name=never")
         self.assertEqual(run.returncode, 2, run)

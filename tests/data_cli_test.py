@@ -11,7 +11,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, neurim, on_a_full_disk, png, tensors
+from command import NEURIM, TrainedRun, neurim, npy_picture, on_a_full_disk, png, tensors
 
 
 class Data(TrainedRun):
@@ -99,6 +99,91 @@ class Data(TrainedRun):
         self.assertEqual([line["status"] for line in lines[:3]], ["ok", "ok", "error"])
         self.assertEqual([line["kind"] for line in lines[3:]], ["two_classes", "missing_file"])
         self.assertEqual(neurim("data", "scan", table, "strict=true").returncode, 3)
+
+    def test_data_scan_looks_at_the_set_that_training_takes(self):
+        shards = self.root / "with-preview"
+        self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={shards}").returncode, 0)
+        png(shards / "loose.jpg", 28, 28, 1)
+        run = neurim("data", "scan", shards, "--json")
+        self.assertEqual(run.returncode, 0, run)
+        files = [line["file"] for line in map(json.loads, run.stdout.splitlines()) if line["event"] == "file"]
+        self.assertEqual((len(files), [file for file in files if "loose" in file]), (57, []))
+        classes = self.root / "with-notes"
+        for name in ("a/0.png", "b/0.png", "loose.png"):
+            png(classes / name, 28, 28, 1)
+        (classes / "c").symlink_to("nowhere")
+        said = neurim("data", "scan", classes).stdout
+        self.assertIn(f"left out as of no class: 1 picture, such as {classes}/loose.png", said)
+        self.assertIn(f"left out as leading nowhere: 1 symbolic link, such as {classes}/c", said)
+
+    def test_data_scan_of_a_set_that_cannot_be_read_looks_at_its_pictures(self):
+        packed = self.root / "beside-its-archive"
+        png(packed / "0.png", 28, 28, 1)
+        (packed / "all.tar.gz").write_bytes(b"\x1f\x8b")
+        run = neurim("data", "scan", packed, "--json")
+        self.assertEqual(run.returncode, 0, run)
+        picture, problem, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((picture["file"], problem["kind"], summary["ok"]), ("0.png", "unusable", 1))
+
+    def test_runs_in_the_folder_of_the_data_are_no_class(self):
+        root = self.root / "inside"
+        for i in range(8):
+            png(root / "ab"[i % 2] / f"{i}.png", 28, 28, 30 * i)
+        words = ["train", "data=.", "model=lenet5", "batch=4", "epochs=1", "val_split=0.25"]
+        for verb in (words, ["val", "runs/classify/train"]):
+            run = neurim(*verb, cwd=root)
+            self.assertEqual(run.returncode, 0, run)
+        again = neurim(*words, cwd=root)
+        self.assertEqual(again.returncode, 0, again)
+        said = "left out as written by train or val: 2 folders, such as ./runs/classify/train"
+        self.assertEqual(again.stdout.count(said), 1, again)
+        self.assertNotIn("hold no picture", again.stdout)
+        known = json.loads((root / "runs" / "classify" / "train2" / "data.json").read_text())
+        self.assertEqual(known["train"]["classes"], {"a": 3, "b": 3})
+        scan = neurim("data", "scan", ".", "--json", cwd=root)
+        self.assertEqual([json.loads(line)["event"] for line in scan.stdout.splitlines()], 8 * ["file"] + ["summary"])
+
+    def test_a_validation_set_and_a_single_class_are_no_data_to_train_on(self):
+        whole, shards, one = (self.root / name for name in ("whole-wds", "only-val", "one-class"))
+        self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={whole}").returncode, 0)
+        shards.mkdir()
+        shutil.copy(whole / "val-000000.tar", shards)
+        for i in range(3):
+            png(one / "cats" / f"{i}.png", 28, 28, 40 * i)
+        for data, count, said in ((shards, 15, "the training split is empty: it holds 15 pictures of val alone"),
+                                  (one, 3, 'only the class "cats" was found')):
+            for task, *options in (["scan"], ["stats", "imgsz=28", "in_chans=1"], ["dedupe"], ["pack", f"out={data}.pack"],
+                                   ["convert", "to=folders", f"out={data}-folders"],
+                                   ["preview", "imgsz=28", "in_chans=1", f"out={data}.jpg"]):
+                run = neurim("data", task, data, *options, "--json")
+                self.assertEqual(run.returncode, 0, run)
+                summary = json.loads(run.stdout.splitlines()[-1])
+                if task != "dedupe":
+                    self.assertIn(count, [summary.get(key) for key in ("ok", "samples", "pictures")], run)
+            for path in (data, f"{data}.pack"):
+                run = neurim("train", f"data={path}", "model=lenet5", f"project={self.root}/runs", "name=none")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+                self.assertIn(said, run.stderr)
+        self.assertFalse((self.root / "runs" / "none").exists())
+
+    def test_stats_say_why_pictures_are_left_out(self):
+        data = self.root / "six-bands"
+        for i in range(4):
+            npy_picture(data / "ab"[i % 2] / f"{i}.npy", 30, 34, 6, 40 * i)
+        run = neurim("data", "stats", data, "imgsz=28")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn(f"none of 4 train pictures can be used, such as {data}/a/0.npy: it has 6 channels and the model takes 3", run.stderr)
+        png(data / "a" / "gray.png", 28, 28, 1)
+        run = neurim("data", "stats", data, "imgsz=28")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn(f"left out of these: 4 pictures, such as {data}/a/0.npy: it has 6 channels", run.stdout)
+
+    def test_a_mark_before_the_first_class_is_no_part_of_it(self):
+        names = self.root / "marked.txt"
+        names.write_text("\ufeffmiddle\ndark\nbright\n", encoding="utf-8")
+        run = neurim(*self.words, f"classes={names}", "epochs=1", "plots=false", "name=marked")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual((self.root / "runs" / "marked" / "weights" / "labels.txt").read_bytes(), b"middle\ndark\nbright\n")
 
     def test_what_cannot_be_converted_leaves_nothing(self):
         numpy_set = self.root / "six.npz"

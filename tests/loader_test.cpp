@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -343,6 +344,66 @@ TEST(Loader, WeightedEpochsDrawInProportion) {
   }
   Loader fresh(data, Split::train, kSmall, {}, options);
   EXPECT_EQ(epoch_of(fresh, 3).indices, epoch_of(loader, 3).indices);
+}
+
+// A sample that comes again in an epoch is another picture each time, the first time the one of an epoch that has each
+// once; and so from any batch on, for any number of workers and of ranks.
+TEST(Loader, RepeatsWithinAnEpochAreOtherPictures) {
+  const TempFolder temp;
+  std::string table = "path,label,weight\n";
+  for (int i = 0; i < 8; ++i) {
+    const Image picture = image_of(24, 24, 3, [i](int y, int x, int c) {
+      return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1) + i);
+    });
+    write(temp.at(text(i, ".png")), png_of(picture));
+    table += text(i, ".png,", i == 7 ? "rare" : "often", ',', i < 2 ? 1 : 0, '\n');
+  }
+  write(temp.at("set.csv"), table);
+  const Dataset data = Dataset::open(temp.at("set.csv"), {.val_split = 0.0});
+  Augment augment = kMuch;
+  augment.random_resized_crop = true;
+  constexpr std::uint32_t kEpoch = 2;
+  const auto picture_of = [](const Epoch& all, std::size_t at) {
+    const auto size = static_cast<std::ptrdiff_t>(kSmall.size().levels());
+    const auto begin = all.images.begin() + static_cast<std::ptrdiff_t>(at) * size;
+    return std::vector<float>(begin, begin + size);
+  };
+  Loader each(data, Split::train, kSmall, augment, {.batch = 3});
+  const Epoch once = epoch_of(each, kEpoch);  // in the order of the samples
+  LoaderOptions options{.batch = 3, .shuffle = true};
+  for (const Sampler sampler : {Sampler::balanced, Sampler::weighted}) {
+    options.sampler = sampler;
+    Loader loader(data, Split::train, kSmall, augment, options);
+    const Epoch whole = epoch_of(loader, kEpoch);
+    std::map<std::int64_t, std::set<std::vector<float>>> pictures;
+    for (std::size_t i = 0; i < whole.indices.size(); ++i) {
+      const std::int64_t index = whole.indices[i];
+      const std::vector<float> picture = picture_of(whole, i);
+      if (!pictures.contains(index)) {
+        EXPECT_EQ(picture, picture_of(once, static_cast<std::size_t>(index)));
+      }
+      EXPECT_TRUE(pictures[index].insert(picture).second) << "sample " << index << " at " << i;
+    }
+    EXPECT_LT(pictures.size(), whole.indices.size());
+    for (const int workers : {0, 3})
+      for (const std::int64_t first : {1, 2}) {
+        LoaderOptions others = options;
+        others.workers = workers;
+        Loader resumed(data, Split::train, kSmall, augment, others);
+        const Epoch rest = epoch_of(resumed, kEpoch, first);
+        const auto from = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(first) * 3 * kSmall.size().levels());
+        EXPECT_EQ(rest.images, std::vector<float>(whole.images.begin() + from, whole.images.end()));
+      }
+    for (const int rank : {0, 1}) {
+      LoaderOptions shared = options;
+      shared.rank = rank;
+      shared.ranks = 2;
+      Loader share(data, Split::train, kSmall, augment, shared);
+      const Epoch part = epoch_of(share, kEpoch);
+      for (std::size_t i = 0; i < part.indices.size(); ++i)
+        EXPECT_EQ(picture_of(part, i), picture_of(whole, 2 * i + static_cast<std::size_t>(rank)));
+    }
+  }
 }
 
 TEST(Loader, AllBadEnds) {

@@ -448,6 +448,7 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
                      "\"ReLU\" } ]"),
                {"'from' has a meaning already"});
   expect_words(error_of([] { create_model_file("/nowhere/net.toml"); }), {"/nowhere/net.toml"});
+  expect_words(error_of([] { ModelFile("layers:\n- Flatten\n", "net.yaml"); }), {"net.yaml: is YAML", "TOML"});
 }
 
 TEST(ModelFile, WhatWouldTakeAllMemoryOrTimeIsRefused) {

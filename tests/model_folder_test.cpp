@@ -93,6 +93,18 @@ TEST_F(ModelFolder, TimmsNetsKeepTheirName) {
   }
 }
 
+TEST_F(ModelFolder, WhatWouldMakeAnotherNetIsRefused) {
+  const auto with = [](const std::string& more) { return without(kTimm, "\"num_features\": 84", more); };
+  const std::string as_published =
+      R"("global_pool": "avg", "model_args": {"in_chans": 1, "num_classes": 3, "global_pool": "avg", "img_size": [28, 28]})";
+  EXPECT_EQ(card(with(as_published)).model, "lenet5");  // as timm writes since 1.0.20
+  expect_refused([&] { card(with(R"("global_pool": "max")")); }, {"global_pool is \"max\"", "\"avg\" alone"});
+  expect_refused([&] { card(with(R"("model_args": {"in_chans": 3})")); }, {"in_chans is 3", "with 1 alone"});
+  expect_refused([&] { card(with(R"("model_args": {"act_layer": "gelu"})")); }, {"act_layer is \"gelu\"", "without it"});
+  EXPECT_EQ(card(without(kTimm, R"(["cat", "dog", "owl"])", R"({"0": "cat", "2": "owl"})")).class_names,
+            (std::vector<std::string>{"cat", "1", "owl"}));
+}
+
 TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   const auto refused = [&](const std::string& config, const std::vector<std::string>& words) {
     expect_refused([&] { card(config); }, words);

@@ -226,7 +226,8 @@ TEST(NetworkOps, BinaryCrossEntropyAgreesWithPyTorchForLogitsOfAnySize) {
             "number "
             "in [0, 1] for each logit");
   EXPECT_EQ(message([] { binary_cross_entropy(zeros({2, 5}), zeros({2, 5}), "mean", zeros({2})); }),
-            "binary_cross_entropy: pos_weight is f32(2), logits f32(2,5) expect f32(5)");
+            "binary_cross_entropy: pos_weight is f32(2), which does not broadcast to the logits f32(2,5); one number a class is (5) "
+            "for logits (…,C), (C,1,1) for (N,C,H,W)");
 }
 
 TEST(NetworkOps, CrossEntropyOfOddTargets) {

@@ -269,6 +269,10 @@ TEST(Layers, NormsHaveTheParametersOfPyTorchs) {
   EXPECT_NE(message([&] { batch(x); }).find("BatchNorm1d: takes"), std::string::npos);
   EXPECT_NE(message([] { nn::GroupNorm(3, 4); }).find("GroupNorm: 4 channels"), std::string::npos);
   EXPECT_EQ(nn::SyncBatchNorm(4)(x).values<double>(), nn::BatchNorm2d(4)(x).values<double>());
+  nn::BatchNorm2d stateless(2, {.affine = false, .track_running_stats = false});
+  EXPECT_TRUE(named_parameters(stateless).empty());
+  const Tensor planes = Tensor::from(Shape{1, 2, 1, 2}, values);  // of one sample the two norms are the same
+  EXPECT_EQ(stateless(planes).values<double>(), nn::InstanceNorm2d(2)(planes).values<double>());
 }
 
 TEST(Layers, EmbeddingKeepsItsPaddingRowZero) {
@@ -327,6 +331,7 @@ TEST(Layers, ActivationsCallTheirOps) {
   expect(nn::Sigmoid{}, 1 / (1 + std::exp(1)), 1 / (1 + std::exp(-8)));
   expect(nn::Tanh{}, std::tanh(-1), std::tanh(8));
   expect(nn::Softplus{}, std::log1p(std::exp(-1)), 8 + std::log1p(std::exp(-8)));
+  expect(nn::Softplus{2, 10}, std::log1p(std::exp(-2)) / 2, 8);
   expect(nn::Hardswish{}, -1.0 / 3, 8);
   expect(nn::Hardsigmoid{}, 1.0 / 3, 1);
   expect(nn::SELU{}, 1.0507009873554805 * 1.6732632423543772 * std::expm1(-1), 8 * 1.0507009873554805);
@@ -672,6 +677,7 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
   EXPECT_NEAR(model.mean[0], (0.485 + 0.456 + 0.406) / 3, 1e-12);
   EXPECT_EQ(model.mean.size(), 1u);
   EXPECT_EQ(create_model("vit_tiny", {.seed = std::nullopt}).name, "vit_tiny_patch16_224");
+  EXPECT_EQ(create_model("timm/deit_small", {.seed = std::nullopt}).name, "deit_small_patch16_224");
   EXPECT_EQ(message([] { forward_shape(create_model("vit_tiny_patch16_224", {.seed = std::nullopt}), 96); }),
             "vision transformer: takes images (N,C,224,224), to which its position embeddings are tied, got "
             "(2,3,96,96); give imgsz=224");

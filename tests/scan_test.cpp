@@ -72,14 +72,17 @@ TEST(LabelProblems, OfFolders) {
     if (entry.is_regular_file()) write(entry.path(), png_of(plain(9, 9, {level++, 0, 0})));
   fs::create_directories(temp.path() + "/train/none");
   fs::create_directories(temp.path() + "/val/bee");
-  EXPECT_EQ(kinds(label_problems_of_folder(temp.path())),
+  std::vector<std::string> notes;
+  EXPECT_EQ(kinds(label_problems_of_folder(temp.path(), notes)),
             (std::vector<std::string>{"empty", "case", "missing_class", "unknown_class"}));
+  ASSERT_EQ(notes.size(), 1u);
+  expect_words(notes[0], {"no classes", "train/none"});
   const std::string picture = png_of(plain(31, 7, {1, 2, 3}));
   for (const char* file : {"train/ant/x.png", "train/bee/y.png", "val/ant/z.png"})
     write(temp.at(file), picture);
   const std::string other = png_of(plain(32, 7, {1, 2, 3}));
   for (const char* file : {"train/ant/v.png", "val/ant/w.png"}) write(temp.at(file), other);
-  const std::vector<LabelProblem> problems = label_problems_of_folder(temp.path());
+  const std::vector<LabelProblem> problems = label_problems_of_folder(temp.path(), notes);
   ASSERT_EQ(problems.size(), 6u);
   expect_words(problems[0].what, {"train/none"});
   expect_words(problems[1].what, {"Bee, bee differ only in capital letters"});
@@ -93,7 +96,7 @@ TEST(LabelProblems, OfFolders) {
                                                   "bee/y.png (train, bee)", "z.png (val, ant)"}
                        : std::vector<std::string>{"the same bytes in two splits", "w.png (val, ant)"});
   }
-  EXPECT_TRUE(label_problems_of_folder(temp.path() + "/train/ant").empty());
+  EXPECT_TRUE(label_problems_of_folder(temp.path() + "/train/ant", notes).empty());
 }
 
 TEST(LabelProblems, OfTables) {

@@ -20,12 +20,11 @@ std::string little_endian(std::uint64_t value, int size) {
 
 enum class Tar { gnu, ustar };
 
-/// A member: its header and its body, padded.
-std::string member(const std::string& name, const std::string& body, char kind = '0', Tar tar = Tar::ustar) {
+std::string header_of(const std::string& name, std::uint64_t size, char kind = '0', Tar tar = Tar::ustar) {
   std::string header(512, '\0');
   header.replace(0, name.size(), name);
   char octal[13];
-  std::snprintf(octal, sizeof octal, "%011o", static_cast<unsigned>(body.size()));
+  std::snprintf(octal, sizeof octal, "%011o", static_cast<unsigned>(size));
   header.replace(124, 11, octal, 11);
   header[156] = kind;
   header.replace(257, 8,
@@ -38,12 +37,35 @@ std::string member(const std::string& name, const std::string& body, char kind =
   for (const char c : header) sum += static_cast<unsigned char>(c);
   std::snprintf(octal, sizeof octal, "%06o", sum);
   header.replace(148, 7, octal, 7);
-  return header + body + std::string((512 - body.size() % 512) % 512, '\0');
+  return header;
+}
+
+/// A member: its header and its body, padded.
+std::string member(const std::string& name, const std::string& body, char kind = '0', Tar tar = Tar::ustar) {
+  return header_of(name, body.size(), kind, tar) + body + std::string((512 - body.size() % 512) % 512, '\0');
 }
 
 const std::string kEnd(1024, '\0');
 
 std::string picture(int level) { return png_of(plain(4, 4, {static_cast<std::uint8_t>(level), 0, 0})); }
+
+/// Samples of these numbers, without the end of the archive: pictures of that level, of class 0 or 1.
+std::string samples(int from, int to) {
+  std::string archive;
+  for (int i = from; i < to; ++i)
+    archive += member(text(i, ".png"), picture(i)) + member(text(i, ".cls"), text(i % 2));
+  return archive;
+}
+
+/// The level of a picture of picture().
+int level_of(const Dataset& data, Split split, std::int64_t sample) {
+  std::vector<std::byte> buffer;
+  Decoder decoder;
+  Image image;
+  decoder.open(data.read(split, sample, buffer));
+  decoder.read(image);
+  return image.row(0)[0];
+}
 
 TEST(TarIndex, LongNamesAndDamage) {
   const std::string path(150, 'd'), record = text(" path=", path, "/x.png\n");
@@ -67,6 +89,69 @@ TEST(TarIndex, LongNamesAndDamage) {
     for (const TarMember& each : index(bytes).members)
       ASSERT_TRUE(each.offset <= bytes.size() && each.size <= bytes.size() - each.offset);
   });
+}
+
+TEST(TarIndex, WhatFollowsTheEndIsSaid) {
+  const auto index = [](const std::string& bytes) { return index_tar(bytes_in_memory(bytes_of(bytes))); };
+  const std::string archive = member("a.png", "1") + kEnd;
+  EXPECT_EQ(index(archive + std::string(100'000, '\0')).damage, "");
+  const TarIndex joined = index(archive + std::string(9000, '\0') + archive);
+  EXPECT_EQ(joined.members.size(), 1u);
+  expect_words(joined.damage, {"other bytes follow the archive, which ends at byte 1024"});
+  const TempFolder temp;
+  write(temp.at("all.tar"), samples(0, 4) + kEnd + samples(4, 8) + kEnd);
+  const Dataset data = Dataset::open(temp.at("all.tar"), {.val_split = 0.0});
+  EXPECT_EQ(data.size(Split::train), 4);
+  expect_words(join(data.notes(), "\n"), {"error: ", "all.tar", "tar -A, not with cat"});
+  expect_words(data.damage(), {"all.tar", "other bytes"});
+}
+
+TEST(WebDataset, NoLabelIsAnotherPictures) {
+  const TempFolder temp;
+  write(temp.at("x.tar"), samples(0, 4) + member("7.png", picture(70)) + member("7.cls", "0") +
+                              member("7.png", picture(71)) + member("7.cls", "1") +
+                              member("8.depth.png", picture(80)) + member("8.emb.npy", "x") +
+                              member("8.mask.png", picture(81)) + member("8.png", picture(82)) +
+                              member("8.cls", "1") + member("9.left.png", picture(90)) +
+                              member("9.right.png", picture(91)) + member("9.npy", "x") + member("9.cls", "0") +
+                              kEnd);
+  const Dataset data = Dataset::open(temp.at("x.tar"), {.val_split = 0.0});
+  ASSERT_EQ(data.size(Split::train), 6);
+  EXPECT_EQ(level_of(data, Split::train, 4), 82);
+  EXPECT_EQ(level_of(data, Split::train, 5), 90);
+  expect_words(join(data.notes(), "\n"), {"1 samples have two members of one kind", "x.tar[7]",
+                                          "1 samples have several pictures, of which the first", "x.tar[9]"});
+  write(temp.at("x.tar"), member("7.png", "x") + member("7.cls", "0") + member("7.png", "y") + kEnd);
+  expect_words(error_of([&] { Dataset::open(temp.at("x.tar")); }),
+               {"no picture with a label", "two members of one kind"});
+}
+
+TEST(WebDataset, MembersAboveTheLimitTakeNoMemory) {
+  const TempFolder temp;
+  const std::uint64_t size = kMostPart + 512;
+  const std::string archive = samples(0, 2) + member("2.cls", "0") + header_of("2.png", size);
+  write(temp.at("x.tar"), archive);
+  fs::resize_file(temp.at("x.tar"), archive.size() + size + kEnd.size());  // takes no room on the disk
+  const Dataset data = Dataset::open(temp.at("x.tar"), {.val_split = 0.0});
+  EXPECT_EQ(data.damage(), "");
+  ASSERT_EQ(data.size(Split::train), 3);
+  std::vector<std::byte> buffer;
+  expect_words(error_of([&] { data.read(Split::train, 2, buffer); }), {"1000000512 bytes", "limit of 1000000000"});
+  EXPECT_TRUE(buffer.empty());
+}
+
+TEST(WebDataset, LiesBesideLogsAndPackedArchives) {
+  const TempFolder temp;
+  write(temp.at("train-0.tar"), samples(0, 4) + kEnd);
+  write(temp.at("logs/run.txt"), "hello, this is a text");
+  for (const char* file : {"args.yaml", "weights/best.safetensors", "results.png"})
+    write(temp.at(text("runs/classify/train/", file)), std::string_view(file) == "results.png" ? picture(1) : "x");
+  write(temp.at("train-1.tar.gz"), "\x1F\x8B");
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  EXPECT_EQ(data.size(Split::train), 4);
+  expect_words(join(data.notes(), "\n"), {"1 packed archives beside the shards", "train-1.tar.gz"});
+  for (const char* name : {"cat/1.png", "dog/inner/1.png"}) write(temp.at(name), picture(1));
+  EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"cat", "dog"}));
 }
 
 TEST(WebDataset, SamplesShardsAndSplits) {
@@ -139,6 +224,84 @@ std::string labelled(int level, int label) {
   return record(
       example({{"image/encoded", field(1, field(1, picture(level)))},
                {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
+}
+
+TEST(Shards, SplitsAreWordsOfTheirNames) {
+  const TempFolder temp;
+  const auto sizes = [&](const std::string& name) {
+    const Dataset data = Dataset::open(temp.at(name), {.val_split = 0.0});
+    return std::vector{data.size(Split::train), data.size(Split::val), data.size(Split::test)};
+  };
+  write(temp.at("web/imagenet1k-train-0000.tar"), samples(0, 6) + kEnd);
+  write(temp.at("web/imagenet1k-validation-00.tar"), samples(6, 8) + kEnd);
+  write(temp.at("web/val_shards/000.tar"), samples(8, 10) + kEnd);
+  write(temp.at("web/Test/000.tar"), samples(10, 12) + kEnd);
+  EXPECT_EQ(sizes("web"), (std::vector<std::int64_t>{6, 4, 2}));
+  EXPECT_EQ(join(Dataset::open(temp.at("web")).notes(), "\n").find("no split"), std::string::npos);
+  write(temp.at("web/more.tar"), samples(12, 14) + kEnd);
+  EXPECT_EQ(sizes("web"), (std::vector<std::int64_t>{8, 4, 2}));
+  expect_words(join(Dataset::open(temp.at("web")).notes(), "\n"), {"1 files name no split", "web/more.tar"});
+
+  write(temp.at("records/flowers_train_00000-of-00005.tfrecord"), labelled(10, 1) + labelled(20, 2));
+  write(temp.at("records/flowers_validation_00000-of-00005.tfrecord"), labelled(30, 1) + labelled(40, 2));
+  write(temp.at("records/flowers-test.tfrecord-00000-of-00001"), labelled(50, 1));
+  EXPECT_EQ(sizes("records"), (std::vector<std::int64_t>{2, 2, 1}));
+
+  write(temp.at("two/train-val-0.tar"), samples(0, 4) + kEnd);
+  expect_words(error_of([&] { Dataset::open(temp.at("two")); }),
+               {"two/train-val-0.tar", "both train and val", "rename"});
+  write(temp.at("apart/val/train-0.tar"), samples(0, 4) + kEnd);
+  expect_words(error_of([&] { Dataset::open(temp.at("apart")); }),
+               {"apart/val/train-0.tar", "its folder", "both train and val"});
+  write(temp.at("test/train-0.tar"), samples(0, 4) + kEnd);  // this folder may be called anything
+  write(temp.at("test/val-0.tar"), samples(4, 6) + kEnd);
+  EXPECT_EQ(sizes("test"), (std::vector<std::int64_t>{4, 2, 0}));
+}
+
+TEST(TfRecord, RowsOfSeveralLabelsAreNoClasses) {
+  const TempFolder temp;
+  const auto with = [](const std::string& label) {
+    return record(example({{"image/encoded", field(1, field(1, picture(1)))}, {"image/class/label", label}}));
+  };
+  const std::string rows = with(field(3, field(1, std::string("\0\1\0", 3)))) +
+                           with(field(3, "\x08\x01\x08\x02")) +
+                           with(field(1, field(1, "cat") + field(1, "dog")));
+  write(temp.at("x.tfrecord"), labelled(10, 1) + labelled(20, 2) + rows);
+  const Dataset data = Dataset::open(temp.at("x.tfrecord"), {.val_split = 0.0});
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(data.size(Split::train), 2);
+  expect_words(join(data.notes(), "\n"), {"3 records are damaged or lack", "image/class/label has 3 values"});
+  write(temp.at("x.tfrecord"), rows);
+  expect_words(error_of([&] { Dataset::open(temp.at("x.tfrecord")); }), {"x.tfrecord", "3 values", "one-hot"});
+}
+
+TEST(TfRecord, RecordsAboveTheLimitTakeNoMemory) {
+  const TempFolder temp;
+  std::string data = example({{"image/encoded", field(1, field(1, picture(1)))},
+                              {"image/class/text", field(1, field(1, "3"))}});
+  data += '\x7A';  // field 15, which is passed over
+  put_varint(data, kMostPart);
+  const std::string length = little_endian(data.size() + kMostPart, 8);
+  const std::string file =
+      labelled(10, 1) + labelled(20, 2) + length + little_endian(masked_crc32c(bytes_of(length)), 4) + data;
+  write(temp.at("x.tfrecord"), file);
+  fs::resize_file(temp.at("x.tfrecord"), file.size() + kMostPart + 4);  // takes no room on the disk
+  const Dataset found = Dataset::open(temp.at("x.tfrecord"), {.val_split = 0.0});
+  EXPECT_EQ(found.size(Split::train), 2);
+  expect_words(join(found.notes(), "\n"), {"1 records are damaged or lack", "above the limit of 1000000000"});
+}
+
+TEST(TfRecord, FilesAreToldByTheEndsOfTheirNames) {
+  const TempFolder temp;
+  for (const char* name : {"a.tfrecord", "b.tfrecords", "c.tfrecord-00000-of-00002", "d-00001-of-00002"})
+    write(temp.at(name), labelled(10, 1) + labelled(20, 2));
+  for (const char* name : {"e.tfrecords.gz", "f.tfrecord-00001-of-00002.gz"})
+    write_gz(temp.at(name), labelled(10, 1) + labelled(20, 2));
+  for (const char* name : {"a.tfrecord.idx", "a.tfrecord.sha256", "a.tfrecord.index.gz", "c.tfrecord-00000"})
+    write(temp.at(name), "0 1234567890 is no record");
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  EXPECT_EQ(data.size(Split::train), 12);
+  EXPECT_EQ(data.damage(), "");
 }
 
 TEST(TfRecord, ChecksumsAreRfc3720s) {

@@ -1,10 +1,12 @@
 // Where samples come from: folders and IDX files, made here and, where NEURIM_DATA is set, real ones.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "neurim/data/loader.h"
@@ -233,6 +235,7 @@ TEST(Idx, PlainAndPacked) {
   EXPECT_EQ(data.size(Split::train), 30);
   EXPECT_EQ(data.size(Split::val), 6);  // the test split serves, as nothing else was asked
   EXPECT_EQ(data.size(Split::test), 6);
+  expect_words(join(data.notes(), "\n"), {"validation is on the test split", "val_split=0.1"});
   expect_words(data.name(Split::test, 5), {"t10k-images-idx3-ubyte.gz[5]"});
   std::vector<std::byte> buffer;
   const StoredImage second = data.read(Split::test, 1, buffer);
@@ -241,6 +244,7 @@ TEST(Idx, PlainAndPacked) {
   const Dataset cut = Dataset::open(temp.path(), {.val_split = 0.2});
   EXPECT_EQ(cut.class_counts(Split::val), (std::vector<std::int64_t>{2, 2, 2}));
   EXPECT_EQ(cut.size(Split::train), 24);
+  EXPECT_TRUE(cut.notes().empty());
   write(temp.at("labels.txt"), "shirt\r\nbag\ncoat\n");
   EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"shirt", "bag", "coat"}));
   const Dataset mapped = Dataset::open(temp.path(), {.class_names = {"coat", "bag", "shirt"}});
@@ -277,6 +281,28 @@ TEST(Idx, DamageIsFound) {
                  write(path, read_file(path).substr(0, 60));
                }),
                {"t10k-images-idx3-ubyte.gz", "ends or breaks"});
+}
+
+TEST(Idx, MemoryIsTakenForWhatIsThere) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  std::string images = big_endian(0x803);
+  for (const std::uint32_t size : {30, 4500, 4500}) images += big_endian(size);
+  std::mt19937 random(1);
+  for (int i = 0; i < 700'000; ++i) images += static_cast<char>(random());  // which gzip cannot pack
+  const auto peak = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const long before = peak();
+  const std::string file = temp.at("train-images-idx3-ubyte");
+  write(file, images);
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {file, "700000 of 607500000 bytes"});
+  fs::remove(file);
+  write_gz(file + ".gz", images);
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {file + ".gz", "700000 of 607500000 bytes"});
+  EXPECT_LT(peak() - before, 300 << 10);
 }
 
 TEST(Idx, LabelsThatMakeClassesWithoutPicturesAreRefused) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "neurim/model/model.h"
 #include "neurim/model/pytorch_file.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/conv.h"
@@ -130,6 +131,10 @@ TEST(PyTorchFile, TheStateDictInACheckpointIsFound) {
             (std::vector<std::string>{"takes 'net', not acc"}));
   EXPECT_EQ(read({{"w", pickled::tensor({.count = 6})}, {"extra", "N"}}).names(),
             (std::vector<std::string>{"w"}));
+  // A figure beside it may be a tensor; and a key may stand twice.
+  EXPECT_EQ(read({{"state_dict", kObject}, {"best_acc1", pickled::tensor({.count = 6})}}).names(),
+            (std::vector<std::string>{"t", "w"}));
+  EXPECT_EQ(read({{"model", kObject}, {"model", "N"}}).names(), (std::vector<std::string>{"t", "w"}));
   expect_refused(pytorch_zip(pickled::dict({{"a", kObject}, {"b", other}}), kStorages),
                  {"several state dicts (a, b)"});
   expect_refused(pytorch_zip(pickled::dict({{"a", "N"}, {"b\n", "N"}}), {}),
@@ -284,6 +289,10 @@ TEST_F(Index, FilesTogetherAreOneStateDict) {
             std::string::npos);
   EXPECT_NE(refused(R"({"weight_map":{"c":"three.safetensors"}})").find("three.safetensors"),
             std::string::npos);
+  EXPECT_EQ(read(R"({"weight_map":{"a":"one.safetensors"}})").notes,
+            (std::vector<std::string>{"passes over 'b' in one.safetensors, which the index does not list"}));
+  write_file(folder_ / "one.bin", pytorch_zip(kObject, kStorages));
+  EXPECT_EQ(values(read(R"({"weight_map":{"t":"one.bin","w":"one.bin","c":"two.safetensors"}})"), "t").size(), 4u);
   for (const char* path : {"../one.safetensors", "/etc/passwd", "..", ".", ""})
     EXPECT_NE(refused(text(R"({"weight_map":{"a":")", path, "\"}}")).find("beside the index"),
               std::string::npos)
@@ -300,6 +309,11 @@ struct Net {
   void parts(Parts& p) { p("conv", conv)("fc", fc); }
   nn::Conv2d conv;
   nn::Linear fc;
+};
+
+struct Callable : Net {
+  using Net::Net;
+  Tensor operator()(const Tensor& x) const { return x; }
 };
 
 StateDict dict_of(const std::vector<std::pair<std::string, Tensor>>& tensors) {
@@ -335,6 +349,37 @@ TEST(Fit, WrappersNamesArePassedOverAndSaid) {
     void parts(Parts& p) { p("module", module); }
   } wrapped;
   EXPECT_TRUE(load_model(wrapped, dict_of(net_tensors("module."))).notes.empty());
+}
+
+TEST(Fit, NamesOfOlderFilesAreKnownAndAuxiliaryClassifiersPassedOver) {
+  const Model model{.name = "net",
+                    .image_size = 8,
+                    .in_chans = 3,
+                    .num_classes = 4,
+                    .mean = {0},
+                    .deviation = {1},
+                    .net = Callable(3, 4),
+                    .other_names = {{"conv.weight", "stem.weight"}, {"conv.bias", "stem.bias"}},
+                    .older_names = {{"fc.bias", "classifier.b"}},
+                    .passed_over = {"aux."}};
+  auto tensors = net_tensors();
+  tensors[3].first = "classifier.b";
+  tensors.emplace_back("aux.fc.weight", Tensor::scalar(1));
+  EXPECT_EQ(load_model(model, dict_of(tensors)).notes,
+            (std::vector<std::string>{
+                "passes over 'aux.…', an auxiliary classifier for training, which this net leaves out"}));
+  tensors.back().first = "auxiliary";
+  EXPECT_NE(error_of([&] { load_model(model, dict_of(tensors)); }).find("left over in the file (auxiliary)"),
+            std::string::npos);
+  // The other library's convolution may be a linear layer, but of the same rows in the same order.
+  auto others = net_tensors();
+  others[0] = {"stem.weight", Tensor::from({2, 3}, Floats{1, 2, 3, 4, 5, 6})}, others[1].first = "stem.bias";
+  EXPECT_EQ(load_model(model, dict_of(others)).taken, 4);
+  others[0].second = Tensor::from({2, 1, 3, 1}, Floats{1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(load_model(model, dict_of(others)).taken, 4);
+  others[0].second = Tensor::from({6, 1, 1, 1}, Floats{1, 2, 3, 4, 5, 6});
+  EXPECT_NE(error_of([&] { load_model(model, dict_of(others)); }).find("stem.weight: f32(6,1,1,1) in the file, f32(2,3,1,1) here"),
+            std::string::npos);
 }
 
 TEST(Fit, FineTuningStartsAnotherLastLayerAnew) {
@@ -411,6 +456,7 @@ TEST(Fit, ValuesThatAreNotFiniteAreRefused) {
           std::string::npos)
           << name(dtype) << ' ' << bad << '\n'
           << message;
+      EXPECT_NE(net.conv.bias.values<float>(), Floats(2, 7));  // nothing has changed, not even what comes before
       tensors[2].second = cast(Tensor::from({4, 2}, Floats{1, 2, 3, 60000, 5, -60000, 0, 8}), dtype);
       EXPECT_EQ(load_model(net, dict_of(tensors)).taken, 4);
     }

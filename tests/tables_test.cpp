@@ -169,6 +169,22 @@ TEST(MultiLabel, BarsListsAndEmptyCells) {
                {"has one class a picture", "multi_label=true"});
 }
 
+TEST(MultiLabel, OneHotRowsAreRefused) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 2);
+  const auto rows = [](const std::string& first) {
+    return text("{\"path\": \"a/0.JPG\", ", first, "}\n{\"path\": \"b/0.JPG\", \"label\": \"y\"}\n");
+  };
+  write(temp.at("m.jsonl"), rows("\"label\": [0, 1, 0, 1]"));
+  expect_words(error_of([&] { Dataset::open(temp.at("m.jsonl")); }),
+               {"m.jsonl:1", "label has 0 twice", "one-hot", "[\"cat\", \"dog\"]"});
+  fs::rename(temp.at("m.jsonl"), temp.at("train.jsonl"));  // of a folder, whose first line says what it is
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"train.jsonl:1", "one-hot"});
+  write(temp.at("m.jsonl"), rows("\"label\": \"x\", \"class\": [1, 1], \"box\": [2, 2]"));
+  EXPECT_EQ(Dataset::open(temp.at("m.jsonl"), {.val_split = 0.0}).class_names(),
+            (std::vector<std::string>{"x", "y"}));
+}
+
 TEST(MultiLabel, IsWhatTheOptionSays) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b|c"}, 2);
@@ -310,7 +326,8 @@ TEST(Cifar, PlanesBecomePixels) {
   for (int c = 0; c < 3; ++c)
     EXPECT_EQ(std::to_integer<int>(picture.bytes[static_cast<std::size_t>(3 * 40 + c)]),
               50 * c + (c * 1024 + 40) % 7 + 1);
-  expect_words(join(data.notes(), "\n"), {"train holds 30 pictures where CIFAR-10 has 50000"});
+  expect_words(join(data.notes(), "\n"), {"train holds 30 pictures where CIFAR-10 has 50000",
+                                          "validation is on the test split", "val_split=0.1"});
   write(temp.at("test_batch.bin"), cifar(1, 5, 10).substr(1));
   expect_words(error_of([&] { Dataset::open(temp.path()); }),
                {"test_batch.bin", "no whole number of records"});
@@ -386,6 +403,69 @@ TEST(Arrays, LabelsThatMakeClassesWithoutPicturesAreRefused) {
   write(temp.at("labels.txt"), "a\nb\nc\nd\ne\nf\ng\nh\n");
   EXPECT_EQ(Dataset::open(temp.path()).class_counts(Split::train),
             (std::vector<std::int64_t>{2, 3, 0, 0, 0, 0, 0, 1}));
+}
+
+/// A member of a zip archive, packed, and what the archive says of it.
+struct Packed {
+  std::string name, packed;
+  std::uint64_t size, sum;
+};
+
+Packed packed_of(const std::string& name, std::string data) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(deflateBound(&stream, data.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(data.data());
+  stream.avail_in = static_cast<uInt>(data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return {name, packed, data.size(), crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size())};
+}
+
+/// An archive as numpy.savez_compressed writes it: sizes of 64 bits in the headers and of 32 in the directory.
+std::string zip_of(const std::vector<Packed>& members) {
+  std::string file, directory;
+  for (const auto& [name, packed, size, sum] : members) {
+    const std::string head = little(0, 2) + little(8, 2) + little(0, 4) + little(sum, 4);
+    directory += "PK\x01\x02" + little(45, 2) + little(45, 2) + head + little(packed.size(), 4) + little(size, 4) +
+                 little(name.size(), 2) + std::string(12, '\0') + little(file.size(), 4) + name;
+    file += "PK\x03\x04" + little(45, 2) + head + std::string(8, '\xFF') + little(name.size(), 2) + little(20, 2) +
+            name + little(1, 2) + little(16, 2) + little(size, 8) + little(packed.size(), 8) + packed;
+  }
+  return file + directory + "PK\x05\x06" + little(0, 4) + little(members.size(), 2) + little(members.size(), 2) +
+         little(directory.size(), 4) + little(file.size(), 4) + little(0, 2);
+}
+
+TEST(Arrays, PackedArchives) {
+  const TempFolder temp;
+  std::string labels;
+  for (std::uint64_t i = 0; i < 6; ++i) labels += little(i % 2, 8);
+  write(temp.at("set.npz"), zip_of({packed_of("x_train.npy", npy("|u1", "(6, 5, 7)", levels_of(210))),
+                                    packed_of("y_train.npy", npy("<i8", "(6,)", labels))}));
+  const Dataset data = Dataset::open(temp.at("set.npz"), {.val_split = 0.0});
+  EXPECT_EQ(data.in_memory(), (ImageSize{5, 7, 1}));
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{3, 3}));
+  std::vector<std::byte> buffer;
+  EXPECT_EQ(std::to_integer<int>(data.read(Split::train, 1, buffer).bytes[3]), (35 + 3) * 5);
+
+  const Packed whole = packed_of("y.npy", npy("|u1", "(4,)", "abcd"));
+  const auto message = [&](const std::function<void(Packed&)>& change) {
+    Packed changed = whole;
+    change(changed);
+    const std::string file = zip_of({changed});
+    return error_of([&] {
+      parse_npz(bytes_in_memory(bytes_of(file)), [](const std::string&) { return true; });
+    });
+  };
+  expect_words(message([](Packed& p) { --p.size; }), {"y: ", "unpacks to more than the ", text(whole.size - 1)});
+  expect_words(message([](Packed& p) { ++p.size; }),
+               {"y: ", text("unpacks to ", whole.size, " of ", whole.size + 1, " bytes")});
+  expect_words(message([](Packed& p) { p.packed.pop_back(); }), {"y: ", "does not unpack"});
+  expect_words(message([](Packed& p) { p.packed[0] = '\x07'; }), {"y: ", "does not unpack"});  // of no known kind
+  expect_words(message([](Packed& p) { p.sum ^= 1; }), {"y: ", "checksum"});
 }
 
 TEST(Arrays, DamageIsFound) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -418,6 +419,28 @@ TEST(Augment, RandomPartsAreUniform) {
   expect_uniform(tops, "top");
   expect_uniform(lefts, "left");
   EXPECT_NEAR(together / kParts, 0, 5 * std::sqrt(2.0) / 12 / std::sqrt(kParts));
+}
+
+// Results that must not change from one version to the next, as FNV-1a over the levels of four keys.
+TEST(Augment, GoldenPictures) {
+  const std::map<std::string, std::uint32_t> golden{
+      {"hflip", 3615374309u}, {"pad(4)", 975408896u}, {"rrc", 1374858818u}, {"rrc(0.35,0.5),hflip,pad(2)", 241282396u},
+  };
+  const Image in = pattern(61, 83);
+  for (const auto& [list, expected] : golden) {
+    const Preprocess preprocess{.height = 32, .width = 40, .mean = {0}, .std = {1}};
+    Transform transform(preprocess, parse_augment(list));
+    std::uint32_t sum = 2166136261u;
+    for (std::uint64_t key = 0; key < 4; ++key) {
+      Random random(11, key);
+      Decoder decoder;
+      decoder.open({std::as_bytes(std::span(in.data(), in.size().bytes())), in.size()});
+      std::vector<float> out(3 * 32 * 40);
+      transform.finish(transform.fit(decoder, random).data(), random, out.data());
+      for (const float level : out) sum = (sum ^ static_cast<std::uint8_t>(std::lround(level * 255))) * 16777619u;
+    }
+    EXPECT_EQ(sum, expected) << "{\"" << list << "\", " << sum << "u},";
+  }
 }
 
 TEST(Augment, ShiftsAreUniform) {

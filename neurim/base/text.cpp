@@ -44,6 +44,18 @@ std::string trimmed(std::string_view word) {
   return first == std::string_view::npos ? "" : std::string(word.substr(first, last - first + 1));
 }
 
+std::string printable(std::string_view line) {
+  std::string out(line);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(out[i]); };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    // U+0080 to U+009F, of which terminals take some for the beginning of a command, are two bytes of UTF-8.
+    const bool two = byte(i) == 0xC2 && i + 1 < out.size() && (byte(i + 1) & 0xE0) == 0x80;
+    if (two) out[i + 1] = ' ';
+    if (two || (byte(i) < ' ' && out[i] != '\t') || byte(i) == 127) out[i] = ' ';
+  }
+  return out;
+}
+
 bool starts_with(std::string_view whole, std::string_view prefix) { return whole.substr(0, prefix.size()) == prefix; }
 
 bool ends_with(std::string_view whole, std::string_view suffix) {

@@ -31,6 +31,9 @@ std::vector<std::string> split(std::string_view whole, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view word);
 std::string trimmed(std::string_view word);  ///< without blanks and tabs around it
+/// The line as it may be printed, whatever names of files in it hold: control characters but tabs become blanks, so that
+/// it stays one line and steers no terminal.
+std::string printable(std::string_view line);
 bool starts_with(std::string_view whole, std::string_view prefix);
 bool ends_with(std::string_view whole, std::string_view suffix);
 

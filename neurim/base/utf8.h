@@ -16,4 +16,9 @@ char32_t take_character(std::string_view& rest);
 /// Whether the text is well-formed.
 bool is_utf8(std::string_view text);
 
+/// The text without the byte order mark that some editors put in front of it.
+inline std::string_view without_mark(std::string_view text) {
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
+}
+
 }  // namespace neurim

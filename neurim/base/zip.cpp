@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "neurim/base/error.h"
 
@@ -10,28 +11,37 @@ namespace neurim {
 namespace {
 
 constexpr std::uint64_t kMostExpansion = 1040;  // deflate packs 1032 bytes into one at most
+constexpr std::uint64_t kUsualExpansion = 16;   // and seldom more than these
 constexpr std::uint64_t kMostMembers = 1 << 16;
 constexpr const char* kFix = "; it is cut off or damaged: save it again";
 
+/// What the packed data unpack to, which are `size` bytes. A damaged directory may say any size, so memory is
+/// taken for what comes out.
 std::vector<std::byte> inflated(std::vector<std::byte> packed, std::uint64_t size) {
-  std::vector<std::byte> out(size);
+  constexpr std::size_t most_taken = 1 << 30, most_given = 64 << 20;  // at once; zlib counts in 32 bits
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::resource, "zlib has no memory");
-  std::size_t taken = 0, given = 0;
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, inflateEnd);
+  std::vector<std::byte> out;
+  out.reserve(std::min<std::uint64_t>(size, kUsualExpansion * packed.size()) + 1);
+  std::size_t taken = 0;
   int code = Z_OK;
-  constexpr std::size_t most = 1 << 30;  // zlib counts in 32 bits
-  while (code == Z_OK) {
+  while (code == Z_OK && out.size() <= size) {
+    const std::size_t in = std::min(most_taken, packed.size() - taken), given = out.size();
+    // Room for one byte more than there should be shows whether there are more.
+    const std::size_t room = std::min<std::uint64_t>(most_given, size + 1 - given);
+    out.resize(given + room);
     stream.next_in = reinterpret_cast<Bytef*>(packed.data() + taken);
-    stream.avail_in = static_cast<uInt>(std::min(most, packed.size() - taken));
+    stream.avail_in = static_cast<uInt>(in);
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + given);
-    stream.avail_out = static_cast<uInt>(std::min(most, out.size() - given));
-    const uInt in = stream.avail_in, room = stream.avail_out;
-    code = inflate(&stream, Z_NO_FLUSH);
-    taken += in - stream.avail_in, given += room - stream.avail_out;
-    if (in == stream.avail_in && room == stream.avail_out && code == Z_OK) break;
+    stream.avail_out = static_cast<uInt>(room);
+    code = inflate(&stream, Z_NO_FLUSH);  // an error where neither goes on
+    taken += in - stream.avail_in;
+    out.resize(given + room - stream.avail_out);
   }
-  inflateEnd(&stream);
-  if (code != Z_STREAM_END || given != size) fail(Fault::data, "does not unpack", kFix);
+  if (out.size() > size) fail(Fault::data, "unpacks to more than the ", size, " bytes that it says", kFix);
+  if (code != Z_STREAM_END) fail(Fault::data, "does not unpack", kFix);
+  if (out.size() < size) fail(Fault::data, "unpacks to ", out.size(), " of ", size, " bytes", kFix);
   return out;
 }
 

@@ -29,7 +29,7 @@ int data_convert(const Words& words) {
   require(form != forms.end(), "to: there is no form '", to, "'; known are ", join(forms, ", "));
   check_target(out, data, false);
   Console console(line.console());
-  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
   const ConvertOptions options{.form = static_cast<SetForm>(form - forms.begin()), .shard = shard};
   if (line.dry_run()) {
     check_convert(dataset, out, options);

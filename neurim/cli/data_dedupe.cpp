@@ -57,7 +57,7 @@ int data_dedupe(const Words& words) {
   if (!sheet.empty()) check_target(sheet, data);
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
-  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
   if (line.dry_run()) {
     if (!sheet.empty()) check_can_write(sheet);
     return line.end_dry_run(console,

@@ -15,7 +15,7 @@ int data_pack(const Words& words) {
                     {"neurim data pack photos out=photos.pack", "neurim train data=photos.pack model=resnet18",
                      "neurim data pack data=photos out=photos.pack threads=8 --json"}});
   std::string data, out;
-  DatasetOptions options{.val_split = 0.0};
+  DatasetOptions options{.val_split = 0.0, .for_training = false};
   std::optional<std::int64_t> threads_wanted;
   line.options("data", data, "what train takes as data", {"data_dir"});
   line.options("out", out, "file to write");

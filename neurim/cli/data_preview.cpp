@@ -26,24 +26,26 @@ int data_preview(const Words& words) {
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   check_target(out, data);
   Console console(line.console());
-  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
+  const Split drawn = first_split(dataset);
+  const std::string picture = drawn == Split::train ? "training picture" : text(drawn, " picture");
   const Preprocess preprocess{
       .channels = static_cast<int>(in_chans.count),
       .height = static_cast<int>(imgsz.height),
       .width = static_cast<int>(imgsz.width),
       .crop_pct = 0.875};
-  Loader loader(dataset, Split::train, preprocess, parse_augment(augment),
+  Loader loader(dataset, drawn, preprocess, parse_augment(augment),
                 {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache = Cache::none});
   Batch batch;
   loader.start(0);
   loader.next(batch);
   if (line.dry_run()) {
     check_can_write(out);
-    return line.end_dry_run(console, text("draw ", plural(batch.size, "training picture"), " to ", out),
+    return line.end_dry_run(console, text("draw ", plural(batch.size, picture), " to ", out),
                             {{"path", out}, {"pictures", batch.size}});
   }
   write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
-  console.say(text(out, ": ", plural(batch.size, "training picture")));
+  console.say(text(out, ": ", plural(batch.size, picture)));
   console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});
   return 0;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
@@ -144,12 +145,11 @@ JsonObject event_of(const LabelProblem& problem) {
           {"names", problem.names}};
 }
 
-/// What is said of the labels of a folder whose files were looked at. Where it is no set that train takes,
-/// its pictures are seen all the same.
-std::vector<LabelProblem> labels_of_files(const std::string& root) {
+/// What is said of the labels of a folder of classes. Where it is no set that train takes, its pictures are seen
+/// all the same.
+std::vector<LabelProblem> labels_of_folder(const std::string& root, std::vector<std::string>& notes) {
   try {
-    return is_class_folder(root) ? label_problems_of_folder(root)
-                                 : label_problems(Dataset::open(root, {.val_split = 0.0}), is_manifest(root));
+    return label_problems_of_folder(root, notes);
   } catch (const Error& error) {
     if (error.fault() != Fault::data) throw;
     return {{"unusable", error.what(), {}}};
@@ -162,6 +162,20 @@ bool holds_arrays(const std::string& root) {
     return is_arrays(root);
   } catch (const Error&) {
     return false;
+  }
+}
+
+/// The set, where it is another than folders of classes. Of a folder that cannot be read as the set that it is, which
+/// `labels` says then, the picture files are to be looked at.
+std::optional<Dataset> other_set(const std::string& root, bool folder, Console& console,
+                                 std::vector<LabelProblem>& labels) {
+  try {
+    if (folder && is_class_folder(root)) return {};
+    return open_data(root, {.val_split = 0.0, .for_training = false}, console);
+  } catch (const Error& error) {
+    if (!folder || error.fault() != Fault::data || holds_arrays(root)) throw;
+    labels.push_back({"unusable", error.what(), {}});
+    return {};
   }
 }
 
@@ -197,17 +211,18 @@ int data_scan(const Words& words) {
   const bool folder = fs::is_directory(root, error);
   std::vector<LabelProblem> labels;
   bool lost = false;  // a part of a shard or table
-  if (folder && !holds_arrays(root)) others = scan(root, static_cast<int>(threads()), found);
-  if (seen > 0) {
-    labels = labels_of_files(root);
+  if (const std::optional<Dataset> dataset = other_set(root, folder, console, labels)) {
+    lost = !dataset->damage().empty();
+    scan(*dataset, static_cast<int>(threads()), found);
+    labels = label_problems(*dataset, is_manifest(root));
   } else {
-    if (folder && is_class_folder(root))
-      fail(Fault::data, root, ": holds no picture files (", plural(others, "other file"), ")");
-    const Dataset dataset = open_data(root, {.val_split = 0.0}, console);
-    others = 0;
-    lost = !dataset.damage().empty();
-    scan(dataset, static_cast<int>(threads()), found);
-    labels = label_problems(dataset, is_manifest(root));
+    others = scan(root, static_cast<int>(threads()), found);
+    if (seen == 0)
+      fail(Fault::data, labels.empty() ? text(root, ": holds no picture files (", plural(others, "other file"), ")")
+                                       : labels[0].what);
+    std::vector<std::string> notes;
+    if (labels.empty()) labels = labels_of_folder(root, notes);
+    tell_notes(notes, console);
   }
   for (const LabelProblem& problem : labels) console.event(event_of(problem));
   report.tell(console, root, others, labels);

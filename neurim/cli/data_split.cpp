@@ -34,7 +34,7 @@ int data_split(const Words& words) {
                      "neurim train data=photos.csv model=resnet18",
                      "neurim data split data=all.csv out=by-person.csv group_by=person"}});
   std::string data, out;
-  DatasetOptions options{.val_split = 0.1};
+  DatasetOptions options{.val_split = 0.1, .for_training = false};
   std::int64_t seed = 42;
   double val_split = 0.1;
   line.options("data", data, "what train takes as data; its samples have to be files", {"data_dir"});

@@ -25,11 +25,13 @@ int data_stats(const Words& words) {
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
-  const Dataset dataset = open_data(data, {.val_split = 0.0}, console);
+  const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
+  const Split measured = first_split(dataset);
   const Preprocess preprocess{.channels = static_cast<int>(in_chans.count),
                               .height = static_cast<int>(imgsz.height),
                               .width = static_cast<int>(imgsz.width)};
-  const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()));
+  const ChannelStatistics channels =
+      channel_statistics(dataset, preprocess, static_cast<int>(threads()), measured);
 
   JsonObject splits;
   for (const Split split : kSplits) {
@@ -48,13 +50,16 @@ int data_stats(const Words& words) {
     return join(figures, ",");
   };
   console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
-                   plural(channels.pictures, "picture"), ")"));
+                   plural(channels.pictures, text(measured, " picture")), ")"));
+  if (channels.left_out > 0)
+    console.say(text("  left out of these: ", plural(channels.left_out, "picture"), ", such as ", channels.reason));
   console.event({{"event", "summary"},
                  {"class_names", dataset.class_names()},
                  {"splits", splits},
                  {"mean", channels.mean},
                  {"std", channels.std},
-                 {"pictures", channels.pictures}});
+                 {"pictures", channels.pictures},
+                 {"left_out", channels.left_out}});
   return 0;
 }
 

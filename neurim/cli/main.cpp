@@ -1,7 +1,7 @@
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "neurim/base/error.h"
 #include "neurim/cli/verbs.h"
@@ -52,10 +52,8 @@ const Verb& verb_named(const std::string& name) {
 }
 
 int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
-  const auto tell = [&](std::string message, Fault fault) {
-    // Names of files may hold anything; what is printed is one line and steers no terminal.
-    std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-    std::fprintf(stderr, "%s: %s\n", who.c_str(), message.c_str());
+  const auto tell = [&](std::string_view message, Fault fault) {
+    std::fprintf(stderr, "%s: %s\n", who.c_str(), printable(message).c_str());
     return static_cast<int>(fault);
   };
   try {

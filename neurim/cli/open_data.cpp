@@ -6,8 +6,18 @@ namespace neurim::cli {
 
 Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console) {
   Dataset dataset = Dataset::open(path, options);
-  for (const std::string& note : dataset.notes()) console.say(text("  data    ", note));
+  tell_notes(dataset.notes(), console);
   return dataset;
+}
+
+void tell_notes(const std::vector<std::string>& notes, Console& console) {
+  for (const std::string& note : notes) console.say(text("  data    ", note));
+}
+
+Split first_split(const Dataset& dataset) {
+  for (const Split split : kSplits)
+    if (dataset.size(split) > 0) return split;
+  return Split::train;
 }
 
 void check_whole(const Dataset& dataset, const std::string& out) {

@@ -1,6 +1,7 @@
 // Data sets as the verbs open them.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "neurim/data/dataset.h"
 #include "neurim/train/console.h"
@@ -9,6 +10,12 @@ namespace neurim::cli {
 
 /// Dataset::open; says what a user should know of the data.
 Dataset open_data(const std::string& path, const DatasetOptions& options, Console& console);
+
+/// Says notes on data.
+void tell_notes(const std::vector<std::string>& notes, Console& console);
+
+/// The training split, or where it is empty the first that is not.
+Split first_split(const Dataset& dataset);
 
 /// For when a copy of the data was or would be written to `out`: throws Error(data) where a part of them is lost, so that
 /// the copy is not taken for a whole one.

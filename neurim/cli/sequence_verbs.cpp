@@ -93,7 +93,7 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
   for (std::size_t i = 0; i < values.size(); ++i)
     csv += text(i + 1, ',', static_cast<float>(values[i]), '\n');
   if (!save_csv.empty()) write_file(save_csv, csv);
-  console.say(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
+  console.say_lines(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
   console.event({{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}});
   return 0;
 }
@@ -109,7 +109,7 @@ int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const 
                             {{"prompt", prompt}, {"length", options.length}});
   }
   const std::string written = generate(checkpoint, prompt, options);
-  console.say(prompt + written);
+  console.say_lines(prompt + written);
   console.event({{"event", "text"}, {"prompt", prompt}, {"text", written}});
   return 0;
 }

@@ -208,7 +208,7 @@ int verb_val(const Words& words) {
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),
                      " pictures cannot be read and are skipped"));
-  console.say(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
+  console.say_lines(std::string_view(table).substr(0, table.size() - 1));  // without the end of its last line
   console.say(figures_line(figures));
   if (reject != "none") {
     console.say(text("reject ", threshold, ": keeps ", fixed(kept.coverage * 100, 2),

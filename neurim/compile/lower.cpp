@@ -303,7 +303,7 @@ class Lowering {
 
   void lower_region(const std::vector<int>& chain) {
     const Op& op = *node(chain[0]).op;
-    if (chain.size() == 1 && op.alias(0, 0) == Alias::view) return lower_view(chain[0]);
+    if (chain.size() == 1 && op.alias(0, 0) == Alias::view && lower_view(chain[0])) return;
     Region region = describe(chain);
     Task task;
     task.nodes = chain;
@@ -346,10 +346,17 @@ class Lowering {
     for (int member : chain) lower_region({member});  // the layouts that came out are not the ones that were asked with
   }
 
-  void lower_view(int n) {
+  /// Whether the output begins where memory may.
+  bool lower_view(int n) {
+    const Type& type = values()[static_cast<std::size_t>(node(n).in[0])].type;
+    const std::size_t shift = bytes({type.dtype, {node(n).op->view_begin({{type}})}});
+    if (shift % kAlignment != 0) return false;
     const int from = slot_in(node(n).in[0], {});
     read_.insert(from);
-    slot(new_slot(node(n).out[0], {})).alias = from;
+    Slot& view = slot(new_slot(node(n).out[0], {}));
+    view.alias = from;
+    view.shift = shift;
+    return true;
   }
 
   /// One copy a state, at the end; plan_memory makes most of them unnecessary. A state that takes the old value of another

@@ -8,8 +8,6 @@ namespace neurim {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// First and last task that touch a piece of arena memory.
@@ -44,11 +42,15 @@ class MemoryPlanner {
     });
   }
 
-  /// Whether the task may write its output `out` over `memory`, which it may also read.
-  bool may_overwrite(const Task& task, int out, int memory) const {
+  Type type_of(int number) const { return program_.type(program_.slots[static_cast<std::size_t>(number)]); }
+
+  /// Whether the task may write its output `out` over `memory` from `shift` on, which it may also read.
+  bool may_overwrite(const Task& task, int out, int memory, std::size_t shift = 0) const {
     const Op* op = only_op(task);
     for (std::size_t i = 0; i < task.in.size(); ++i) {
       if (program_.owner(task.in[i]) != memory) continue;
+      // Parts of one memory, and a part that is broadcast, are read after their place was written.
+      if (program_.shift(task.in[i]) != shift || type_of(task.in[i]) != type_of(out)) return false;
       const auto at = std::find(task.out.begin(), task.out.end(), out);
       if (!op || op->alias(static_cast<int>(at - task.out.begin()), static_cast<int>(i)) != Alias::overwrite) return false;
     }
@@ -110,8 +112,8 @@ class MemoryPlanner {
           if (op->alias(static_cast<int>(o), static_cast<int>(i)) != Alias::overwrite) continue;
           if (slot(memory).place != Slot::arena || spans[static_cast<std::size_t>(memory)].last != t) continue;
           if (slot(in).layout != slot(out).layout || program_.type(slot(in)) != program_.type(slot(out))) continue;
-          if (!may_overwrite(task(t), out, memory)) continue;
-          slot(out).alias = memory;
+          if (!may_overwrite(task(t), out, memory, program_.shift(in))) continue;
+          slot(out).alias = in;
           spans[static_cast<std::size_t>(memory)].last = std::max(t, spans[static_cast<std::size_t>(out)].last);
           break;
         }

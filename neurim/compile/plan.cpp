@@ -93,7 +93,8 @@ struct PlanInstance {
     }
   }
 
-  void* pointer(int number) const {
+  void* pointer(int number) const { return static_cast<char*>(memory(number)) + program->shift(number); }
+  void* memory(int number) const {
     const Slot& slot = program->slots[static_cast<std::size_t>(program->owner(number))];
     switch (slot.place) {
       case Slot::arena: return static_cast<char*>(arena->data()) + slot.offset;

@@ -8,6 +8,8 @@
 
 namespace neurim {
 
+inline constexpr std::size_t kAlignment = 64;  ///< in bytes, of every slot's memory
+
 /// A value of the graph in one physical layout.
 struct Slot {
   enum Place : std::uint8_t {
@@ -20,6 +22,7 @@ struct Slot {
   Layout layout;
   Place place = arena;
   int alias = -1;  ///< the slot whose memory this is, or -1: its own
+  std::size_t shift = 0;  ///< where it begins there, in bytes
   std::size_t offset = 0;
   int index = -1;
   Tensor tensor;   ///< the captured tensor of a stored slot
@@ -48,6 +51,13 @@ struct Program {
   int owner(int slot) const {
     while (slots[static_cast<std::size_t>(slot)].alias >= 0) slot = slots[static_cast<std::size_t>(slot)].alias;
     return slot;
+  }
+  /// Where the slot begins in its owner's memory, in bytes.
+  std::size_t shift(int slot) const {
+    std::size_t bytes = 0;
+    for (; slots[static_cast<std::size_t>(slot)].alias >= 0; slot = slots[static_cast<std::size_t>(slot)].alias)
+      bytes += slots[static_cast<std::size_t>(slot)].shift;
+    return bytes;
   }
 };
 

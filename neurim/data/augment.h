@@ -13,7 +13,7 @@ namespace neurim {
 enum class CropAt : std::uint8_t { top_left, top_right, bottom_left, bottom_right, center };
 
 /// What may happen to a picture in training. The default changes nothing. Every choice is drawn from the Random
-/// that the caller keys by (seed, sample, epoch), in the order of the fields.
+/// that the caller keys by (seed, sample, epoch, repeat in the epoch), in the order of the fields.
 struct Augment {
   /// Instead of Preprocess::resize: a random part of the picture, of `scale` times its area and of a width to
   /// height ratio in `ratio` (log-uniform), scaled to the size ("Inception crop", Szegedy et al. 2014).

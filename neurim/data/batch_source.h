@@ -50,7 +50,7 @@ struct BadSample {
 };
 
 /// Batches of one split, epoch by epoch. Order, labels and random choices are a function of (seed, epoch,
-/// index) alone: neither the number of workers nor what was loaded before has an influence, so training
+/// place in the epoch) alone: neither the number of workers nor what was loaded before has an influence, so training
 /// resumes anywhere at no cost.
 ///
 /// A sample that cannot be decoded is replaced by the next good one of the split (Batch::indices then holds
@@ -115,9 +115,14 @@ class BatchSource {
   bool known_whole(std::int64_t index) const { return whole_[static_cast<std::size_t>(index)]; }
   /// Remembers that a sample is whole, and counts it in turned(), once. For any thread.
   void found_whole(std::int64_t index, const ImageHeader& header);
-  /// What the random choices for a sample come from in this epoch.
-  Random random_of(std::int64_t index) const {
-    return Random(options_.seed, static_cast<std::uint64_t>(index), epoch_);
+  /// What the random choices for a sample come from at a place of a batch in this epoch. One that comes again in
+  /// the epoch gets others, so that it is not the same picture.
+  Random random_of(std::int64_t index, std::int64_t batch, std::int64_t place) const {
+    constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;  // is odd, so that the seeds of all repeats differ
+    const std::vector<std::int64_t>& repeats = epoch_order_.repeats();
+    const std::int64_t again =
+        repeats.empty() ? 0 : repeats[static_cast<std::size_t>(batch * options_.batch + place)];
+    return Random(options_.seed + static_cast<std::uint64_t>(again) * kStep, static_cast<std::uint64_t>(index), epoch_);
   }
 
   const Dataset dataset_;

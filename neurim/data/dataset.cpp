@@ -253,6 +253,32 @@ constexpr Kind kKinds[] = {
     {is_manifest, open_manifest},
 };
 
+/// What a source of that kind lists.
+Listing listing_of(const Kind& kind, const std::string& path, const DatasetOptions& options) {
+  Listing listing = kind.open(path, options);
+  if (options.for_training || !options.class_names.empty() || !listing.class_names.empty() ||
+      !listing[Split::train].empty())
+    return listing;
+  // The classes are those of train, of which there is none; where some are given they are those of all splits,
+  // whichever were given.
+  DatasetOptions given = options;
+  given.class_names = {"any"};
+  return kind.open(path, given);
+}
+
+[[noreturn]] void nothing_to_train_on(Listing& listing, const std::string& path) {
+  std::vector<std::string> splits, sizes;
+  for (const Split split : {Split::val, Split::test})
+    if (!listing[split].empty()) {
+      splits.emplace_back(name(split));
+      sizes.push_back(text(plural(std::ssize(listing[split]), "picture"), " of ", split));
+    }
+  if (splits.empty()) fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
+  fail(Fault::data, path, ": the training split is empty: it holds ", join(sizes, " and "),
+       " alone; give data with a train split too, or judge a model by these: neurim val model=RUN data=", path,
+       " split=", splits[0]);
+}
+
 }  // namespace
 
 std::string_view name(Split split) {
@@ -268,7 +294,7 @@ bool is_class_folder(const std::string& path) {
 
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
   for (const Kind& kind : kKinds)
-    if (kind.is(path)) return Dataset(kind.open(path, options), options, path);
+    if (kind.is(path)) return Dataset(listing_of(kind, path, options), options, path);
   if (!is_there(path))
     fail(Fault::data, path,
          ": there is no such folder or file; check the path (it is looked up from the current folder)");
@@ -293,18 +319,19 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
                "a model on these data"
              : ": has one class a picture, where multi_label=true or the model wants any number; give a "
                ".csv, .tsv or .jsonl file whose labels are such as cat|dog");
-  if (listing.class_names.size() < (listing.label_sets.empty() ? 2 : 1) && options.class_names.empty())
+  const bool for_training = options.for_training && options.class_names.empty();
+  if (for_training && listing[Split::train].empty()) nothing_to_train_on(listing, path);
+  const std::size_t fewest = for_training && listing.label_sets.empty() ? 2 : 1;
+  if (listing.class_names.size() < fewest && options.class_names.empty())
     fail(Fault::data, path, ": ", listing.class_names.empty() ? "no class" : "only the class \"",
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
-         " was found; a classifier needs at least two: one folder per class, with pictures in each");
+         " was found; a classifier needs at least two: add pictures of another one");
   const std::vector<std::string>& names = listing.class_names;
   if (options.class_names.empty() && !std::is_sorted(names.begin(), names.end(), natural_less))
     listing.notes.push_back(text("classes are numbered in lexicographic order (as in ", names[0], ", ",
                                  names[1], ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
   check_names(listing.class_names, path);
-  if (listing[Split::train].empty() && options.class_names.empty())
-    fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
   if (!options.group_by.empty() && listing.groups.empty())
     fail(Fault::data, path, ": has no groups; group_by names a column of a .csv, .tsv or .jsonl file");
   if (listing[Split::test].empty() && !listing[Split::train].empty() && test_split > 0)

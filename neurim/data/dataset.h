@@ -31,14 +31,17 @@ struct DatasetOptions {
   /// The classes of a checkpoint, in its order. Labels follow these names then; data with a class that is not
   /// among them is an error. Empty: the classes of the training split, in lexicographic order.
   std::vector<std::string> class_names;
+  /// Whether there has to be something to train on: samples in train, of at least two classes (of one in a
+  /// multi-label set). If not, the classes of a set without train are those of all its splits.
+  bool for_training = true;
 };
 
 /// An immutable view; copies are cheap and share the data. Samples of a split are numbered from 0.
 class Dataset {
  public:
   /// Opens the folder, file or pattern `path`, whose content says what it is: see the open_… of source.h.
-  /// Throws Error(data) with cause and fix where there is nothing to train on or where names of classes do
-  /// not match.
+  /// Throws Error(data) with cause and fix where there is nothing to train on (see for_training) or where
+  /// names of classes do not match.
   static Dataset open(const std::string& path, const DatasetOptions& options = {});
 
   /// Splits and maps what any source listed; `path` is what errors call it.

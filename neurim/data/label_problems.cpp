@@ -155,12 +155,13 @@ std::vector<LabelProblem> label_problems(const Dataset& dataset, bool of_files) 
   return Examiner(dataset, of_files).problems();
 }
 
-std::vector<LabelProblem> label_problems_of_folder(const std::string& root) {
+std::vector<LabelProblem> label_problems_of_folder(const std::string& root, std::vector<std::string>& notes) {
   std::vector<std::string> empty;
   const std::vector<std::string> classes = class_folders(root, empty);
   if (classes.empty()) return {};
-  std::vector<LabelProblem> problems =
-      label_problems(Dataset::open(root, {.val_split = 0.0, .class_names = classes}), true);
+  const Dataset dataset = Dataset::open(root, {.val_split = 0.0, .class_names = classes});
+  notes.insert(notes.end(), dataset.notes().begin(), dataset.notes().end());
+  std::vector<LabelProblem> problems = label_problems(dataset, true);
   if (!empty.empty())
     problems.insert(problems.begin(), {"empty", text("no pictures are in ", listed(empty)), empty});
   return problems;

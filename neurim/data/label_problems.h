@@ -23,7 +23,8 @@ struct LabelProblem {
 std::vector<LabelProblem> label_problems(const Dataset& dataset, bool of_files);
 
 /// The same of a folder that open_folder reads, also where it refuses it as splits have different classes.
-/// None where no folder in it holds pictures: then it is no labelled set.
-std::vector<LabelProblem> label_problems_of_folder(const std::string& root);
+/// Adds to `notes` what else is to be known of the set. None where no folder in it holds pictures: then it is no labelled
+/// set.
+std::vector<LabelProblem> label_problems_of_folder(const std::string& root, std::vector<std::string>& notes);
 
 }  // namespace neurim

@@ -165,14 +165,14 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
     float* out = slot.images.data() + at * preprocess_.size().levels();
-    slot.indices[at] =
-        first_good(sample_at(batch, i), [&](std::int64_t index) { produce(index, worker, out); });
+    slot.indices[at] = first_good(sample_at(batch, i), [&](std::int64_t index) {
+      produce(index, random_of(index, batch, i), worker, out);
+    });
     put_labels(slot, at);
   }
 }
 
-void Loader::produce(std::int64_t index, Worker& worker, float* out) {
-  Random random = random_of(index);
+void Loader::produce(std::int64_t index, Random random, Worker& worker, float* out) {
   StoredImage stored;
   std::uint32_t crc = 0;
   if (cache_ && cache_->outlives_run()) {

@@ -14,7 +14,7 @@
 
 namespace neurim {
 
-/// Our own source of batches. Pixels too are a function of (seed, epoch, index) alone.
+/// Our own source of batches. Pixels too are a function of (seed, epoch, place in the epoch) alone.
 class Loader : public BatchSource {
  public:
   Loader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment = {},
@@ -41,7 +41,7 @@ class Loader : public BatchSource {
   Slot& slot_of(std::int64_t batch) { return slots_[static_cast<std::size_t>(batch) % slots_.size()]; }
   void work();
   void fill(std::int64_t chunk, Worker& worker);
-  void produce(std::int64_t index, Worker& worker, float* out);
+  void produce(std::int64_t index, Random random, Worker& worker, float* out);
 
   int chunk_ = 1, chunks_per_batch_ = 1;  // workers take samples by the chunk
   std::vector<Slot> slots_;

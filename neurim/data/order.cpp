@@ -84,6 +84,17 @@ void Order::fill(std::uint32_t epoch, std::vector<std::int64_t>& samples) {
   samples.resize(static_cast<std::size_t>(size()));
   for (std::size_t i = 0; i < samples.size(); ++i)
     samples[i] = all_[static_cast<std::size_t>(options_.rank) + i * static_cast<std::size_t>(options_.ranks)];
+  if (options_.sampler != Sampler::each) count_repeats();
+}
+
+void Order::count_repeats() {
+  repeats_.clear();
+  seen_.assign(static_cast<std::size_t>(samples_), 0);
+  const auto rank = static_cast<std::size_t>(options_.rank), ranks = static_cast<std::size_t>(options_.ranks);
+  for (std::size_t i = 0; i < all_.size(); ++i) {  // of all ranks, as no two are to make the same picture
+    const std::int64_t before = seen_[static_cast<std::size_t>(all_[i])]++;
+    if (i % ranks == rank) repeats_.push_back(before);
+  }
 }
 
 }  // namespace neurim

@@ -34,16 +34,20 @@ class Order {
   std::int64_t size() const;  ///< samples of this rank
   /// Fills `samples` with those of an epoch; allocates nothing once it is warm.
   void fill(std::uint32_t epoch, std::vector<std::int64_t>& samples);
+  /// Of each sample that fill gave last, how often it had come before in the whole epoch; empty for Sampler::each.
+  const std::vector<std::int64_t>& repeats() const { return repeats_; }
 
  private:
   void draw_balanced(std::uint32_t epoch);
   void draw_weighted(std::uint32_t epoch);
+  void count_repeats();
 
   OrderOptions options_;
   std::int64_t samples_;
   std::vector<std::vector<std::int64_t>> by_class_;  // for Sampler::balanced
   std::vector<double> weight_sums_;                  // for Sampler::weighted: of the samples up to each
   std::vector<std::int64_t> all_, classes_;          // of the epoch
+  std::vector<std::int64_t> repeats_, seen_;         // seen_: how often each sample came so far
 };
 
 }  // namespace neurim

@@ -45,7 +45,14 @@ bool has_picture_content(const fs::path& file) {
 
 bool is_hidden(const fs::path& entry) {
   const std::string file = entry.filename().string();
-  return file.starts_with('.') || file == "__MACOSX";
+  return file.starts_with('.') || file == "__MACOSX" || file == "@eaDir";
+}
+
+bool holds_run(const fs::path& folder) {
+  std::error_code error;
+  const auto has = [&](const char* file) { return fs::is_regular_file(folder / file, error); };
+  return (has("args.yaml") && fs::is_directory(folder / "weights", error)) ||
+         (has("confusion_matrix.csv") && has("confusion_matrix.png") && has("per_class.csv"));
 }
 
 }  // namespace neurim

@@ -23,7 +23,11 @@ bool has_picture_content(const fs::path& file);
 /// bytes.
 inline bool is_picture_file(const fs::path& file) { return is_picture(file) || has_picture_content(file); }
 
-/// What systems and tools leave beside the user's files: names that begin with a dot, and __MACOSX.
+/// What systems and tools leave beside the user's files: names that begin with a dot, __MACOSX and @eaDir.
 bool is_hidden(const fs::path& entry);
+
+/// Whether train or val wrote the folder: it has args.yaml and weights/, as Ultralytics' runs have too, or the files of
+/// a report. The pictures in it are charts.
+bool holds_run(const fs::path& folder);
 
 }  // namespace neurim

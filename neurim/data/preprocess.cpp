@@ -71,7 +71,8 @@ void Preprocess::check() const {
   require(bits == 8 || bits == 16, "preprocess: bits is ", bits, "; it is 8 or 16");
   require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
           " x ", width, "; each is 1 to 16384 pixels");
-  require(crop_pct > 0 && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in (0, 1]");
+  require(crop_pct >= kLeastCrop && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in [", kLeastCrop,
+          ", 1]");
   for (const auto* list : {&mean, &std})
     require(list->size() == 1 || list->size() == static_cast<std::size_t>(channels),
             "preprocess: ", list == &mean ? "mean" : "std", " has ", list->size(), " values for ", channels,

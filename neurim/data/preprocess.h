@@ -19,6 +19,9 @@ enum class ResizeMode : std::uint8_t {
   letterbox,  ///< scaled to fit inside the size; the rest is `fill`
 };
 
+/// A smaller share of a picture is a few pixels, and what they are cut from grows beyond what can be counted.
+inline constexpr double kLeastCrop = 0.01;
+
 // The words that options and files use. Unknown ones throw Error(usage).
 std::string_view name(ResizeMode mode);
 ResizeMode resize_mode_named(std::string_view name);
@@ -37,7 +40,7 @@ struct Preprocess {
   int bits = 8;                   ///< that levels keep up to here: 8, or 16, in which pictures of 8 lose nothing
   int height = 224, width = 224;  ///< pixels
   ResizeMode resize = ResizeMode::crop;
-  double crop_pct = 1;    ///< in (0, 1], for ResizeMode::crop
+  double crop_pct = 1;    ///< in [kLeastCrop, 1], for ResizeMode::crop
   Interpolation interpolation = Interpolation::bilinear;
   std::uint8_t fill = 0;  ///< the level of letterbox borders and of what an Augment moves in from outside
   std::vector<double> mean{0}, std{1};  ///< one for all channels, or one per channel

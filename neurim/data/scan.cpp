@@ -69,8 +69,10 @@ class Search {
       unlisted.reason = text("cannot list: ", error.message(), "; check that the folder is readable");
       return;
     }
+    const std::size_t files_before = files_.size(), links_before = links_.size();
     for (const fs::directory_entry& entry : entries(folder)) {
       if (entry.is_directory(error)) {  // a link that leads nowhere is no folder
+        if (holds_run(entry.path())) continue;
         if (entry.is_symlink(error)) {
           links_.push_back(entry.path());
         } else {
@@ -81,6 +83,11 @@ class Search {
       } else {
         ++others_;
       }
+    }
+    if (folder != root_ && is_picture(folder) && files_.size() == files_before && links_.size() == links_before) {
+      ScannedFile& lost = files_.emplace_back();
+      lost.file = (folder / "").lexically_relative(root_).string();
+      lost.reason = "a folder that is called as a picture is and holds none; put the picture there or remove it";
     }
   }
 

@@ -17,8 +17,8 @@ struct ScannedFile {
     partial,  ///< says what it is, but its pixels are damaged or cut off: training skips it
     error,    ///< no picture that can be read
   };
-  /// Its path below the folder, with a slash at the end where it is a folder that cannot be listed; of a
-  /// sample its name.
+  /// Its path below the folder, with a slash at the end where it is a folder that cannot be listed, or that is
+  /// called as a picture is and holds none; of a sample its name.
   std::string file;
   Status status = Status::error;
   ImageHeader header;         ///< of pictures that are not errors: size after turning upright
@@ -29,7 +29,7 @@ std::string_view name(ScannedFile::Status status);
 
 /// Decodes every picture file below `root`, in the lexicographic order of their paths, on so many threads;
 /// hands each to `found`, in that order, from the calling thread. Picture files are those with the extension
-/// or with the first bytes of a picture; hidden ones are passed over. Links to folders are followed, each
+/// or with the first bytes of a picture; hidden ones and those of runs are passed over. Links to folders are followed, each
 /// folder is looked at once, and one below `root` that cannot be listed is an error among the files. Returns
 /// the number of other files. Takes at most the memory of one picture of Decoder::kMostPixels for each
 /// thread. Throws Error(data) where `root` cannot be listed.

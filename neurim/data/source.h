@@ -65,8 +65,10 @@ Listing open_pack(const std::string& path);
 
 /// The picture files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
 /// (see split_named); see sources/folder.h. The class is the level that has no split's name, whatever lies
-/// below; classes and files are in the lexicographic order of their bytes. Hidden entries, __MACOSX, folders
-/// without pictures and files with neither extension nor first bytes of a picture are passed over.
+/// below; classes and files are in the lexicographic order of their bytes. What is_hidden names is passed over.
+/// Runs (see holds_run), folders without pictures, pictures beside the classes, links that lead nowhere and files
+/// with neither extension nor first bytes of a picture are too, which notes say. A folder that is called as a
+/// picture is and holds none counts as one that cannot be read.
 Listing open_folder(const std::string& root, const DatasetOptions& options);
 
 /// A table of picture files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
@@ -101,14 +103,14 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options);
 
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
 /// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot are a
-/// sample: a picture and its label, which is label, class or cls in .json or else the text of .cls. A shard called
-/// or in a folder called as a split is (see split_named) is of that one, others are training. Of a
-/// damaged shard the samples before the damage are used, and a note says so.
+/// sample: a picture and its label, which is label, class or cls in .json or else the text of .cls; one with two members
+/// of a kind is left out. A shard is of the split that a word of its name, or of its folder's, names (see split_named);
+/// others are training. Of a damaged shard the samples before the damage are used, and a note says so.
 bool is_tar(const std::string& path);
 Listing open_tar(const std::string& path, const DatasetOptions& options);
 
 /// TFRecord files of tf.train.Example: image/encoded with image/class/label or label (integer) or
-/// image/class/text. Splits are told as WebDataset's shards tell them. Those of gzip are unpacked in memory,
+/// image/class/text; one with several labels is left out. Splits are told as WebDataset's shards tell them. Those of gzip are unpacked in memory,
 /// up to 1 GiB in all. tensorflow.org/tutorials/load_data/tfrecord
 bool is_tfrecord(const std::string& path);
 Listing open_tfrecord(const std::string& path, const DatasetOptions& options);

@@ -9,16 +9,16 @@
 
 namespace neurim {
 
-ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
+ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads, Split split,
                                      std::int64_t most) {
   preprocess.mean = {0};
   preprocess.std = {1};
-  const std::int64_t size = dataset.size(Split::train), count = std::min(size, most);
+  const std::int64_t size = dataset.size(split), count = std::min(size, most);
   const auto channels = static_cast<std::size_t>(preprocess.channels);
   const std::size_t plane = preprocess.size().levels() / channels;
   struct Sums {
     std::vector<double> levels, squares;
-    bool good = false;
+    std::string reason;  // why there are none
   };
   std::vector<Sums> sums(static_cast<std::size_t>(count));
   std::atomic<std::int64_t> next{0};
@@ -27,24 +27,30 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     Decoder decoder;
     std::vector<std::byte> buffer;
     std::vector<float> pixels(preprocess.size().levels());
-    for (std::int64_t i; (i = next++) < count;) try {
-        decoder.open(dataset.read(Split::train, i * size / count, buffer), preprocess.decoding());
+    for (std::int64_t i; (i = next++) < count;) {
+      Sums& of = sums[static_cast<std::size_t>(i)];
+      const std::int64_t sample = i * size / count;
+      try {
+        decoder.open(dataset.read(split, sample, buffer), preprocess.decoding());
         transform(decoder, pixels.data());
-        Sums& of = sums[static_cast<std::size_t>(i)];
         of.levels.resize(channels), of.squares.resize(channels);
         for (std::size_t c = 0; c < channels; ++c)
           for (std::size_t p = c * plane; p < (c + 1) * plane; ++p) {
             of.levels[c] += static_cast<double>(pixels[p]);
             of.squares[c] += static_cast<double>(pixels[p]) * static_cast<double>(pixels[p]);
           }
-        of.good = true;
-      } catch (const Error&) {  // whoever loads the sample names it
+      } catch (const Error& error) {
+        of.reason = text(dataset.name(split, sample), ": ", error.what());
       }
+    }
   });
-  Sums all{std::vector<double>(channels), std::vector<double>(channels)};
+  Sums all{std::vector<double>(channels), std::vector<double>(channels), {}};
   ChannelStatistics result;
   for (const Sums& of : sums) {
-    if (!of.good) continue;
+    if (!of.reason.empty()) {
+      if (result.left_out++ == 0) result.reason = of.reason;
+      continue;
+    }
     ++result.pictures;
     for (std::size_t c = 0; c < channels; ++c) {
       all.levels[c] += of.levels[c];
@@ -52,7 +58,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     }
   }
   if (result.pictures == 0)
-    fail(Fault::data, "none of ", count, " training pictures can be decoded; 'neurim data scan' says why");
+    fail(Fault::data, "none of ", count, ' ', split, " pictures can be used, such as ", result.reason);
   const double pixels = static_cast<double>(result.pictures) * static_cast<double>(plane);
   for (std::size_t c = 0; c < channels; ++c) {
     const double mean = all.levels[c] / pixels;

@@ -1,6 +1,7 @@
 // Figures of the pixels of a data set.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "neurim/data/dataset.h"
@@ -11,13 +12,16 @@ namespace neurim {
 struct ChannelStatistics {
   std::vector<double> mean, std;  ///< of each channel, levels / 255
   std::int64_t pictures = 0;      ///< that were looked at
+  std::int64_t left_out = 0;      ///< that could not be
+  std::string reason;             ///< why not the first of these, with its name; "" where there is none
 };
 
-/// Mean and standard deviation of the levels of the training pictures as the model sees them (resized and cut as
+/// Mean and standard deviation of the levels of a split's pictures as the model sees them (resized and cut as
 /// `preprocess` says, not yet normalised), over at most `most` pictures that are spread evenly over the split.
-/// Unreadable ones are passed over. The same for any number of threads. Throws Error(data) where all are.
+/// Those that cannot be read or have other channels are left out. The same for any number of threads. Throws
+/// Error(data) with the reason of the first where all are.
 ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
-                                     std::int64_t most = 2000);
+                                     Split split = Split::train, std::int64_t most = 2000);
 
 /// The headers of at most `most` training pictures, spread evenly over the split. Unreadable ones are passed over.
 std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most = 64);

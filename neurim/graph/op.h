@@ -57,7 +57,7 @@ struct Sample {
 enum class Alias : std::uint8_t {
   none,
   overwrite,  ///< the output may take the input's memory when nobody reads the input afterwards
-  view,       ///< the output is the input's memory under another shape (row-major only)
+  view,       ///< the output is the input's memory from Op::view_begin on, under another shape (row-major only)
 };
 
 /// The ONNX operator that an op maps to, when it maps one to one: name and the opset since which it has this form.
@@ -75,6 +75,7 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual Tensors grad(const Gradient& gradient) const;        ///< one per input, written with ops; default: of decompose, else throws
   virtual Tensors decompose(std::span<const Tensor> in) const; ///< the same in other ops; {}: a primitive
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
+  virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }  ///< of a view: the input's element that is its first
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
   virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status

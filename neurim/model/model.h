@@ -17,6 +17,10 @@ struct Model {
   nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
+  /// What older files of the same library call a tensor, where it differs.
+  std::map<std::string, std::string> older_names = {};
+  /// How names begin that files may have beyond the net's: of classifiers for training alone, which are left out here.
+  std::vector<std::string> passed_over = {};
   std::string source = {};              ///< the text of the model file that it was built from
 
   void parts(Parts& p) { net.parts(p); }

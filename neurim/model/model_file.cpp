@@ -11,12 +11,19 @@ namespace {
 
 constexpr std::int64_t kMostSide = 1 << 14, kMostChannels = 1 << 16, kMostClasses = 1 << 24;
 
+bool is_yaml(std::string_view name) { return ends_with(name, ".yaml") || ends_with(name, ".yml"); }
+
+Toml parsed(std::string_view text, const std::string& where) {
+  if (is_yaml(where)) fail(Fault::data, where, ": is YAML by its name, but model files are TOML (.toml) here; see docs/guides/models.md");
+  return parse_toml(text, where);
+}
+
 }  // namespace
 
 ModelFile::ModelFile(std::string text, const std::string& where)
     : text_(std::move(text)),
       where_(where),
-      document_(std::make_shared<const Toml>(parse_toml(text_, where))) {
+      document_(std::make_shared<const Toml>(parsed(text_, where))) {
   check_known(where_, "", document(),
               {"args", "blocks", "imgsz", "in_chans", "layers", "mean", "num_classes", "std"});
   if (!says("layers"))
@@ -92,7 +99,7 @@ Model ModelFile::build(const ModelFileOptions& options) const {
   return model;
 }
 
-bool is_model_file(std::string_view name) { return ends_with(name, ".toml"); }
+bool is_model_file(std::string_view name) { return ends_with(name, ".toml") || is_yaml(name); }
 
 Model create_model_file(const fs::path& path, const ModelFileOptions& options) {
   return ModelFile(read_file(path), path.string()).build(options);

@@ -47,7 +47,7 @@ class ModelFile {
   std::shared_ptr<const Toml> document_;
 };
 
-/// Whether the name of a model names such a file: it ends in .toml.
+/// Whether the name of a model names such a file: it ends in .toml, or in .yaml or .yml, which a ModelFile refuses.
 bool is_model_file(std::string_view name);
 
 /// The network of the file.

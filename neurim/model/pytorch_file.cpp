@@ -1,6 +1,7 @@
 #include "neurim/model/pytorch_file.h"
 
 #include <algorithm>
+#include <map>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -298,28 +299,35 @@ bool has_tensors(const PickleNode& dict) {
   return false;
 }
 
-/// The state dict in what was saved: that itself, or under a key.
+/// The state dict in what was saved: under a key, or that itself. The usual keys go first: a figure beside the state dict
+/// may be a tensor too.
 const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
   const PickleNode* saved = node_of(root, PickleNode::dict);
   if (!saved) fail(Fault::data, "holds no dict of tensors", kSaveTensors);
-  if (has_tensors(*saved)) return *saved;
-  std::vector<std::string_view> keys, leading;
+  std::vector<std::string_view> keys;
+  std::map<std::string_view, const PickleNode*> leading;
   for (std::size_t i = 0; i + 1 < saved->items.size(); i += 2)
     if (const auto* key = std::get_if<std::string_view>(&saved->items[i])) {
       keys.push_back(*key);
       const PickleNode* inner = node_of(saved->items[i + 1], PickleNode::dict);
-      if (inner && has_tensors(*inner)) leading.push_back(*key);
+      if (inner && has_tensors(*inner)) leading[*key] = inner;
     }
   std::optional<std::string_view> chosen;
   for (const std::string_view usual : {"state_dict_ema", "model_ema", "state_dict", "model"})
-    if (!chosen && std::find(leading.begin(), leading.end(), usual) != leading.end()) chosen = usual;
-  if (!chosen && leading.size() == 1) chosen = leading[0];
-  if (!chosen)
-    fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (",
-         listed(leading.empty() ? keys : leading), ")", kSaveTensors);
+    if (!chosen && leading.count(usual)) chosen = usual;
+  if (!chosen && has_tensors(*saved)) return *saved;
+  if (!chosen && leading.size() == 1) chosen = leading.begin()->first;
+  if (!chosen) {
+    if (!leading.empty()) {
+      keys.clear();
+      for (const auto& [key, inner] : leading) keys.push_back(key);
+    }
+    fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (", listed(keys),
+         ")", kSaveTensors);
+  }
   std::erase(keys, *chosen);
   notes.push_back(text("takes '", listed({*chosen}), "'", keys.empty() ? "" : ", not ", listed(keys)));
-  return *node_of(*find_key(*saved, *chosen), PickleNode::dict);
+  return *leading.at(*chosen);
 }
 
 void fill(StateDict& to, const Pickle& pickle, Storages& storages,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -77,9 +78,20 @@ bool converts(const Type& file, const Type& module) {
   return file.dtype == module.dtype || (module.dtype == DType::f32 && is_floating(file.dtype));
 }
 
-/// Whether the same rows of elements fill both.
-bool same_rows(const Shape& a, const Shape& b) {
-  return a.rank() > 0 && b.rank() > 0 && a[0] == b[0] && a.numel() == b.numel();
+/// The shape without its axes of size 1.
+Shape squeezed(const Shape& shape) {
+  Shape left;
+  for (const std::int64_t size : shape)
+    if (size != 1) left.push_back(size);
+  return left;
+}
+
+/// Whether two libraries may have one tensor in these shapes: but for axes of size 1, or as a linear layer's weight
+/// (out,in*kh*kw) and as a convolution's (out,in,kh,kw).
+bool same_tensor(const Shape& a, const Shape& b) {
+  const bool linear = a.rank() == 2 || b.rank() == 2;
+  return squeezed(a) == squeezed(b) ||
+         (linear && a.rank() + b.rank() == 6 && a[0] == b[0] && a.numel() == b.numel());
 }
 
 /// Whether the shapes differ in the size of that axis alone.
@@ -200,8 +212,10 @@ void write(const Match& match, const fs::path& file) {
     to.write(data.data());
 }
 
-/// Fills the tensors from their names in the weights. `reshaped`: also from other shapes of the same rows.
-LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit fit, bool reshaped) {
+/// Fills the tensors from their names in the weights. `reshaped`: also from the other shapes of same_tensor. What begins
+/// with a name of `passed_over` is left where it is.
+LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit fit, bool reshaped = false,
+                const std::vector<std::string>& passed_over = {}) {
   LoadReport report{
       .metadata = weights.metadata, .all = static_cast<std::int64_t>(tensors.size()), .notes = weights.notes};
   const std::string prefix = wrapping(weights, tensors);
@@ -232,7 +246,7 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
     const bool converted = converts(entry.type, type);
     const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
     if (converted &&
-        (entry.type.shape == type.shape || (reshaped && same_rows(entry.type.shape, type.shape))))
+        (entry.type.shape == type.shape || (reshaped && same_tensor(entry.type.shape, type.shape))))
       matches.push_back({&named, &found});
     else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
       new_head = both;
@@ -244,14 +258,22 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
     } else
       report.unfit.push_back(both);
   }
-  for (const auto& [name, entry] : weights.entries)
-    if (!known.count(name) && !is_counter(name)) report.unused.push_back(name);
+  std::set<std::string> passed;
+  for (const auto& [name, entry] : weights.entries) {
+    if (known.count(name) || is_counter(name)) continue;
+    const auto begin = std::find_if(passed_over.begin(), passed_over.end(),
+                                    [&](const std::string& part) { return starts_with(name, prefix + part); });
+    begin == passed_over.end() ? report.unused.push_back(name) : void(passed.insert(*begin));
+  }
+  for (const std::string& part : passed)
+    report.notes.push_back(text("passes over '", part, "…', an auxiliary classifier for training, which this net leaves out"));
   if (!new_head.empty()) {
     std::erase_if(matches, [&](const Match& match) { return layer_of(match.to->names.front()) == head; });
     report.notes.push_back(text("the last layer starts anew: ", new_head));
   }
 
   if (fit != Fit::any) require_fit(report, weights.path, fit);
+  for (const Match& match : matches) values_of(*match.from, weights.path);  // nothing changes before all are known to be good
   for (const Match& match : matches) write(match, weights.path);
   report.taken = static_cast<std::int64_t>(matches.size());
   return report;
@@ -266,14 +288,18 @@ void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata
 }
 
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
-  return load(distinct_tensors(module), weights, fit, false);
+  return load(distinct_tensors(module), weights, fit);
 }
 
 LoadReport load_model(const Model& model, const StateDict& weights, Fit fit) {
-  const std::vector<Named> tensors = distinct_tensors(Model(model)),
-                           others = under_other_names(tensors, model);
-  if (found_in(weights, others) <= found_in(weights, tensors)) return load(tensors, weights, fit, false);
-  LoadReport report = load(others, weights, fit, true);
+  std::vector<Named> tensors = distinct_tensors(Model(model));
+  const std::vector<Named> others = under_other_names(tensors, model);
+  for (Named& named : tensors)
+    if (const auto older = model.older_names.find(named.names.front()); older != model.older_names.end())
+      named.names.push_back(older->second);
+  if (found_in(weights, others) <= found_in(weights, tensors))
+    return load(tensors, weights, fit, false, model.passed_over);
+  LoadReport report = load(others, weights, fit, true, model.passed_over);
   const auto& [here, there] = *model.other_names.begin();
   report.notes.push_back(text("has the names of another library, as ", there, " for ", here));
   return report;

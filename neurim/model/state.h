@@ -35,13 +35,12 @@ struct LoadReport {
 /// passed over, which is noted. PyTorch's counters num_batches_tracked and n_averaged are passed over without
 /// a word: nothing here reads them. Where the fit is not as close as asked for, throws one Error(data) that
 /// counts and names the tensors that the file lacks, that the module has no place for and whose types differ,
-/// before anything is changed. Throws Error(data), too, at the first tensor with values that are not finite,
-/// when those before it are filled.
+/// before anything is changed. Throws Error(data), too, where values are not finite, and changes nothing either.
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same for a model, whose tensors may also all have the names that another library gives them
-/// (Model::other_names); which is noted. Such a tensor may be of another shape with as many elements and the
-/// same first size, as where one library has a 1x1 convolution and the other a linear layer.
+/// (Model::other_names); which is noted. Such a tensor may be of another shape: without axes of size 1, or a linear layer's
+/// for a convolution's. Names of older files (Model::older_names) are known, and what Model::passed_over names is noted.
 LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same with the weights of a file: see read_state_dict.

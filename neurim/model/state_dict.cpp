@@ -27,6 +27,11 @@ StateDict read_safetensors(const fs::path& path) {
   return dict;
 }
 
+/// One file of either kind.
+StateDict read_weights(const fs::path& path) {
+  return is_pytorch_file(MappedFile(path).bytes()) ? read_pytorch_file(path) : read_safetensors(path);
+}
+
 /// {"weight_map": {tensor: file}}, of files beside the index.
 StateDict read_index(const fs::path& path) {
   std::error_code error;
@@ -42,7 +47,7 @@ StateDict read_index(const fs::path& path) {
       },
       false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    fail(Fault::data, path.string(), ": is no safetensors index: it has no weight_map");
+    fail(Fault::data, path.string(), ": is no index of weights: it has no weight_map");
   StateDict dict{.path = path};
   std::map<std::string, StateDict> files;
   for (const auto& [name, file] : json["weight_map"].items()) {
@@ -51,14 +56,17 @@ StateDict read_index(const fs::path& path) {
       fail(Fault::data, path.string(), ": '", name,
            "' is not in a file beside the index; the index is damaged");
     auto found = files.find(shard);
-    if (found == files.end())
-      found = files.emplace(shard, read_safetensors(path.parent_path() / shard)).first;
+    if (found == files.end()) found = files.emplace(shard, read_weights(path.parent_path() / shard)).first;
     const auto entry = found->second.entries.find(name);
     if (entry == found->second.entries.end())
       fail(Fault::data, path.string(), ": says that '", name, "' is in ", shard,
            ", which has no such tensor; get both again");
     dict.entries.emplace(name, entry->second);
   }
+  for (const auto& [shard, held] : files)
+    for (const auto& [name, entry] : held.entries)
+      if (!dict.entries.count(name))
+        dict.notes.push_back(text("passes over '", name, "' in ", shard, ", which the index does not list"));
   return dict;
 }
 
@@ -78,8 +86,7 @@ std::vector<std::string> StateDict::names() const {
 
 StateDict read_state_dict(const fs::path& path) {
   if (ends_with(path.filename().string(), kIndexEnd)) return read_index(path);
-  if (is_pytorch_file(MappedFile(path).bytes())) return read_pytorch_file(path);
-  return read_safetensors(path);
+  return read_weights(path);
 }
 
 }  // namespace neurim

@@ -13,6 +13,8 @@ namespace {
 using zoo::Entries;
 using zoo::Entry;
 
+constexpr std::string_view kUsualSize = "_patch16_224";  // of vision transformers
+
 /// All families, sorted by name.
 const Entries& entries() {
   static const Entries all = [] {
@@ -21,7 +23,7 @@ const Entries& entries() {
          {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::convnext_models, zoo::densenet_models,
           zoo::efficientnet_models, zoo::googlenet_models, zoo::inception_models, zoo::lenet_models,
           zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models,
-          zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
+          zoo::recurrent_classifier_models, zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
           zoo::swin_models, zoo::vgg_models, zoo::vit_models, zoo::wide_resnet_models})
       for (Entry& e : family()) table.push_back(std::move(e));
     std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
@@ -30,19 +32,20 @@ const Entries& entries() {
   return all;
 }
 
-/// A model, or null: "vit_tiny" is vit_tiny_patch16_224, the one that is meant where nothing else is said.
+/// A model, or null: "vit_tiny" is vit_tiny_patch16_224, the one that is meant where nothing else is said, and where the
+/// plain name is timm's it may say so.
 const Entry* find(std::string_view name) {
-  for (const std::string& called : {std::string(name), text(name, "_patch16_224")})
-    for (const Entry& e : entries())
-      if (e.name == called) return &e;
-  return nullptr;
+  const std::string plain(starts_with(name, kTimmModels) ? name.substr(kTimmModels.size()) : name);
+  for (const Entry& e : entries())
+    if (e.name == name || (e.of_timm && e.name == plain)) return &e;
+  return ends_with(name, kUsualSize) ? nullptr : find(text(name, kUsualSize));
 }
 
 const Entry& entry(std::string_view name) {
   if (const Entry* known = find(name)) return *known;
   require(!is_recurrent_model(name), "model: ", name,
           " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
-          "data=series.csv model=", name);
+          "data=series.csv model=", name, "; of pictures ", name, "_classifier reads row after row");
   std::vector<std::string> names = model_names();
   for (const std::string& recurrent : recurrent_model_names()) names.push_back(recurrent);
   const std::string near = nearest(name, names);
@@ -73,10 +76,10 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   const std::int64_t channels =
       options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
   const bool of_timm = starts_with(e.name, kTimmModels);
-  const zoo::Renames timm_names = e.timm_names ? e.timm_names() : zoo::Renames();
+  const zoo::Renames other_names = e.other_names ? e.other_names() : zoo::Renames();
   const nn::Undrawn undrawn;
   nn::Layer net = e.build({classes, channels, dropout, drop_path});
-  if (of_timm && !timm_names.empty()) net = zoo::Renamed{std::move(net), timm_names};
+  if (of_timm && !other_names.empty()) net = zoo::Renamed{std::move(net), other_names};
   Model model{e.name,
               e.image_size,
               channels,
@@ -84,10 +87,13 @@ Model create_model(std::string_view name, const ModelOptions& options) {
               per_channel(e.mean, channels),
               per_channel(e.deviation, channels),
               std::move(net)};
-  const zoo::Renames other_names = of_timm ? zoo::reversed(timm_names) : timm_names;
-  for (const Parameter& p : named_parameters(model))
-    if (std::string other = zoo::renamed(p.name, other_names); other != p.name)
-      model.other_names.emplace(p.name, std::move(other));
+  const auto rename = [&](const zoo::Renames& table, std::map<std::string, std::string>& names) {
+    for (const Parameter& p : named_parameters(model))
+      if (std::string other = zoo::renamed(p.name, table); other != p.name) names.emplace(p.name, std::move(other));
+  };
+  rename(of_timm ? zoo::reversed(other_names) : other_names, model.other_names);
+  if (e.older_names) rename(e.older_names(), model.older_names);
+  model.passed_over = e.passed_over;
   if (options.seed) initialise(model, *options.seed);
   return model;
 }

@@ -47,6 +47,8 @@ struct Tanh {
   Tensor operator()(const Tensor& x) const;
 };
 struct Softplus {
+  double beta = 1, threshold = 20;  ///< log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold
+  void fields(Fields& f) { f("beta", beta)("threshold", threshold); }
   Tensor operator()(const Tensor& x) const;
 };
 struct Hardswish {

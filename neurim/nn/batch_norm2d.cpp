@@ -9,10 +9,14 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) : BatchNorm2d(channels, Config{}
 
 BatchNorm2d::BatchNorm2d(std::int64_t channels, const Config& c) : config(c) {
   require(channels > 0, "BatchNorm2d: channels (", channels, ") must be 1 or more");
-  weight = parameter({channels}, constant(1));
-  bias = parameter({channels}, constant(0));
-  running_mean = parameter({channels}, constant(0));
-  running_var = parameter({channels}, constant(1));
+  if (c.affine) {
+    weight = parameter({channels}, constant(1));
+    bias = parameter({channels}, constant(0));
+  }
+  if (c.track_running_stats) {
+    running_mean = parameter({channels}, constant(0));
+    running_var = parameter({channels}, constant(1));
+  }
 }
 
 void BatchNorm2d::parts(Parts& p) {

@@ -5,13 +5,17 @@
 namespace neurim::nn {
 
 /// x(N,channels,H,W) -> the same shape. In a trace for training it normalises by the batch's statistics and
-/// moves the running ones; else by the running ones. Ioffe and Szegedy, "Batch normalization", ICML'15.
+/// moves the running ones; else by the running ones, where it tracks them. Ioffe and Szegedy, "Batch normalization", ICML'15.
 struct BatchNorm2d {
   struct Config {
     double momentum = 0.1;  ///< the share of the new batch in the running statistics
     double eps = 1e-5;
+    bool affine = true;               ///< or neither weight nor bias
+    bool track_running_stats = true;  ///< or always the batch's statistics
 
-    void fields(Fields& f) { f("momentum", momentum)("eps", eps); }
+    void fields(Fields& f) {
+      f("momentum", momentum)("eps", eps)("affine", affine)("track_running_stats", track_running_stats);
+    }
   };
 
   explicit BatchNorm2d(std::int64_t channels);

@@ -18,10 +18,11 @@ Types BinaryCrossEntropy::infer(std::span<const Type> in) const {
   require(in[0] == in[1], name(), ": the logits are ", in[0], ", the target is ", in[1],
           "; they have to be equal: one number in [0, 1] for each logit");
   if (in.size() == 3) {
-    const Shape& x = in[0].shape;
-    require(x.rank() > 0, name(), ": pos_weight is for logits (…,C), got ", x);
-    const Type wanted{in[0].dtype, {x[-1]}};
-    require(in[2] == wanted, name(), ": pos_weight is ", in[2], ", logits ", in[0], " expect ", wanted);
+    const Shape &x = in[0].shape, &weight = in[2].shape;
+    bool fits = in[2].dtype == in[0].dtype && weight.rank() <= x.rank();
+    for (int axis = 1; fits && axis <= weight.rank(); ++axis) fits = weight[-axis] == 1 || weight[-axis] == x[-axis];
+    require(fits, name(), ": pos_weight is ", in[2], ", which does not broadcast to the logits ", in[0],
+            "; one number a class is (", x.rank() ? x[-1] : 1, ") for logits (…,C), (C,1,1) for (N,C,H,W)");
   }
   require(reduction == "mean" || reduction == "sum" || reduction == "none", name(), ": reduction is \"",
           reduction, "\", has to be mean, sum or none");
@@ -46,7 +47,7 @@ std::vector<Sample> BinaryCrossEntropy::samples() const {
         op->reduction = kind;
         Sample sample{op, {{DType::f32, shape}, {DType::f32, shape}}, {{-6, 6}, {0, 1}}};
         if (weighted) {
-          sample.in.push_back({DType::f32, {shape[-1]}});
+          sample.in.push_back({DType::f32, shape.rank() == 3 ? Shape{shape[1], 1} : Shape{shape[-1]}});
           sample.fill.push_back({0.2, 5});
         }
         all.push_back(sample);

@@ -55,7 +55,7 @@ std::vector<Sample> Linear::samples() const {
   std::vector<Sample> all;
   for (const bool bias : {true, false})
     for (const auto& [x, out] :
-         {LinearRow{{4, 5}, 3}, {{1, 1}, 1}, {{8, 32}, 10}, {{3, 17}, 33}, {{2, 3, 5}, 7}, {{6}, 4}}) {
+         {LinearRow{{4, 5}, 3}, {{1, 1}, 1}, {{8, 32}, 10}, {{3, 17}, 33}, {{2, 3, 5}, 7}, {{6}, 4}, {{2, 65, 258}, 18}}) {
       Types in{{DType::f32, x}, {DType::f32, {out, x[-1]}}};
       if (bias) in.push_back({DType::f32, {out}});
       all.push_back({std::make_shared<Linear>(), in});

@@ -69,6 +69,10 @@ std::vector<Sample> Matmul::samples() const {
   row(false, false, {1, 17}, {17, 1});
   row(false, false, {17, 1}, {1, 33});
   row(false, false, {16, 32}, {32, 16});
+  row(false, false, {130, 9}, {9, 70});  // from here on many rows: several blocks of each axis, with tails
+  row(false, true, {129, 257}, {17, 257});
+  row(true, false, {257, 131}, {257, 19});
+  row(true, true, {5, 128}, {3, 5});
   row(false, false, {2, 3, 5}, {2, 5, 4});
   row(true, true, {2, 5, 3}, {2, 4, 5});
   row(false, false, {4, 3, 5}, {5, 6});          // one b for all

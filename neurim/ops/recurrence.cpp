@@ -112,12 +112,12 @@ RecurrenceGrad::Places RecurrenceGrad::places() const {
     if (there) place = p.outputs++;
   };
   out(p.dgates, true);
-  out(p.previous, true);
   out(p.dh0, true);
   out(p.dc0, lstm);
   out(p.dhidden, cell == Cell::gru);
   out(p.dprojected, options.projection);
   out(p.dpeephole, options.peephole);
+  out(p.dbias, options.bias);
   return p;
 }
 
@@ -194,11 +194,12 @@ Types RecurrenceGrad::infer(std::span<const Type> in) const {
   expect("dy", p.dy, all_outputs);
   expect("dh", p.dh, {batch, outputs});
   expect("dc", p.dc, {batch, hidden});
-  Types out{{dtype, all_gates}, {dtype, all_outputs}, {dtype, {batch, outputs}}};
+  Types out{{dtype, all_gates}, {dtype, {batch, outputs}}};
   if (cell == Cell::lstm) out.push_back({dtype, {batch, hidden}});
   if (cell == Cell::gru) out.push_back({dtype, all_gates});
   if (options.projection) out.push_back({dtype, all_outputs});
   if (options.peephole) out.push_back({dtype, {batch, 3 * hidden}});
+  if (options.bias) out.push_back({dtype, {batch, (gates + (cell == Cell::gru)) * hidden}});
   return out;
 }
 

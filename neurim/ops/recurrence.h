@@ -38,9 +38,10 @@ class Recurrence final : public RecurrentOp {
 };
 
 /// Inputs (weight_hh[, weight_hr][, peephole][, h0[, c0]][, lengths], y[, gates, saved], dy, dh[, dc]), the
-/// saved ones as Recurrence gives them -> (dgates(T,N,G*H), previous(T,N,P), dh0, [dc0], [dhidden(T,N,G*H)],
-/// [dprojected(T,N,P)], [dpeephole(N,3*H)]): `previous` is h before each step, 0 at padding; dhidden of the
-/// GRU the gradient of V h + c; dprojected of the projection that of its result.
+/// saved ones as Recurrence gives them -> (dgates(T,N,G*H), dh0, [dc0], [dhidden(T,N,G*H)], [dprojected(T,N,P)],
+/// [dpeephole(N,3*H)], [dbias(N,G*H), of the GRU (N,4*H)]), 0 at padding: dhidden of the GRU is the gradient of V h + c;
+/// dprojected of the projection that of its result; dbias, where there is a bias, each sequence's sum of dgates over the
+/// steps, and of the GRU of dhidden's gate n behind it.
 class RecurrenceGrad final : public RecurrentOp {
  public:
   using RecurrentOp::RecurrentOp;
@@ -54,7 +55,7 @@ class RecurrenceGrad final : public RecurrentOp {
     int weight_hh = -1, weight_hr = -1, peephole = -1, h0 = -1, c0 = -1, lengths = -1;
     int y = -1, gates = -1, saved = -1, dy = -1, dh = -1, dc = -1;
     int inputs = 0;
-    int dgates = -1, previous = -1, dh0 = -1, dc0 = -1, dhidden = -1, dprojected = -1, dpeephole = -1;
+    int dgates = -1, dh0 = -1, dc0 = -1, dhidden = -1, dprojected = -1, dpeephole = -1, dbias = -1;
     int outputs = 0;
   };
   Places places() const;

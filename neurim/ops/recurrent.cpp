@@ -1,8 +1,11 @@
 #include "neurim/ops/recurrent.h"
 
+#include <numeric>
+
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/concat.h"
+#include "neurim/ops/embedding.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/mul.h"
@@ -10,6 +13,7 @@
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
+#include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 #include "neurim/ops/tanh.h"
 
@@ -132,6 +136,28 @@ Tensors Recurrent::decompose(std::span<const Tensor> in) const {
   return out;
 }
 
+/// The gradient of what multiplies the state, by the gradient of the products, `dgates` (T,N,G*H): each step's with the
+/// output before it.
+Tensor weight_gradient(const RecurrentInputs& in, bool reverse, const Tensor& dgates, const Tensor& y) {
+  const std::int64_t steps = y.size(0), batch = y.size(1);
+  const auto without = [&](const Tensor& t, bool first) {  // the first or the last step
+    return rows(slice(t, {first}, {first ? steps : steps - 1}, {0}));
+  };
+  Tensor sum;
+  if (steps > 1) sum = matmul(without(dgates, !reverse), without(y, reverse), true);
+  if (!in.h0) return sum ? sum : Tensor::full({y.dtype(), {dgates.size(2), y.size(2)}}, 0, y.device());
+  // The first step has h0 before it; of a sequence that is walked backwards it is the last one that counts.
+  Tensor first = rows(slice(dgates, {reverse ? steps - 1 : 0}, {reverse ? steps : 1}, {0}));
+  if (reverse && in.lengths) {
+    std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch));
+    std::iota(sequences.begin(), sequences.end(), 0);
+    const Tensor number = Tensor::from({batch}, sequences, y.device());
+    first = embedding((in.lengths - 1) * static_cast<double>(batch) + number, rows(dgates));
+  }
+  const Tensor of_h0 = matmul(first, in.h0, true);
+  return sum ? sum + of_h0 : of_h0;
+}
+
 /// Through time by the recurrence's gradient; then the weights, whose gradients are products over all steps.
 /// The forward nodes recorded here are those that decompose() gives, and a plan keeps one of each.
 Tensors Recurrent::grad(const Gradient& g) const {
@@ -155,22 +181,27 @@ Tensors Recurrent::grad(const Gradient& g) const {
   const RecurrenceGrad::Places to = back->places();
   const Tensors out = neurim::apply(back, back_in);
 
-  const Tensor dgates = rows(at(out, to.dgates)), previous = rows(at(out, to.previous));
-  const Tensor dhidden = cell == Cell::gru ? rows(at(out, to.dhidden)) : dgates;
+  const Tensor dgates = rows(at(out, to.dgates)), dhidden = at(out, cell == Cell::gru ? to.dhidden : to.dgates);
+  const auto of_state = [&](const Tensor& gates) {
+    return weight_gradient(in, options.reverse, gates, at(forward.out, from.y));
+  };
   const std::int64_t hidden = in.weight_hh.size(0) / gate_count(cell);
-  const Tensor dbias = options.bias ? sum(dgates, {0}) : Tensor();
   RecurrentInputs d;
   d.x = reshape(matmul(dgates, in.weight_ih), in.x.shape());
   d.weight_ih = matmul(dgates, rows(in.x), true);
   if (cell == Cell::gru && !options.reset_after)
-    d.weight_hh = concat({matmul(gates_of(dhidden, hidden, 0, 2), previous, true),
-                          matmul(gates_of(dhidden, hidden, 2, 3), rows(at(forward.out, from.saved)), true)},
+    d.weight_hh = concat({of_state(gates_of(dhidden, hidden, 0, 2)),
+                          matmul(rows(gates_of(dhidden, hidden, 2, 3)), rows(at(forward.out, from.saved)), true)},
                          0);
   else
-    d.weight_hh = matmul(dhidden, previous, true);
+    d.weight_hh = of_state(dhidden);
   if (options.bias) {
-    d.bias_ih = dbias;
-    d.bias_hh = cell == Cell::gru ? sum(dhidden, {0}) : dbias;
+    d.bias_ih = d.bias_hh = sum(at(out, to.dbias), {0});
+    if (cell == Cell::gru) {
+      const Tensor all = d.bias_ih;
+      d.bias_ih = gates_of(all, hidden, 0, 3);
+      d.bias_hh = concat({gates_of(all, hidden, 0, 2), gates_of(all, hidden, 3, 4)}, 0);
+    }
   }
   if (options.projection) {
     const Tensor output =

@@ -38,6 +38,17 @@ Types Slice::infer(std::span<const Type> in) const {
   return {{in[0].dtype, options.range(in[0].shape, "slice").shape}};
 }
 
+/// Neighbours along the first axis lie together.
+Alias Slice::alias(int, int) const {
+  const SliceOptions& o = options;
+  const bool first = o.starts.size() == 1 && (o.axes.empty() || o.axes[0] == 0) && (o.steps.empty() || o.steps[0] == 1);
+  return first ? Alias::view : Alias::none;
+}
+
+std::int64_t Slice::view_begin(std::span<const Type> in) const {
+  return options.range(in[0].shape, "slice").start[0] * row_size(in[0].shape);
+}
+
 Tensors Slice::grad(const Gradient& g) const {
   return {apply1(std::make_shared<SliceGrad>(g.in[0].shape(), options), {g.dout[0]})};
 }
@@ -68,6 +79,8 @@ std::vector<SliceRow> slice_rows() {
           {{5, 7}, {{-1, 5}, {-far, 0}, {0, -1}, {-1, -2}}},
           {{2, 3, 8}, {{-5}, {-1}, {-1}, {3}}},
           {{4, 3}, {{3}, {1}, {0}, {}}},
+          {{4, 3}, {{1}, {3}, {0}, {}}},
+          {{5, 16}, {{1}, {-1}, {}, {}}},
           {{3, 4}, {}}};
 }
 

@@ -31,6 +31,8 @@ class Slice final : public Op {
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  Alias alias(int out, int in) const override;
+  std::int64_t view_begin(std::span<const Type> in) const override;
   Onnx onnx() const override { return {"Slice", 13}; }
   std::vector<Sample> samples() const override;
 };

@@ -61,7 +61,7 @@ void Console::wipe() {
 }
 
 void Console::say(std::string_view line) {
-  const std::string whole = text(line, '\n');
+  const std::string whole = text(printable(line), '\n');
   // A full disk must not end a run because of its log; what matters is saved by write_file, which tells.
   if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
   if (!terminal_) next_ = Clock::now() + kPlainPause;
@@ -70,13 +70,17 @@ void Console::say(std::string_view line) {
   write_out(options_.json ? stderr : stdout, whole);
 }
 
+void Console::say_lines(std::string_view lines) {
+  for (const std::string& line : split(lines, '\n')) say(line);
+}
+
 void Console::progress(std::string_view line) {
   const Clock::time_point now = Clock::now();
   if (options_.quiet || now < next_) return;
   if (!terminal_) return say(line);
   std::FILE* out = options_.json ? stderr : stdout;
   // A line that wraps would leave its first half behind.
-  write_out(out, text('\r', cut(line, columns_of(::fileno(out)) - 1), "\x1b[K"));
+  write_out(out, text('\r', cut(printable(line), columns_of(::fileno(out)) - 1), "\x1b[K"));
   next_ = now + kTerminalPause;
   drawn_ = true;
 }

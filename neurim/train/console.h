@@ -26,7 +26,8 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   bool json() const { return options_.json; }
-  void say(std::string_view line);
+  void say(std::string_view line);         ///< one line, made printable
+  void say_lines(std::string_view lines);  ///< the same of several
   void progress(std::string_view line);
   void event(const JsonObject& object);  ///< one line, when JSON was asked for
 

@@ -39,13 +39,31 @@ std::vector<std::string> class_names(const Json& config, const Json& pretrained)
   const auto count = holder.at("num_classes").get<std::size_t>();
   require(count >= 1 && count <= kMostClasses, "num_classes is ", count, "; it is 1 to ", kMostClasses);
   std::vector<std::string> names;
-  if (config.contains("label_names")) {
-    config["label_names"].get_to(names);
+  const Json labels = config.value("label_names", Json());
+  if (labels.is_array()) {
+    labels.get_to(names);
     require(names.size() == count, "num_classes is ", count, ", but label_names are ", names.size());
     return names;
   }
-  for (std::size_t i = 0; i < count; ++i) names.push_back(text(i));
+  // Where some classes have no name, label_names is an object of those that have.
+  for (std::size_t i = 0; i < count; ++i) names.push_back(labels.is_object() ? labels.value(text(i), text(i)) : text(i));
   return names;
+}
+
+/// Refuses what would make timm build another net than the one here of that name: how it pools, and model_args.
+void check_arguments(const Json& config, const ModelCard& card) {
+  const std::string net = config.value("architecture", "");
+  const Json expected{{"global_pool", starts_with(net, "vit_") || starts_with(net, "deit_") ? "token" : "avg"},
+                      {"in_chans", card.in_chans},
+                      {"num_classes", card.class_names.size()},
+                      {"img_size", {card.preprocess.height, card.preprocess.width}}};
+  const auto check = [&](const std::string& name, const Json& value) {
+    require(expected.contains(name) && expected[name] == value, name, " is ", value.dump(), "; ", net, " is known here ",
+            expected.contains(name) ? text("with ", expected[name].dump(), " alone") : std::string("without it"));
+  };
+  if (config.contains("global_pool")) check("global_pool", config["global_pool"]);
+  const Json arguments = config.value("model_args", Json::object());
+  for (const auto& [name, value] : arguments.items()) check(name, value);
 }
 
 Preprocess preprocess(const Json& pretrained) {
@@ -92,7 +110,7 @@ bool is_model_folder(const fs::path& path) { return is_there(path / "config.json
 
 fs::path weights_of_folder(const fs::path& folder) {
   const std::vector<std::string> names{"model.safetensors", "model.safetensors.index.json",
-                                       "pytorch_model.bin"};
+                                       "pytorch_model.bin", "pytorch_model.bin.index.json"};
   for (const std::string& name : names)
     if (is_there(folder / name)) return folder / name;
   fail(Fault::data, folder.string(), ": has a config.json but none of ", join(names, ", "), " beside it");
@@ -115,6 +133,7 @@ ModelCard card_of_folder(const fs::path& folder) {
     require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
             " thresholds for ", card.class_names.size(), " classes");
     card.in_chans = card.preprocess.channels;
+    check_arguments(config, card);
     return card;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": ", error.what());

@@ -10,8 +10,8 @@ std::string model_json(const ModelCard& card);
 /// Whether it is a folder with a config.json.
 bool is_model_folder(const fs::path& path);
 
-/// Of such a folder: model.safetensors, model.safetensors.index.json (for weights in several files), or
-/// pytorch_model.bin. Throws Error(data) where there is none.
+/// Of such a folder: model.safetensors or pytorch_model.bin, or the index of either for weights in
+/// several files (….index.json). Throws Error(data) where there is none.
 fs::path weights_of_folder(const fs::path& folder);
 
 /// What its config.json says, as timm writes it: architecture (timm's model where "timm/…" of that name is

@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
+#include "neurim/base/utf8.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/graph/trace.h"
@@ -566,7 +567,8 @@ std::vector<std::string> classes_of(const TrainOptions& o) {
   const std::string& option = o.classes;
   if (option.empty()) return {};
   const bool file = option.find(',') == std::string::npos;
-  std::vector<std::string> names = split(file ? read_file(option) : option, file ? '\n' : ',');
+  const std::string content = file ? read_file(option) : option;
+  std::vector<std::string> names = split(without_mark(content), file ? '\n' : ',');
   for (std::string& class_name : names)
     if (class_name.ends_with('\r')) class_name.pop_back();
   while (!names.empty() && names.back().empty()) names.pop_back();

@@ -1,4 +1,5 @@
-// Runs the recurrent modules for recurrent_layers_test.py to compare with PyTorch's:
+// Runs the recurrent modules, with every combination of options, for recurrent_layers_test.py to compare with
+// PyTorch's:
 // recurrent_layers FILE.safetensors
 // Prints a JSON list of the options of each case and the names of its weights. The file holds, for case i,
 // the inputs "i.x", "i.h0", "i.c0", "i.lengths", the weights "i.weight.<name>", the results "i.out0" …
@@ -18,16 +19,24 @@ using Json = nlohmann::json;
 constexpr std::int64_t kSteps = 5, kBatch = 3, kFeatures = 4, kHidden = 20, kProjected = 7;
 
 struct Case {
-  std::string cell;
-  std::int64_t layers = 1;
-  bool bidirectional = false, lengths = false, projection = false, states = false, bias = true,
-       batch_first = false;
+  std::int64_t layers;
+  bool bidirectional, lengths, states, bias, batch_first;
+  std::string cell = {};
+  bool projection = false, peephole = false, reset_after = true;
   std::string nonlinearity = "tanh";
 
   Json json() const {
-    return {{"cell", cell},       {"layers", layers},           {"bidirectional", bidirectional},
-            {"lengths", lengths}, {"projection", projection},   {"states", states},
-            {"bias", bias},       {"batch_first", batch_first}, {"nonlinearity", nonlinearity}};
+    return {{"cell", cell},
+            {"layers", layers},
+            {"bidirectional", bidirectional},
+            {"lengths", lengths},
+            {"states", states},
+            {"bias", bias},
+            {"batch_first", batch_first},
+            {"projection", projection},
+            {"peephole", peephole},
+            {"reset_after", reset_after},
+            {"nonlinearity", nonlinearity}};
   }
 };
 
@@ -103,40 +112,51 @@ class Cases {
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 
+/// Each kind of network with these options.
+void add_kinds(Cases& cases, Case c) {
+  c.cell = "LSTM";
+  for (const bool projection : {false, true})
+    for (const bool peephole : {false, true}) {
+      c.projection = projection, c.peephole = peephole;
+      cases.add(c, nn::LSTM(kFeatures, kHidden,
+                            {.num_layers = c.layers,
+                             .bias = c.bias,
+                             .batch_first = c.batch_first,
+                             .bidirectional = c.bidirectional,
+                             .proj_size = projection ? kProjected : 0,
+                             .peephole = peephole}));
+    }
+  c.projection = c.peephole = false;
+  c.cell = "GRU";
+  for (const bool reset_after : {false, true}) {
+    c.reset_after = reset_after;
+    cases.add(c, nn::GRU(kFeatures, kHidden,
+                         {.num_layers = c.layers,
+                          .bias = c.bias,
+                          .batch_first = c.batch_first,
+                          .bidirectional = c.bidirectional,
+                          .reset_after = reset_after}));
+  }
+  c.cell = "RNN";
+  for (const std::string nonlinearity : {"tanh", "relu"}) {
+    c.nonlinearity = nonlinearity;
+    cases.add(c, nn::RNN(kFeatures, kHidden,
+                         {.num_layers = c.layers,
+                          .nonlinearity = nonlinearity,
+                          .bias = c.bias,
+                          .batch_first = c.batch_first,
+                          .bidirectional = c.bidirectional}));
+  }
+}
+
 void add_all(Cases& cases) {
   for (const std::int64_t layers : {1, 2})
     for (const bool bidirectional : {false, true})
       for (const bool lengths : {false, true})
-        for (const bool states : {false, true}) {
-          Case c{"LSTM",           layers, bidirectional, lengths, false, states, bidirectional == lengths,
-                 lengths != states};
-          for (const bool projection : {false, true}) {
-            c.projection = projection;
-            cases.add(c, nn::LSTM(kFeatures, kHidden,
-                                  {.num_layers = layers,
-                                   .bias = c.bias,
-                                   .batch_first = c.batch_first,
-                                   .bidirectional = bidirectional,
-                                   .proj_size = projection ? kProjected : 0}));
-          }
-          c.projection = false;
-          c.cell = "GRU";
-          cases.add(c, nn::GRU(kFeatures, kHidden,
-                               {.num_layers = layers,
-                                .bias = c.bias,
-                                .batch_first = c.batch_first,
-                                .bidirectional = bidirectional}));
-          c.cell = "RNN";
-          for (const std::string nonlinearity : {"tanh", "relu"}) {
-            c.nonlinearity = nonlinearity;
-            cases.add(c, nn::RNN(kFeatures, kHidden,
-                                 {.num_layers = layers,
-                                  .nonlinearity = nonlinearity,
-                                  .bias = c.bias,
-                                  .batch_first = c.batch_first,
-                                  .bidirectional = bidirectional}));
-          }
-        }
+        for (const bool states : {false, true})
+          for (const bool bias : {false, true})
+            for (const bool batch_first : {false, true})
+              add_kinds(cases, {layers, bidirectional, lengths, states, bias, batch_first});
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ class StateDicts(unittest.TestCase):
             "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict(), "done": (True, None, [1, -2])})
         averaged = torch.optim.swa_utils.AveragedModel(model, use_buffers=True)
         self.check_logits("resnet18", model, {"model": create("lenet5").state_dict(), "model_ema": averaged.state_dict()})
+        self.check_logits("resnet18", model, {"epoch": 3, "state_dict": model.state_dict(), "best_acc1": torch.tensor(71.5)})
 
     def test_the_trained_network(self):
         path = Path(DATA, "weights", "resnet20-12fca82f.th")

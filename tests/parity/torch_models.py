@@ -1,5 +1,6 @@
 """The PyTorch twins of Neurim's models: the same architectures, tensor names and initialisers."""
 import collections
+from unittest import mock
 
 import torch
 from torch import nn
@@ -22,6 +23,18 @@ class LeNet5(nn.Module):
         for linear in (self.f1, self.f2):
             x = F.relu(linear(x))
         return self.f3(x)
+
+
+class RowClassifier(nn.Module):
+    """Reads a picture 28 wide row after row, each of all channels."""
+
+    def __init__(self, kind, classes, channels):
+        super().__init__()
+        self.rnn, self.fc = kind(channels * 28, 128, batch_first=True), nn.Linear(128, classes)
+
+    def forward(self, x):
+        y, _ = self.rnn(x.transpose(1, 2).flatten(2))
+        return self.fc(y[:, -1])
 
 
 def conv3x3(inner, outer, stride):
@@ -253,6 +266,8 @@ def create(name, classes, channels=3, initialised=True):
     """`initialised`: with the initialisers of the family, where those take long to draw."""
     if name == "lenet5":
         return LeNet5(classes, channels)
+    if name in ROW_CLASSIFIERS:
+        return RowClassifier(ROW_CLASSIFIERS[name], classes, channels)
     if name in CIFAR_RESNETS:
         return CifarResNet(classes, channels, CIFAR_RESNETS[name])
     if name == "wide_resnet28_10":
@@ -281,6 +296,13 @@ def create(name, classes, channels=3, initialised=True):
 TIMM_VITS = {f"{family}_{size}_patch16_224": design for family in ("vit", "deit")
              for size, design in {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}.items()}
 CIFAR_RESNETS = {"resnet20": 3, "resnet32": 5, "resnet44": 7, "resnet56": 9, "resnet110": 18}
+ROW_CLASSIFIERS = {"rnn_classifier": nn.RNN, "lstm_classifier": nn.LSTM, "gru_classifier": nn.GRU}
+
+
+def without_data():
+    """A context in which modules are built whose weights have shapes alone, which costs neither memory nor drawing them."""
+    empty = torch.empty
+    return mock.patch.object(torch, "empty", lambda *sizes, **options: empty(*sizes, **{**options, "device": "meta"}))
 
 
 def arrays(model):

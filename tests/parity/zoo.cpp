@@ -9,7 +9,8 @@
 //     gradients  writes gradients.safetensors (of the loss, by every weight) and state.safetensors (with the
 //                running statistics of after the step); gives the loss
 //     a number   trains three steps at that learning rate; gives their losses
-//   zoo convert MODEL FROM TO              reads weights (of 10 classes) and saves them as the model's
+//   zoo convert MODEL FROM TO              reads weights (of 10 classes), saves them as the model's and gives
+//                                          the notes of reading
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -111,9 +112,11 @@ json answer(const std::vector<std::string>& words) {
   }
   if (task == "convert" && words.size() == 4) {
     Model model = create_model(words[1], {.num_classes = kClasses, .seed = {}});
-    load_model(model, fs::path(words[2]));
+    const LoadReport report = load_model(model, fs::path(words[2]));
     save_model(model, words[3]);
-    return json::object();
+    json answer = json::object();
+    answer["notes"] = report.notes;
+    return answer;
   }
   require(task == "run" && words.size() >= 3,
           "usage: zoo names | cost MODEL | initial MODEL SEED CLASSES FOLDER | run MODEL FOLDER [TASK…] | "

@@ -114,12 +114,12 @@ void run_backward(const void* self, const Args& args, int part) noexcept {
   pass.dh = own.in(args, p.dh);
   pass.dc = own.in(args, p.dc);
   pass.dgates = own.out(args, p.dgates);
-  pass.previous = own.out(args, p.previous);
   pass.dh0 = own.out(args, p.dh0);
   pass.dc0 = own.out(args, p.dc0);
   pass.dhidden = own.out(args, p.dhidden);
   pass.dprojected = own.out(args, p.dprojected);
   pass.dpeephole = own.out(args, p.dpeephole);
+  pass.dbias = own.out(args, p.dbias);
   const std::int64_t first = part_begin(pass.batch, own.parts, part - own.packers),
                      last = part_begin(pass.batch, own.parts, part - own.packers + 1);
   own.check_lengths(args, first, last);

@@ -1,26 +1,9 @@
 // Recurrences over f32 sequences. A part owns whole sequences, so that no step waits for another part; the
 // product with the state and the arithmetic of the gates are done tile by tile, in registers.
 #pragma once
-#include <cstdint>
-
-#include "neurim/backend/cpu/isa.h"
+#include "neurim/backend/cpu/panels.h"
 
 namespace neurim::cpu {
-
-/// A weight repacked for products with rows of `depth` numbers: panels of `vectors` times 16 columns, within
-/// which all columns of one depth are neighbours; missing columns are zero. By gates, each of the panel's
-/// vectors holds the same units of another gate; otherwise the vectors are neighbours too.
-struct Panels {
-  int vectors = 4;
-  bool by_gate = false;
-  std::int64_t depth = 0, size = 0;                  ///< size: units of a gate, or columns
-  std::int64_t column_stride = 0, depth_stride = 0;  ///< in the weight
-  std::int64_t width() const { return by_gate ? 16 : 16 * vectors; }
-  std::int64_t count() const { return (size + width() - 1) / width(); }
-  std::int64_t floats() const { return count() * depth * vectors * 16; }
-};
-NEURIM_EACH_ISA(void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
-                                 std::int64_t last))
 
 enum class RecurrentCell : std::uint8_t { lstm, gru, gru_reset_before, rnn_tanh, rnn_relu };
 
@@ -51,7 +34,7 @@ struct RecurrentForward : RecurrentPass {
 
 struct RecurrentBackward : RecurrentPass {
   const float *y, *gates, *saved, *dy, *dh, *dc;
-  float *dgates, *previous, *dh0, *dc0, *dhidden, *dprojected, *dpeephole;
+  float *dgates, *dh0, *dc0, *dhidden, *dprojected, *dpeephole, *dbias;
 };
 
 /// Sequences [first, last).

@@ -150,7 +150,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
   const View &weight = in[0], &y = *at(in, p.y), &dy = *at(in, p.dy);
   const View *weight_hr = at(in, p.weight_hr), *peephole = at(in, p.peephole), *gates = at(in, p.gates);
   const View *saved = at(in, p.saved), *dhidden = at(out, p.dhidden), *dprojected = at(out, p.dprojected);
-  const View &dgates = out[0], &previous = out[1];
+  const View& dgates = out[0];
   const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru,
              relu = op.options.nonlinearity == "relu";
   const std::int64_t H = hidden;
@@ -160,7 +160,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
   };
   for (std::int64_t n = 0; n < batch; ++n) {
     Vector dh = row(at(in, p.dh), n, outputs), dc = row(at(in, p.dc), n, lstm ? H : 0);
-    Vector dpeep(place(peephole ? 3 * H : 0));
+    Vector dpeep(place(peephole ? 3 * H : 0)), dbias(place((count + gru) * H));
     const std::vector<std::int64_t> order = walk(op, at(in, p.lengths), n, steps, status);
     for (std::size_t s = order.size(); s-- > 0;) {
       const std::int64_t t = order[s];
@@ -217,6 +217,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
         }
         for (std::int64_t g = 0; g < (op.options.reset_after ? 3 : 2); ++g)
           add_transposed(weight, g * H, gate_of(heard, g), dstate);
+        for (std::size_t u = 0; u < place(H); ++u) dbias[place(3 * H) + u] += heard[place(2 * H) + u];
         set_row(*dhidden, from, heard);
       } else {
         const Vector now = row(&y, from, H);
@@ -225,18 +226,18 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
         add_transposed(weight, 0, d, dstate);
       }
       dh = dstate;
+      for (std::size_t u = 0; u < d.size(); ++u) dbias[u] += d[u];
       set_row(dgates, from, d);
-      set_row(previous, from, h);
     }
     for (auto t = static_cast<std::int64_t>(order.size()); t < steps; ++t) {
       set_row(dgates, t * batch + n, Vector(place(count * H)));
-      set_row(previous, t * batch + n, Vector(place(outputs)));
       if (dhidden) set_row(*dhidden, t * batch + n, Vector(place(count * H)));
       if (dprojected) set_row(*dprojected, t * batch + n, Vector(place(outputs)));
     }
     set_row(*at(out, p.dh0), n, dh);
     if (lstm) set_row(*at(out, p.dc0), n, dc);
     if (peephole) set_row(*at(out, p.dpeephole), n, dpeep);
+    if (p.dbias >= 0) set_row(*at(out, p.dbias), n, dbias);
   }
 }
 

@@ -52,7 +52,7 @@ class DaliLoader : public BatchSource {
   void make_next(std::unique_ptr<Slot> slot);
   void fill(std::int64_t batch, Slot& slot);
   void prepare(std::int64_t batch, Slot& slot, bool all_decoded);
-  void add(std::int64_t index, Slot& slot, bool decoded);
+  void add(std::int64_t index, Random random, Slot& slot, bool decoded);
 
   const bool pads_;
   std::mutex mutex_;  // guards the pipeline
@@ -126,13 +126,15 @@ void DaliLoader::prepare(std::int64_t batch, Slot& slot, bool all_decoded) {
   slot.inputs.clear();
   make_room(slot, size_of(batch));
   for (std::size_t i = 0; i < size; ++i) {
-    slot.indices[i] = first_good(sample_at(batch, static_cast<std::int64_t>(i)),
-                                 [&](std::int64_t index) { add(index, slot, all_decoded); });
+    const auto place = static_cast<std::int64_t>(i);
+    slot.indices[i] = first_good(sample_at(batch, place), [&](std::int64_t index) {
+      add(index, random_of(index, batch, place), slot, all_decoded);
+    });
     put_labels(slot, i);
   }
 }
 
-void DaliLoader::add(std::int64_t index, Slot& slot, bool decoded) {
+void DaliLoader::add(std::int64_t index, Random random, Slot& slot, bool decoded) {
   const StoredImage stored = dataset_.read(split_, index, slot.stored);
   const ImageHeader& header = slot.decoder.open(stored, preprocess_.decoding());
   decoded = decoded || !decodes(header);
@@ -147,7 +149,6 @@ void DaliLoader::add(std::int64_t index, Slot& slot, bool decoded) {
     bytes = add_pnm(slot.image, files);
   else
     files.insert(files.end(), stored.bytes.begin(), stored.bytes.end());
-  Random random = random_of(index);
   const Box whole{0, 0, header.height, header.width};
   const int height = preprocess_.height, width = preprocess_.width;
   const bool cuts = augment_.random_resized_crop;

@@ -124,7 +124,7 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options) {
     if (listing[split].size() != whole)
       listing.notes.push_back(
           text(split, " holds ", listing[split].size(), " pictures where ", kind->name, " has ", whole));
-  if (!options.val_split && !options.folds) listing[Split::val] = listing[Split::test];
+  validate_on_test(listing, options);
   listing.source = std::make_shared<MemorySource>(ImageSize{kSide, kSide, 3}, std::move(parts));
   return listing;
 }

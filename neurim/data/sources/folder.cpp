@@ -15,12 +15,18 @@
 namespace neurim {
 namespace {
 
+/// The folders that may be splits or classes: those of runs are neither.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   for (const fs::directory_entry& entry : entries(folder))
-    if (entry.is_directory(error)) found.push_back(entry.path());
+    if (entry.is_directory(error) && !holds_run(entry.path())) found.push_back(entry.path());
   return found;
+}
+
+bool leads_nowhere(const fs::directory_entry& entry) {
+  std::error_code error;
+  return entry.is_symlink(error) && !entry.exists(error);
 }
 
 /// Whether a path is `outer` or lies in it; both without links.
@@ -28,8 +34,8 @@ bool within(const fs::path& path, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), path.begin(), path.end()).first == outer.end();
 }
 
-/// What a walk through a set leaves out: symbolic links that would give pictures a wrong class, and files that are no
-/// pictures.
+/// What a walk through a set leaves out: symbolic links that would give pictures a wrong class or lead nowhere, files
+/// that are no pictures, pictures of no class, and runs.
 class LeftOut {
  public:
   /// Says which folders are classes.
@@ -53,36 +59,74 @@ class LeftOut {
     return astray;
   }
   void add_file(const fs::path& file) { files_.insert(file.string()); }
+  void add_run(const fs::path& folder) { runs_.insert(folder.string()); }
+  void add_dead_link(const fs::path& link) { dead_links_.insert(link.string()); }
+  /// Notes what lies beside the folders of splits or classes in `folder` and is lost there.
+  void look_beside(const fs::path& folder) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : entries(folder)) {
+      if (leads_nowhere(entry)) {
+        add_dead_link(entry.path());
+      } else if (entry.is_directory(error)) {
+        if (holds_run(entry.path())) add_run(entry.path());
+      } else if (is_picture_file(entry.path())) {
+        classless_.insert(entry.path().string());
+      }
+    }
+  }
+  /// Whether a run was left out below the folder.
+  bool has_run_in(const fs::path& folder) const {
+    const std::string begin = (folder / "").string();
+    const auto first = runs_.lower_bound(begin);
+    return first != runs_.end() && first->starts_with(begin);
+  }
   void note(std::vector<std::string>& notes) const {
     if (!astray_.empty())
       note_count(notes, std::ssize(astray_),
                  "symbolic links lead to a folder above them or into another class and are not followed",
                  *astray_.begin());
-    if (!files_.empty())
-      notes.push_back(text("left out as no pictures: ", plural(std::ssize(files_), "file"), ", such as ", *files_.begin()));
+    const auto note_some = [&](std::string_view why, std::string_view thing, const std::set<std::string>& some) {
+      if (!some.empty())
+        notes.push_back(text("left out as ", why, ": ", plural(std::ssize(some), thing), ", such as ", *some.begin()));
+    };
+    note_some("no pictures", "file", files_);
+    note_some("of no class", "picture", classless_);
+    note_some("leading nowhere", "symbolic link", dead_links_);
+    note_some("written by train or val", "folder", runs_);
   }
 
  private:
   std::map<fs::path, std::string> classes_;  // by the folder that holds the pictures
-  std::set<std::string> astray_, files_;
+  std::set<std::string> astray_, files_, classless_, dead_links_, runs_;
 };
 
 /// Adds all pictures below `folder`, which is of that class; `seen` stops at symbolic links that lead in
-/// circles.
-void collect(const fs::path& folder, const std::string& class_name, LeftOut& left_out,
+/// circles. Returns whether the folder was not seen before.
+bool collect(const fs::path& folder, const std::string& class_name, LeftOut& left_out,
              std::set<fs::path>& seen, std::vector<std::string>& files) {
   std::error_code error;
-  if (!seen.insert(fs::canonical(folder, error)).second) return;
+  if (!seen.insert(fs::canonical(folder, error)).second) return false;
   for (const fs::directory_entry& entry : entries(folder)) {
+    const fs::path& path = entry.path();
     if (entry.is_directory(error)) {
-      if (entry.is_symlink(error) && left_out.leads_astray(entry.path(), class_name)) continue;
-      collect(entry.path(), class_name, left_out, seen, files);
-    } else if (is_picture_file(entry.path())) {
-      files.push_back(entry.path().string());
+      if (entry.is_symlink(error) && left_out.leads_astray(path, class_name)) continue;
+      if (holds_run(path)) {
+        left_out.add_run(path);
+        continue;
+      }
+      const std::size_t before = files.size();
+      // One that is called as a picture is and holds none is a picture that was lost: who reads it says so.
+      if (collect(path, class_name, left_out, seen, files) && files.size() == before && is_picture(path))
+        files.push_back(path.string());
+    } else if (is_picture_file(path)) {
+      files.push_back(path.string());
+    } else if (leads_nowhere(entry)) {
+      left_out.add_dead_link(path);
     } else {
-      left_out.add_file(entry.path());
+      left_out.add_file(path);
     }
   }
+  return true;
 }
 
 std::vector<std::string> pictures_in(const fs::path& folder, const std::string& class_name, LeftOut& left_out) {
@@ -227,6 +271,7 @@ std::map<Split, Classes> transposed(const fs::path& root, LeftOut& left_out) {
          without, "/ does not; give every class its train/, val/ and test/, or none");
   std::map<Split, Classes> found;
   for (const fs::path& folder : with) {
+    left_out.look_beside(folder);
     const std::string class_name = folder.filename().string();
     for (const fs::path& part : folders_in(folder)) {
       const Split split = *split_named(part.filename().string());
@@ -250,6 +295,16 @@ void check_known(const Classes& classes, const Classes& train, const std::string
            "], but train has [", join(names_of(train), ", "), "]; add ", class_name, "/train");
 }
 
+/// A class without a folder of a split may be meant so or forgotten.
+void note_lacking(const Classes& classes, const Classes& train, Split split, std::vector<std::string>& notes) {
+  std::vector<std::string> lacking;
+  for (const std::string& class_name : names_of(train))
+    if (!classes.contains(class_name)) lacking.push_back(class_name);
+  if (!lacking.empty())
+    notes.push_back(text(split, " has no pictures of ", lacking.size(), " of the ", train.size(), " classes, such as ",
+                         lacking[0]));
+}
+
 /// What to say where no class was found in `root`.
 [[noreturn]] void nothing_found(const fs::path& root) {
   for (const fs::path& inner : folders_in(root)) {
@@ -265,6 +320,7 @@ void check_known(const Classes& classes, const Classes& train, const std::string
 struct Tree {
   std::map<Split, fs::path> folders;  // of the splits; none where `root` or its classes hold them otherwise
   std::map<Split, Classes> found;
+  LeftOut left_out;
 };
 
 /// The classes of all splits, in lexicographic order.
@@ -277,7 +333,7 @@ std::vector<std::string> names_of(const Tree& tree) {
 
 Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   Tree tree;
-  LeftOut left_out;
+  LeftOut& left_out = tree.left_out;
   tree.folders = split_folders(root, notes);
   if (tree.folders.empty()) check_names_of_splits(root);
   std::vector<fs::path> above{root};
@@ -288,6 +344,8 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
     for (const fs::path& folder : above)
       for (const fs::path& path : folders_in(folder))
         if (fs::is_symlink(path, error) == link) left_out.add_class(path);
+  left_out.look_beside(root);
+  for (const auto& [split, folder] : tree.folders) left_out.look_beside(folder);
   for (const auto& [split, folder] : tree.folders) add_classes(folder, left_out, tree.found[split]);
   if (tree.folders.empty()) tree.found = transposed(root, left_out);
   if (tree.found.empty()) add_classes(root, left_out, tree.found[Split::train]);
@@ -296,13 +354,14 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
 }
 
 /// The folders that would be classes if they held a picture. One in val or test says that the split has none of a
-/// class of train, and is not among them.
+/// class of train, and is not among them, nor is one that holds runs.
 std::vector<std::string> empty_folders(const fs::path& root, const Tree& tree) {
   std::vector<std::string> empty;
   const auto add_empty = [&](const fs::path& folder, const std::vector<std::string>& known) {
     std::error_code error;
     for (const fs::path& path : folders_in(folder))
-      if (!std::binary_search(known.begin(), known.end(), path.filename().string()) && !fs::is_symlink(path, error))
+      if (!std::binary_search(known.begin(), known.end(), path.filename().string()) && !fs::is_symlink(path, error) &&
+          !tree.left_out.has_run_in(path))
         empty.push_back(path.string());
   };
   const std::vector<std::string> all = names_of(tree);
@@ -334,29 +393,33 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   if (const std::vector<std::string> empty = empty_folders(root, tree); !empty.empty())
     listing.notes.push_back(
         text("no classes, as they hold no picture: ", plural(std::ssize(empty), "folder"), ", such as ", empty[0]));
-  auto& [folders, found] = tree;
-  if (folders.empty() && found[Split::train].size() < 2 && options.class_names.empty()) {
+  const std::map<Split, fs::path>& folders = tree.folders;
+  const Classes& train = tree.found[Split::train];
+  listing.class_names = names_of(tree);
+  if (folders.empty() && train.size() < 2 && options.class_names.empty()) {
     // One "class" that holds folders itself is a data set that was unpacked one level deeper.
     const std::vector<fs::path> inner = folders_in(root);
-    if (found[Split::train].empty() || (inner.size() == 1 && !folders_in(inner[0]).empty()))
-      nothing_found(root);
+    if (listing.class_names.empty() || (inner.size() == 1 && !folders_in(inner[0]).empty())) nothing_found(root);
   }
-  if (!folders.empty() && !folders.contains(Split::train) && options.class_names.empty())
-    fail(Fault::data, root,
-         ": there is no train folder, and the classes are those of train; add train/CLASS/…");
-
-  for (const auto& [split, classes] : found) {
-    if (options.class_names.empty() && split != Split::train) {
+  if (!folders.empty() && !folders.contains(Split::train) && options.class_names.empty() && options.for_training) {
+    std::vector<std::string> there;
+    for (const auto& [split, folder] : folders) there.push_back(folder.filename().string() + "/");
+    fail(Fault::data, root, ": there is no train folder, only ", join(there, " and "),
+         ", and the classes are those of train; add train/CLASS/…, or judge a model by these: neurim val ",
+         "model=RUN data=", root, " split=", folders.begin()->first);
+  }
+  if (!train.empty() && options.class_names.empty())
+    for (const auto& [split, classes] : tree.found) {
+      if (split == Split::train) continue;
       if (folders.empty()) {
-        check_known(classes, found[Split::train], root, split);
+        check_known(classes, train, root, split);
+        note_lacking(classes, train, split, listing.notes);
       } else {
-        check_same(classes, found[Split::train], folders.at(split));
+        check_same(classes, train, folders.at(split));
       }
     }
-  }
-  listing.class_names = names_of(tree);
   std::vector<std::string> files;
-  for (auto& [split, classes] : found)
+  for (auto& [split, classes] : tree.found)
     for (auto& [class_name, paths] : classes)
       for (std::string& path : paths) {
         listing[split].push_back(static_cast<std::int64_t>(files.size()));

@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint32_t kImagesMagic = 0x00000803,
                         kLabelsMagic = 0x00000801;  // unsigned bytes of 3 axes and of 1
 constexpr std::uint64_t kMostExpansion = 1040;      // deflate packs 1032 bytes into one at most
+constexpr std::uint64_t kUsualExpansion = 16;       // and of pictures seldom more than these
+constexpr std::size_t kPiece = 64 << 20;            // bytes that are unpacked at once
 constexpr const char* kFix = "; download the file again";
 
 /// The file of one of its usual spellings, or "".
@@ -38,19 +40,25 @@ class PackedFile {
   explicit PackedFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
     if (!file_) fail(Fault::data, path, ": cannot read; check that the file is readable");
   }
-  /// Fills `size` bytes or throws.
-  void read(void* to, std::size_t size) {
-    auto* out = static_cast<char*>(to);
-    for (std::size_t done = 0; done < size;) {
-      const unsigned piece = static_cast<unsigned>(std::min<std::size_t>(size - done, 1 << 30));
-      const int count = gzread(file_.get(), out + done, piece);
+  /// The next `size` bytes or throws. A damaged header may ask for any number of them, so memory is taken for
+  /// what is there.
+  std::vector<std::uint8_t> read(std::uint64_t size) {
+    const std::uint64_t all = std::filesystem::file_size(path_);
+    const std::uint64_t left = all - std::min(all, static_cast<std::uint64_t>(gztell(file_.get())));
+    if (gzdirect(file_.get()) && size > left) broken(left, size);  // it is not packed
+    std::vector<std::uint8_t> bytes;
+    bytes.reserve(std::min(size, kUsualExpansion * all));
+    while (bytes.size() < size) {
+      const std::size_t done = bytes.size(), piece = std::min<std::size_t>(size - done, kPiece);
+      bytes.resize(done + piece);
+      const int count = gzread(file_.get(), bytes.data() + done, static_cast<unsigned>(piece));
       if (count <= 0) broken(done, size);
-      done += static_cast<std::size_t>(count);
+      bytes.resize(done + static_cast<std::size_t>(count));
     }
+    return bytes;
   }
   std::uint32_t number() {
-    unsigned char bytes[4];
-    read(bytes, 4);
+    const std::vector<std::uint8_t> bytes = read(4);
     return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
            bytes[3];
   }
@@ -83,7 +91,6 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   if (found != magic)
     fail(Fault::data, path, ": its magic number is ", found, " where IDX bytes have ", magic, kFix);
   IdxArray array;
-  // What the file can hold at most bounds the memory that a damaged header can ask for.
   const std::uint64_t bound = std::filesystem::file_size(path) * kMostExpansion;
   std::uint64_t total = 1;
   for (std::uint32_t axis = 0; axis < (magic & 0xFF); ++axis) {
@@ -94,8 +101,7 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
     total *= size;
     array.sizes.push_back(size);
   }
-  array.bytes.resize(total);
-  file.read(array.bytes.data(), array.bytes.size());
+  array.bytes = file.read(total);
   file.expect_end();
   return array;
 }
@@ -148,7 +154,7 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
            "; check the labels or labels.txt");
     parts.push_back({images_path, first, std::move(images.bytes)});
   }
-  if (!options.val_split && !options.folds) listing[Split::val] = listing[Split::test];
+  validate_on_test(listing, options);
   listing.source = std::make_shared<MemorySource>(size, std::move(parts));
   return listing;
 }

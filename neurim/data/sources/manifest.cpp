@@ -12,7 +12,6 @@ namespace neurim {
 namespace {
 
 const std::vector<std::string> kPaths{"path", "file", "file_name", "filename", "image", "image_path"};
-const std::vector<std::string> kLabels{"label", "class", "category", "target", "label_name"};
 constexpr std::size_t kLooked = 16;  // files that are looked for at opening
 
 /// A table and what it says of all its rows.
@@ -100,7 +99,7 @@ struct Rows {
 void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
   const Table table = read_table(part.file.string());
   const bool metadata = part.file.stem() == "metadata";
-  const auto path = table.find(kPaths), label = table.find(kLabels), split = table.find({"split"}),
+  const auto path = table.find(kPaths), label = table.find(label_columns()), split = table.find({"split"}),
              weight = table.find({"weight"}),
              group = table.find({options.group_by.empty() ? "group" : lower(options.group_by)});
   const auto need = [&](bool found, const std::vector<std::string>& names) {
@@ -109,7 +108,7 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
            listed(table.columns), "]; name the column so");
   };
   need(path.has_value(), kPaths);
-  need(label.has_value() || metadata, kLabels);
+  need(label.has_value() || metadata, label_columns());
   if (!options.group_by.empty()) need(group.has_value(), {options.group_by});
   const fs::path folder = part.file.parent_path();
   for (const Table::Row& row : table.rows) {
@@ -166,7 +165,7 @@ bool is_manifest(const std::string& path) {
     const auto any = [&](const std::vector<std::string>& names) {
       return std::find_first_of(columns.begin(), columns.end(), names.begin(), names.end()) != columns.end();
     };
-    return any(kPaths) && (any(kLabels) || parts[0].file.stem() == "metadata");
+    return any(kPaths) && (any(label_columns()) || parts[0].file.stem() == "metadata");
   }
   return fs::is_regular_file(path, error) && (is_table(path) || has_parquet(path));
 }

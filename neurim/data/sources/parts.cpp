@@ -8,14 +8,17 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "neurim/base/error.h"
+#include "neurim/base/utf8.h"
 #include "neurim/data/sources/table.h"
 
 namespace neurim {
 namespace {
 
 constexpr std::size_t kMostListed = 20;
+constexpr int kMostLooked = 200;  // entries below a folder among which a picture is looked for
 
 class FileSource : public Source {
  public:
@@ -65,6 +68,39 @@ class OpenFile {
   int descriptor_;
   std::uint64_t size_ = 0;
 };
+
+/// Whether a picture is among the first entries below the folder; the charts of runs are none.
+bool holds_pictures(const fs::path& folder) {
+  if (holds_run(folder)) return false;
+  constexpr auto options =
+      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
+  std::error_code error, ignored;
+  fs::recursive_directory_iterator at(folder, options, error);
+  for (int looked = 0; !error && at != fs::recursive_directory_iterator() && looked < kMostLooked; ++looked) {
+    if (is_hidden(at->path()) || (at->is_directory(ignored) && holds_run(at->path()))) {
+      at.disable_recursion_pending();
+    } else if (at->is_regular_file(ignored) && is_picture_file(at->path())) {
+      return true;
+    }
+    at.increment(error);
+  }
+  return false;
+}
+
+/// The splits that words of the name name: train of "flowers_train-00000-of-00005.tfrecord".
+std::set<Split> splits_named_in(const std::string& name) {
+  std::set<Split> found;
+  std::string word;
+  for (const char c : name + '.') {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      word += c;
+      continue;
+    }
+    if (const auto split = split_named(word)) found.insert(*split);
+    word.clear();
+  }
+  return found;
+}
 
 /// Whether the text is an integer as a program writes it, so that numbers and texts correspond one to one.
 std::optional<std::int64_t> integer(const std::string& word) {
@@ -117,7 +153,7 @@ std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::
   add(folder);
   std::error_code error;
   for (const fs::directory_entry& entry : entries(folder))
-    if (entry.is_directory(error) && !add(entry.path())) return {};
+    if (entry.is_directory(error) && !add(entry.path()) && holds_pictures(entry.path())) return {};
   return found;
 }
 
@@ -129,11 +165,37 @@ std::optional<Split> split_named(std::string_view name) {
   return {};
 }
 
-std::optional<Split> split_of_file(const fs::path& file) {
-  const std::string stem = lower(file.filename().string());
-  const auto letters = std::find_if(stem.begin(), stem.end(), [](char c) { return c < 'a' || c > 'z'; });
-  if (const auto split = split_named(std::string(stem.begin(), letters))) return split;
-  return split_named(file.parent_path().filename().string());
+std::vector<Split> splits_of(const std::vector<std::string>& files, const std::string& path,
+                             std::vector<std::string>& notes) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  std::vector<Split> splits;
+  std::int64_t nameless = 0;
+  std::string a_nameless;
+  for (const std::string& file : files) {
+    const fs::path folder = fs::path(file).parent_path();
+    std::set<Split> named = splits_named_in(fs::path(file).filename().string());
+    const std::set<Split> of_folder = splits_named_in(folder.filename().string());
+    // The folder that the set is may be called "test" for other reasons, so the names of its files go first.
+    const bool below = is_folder && fs::path(file).lexically_relative(path).has_parent_path();
+    if (below || (named.empty() && of_folder.size() == 1)) named.insert(of_folder.begin(), of_folder.end());
+    if (named.size() > 1)
+      fail(Fault::data, file, ": by its name", below ? " and that of its folder" : "", " it is of both ",
+           *named.begin(), " and ", *std::next(named.begin()), "; rename it, so that it is of one split");
+    if (named.empty() && nameless++ == 0) a_nameless = file;
+    splits.push_back(named.empty() ? Split::train : *named.begin());
+  }
+  if (nameless < std::ssize(files))
+    note_count(notes, nameless, "files name no split, as others do, and are training data", a_nameless);
+  return splits;
+}
+
+void validate_on_test(Listing& listing, const DatasetOptions& options) {
+  if (options.val_split || options.folds || listing[Split::test].empty()) return;
+  listing[Split::val] = listing[Split::test];
+  listing.notes.push_back(
+      "validation is on the test split, as these files have none for validation; val_split=0.1 cuts one from "
+      "training");
 }
 
 std::shared_ptr<const Source> file_source(std::vector<std::string> files) {
@@ -147,6 +209,9 @@ Bytes bytes_of_file(const std::string& path) {
 
 std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
                                      std::vector<std::byte>& buffer) {
+  if (size > kMostPart)
+    fail(Fault::data, "an item of ", size, " bytes is above the limit of ", kMostPart,
+         "; scale the picture down");
   const OpenFile file(path);
   if (offset > file.size() || size > file.size() - offset)
     fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
@@ -231,7 +296,7 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
         const std::set<std::int64_t>& set = classes_of[static_cast<std::size_t>(label)];
         there.insert(set.begin(), set.end());
       }
-      if (there.empty() || there.size() == known.size()) continue;
+      if (there.empty() || there.size() >= known.size()) continue;
       std::size_t lacking = 0;
       while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
       listing.notes.push_back(text(split, " has no pictures of ", known.size() - there.size(), " of the ",
@@ -261,7 +326,7 @@ std::vector<std::string> names_beside(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
-  for (std::string line : split(read_file(folder / "labels.txt"), '\n')) {
+  for (std::string line : split(without_mark(read_file(folder / "labels.txt")), '\n')) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }

@@ -21,15 +21,22 @@ std::vector<fs::directory_entry> entries(const fs::path& folder);
 std::vector<fs::path> files_in(const fs::path& folder);
 
 /// The files of a folder, or of folders in it, that `is` accepts; none where a folder in it holds none of
-/// them: an archive that lies beside folders of pictures is what they were unpacked from.
+/// them but pictures: an archive that lies beside folders of pictures is what they were unpacked from.
 std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&));
 
 /// The split of that name, in small or capital letters: train or training, val, valid or validation, test or
 /// testing.
 std::optional<Split> split_named(std::string_view name);
 
-/// The split that a file is of by its name ("train-000.tar", "test.csv") or else that of its folder.
-std::optional<Split> split_of_file(const fs::path& file);
+/// The split that each file of a set is of by a word of its name ("flowers_train-000.tar") or else of its
+/// folder's ("val_shards"). Files that name none are training, which a note says where others name one. Throws
+/// Error(data) where a file and a folder below `path`, which is the set, name two.
+std::vector<Split> splits_of(const std::vector<std::string>& files, const std::string& path,
+                             std::vector<std::string>& notes);
+
+/// For files that come with a test split and no val split: val is test too, which a note says, where the
+/// options cut none from training.
+void validate_on_test(Listing& listing, const DatasetOptions& options);
 
 /// Picture files, one an item.
 std::shared_ptr<const Source> file_source(std::vector<std::string> files);
@@ -37,8 +44,12 @@ std::shared_ptr<const Source> file_source(std::vector<std::string> files);
 /// Of a file that stays open as long as they are used. Throws Error(data) naming it.
 Bytes bytes_of_file(const std::string& path);
 
+/// The most bytes that an item may have in a file of several, as a picture file may have.
+inline constexpr std::uint64_t kMostPart = Decoder::kMostBytes;
+
 /// `size` bytes of a file from `offset` on, in `buffer`. The file is opened each time, as a set may have more
-/// shards than a process may hold open. Throws Error(data) without the path.
+/// shards than a process may hold open. Throws Error(data) without the path, and before anything is allocated
+/// where they are more than kMostPart.
 std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
                                      std::vector<std::byte>& buffer);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
@@ -23,6 +24,14 @@ std::optional<std::string> cell_of(const nlohmann::json& value) {
     parts.push_back(*cell_of(part));
   }
   return join(parts, "|");
+}
+
+/// A value that stands twice in a list of plain ones; "" where none does.
+std::string twice_in(const nlohmann::json& list) {
+  std::set<std::string> seen;
+  for (const nlohmann::json& part : list)
+    if (const std::string word = *cell_of(part); !seen.insert(word).second) return word;
+  return "";
 }
 
 /// Reads records of cells one after the other.
@@ -108,8 +117,9 @@ void parse_separated(std::string_view content, char separator, Table& table) {
   }
 }
 
-void parse_json_lines(std::string_view content, Table& table) {
+void parse_json_lines(std::string_view content, bool check_labels, Table& table) {
   std::map<std::string, std::size_t> index;
+  std::map<std::string, std::string> one_hot;  // of each column: what is wrong if it holds the labels
   std::int64_t number = 0;
   // Lines that name other columns each would take memory by the square of their count.
   std::size_t cells_left = content.size();
@@ -125,7 +135,13 @@ void parse_json_lines(std::string_view content, Table& table) {
     for (const auto& [key, value] : object.items()) {
       std::optional<std::string> cell = cell_of(value);
       if (!cell) continue;
-      const std::size_t at = index.emplace(lower(trimmed(key)), index.size()).first->second;
+      const std::string column = lower(trimmed(key));
+      if (check_labels && value.is_array() && !one_hot.contains(column))
+        if (const std::string twice = twice_in(value); !twice.empty())
+          one_hot[column] = text(table.at(row), ": ", column, " has ", twice,
+                                 " twice, as a one-hot row has; write the names or numbers of the picture's "
+                                 "classes, such as [\"cat\", \"dog\"]");
+      const std::size_t at = index.emplace(column, index.size()).first->second;
       if (row.cells.size() <= at) row.cells.resize(at + 1);
       if (row.cells.size() > cells_left)
         fail(Fault::data, table.at(row), ": the lines have too few keys in common to be a table");
@@ -134,11 +150,34 @@ void parse_json_lines(std::string_view content, Table& table) {
     cells_left -= row.cells.size();
     table.rows.push_back(std::move(row));
   }
+  for (const std::string& name : label_columns()) {
+    if (!index.contains(name)) continue;
+    if (one_hot.contains(name)) fail(Fault::data, one_hot[name]);
+    break;
+  }
   table.columns.resize(index.size());
   for (const auto& [column, at] : index) table.columns[at] = column;
 }
 
+Table parsed(const std::string& path, std::string_view content, bool check_labels) {
+  Table table;
+  table.path = path;
+  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
+  const std::string name = lower(path);
+  if (ends_with(name, ".jsonl")) {
+    parse_json_lines(content, check_labels, table);
+  } else {
+    parse_separated(content, ends_with(name, ".tsv") ? '\t' : ',', table);
+  }
+  return table;
+}
+
 }  // namespace
+
+const std::vector<std::string>& label_columns() {
+  static const std::vector<std::string> names{"label", "class", "category", "target", "label_name"};
+  return names;
+}
 
 std::optional<std::size_t> Table::find(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
@@ -159,26 +198,17 @@ const std::string& Table::cell(const Row& row, std::size_t column) {
 std::string Table::at(const Row& row) const { return text(path, ":", row.line); }
 
 bool is_table(std::string_view file) {
-  return ends_with(file, ".csv") || ends_with(file, ".tsv") || ends_with(file, ".jsonl");
+  const std::string name = lower(file);
+  return ends_with(name, ".csv") || ends_with(name, ".tsv") || ends_with(name, ".jsonl");
 }
 
-Table parse_table(const std::string& path, std::string_view content) {
-  Table table;
-  table.path = path;
-  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
-  if (ends_with(path, ".jsonl")) {
-    parse_json_lines(content, table);
-  } else {
-    parse_separated(content, ends_with(path, ".tsv") ? '\t' : ',', table);
-  }
-  return table;
-}
+Table parse_table(const std::string& path, std::string_view content) { return parsed(path, content, true); }
 
 std::vector<std::string> columns_of_table(const std::string& path) {
   const std::string content = read_file(path);
   const std::string_view first_line = std::string_view(content).substr(0, content.find('\n'));
   try {
-    return parse_table(path, first_line).columns;
+    return parsed(path, first_line, false).columns;
   } catch (const Error&) {
     return {};
   }

@@ -24,6 +24,9 @@ struct Table {
   std::string at(const Row& row) const;
 };
 
+/// What the column of labels may be called: it is the first of these that there is.
+const std::vector<std::string>& label_columns();
+
 /// Whether the name ends in .csv, .tsv or .jsonl.
 bool is_table(std::string_view file);
 
@@ -31,7 +34,7 @@ bool is_table(std::string_view file);
 /// CRLF, a byte order mark), the first line names the columns, empty lines are passed over, blanks around a
 /// cell are no part of it unless they stand between quotes. JSON Lines: an
 /// object a line; its texts, numbers and booleans are cells, a list of them is a cell with bars between them,
-/// null and what is missing are empty. Throws Error(data) with file and line.
+/// among labels each once, null and what is missing are empty. Throws Error(data) with file and line.
 Table parse_table(const std::string& path, std::string_view content);
 
 /// Its columns alone, with whatever is wrong with it left to parse_table: of a .jsonl file those of the first line.

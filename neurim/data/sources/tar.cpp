@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -14,6 +15,7 @@ constexpr std::uint64_t kBlock = 512;
 constexpr std::uint64_t kMostName = 1 << 20;   // bytes of a long name or a pax header
 constexpr std::uint64_t kMostLabel = 1 << 20;  // bytes of a .cls or .json
 constexpr std::uint64_t kMostShards = 1'000'000;
+constexpr std::uint64_t kMostPadding = 16 << 20;  // bytes of 0 behind the end of an archive
 
 /// A number field: octal digits, or big-endian binary where the first bit is set (GNU).
 std::optional<std::uint64_t> number(std::string_view field) {
@@ -76,6 +78,18 @@ bool read_pax(std::string_view records, Extended& extended) {
   return true;
 }
 
+/// Whether there is more than padding from `at` on.
+bool goes_on(const Bytes& archive, std::uint64_t at) {
+  constexpr std::uint64_t most = 1 << 16;  // read at once
+  const std::uint64_t end = std::min(archive.size, at + kMostPadding);
+  for (std::vector<std::byte> bytes; at < end; at += bytes.size()) {
+    bytes.resize(std::min(most, end - at));
+    archive.read(at, bytes);
+    if (as_text(bytes).find_first_not_of('\0') != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 TarIndex index_tar(const Bytes& archive) {
@@ -83,15 +97,20 @@ TarIndex index_tar(const Bytes& archive) {
   std::vector<std::byte> block(kBlock), body;
   Extended extended;
   std::uint64_t at = 0;
-  const auto damage = [&](std::string_view what) {
+  const auto damage = [&](std::string_view what, std::string_view fix = "download it again") {
     index.damage = text(what, " at byte ", at);
+    index.fix = fix;
     return index;
   };
   while (true) {
     if (archive.size - at < kBlock) return damage("it is cut off");
     archive.read(at, block);
     const std::string_view header = as_text(block);
-    if (header.find_first_not_of('\0') == std::string_view::npos) return index;  // the end of the archive
+    if (header.find_first_not_of('\0') == std::string_view::npos) {  // the end of the archive
+      if (!goes_on(archive, at + kBlock)) return index;
+      return damage("other bytes follow the archive, which ends",
+                    "give each archive as a file of its own, or join them with tar -A, not with cat");
+    }
     if (!checksum_holds(header)) return damage("a header is damaged");
     std::optional<std::uint64_t> size = number(header.substr(124, 12));
     const char kind = header[156];
@@ -136,21 +155,38 @@ struct Sample {
   const TarMember* image = nullptr;
   const TarMember* cls = nullptr;
   const TarMember* json = nullptr;
+  bool repeated = false;  // two members are of one kind
+  int image_rank = 0;
+  int images = 0;  // of that rank
 };
+
+/// How likely a picture of that kind is the one of its sample, 0 the most: .jpg, .depth.png, .npy, .emb.npy.
+int rank_of(std::string_view kind) {
+  return (kind.ends_with(".npy") ? 2 : 0) + (kind.rfind('.') > 0 ? 1 : 0);
+}
 
 std::vector<Sample> samples_of(const TarIndex& index) {
   std::vector<Sample> samples;
+  std::set<std::string> kinds;  // of the members of the last one
   for (const TarMember& member : index.members) {
     const std::size_t slash = member.name.rfind('/');
     const std::size_t base = slash == std::string::npos ? 0 : slash + 1;
     const std::size_t dot = std::min(member.name.find('.', base), member.name.size());
     if (dot == base || dot == member.name.size()) continue;  // hidden, or of no kind
     const std::string key = member.name.substr(0, dot), kind = lower(member.name.substr(dot));
-    if (samples.empty() || samples.back().key != key) samples.push_back({key});
+    if (samples.empty() || samples.back().key != key) {
+      samples.push_back({key});
+      kinds.clear();
+    }
     Sample& sample = samples.back();
+    if (!kinds.insert(kind).second) sample.repeated = true;
     if (kind == ".cls") sample.cls = &member;
     if (kind == ".json") sample.json = &member;
-    if (is_picture(member.name) && !sample.image) sample.image = &member;
+    if (!is_picture(member.name)) continue;
+    const int rank = rank_of(kind);
+    if (!sample.image || rank < sample.image_rank)
+      sample.image = &member, sample.image_rank = rank, sample.images = 0;
+    sample.images += rank == sample.image_rank;
   }
   return samples;
 }
@@ -251,23 +287,33 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
     fail(Fault::data, path,
          ": packed archives have no random access; unpack them once to plain .tar (gunzip, unxz, bunzip2, "
          "unzstd)");
+  std::vector<std::string> notes, lost;  // lost: what is left out of the shards
+  const std::vector<Split> splits = splits_of(shards, path, notes);
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    if (const std::vector<std::string> packed = shards_in(path, is_packed_tar); !packed.empty())
+      note_count(notes, std::ssize(packed),
+                 "packed archives beside the shards are passed over (unpack them once to plain .tar)",
+                 packed[0]);
   Gathered items;
   std::vector<TarSource::Item> found;
-  std::vector<std::string> notes;
   std::string damage;
-  std::int64_t without_label = 0, without_picture = 0, folders = 0;
-  std::string no_label, no_picture;
+  std::int64_t without_label = 0, without_picture = 0, repeated = 0, several = 0, folders = 0;
+  std::string no_label, no_picture, a_repeated, a_several;
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const Bytes archive = bytes_of_file(shards[s]);
     const TarIndex index = naming([&] { return shards[s]; }, [&] { return index_tar(archive); });
     if (!index.damage.empty()) {
-      notes.push_back(text("error: ", shards[s], ": ", index.damage, "; the ", index.members.size(),
-                           " members before it are used: download it again"));
+      lost.push_back(text("error: ", shards[s], ": ", index.damage, "; the ", index.members.size(),
+                          " members before it are used: ", index.fix));
       if (damage.empty()) damage = text(shards[s], ": ", index.damage);
     }
-    const Split split = split_of_file(shards[s]).value_or(Split::train);
     for (const Sample& sample : samples_of(index)) {
       const std::string where = text(shards[s], "[", sample.key, "]");
+      if (sample.repeated) {
+        if (repeated++ == 0) a_repeated = where;
+        continue;
+      }
       if (!sample.image) {
         if (sample.cls && without_picture++ == 0) no_picture = where;
         continue;
@@ -284,19 +330,24 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
         folders += sample.key.find('/') != std::string::npos;
         continue;
       }
-      items.add(split, label);
+      if (sample.images > 1 && several++ == 0) a_several = where;
+      items.add(splits[s], label);
       found.push_back({{s, sample.image->offset, sample.image->size}, sample.image->name});
     }
   }
+  // Two samples of one name side by side: nothing tells which label is whose.
+  note_count(lost, repeated, "samples have two members of one kind (name each sample once) and are left out",
+             a_repeated);
+  note_count(lost, without_label, "samples have no label in .cls or .json and are left out", no_label);
+  note_count(lost, without_picture, "samples have no picture and are left out", no_picture);
   if (found.empty())
     fail(Fault::data, path, ": no picture with a label was found in ", shards.size(), " archives",
-         notes.empty() ? "" : text(" (", notes[0], ")"), "; ",
+         lost.empty() ? "" : text(" (", lost[0], ")"), "; ",
          folders > 0 ? "this is a packed folder: unpack it with tar -xf and give that folder"
                      : "each sample is NAME.jpg and NAME.cls (or NAME.json with \"label\")");
-  note_count(notes, without_label, "samples have no label in .cls or .json and are left out", no_label);
-  note_count(notes, without_picture, "samples have no picture and are left out", no_picture);
+  note_count(notes, several, "samples have several pictures, of which the first is used", a_several);
   Listing listing = items.finish(path, options);
-  listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
+  for (const auto& more : {lost, notes}) listing.notes.insert(listing.notes.end(), more.begin(), more.end());
   listing.damage = damage;
   listing.source = std::make_shared<TarSource>(std::move(shards), std::move(found));
   return listing;

@@ -16,6 +16,7 @@ struct TarMember {
 struct TarIndex {
   std::vector<TarMember> members;  ///< the whole regular files before any damage
   std::string damage;              ///< what is wrong and where; empty where all is right
+  std::string fix;                 ///< what to do about it
 };
 
 /// Reads the headers and passes over the bodies. Damage ends the index and is not thrown.

@@ -15,10 +15,11 @@ constexpr std::uint64_t kHeader = 12, kFooter = 4;  // length and its checksum; 
 constexpr std::uint64_t kMostKey = 256, kMostText = 4096;
 constexpr std::size_t kMostUnpacked = std::size_t{1} << 30;  // bytes of all packed files of a set
 
-/// The first text or integer of a Feature: bytes_list = 1 or int64_list = 3, whose value = 1.
+/// A Feature: bytes_list = 1 or int64_list = 3, whose value = 1.
 struct Feature {
-  ProtoField bytes;
-  std::optional<std::int64_t> integer;
+  ProtoField bytes;                     // the first text
+  std::optional<std::int64_t> integer;  // or the first number
+  std::int64_t values = 0;              // how many there are
 };
 
 Feature read_feature(const Bytes& file, const ProtoField& part) {
@@ -26,16 +27,20 @@ Feature read_feature(const Bytes& file, const ProtoField& part) {
   ProtoReader kinds(file, part);
   for (ProtoField kind = kinds.next(); kind.number != 0; kind = kinds.next()) {
     if (!kind.is_part || (kind.number != 1 && kind.number != 3)) continue;
+    const auto add_number = [&](std::uint64_t number) {
+      if (feature.values++ == 0) feature.integer = static_cast<std::int64_t>(number);
+    };
     ProtoReader values(file, kind);
-    ProtoField value = values.next();
-    while (value.number > 1) value = values.next();
-    if (value.number == 0) continue;
-    if (kind.number == 1) {
-      if (value.is_part) feature.bytes = value;
-    } else if (!value.is_part) {
-      feature.integer = static_cast<std::int64_t>(value.value);
-    } else if (const auto packed = ProtoReader(file, value).next_varint()) {
-      feature.integer = static_cast<std::int64_t>(*packed);
+    for (ProtoField value = values.next(); value.number != 0; value = values.next()) {
+      if (value.number != 1) continue;
+      if (kind.number == 1) {
+        if (value.is_part && feature.values++ == 0) feature.bytes = value;
+      } else if (!value.is_part) {
+        add_number(value.value);
+      } else {
+        ProtoReader packed(file, value);
+        while (const auto number = packed.next_varint()) add_number(*number);
+      }
     }
   }
   return feature;
@@ -52,18 +57,24 @@ void read_example(const Bytes& file, TfRecord& record) {
     for (ProtoField entry = map.next(); entry.number != 0; entry = map.next()) {
       if (entry.number != 1 || !entry.is_part) continue;
       std::string key;
-      Feature feature;
+      ProtoField value;
       ProtoReader pair(file, entry);
       for (ProtoField part = pair.next(); part.number != 0; part = pair.next()) {
         if (part.number == 1 && part.is_part) key = text_of(file, part, kMostKey);
-        if (part.number == 2 && part.is_part) feature = read_feature(file, part);
+        if (part.number == 2 && part.is_part) value = part;
       }
-      if (key == "image/encoded" || (key == "image" && record.image_size == 0))
-        record.image_offset = feature.bytes.offset, record.image_size = feature.bytes.size;
-      if (key == "image/class/text" || key == "image/class/label" || key == "image/label" || key == "label") {
-        if (feature.bytes.size > 0 && word.empty()) word = text_of(file, feature.bytes, kMostText);
-        if (feature.integer) (key == "image/class/label" ? number : plain_number) = feature.integer;
-      }
+      const bool is_image = key == "image/encoded" || (key == "image" && record.image_size == 0);
+      const bool is_label = key == "image/class/text" || key == "image/class/label" ||
+                            key == "image/label" || key == "label";
+      if (value.number == 0 || (!is_image && !is_label)) continue;
+      const Feature feature = read_feature(file, value);
+      if (is_image) record.image_offset = feature.bytes.offset, record.image_size = feature.bytes.size;
+      if (!is_label) continue;
+      if (feature.values > 1)
+        fail(Fault::data, key, " has ", feature.values,
+             " values, where a picture has one class; write its number or name alone, and no one-hot row");
+      if (feature.bytes.size > 0 && word.empty()) word = text_of(file, feature.bytes, kMostText);
+      if (feature.integer) (key == "image/class/label" ? number : plain_number) = feature.integer;
     }
   }
   if (!number) number = plain_number;
@@ -134,16 +145,25 @@ std::vector<std::byte> unpacked(const std::string& path, std::size_t most) {
   }
 }
 
-/// x.tfrecord, x.tfrecords, x.tfrecord-00000-of-00010, and of other names those that end in -00000-of-00010.
+/// The name without -00000-of-00010 at its end; all of it where it ends otherwise.
+std::string_view without_number(std::string_view name) {
+  std::string_view rest = name;
+  for (const std::string_view before : {"-of-", "-"}) {
+    const std::size_t size = rest.find_last_not_of("0123456789") + 1;  // 0 where there are digits alone
+    if (size == rest.size() || !rest.substr(0, size).ends_with(before)) return name;
+    rest = rest.substr(0, size - before.size());
+  }
+  return rest;
+}
+
+/// x.tfrecord and x.tfrecords, also with -00000-of-00010 or .gz or both behind it, but no index or checksum of
+/// one; and of other names those that end in -00000-of-00010.
 bool is_record_file(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (name.find(".tfrecord") != std::string::npos) return true;
-  const std::string digits = "0123456789";
-  const std::size_t of = name.rfind("-of-");
-  if (of == std::string::npos || of == 0 || of + 4 == name.size()) return false;
-  const std::size_t dash = name.rfind('-', of - 1);
-  return name.find_first_not_of(digits, of + 4) == std::string::npos && dash != std::string::npos &&
-         dash + 1 < of && name.find_first_not_of(digits, dash + 1) == of;
+  const std::size_t packing = name.ends_with(".gz") ? 3 : 0;
+  const std::string_view kind = without_number(std::string_view(name).substr(0, name.size() - packing));
+  return kind.ends_with(".tfrecord") || kind.ends_with(".tfrecords") ||
+         without_number(name).size() < name.size();
 }
 
 std::vector<std::string> record_files(const std::string& path) {
@@ -152,14 +172,6 @@ std::vector<std::string> record_files(const std::string& path) {
     return fs::is_regular_file(path, error) && is_record_file(path) ? std::vector<std::string>{path}
                                                                     : std::vector<std::string>{};
   return shards_in(path, is_record_file);
-}
-
-/// name-train.tfrecord-00000-of-00010, as TensorFlow Datasets calls its files, is of train too.
-Split split_of_records(const fs::path& file) {
-  if (const auto split = split_of_file(file)) return *split;
-  const std::string name = file.filename().string();
-  const std::string stem = name.substr(0, name.find(".tfrecord"));
-  return split_named(stem.substr(stem.find_last_of("-_") + 1)).value_or(Split::train);
 }
 
 }  // namespace
@@ -177,9 +189,12 @@ TfRecordIndex index_tfrecord(const Bytes& file) {
         fail(Fault::data, "the checksum of a length does not hold");
       if (record.size > file.size - at - kHeader - kFooter) fail(Fault::data, "a record is cut off");
       try {
+        if (record.size > kMostPart - kFooter)
+          fail(Fault::data, "its ", record.size, " bytes are above the limit of ", kMostPart);
         read_example(file, record);
-      } catch (const Error&) {
+      } catch (const Error& error) {
         record.image_size = 0;  // only this one is damaged, as the next one's place is known
+        if (index.reason.empty()) index.reason = text("the record at byte ", at, ": ", error.what());
       }
       const bool whole = record.image_size > 0 && !record.label.empty();
       index.others += !whole;
@@ -196,9 +211,10 @@ bool is_tfrecord(const std::string& path) { return !record_files(path).empty(); 
 
 Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   std::vector<std::string> files = record_files(path);
+  std::vector<std::string> notes, lost;  // lost: what is left out of the files
+  const std::vector<Split> splits = splits_of(files, path, notes);
   Gathered items;
   std::vector<TfRecordSource::Item> found;
-  std::vector<std::string> notes;
   std::string damage;
   std::int64_t others = 0;
   std::string other;
@@ -217,11 +233,12 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
     }
     const TfRecordIndex index = index_tfrecord(bytes);
     if (!index.damage.empty()) {
-      notes.push_back(text("error: ", files[f], ": ", index.damage, "; the ", index.records.size(),
-                           " samples before it are used: download it again"));
+      lost.push_back(text("error: ", files[f], ": ", index.damage, "; the ", index.records.size(),
+                          " samples before it are used: download it again"));
       if (damage.empty()) damage = text(files[f], ": ", index.damage);
     }
-    if (index.others > 0 && others == 0) other = files[f];
+    if (index.others > 0 && others == 0)
+      other = index.reason.empty() ? files[f] : text(files[f], ", ", index.reason);
     others += index.others;
     for (const TfRecord& record : index.records) {
       // No damaged record may bring in a class; where its label is a known one, reading it finds the damage.
@@ -234,17 +251,17 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
         }
         labels.insert(record.label);
       }
-      items.add(split_of_records(files[f]), record.label);
+      items.add(splits[f], record.label);
       found.push_back({{f, record.offset, record.size}, record.image_offset, record.image_size});
     }
   }
+  note_count(lost, others,
+             "records are damaged or lack a picture or its one label and are left out, in files", other);
   if (found.empty())
     fail(Fault::data, path, ": no record has image/encoded and image/class/label or image/class/text",
-         notes.empty() ? "" : text(" (", notes[0], ")"), "; write tf.train.Example with these keys");
-  note_count(notes, others, "records are damaged or lack a picture or a label and are left out, in files",
-             other);
+         lost.empty() ? "" : text(" (", lost[0], ")"), "; write tf.train.Example with these keys");
   Listing listing = items.finish(path, options);
-  listing.notes.insert(listing.notes.end(), notes.begin(), notes.end());
+  for (const auto& more : {lost, notes}) listing.notes.insert(listing.notes.end(), more.begin(), more.end());
   listing.damage = damage;
   listing.source = std::make_shared<TfRecordSource>(std::move(files), std::move(packed), std::move(found));
   return listing;

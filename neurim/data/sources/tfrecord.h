@@ -16,7 +16,8 @@ struct TfRecord {
 
 struct TfRecordIndex {
   std::vector<TfRecord> records;  ///< those that hold a picture and a label
-  std::int64_t others = 0;        ///< whole records without one of the two
+  std::int64_t others = 0;        ///< whole records without one of the two, or with several labels
+  std::string reason;             ///< what is wrong with the first of them that is more than lacking, and where
   std::string damage;             ///< what is wrong and where; empty where all is right
 };
 

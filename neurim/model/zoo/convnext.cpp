@@ -129,7 +129,7 @@ Entry convnext(std::string name, const Config& config, double drop_path) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return ConvNeXt(config, o); },
           .drop_path = drop_path,
-          .timm_names = [=] { return timm_names(config); }};
+          .other_names = [=] { return timm_names(config); }};
 }
 
 }  // namespace

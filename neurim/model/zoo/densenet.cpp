@@ -122,7 +122,21 @@ struct DenseNet {
 };
 
 Entry densenet(std::string name, const Config& config) {
-  return {.name = std::move(name), .build = [=](const Options& o) { return DenseNet(config, o); }};
+  // The published weights are older than the names.
+  const auto older_names = [=] {
+    Renames older;
+    for (std::size_t block = 0; block < config.depths.size(); ++block)
+      for (int layer = 1; layer <= config.depths[block]; ++layer)
+        for (const std::string part : {"norm", "conv"})
+          for (const int i : {1, 2}) {
+            const std::string begin = text("features.denseblock", block + 1, ".denselayer", layer, '.', part);
+            older[text(begin, i)] = text(begin, '.', i);
+          }
+    return older;
+  };
+  return {.name = std::move(name),
+          .build = [=](const Options& o) { return DenseNet(config, o); },
+          .older_names = older_names};
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ Entry efficientnet(std::string name, const Config& config, std::int64_t image_si
           .image_size = image_size,
           .dropout = dropout,
           .drop_path = 0.2,
-          .timm_names = [config] { return timm_names(config); }};
+          .other_names = [config] { return timm_names(config); }};
 }
 
 }  // namespace

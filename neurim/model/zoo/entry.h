@@ -26,7 +26,10 @@ struct Entry {
   std::int64_t image_size = 224, classes = 1000;
   double dropout = 0, drop_path = 0;  ///< the published rates; 0: the model has no place for it
   std::vector<double> mean{0.485, 0.456, 0.406}, deviation{0.229, 0.224, 0.225};  ///< ImageNet's
-  std::function<Renames()> timm_names = {};  ///< where timm has the family under other names
+  bool of_timm = false;  ///< torchvision has none of the name, timm has
+  std::function<Renames()> other_names = {};  ///< what the other library, mostly timm, calls the tensors, where it differs
+  std::function<Renames()> older_names = {};  ///< of tensors in files that the same library published before
+  std::vector<std::string> passed_over = {};  ///< see Model
 };
 using Entries = std::vector<Entry>;
 
@@ -58,6 +61,7 @@ Entries mnasnet_models();
 Entries mobilenet_v1_models();
 Entries mobilenet_v2_models();
 Entries mobilenet_v3_models();
+Entries recurrent_classifier_models();
 Entries regnet_models();
 Entries resnet_models();
 Entries shufflenet_models();

@@ -97,7 +97,13 @@ struct GoogLeNet {
 }  // namespace
 
 Entries googlenet_models() {
-  return {{.name = "googlenet", .build = [](const Options& o) { return GoogLeNet(o); }, .dropout = 0.2}};
+  // torchvision's published weights bring pixels from its usual mean and deviation to these (transform_input).
+  return {{.name = "googlenet",
+           .build = [](const Options& o) { return GoogLeNet(o); },
+           .dropout = 0.2,
+           .mean = {0.5, 0.5, 0.5},
+           .deviation = {0.5, 0.5, 0.5},
+           .passed_over = {"aux1.", "aux2."}}};
 }
 
 }  // namespace neurim::zoo

@@ -218,12 +218,13 @@ struct InceptionV3 {
 }  // namespace
 
 Entries inception_models() {
-  Entries entries = with_timm({Entry{.name = "inception_v3",
+  return with_timm({Entry{.name = "inception_v3",
                                      .build = [](const Options& o) { return InceptionV3(o); },
                                      .image_size = 299,
-                                     .dropout = 0.5}});
-  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
-  return entries;
+                                     .dropout = 0.5,
+                                     .mean = {0.5, 0.5, 0.5},  // torchvision's weights too: transform_input
+                                     .deviation = {0.5, 0.5, 0.5},
+                                     .passed_over = {"AuxLogits."}}});
 }
 
 }  // namespace neurim::zoo

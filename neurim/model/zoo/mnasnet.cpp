@@ -111,7 +111,7 @@ Entry mnasnet(std::string name, double width, double momentum) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return MnasNet(width, momentum, o); },
           .dropout = 0.2,
-          .timm_names = timm_names};
+          .other_names = timm_names};
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Renames timm_names() {
 Entry mobilenet(const nn::Layer& activation) {
   return {.name = "mobilenet_v1",
           .build = [=](const Options& o) { return MobileNetV1(activation, o); },
-          .timm_names = timm_names};
+          .other_names = timm_names};
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ Entries mobilenet_v2_models() {
   const Entry entry{.name = "mobilenet_v2",
                     .build = [](const Options& o) { return MobileNetV2(o); },
                     .dropout = 0.2,
-                    .timm_names = timm_names};
+                    .other_names = timm_names};
   return {entry, timm(entry, "mobilenetv2_100")};
 }
 

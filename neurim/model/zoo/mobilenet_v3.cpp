@@ -121,7 +121,7 @@ Entry mobilenet(std::string name, const Config& config) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return MobileNetV3(config, o); },
           .dropout = 0.2,
-          .timm_names = [=] { return timm_names(config); }};
+          .other_names = [=] { return timm_names(config); }};
 }
 
 }  // namespace

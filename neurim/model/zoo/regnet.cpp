@@ -145,7 +145,7 @@ Renames timm_names(const Design& design) {
 Entry regnet(std::string name, bool squeeze, const Design& design) {
   return {.name = std::move(name),
           .build = [=](const Options& o) { return RegNet(design, squeeze, o); },
-          .timm_names = [=] { return timm_names(design); }};
+          .other_names = [=] { return timm_names(design); }};
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ Entry vgg(const std::string& name, const Depths& depths, bool norm) {
   return {.name = norm ? name + "_bn" : name,
           .build = [=](const Options& o) { return Net(depths, norm, o); },
           .dropout = 0.5,
-          .timm_names = timm_names};
+          .other_names = timm_names};
 }
 
 }  // namespace

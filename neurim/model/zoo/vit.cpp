@@ -155,21 +155,61 @@ struct TorchvisionViT {
   nn::Linear head;
 };
 
-template <class Network>
-Entry vit(std::string name, const Design& design) {
-  return {.name = std::move(name), .build = [=](const Options& o) { return Network(design, o); }};
+/// torchvision's names of tensors and timm's for them.
+Renames timm_names(const Design& d) {
+  Renames names{{"class_token", "cls_token"},
+                {"conv_proj", "patch_embed.proj"},
+                {"encoder.pos_embedding", "pos_embed"},
+                {"encoder.ln", "norm"},
+                {"heads.head", "head"}};
+  for (std::int64_t i = 0; i < d.depth; ++i)
+    for (const auto& [here, there] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"ln_1", "norm1"},
+             {"self_attention.in_proj_weight", "attn.qkv.weight"},
+             {"self_attention.in_proj_bias", "attn.qkv.bias"},
+             {"self_attention.out_proj", "attn.proj"},
+             {"ln_2", "norm2"},
+             {"mlp.0", "mlp.fc1"},
+             {"mlp.3", "mlp.fc2"}})
+      names[text("encoder.layers.encoder_layer_", i, '.', here)] = text("blocks.", i, '.', there);
+  return names;
+}
+
+/// What torchvision called them when it published its weights.
+Renames older_names(const Design& d) {
+  Renames names;
+  for (std::int64_t i = 0; i < d.depth; ++i) {
+    const std::string mlp = text("encoder.layers.encoder_layer_", i, ".mlp.");
+    names[mlp + '0'] = mlp + "linear_1";
+    names[mlp + '3'] = mlp + "linear_2";
+  }
+  return names;
+}
+
+Entry torchvision_vit(std::string name, const Design& design) {
+  return {.name = std::move(name),
+          .build = [=](const Options& o) { return TorchvisionViT(design, o); },
+          .other_names = [=] { return timm_names(design); },
+          .older_names = [=] { return older_names(design); }};
+}
+
+/// `other_names` are those of torchvision, which has the base size.
+Entry timm_vit(std::string name, const Design& design) {
+  return {.name = std::move(name),
+          .build = [=](const Options& o) { return TimmViT(design, o); },
+          .of_timm = true,
+          .other_names = [=] { return reversed(timm_names(design)); }};
 }
 
 }  // namespace
 
 Entries vit_models() {
-  Entries entries{vit<TorchvisionViT>("vit_b_16", {16, 768, 12, 12}),
-                  vit<TorchvisionViT>("vit_b_32", {32, 768, 12, 12})};
+  Entries entries{torchvision_vit("vit_b_16", {16, 768, 12, 12}), torchvision_vit("vit_b_32", {32, 768, 12, 12})};
   for (const auto& [size, design] : {std::pair<std::string, Design>{"tiny", {16, 192, 12, 3}},
                                      {"small", {16, 384, 12, 6}},
                                      {"base", {16, 768, 12, 12}}}) {
-    entries.push_back(vit<TimmViT>(text("deit_", size, "_patch16_224"), design));
-    entries.push_back(vit<TimmViT>(text("vit_", size, "_patch16_224"), design));
+    entries.push_back(timm_vit(text("deit_", size, "_patch16_224"), design));
+    entries.push_back(timm_vit(text("vit_", size, "_patch16_224"), design));
     entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
   }
   return entries;

@@ -300,7 +300,6 @@ class BackwardStep {
       };
       h_[r] = state(pass.y, pass.h0, pass.outputs);
       if (pass.cell == RecurrentCell::lstm) c_[r] = state(pass.saved, pass.c0, pass.hidden);
-      copy(h_[r], pass.previous + place(n) * pass.outputs, pass.outputs);
     }
   }
 
@@ -336,6 +335,8 @@ class BackwardStep {
         inner[2 * H + l] = dn * reset;
         carry[l] = dh * z;
       });
+      add_bias(r, u, n, to, 3);
+      add_bias(r, u, n, inner + 2 * H, 1, 3);
     });
   }
 
@@ -364,6 +365,8 @@ class BackwardStep {
                       to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
                       carry[l] += through[l] * reset[l];
                     });
+                    add_bias(r, u, n, to, 3);
+                    add_bias(r, u, n, to + 2 * H, 1, 3);
                   });
                 });
     for (std::int64_t r = 0; r < w_.count; ++r) {
@@ -381,6 +384,7 @@ class BackwardStep {
         lanes(n, [=](int l) { to[l] = y[l] > 0 ? d[l] : 0.f; });
       else
         lanes(n, [=](int l) { to[l] = d[l] * (1 - y[l] * y[l]); });
+      add_bias(r, u, n, to, 1);
     });
   }
 
@@ -405,6 +409,15 @@ class BackwardStep {
                 });
   }
 
+  /// Adds units [u, u + n) of `count` gates' gradients, H apart from `from` on, to those of the bias from gate `first` on.
+  void add_bias(std::int64_t r, std::int64_t u, int n, const float* from, int count, int first = 0) const {
+    if (!p_.dbias) return;
+    const std::int64_t H = p_.hidden, gates = gates_of(p_.cell) + (p_.dhidden != nullptr);
+    float* to = p_.dbias + (w_.sequence[r] * gates + first) * H + u;
+    for (int gate = 0; gate < count; ++gate, to += H, from += H)
+      lanes(n, [=](int l) { to[l] += from[l]; });
+  }
+
   /// Units [u, u + n) from the gradients of o * tanh(c).
   void lstm_units(std::int64_t r, std::int64_t u, int n, const float* d) const {
     const std::int64_t H = p_.hidden, at = place(w_.sequence[r]);
@@ -426,6 +439,7 @@ class BackwardStep {
       to[3 * H + l] = output[l];
       dc[l] = dcell * f;
     });
+    add_bias(r, u, n, to, 4);
     if (!peep) return;
     float* dpeep = p_.dpeephole + w_.sequence[r] * 3 * H + u;
     lanes(n, [=, &output](int l) {
@@ -448,12 +462,13 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
   copy(p.dh + begin * p.outputs, p.dh0 + begin * p.outputs, (end - begin) * p.outputs);
   if (p.dc0) copy(p.dc + begin * p.hidden, p.dc0 + begin * p.hidden, (end - begin) * p.hidden);
   if (p.dpeephole) clear(p.dpeephole + begin * 3 * p.hidden, (end - begin) * 3 * p.hidden);
+  const std::int64_t biases = gates + (p.dhidden ? p.hidden : 0);
+  if (p.dbias) clear(p.dbias + begin * biases, (end - begin) * biases);
   for (std::int64_t s = p.steps; s-- > 0;) {
     const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
     const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
       clear(p.dgates + at * gates, gates);
-      clear(p.previous + at * p.outputs, p.outputs);
       if (p.dhidden) clear(p.dhidden + at * gates, gates);
       if (p.dprojected) clear(p.dprojected + at * p.outputs, p.outputs);
     });
@@ -488,22 +503,6 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
 }
 
 }  // namespace
-
-void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
-                 std::int64_t last) {
-  const int vectors = panels.vectors;
-  for (std::int64_t p = first; p < last; ++p)
-    for (std::int64_t k = 0; k < panels.depth; ++k)
-      for (int v = 0; v < vectors; ++v) {
-        const std::int64_t unit = (panels.by_gate ? p : p * vectors + v) * kLanes;
-        const std::int64_t column = unit + (panels.by_gate ? v * panels.size : 0);
-        float* to = packed + ((p * panels.depth + k) * vectors + v) * kLanes;
-        for (int l = 0; l < kLanes; ++l)
-          to[l] = unit + l < panels.size
-                      ? weight[(column + l) * panels.column_stride + k * panels.depth_stride]
-                      : 0;
-      }
-}
 
 void run_recurrence(const RecurrentForward& pass, std::int64_t first, std::int64_t last) {
   for (std::int64_t begin = first; begin < last; begin += kMostRows)

@@ -1,33 +1,11 @@
 #include "neurim/backend/cpu/reorder.h"
 
 #include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
-
-typedef float Four __attribute__((vector_size(16)));
-typedef std::int32_t Select __attribute__((vector_size(16)));
-
-Four load4(const float* at) {
-  Four v;
-  std::memcpy(&v, at, sizeof v);
-  return v;
-}
-void store4(float* at, Four v) { std::memcpy(at, &v, sizeof v); }
-
-/// Four rows of four, `from_row` floats apart, become columns: shuffles that every instruction set has.
-void transpose4(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
-  const Four a = load4(from), b = load4(from + from_row), c = load4(from + 2 * from_row),
-             d = load4(from + 3 * from_row);
-  constexpr Select low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, firsts = {0, 1, 4, 5}, seconds = {2, 3, 6, 7};
-  const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
-  const Four ab2 = __builtin_shuffle(a, b, high), cd2 = __builtin_shuffle(c, d, high);
-  store4(to, __builtin_shuffle(ab, cd, firsts));
-  store4(to + to_row, __builtin_shuffle(ab, cd, seconds));
-  store4(to + 2 * to_row, __builtin_shuffle(ab2, cd2, firsts));
-  store4(to + 3 * to_row, __builtin_shuffle(ab2, cd2, seconds));
-}
 
 /// One block of one image: where its first channel stands in both forms, and its channels.
 struct Block {

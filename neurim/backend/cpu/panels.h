@@ -1,0 +1,25 @@
+// Matrices repacked for products whose sums stay in registers.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// A weight repacked for products with rows of `depth` numbers: panels of `vectors` times 16 columns, within
+/// which all columns of one depth are neighbours; missing columns are zero. By gates, each of the panel's
+/// vectors holds the same units of another gate; otherwise the vectors are neighbours too.
+struct Panels {
+  int vectors = 4;
+  bool by_gate = false;
+  std::int64_t depth = 0, size = 0;                  ///< size: units of a gate, or columns
+  std::int64_t column_stride = 0, depth_stride = 0;  ///< in the weight
+  std::int64_t width() const { return by_gate ? 16 : 16 * vectors; }
+  std::int64_t count() const { return (size + width() - 1) / width(); }
+  std::int64_t floats() const { return count() * depth * vectors * 16; }
+};
+/// Packs panels [first, last).
+NEURIM_EACH_ISA(void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
+                                 std::int64_t last))
+
+}  // namespace neurim::cpu
