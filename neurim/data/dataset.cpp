@@ -253,19 +253,6 @@ constexpr Kind kKinds[] = {
     {is_manifest, open_manifest},
 };
 
-/// What a source of that kind lists.
-Listing listing_of(const Kind& kind, const std::string& path, const DatasetOptions& options) {
-  Listing listing = kind.open(path, options);
-  if (options.for_training || !options.class_names.empty() || !listing.class_names.empty() ||
-      !listing[Split::train].empty())
-    return listing;
-  // The classes are those of train, of which there is none; where some are given they are those of all splits,
-  // whichever were given.
-  DatasetOptions given = options;
-  given.class_names = {"any"};
-  return kind.open(path, given);
-}
-
 [[noreturn]] void nothing_to_train_on(Listing& listing, const std::string& path) {
   std::vector<std::string> splits, sizes;
   for (const Split split : {Split::val, Split::test})
@@ -294,7 +281,7 @@ bool is_class_folder(const std::string& path) {
 
 Dataset Dataset::open(const std::string& path, const DatasetOptions& options) {
   for (const Kind& kind : kKinds)
-    if (kind.is(path)) return Dataset(listing_of(kind, path, options), options, path);
+    if (kind.is(path)) return Dataset(kind.open(path, options), options, path);
   if (!is_there(path))
     fail(Fault::data, path,
          ": there is no such folder or file; check the path (it is looked up from the current folder)");

@@ -1,12 +1,12 @@
 // Batch normalisation over images.
 #pragma once
-#include "neurim/nn/module.h"
+#include "neurim/nn/channel_norm.h"
 
 namespace neurim::nn {
 
 /// x(N,channels,H,W) -> the same shape. In a trace for training it normalises by the batch's statistics and
 /// moves the running ones; else by the running ones, where it tracks them. Ioffe and Szegedy, "Batch normalization", ICML'15.
-struct BatchNorm2d {
+struct BatchNorm2d : ChannelNorm {
   struct Config {
     double momentum = 0.1;  ///< the share of the new batch in the running statistics
     double eps = 1e-5;
@@ -20,11 +20,9 @@ struct BatchNorm2d {
 
   explicit BatchNorm2d(std::int64_t channels);
   BatchNorm2d(std::int64_t channels, const Config& config);
-  void parts(Parts& p);
   Tensor operator()(const Tensor& x) const;
 
   Config config;
-  Tensor weight, bias, running_mean, running_var;
 };
 
 }  // namespace neurim::nn

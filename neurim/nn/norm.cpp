@@ -63,23 +63,8 @@ Tensor GroupNorm::operator()(const Tensor& x) const {
 
 InstanceNorm2d::InstanceNorm2d(std::int64_t count) : InstanceNorm2d(count, Config{}) {}
 
-InstanceNorm2d::InstanceNorm2d(std::int64_t count, const Config& c) : channels(count), config(c) {
-  require(channels > 0, "InstanceNorm: channels (", channels, ") must be 1 or more");
-  if (c.affine) {
-    weight = parameter({channels}, constant(1));
-    bias = parameter({channels}, constant(0));
-  }
-  if (c.track_running_stats) {
-    running_mean = parameter({channels}, constant(0));
-    running_var = parameter({channels}, constant(1));
-  }
-}
-
-void InstanceNorm2d::parts(Parts& p) {
-  p("weight", weight, constant(1))("bias", bias, constant(0));
-  p("running_mean", running_mean, Role::state, constant(0))("running_var", running_var, Role::state,
-                                                            constant(1));
-}
+InstanceNorm2d::InstanceNorm2d(std::int64_t count, const Config& c)
+    : ChannelNorm("InstanceNorm", count, c.affine, c.track_running_stats), channels(count), config(c) {}
 
 Tensor InstanceNorm2d::normalize(const Tensor& x) const {
   require(x.size(1) == channels, "InstanceNorm: input ", x.shape(), " has ", x.size(1), " channels, not ",

@@ -1,6 +1,6 @@
 // Normalisation of each sample by itself; the shape stays.
 #pragma once
-#include "neurim/nn/module.h"
+#include "neurim/nn/channel_norm.h"
 
 namespace neurim::nn {
 
@@ -69,7 +69,7 @@ struct GroupNorm {
 /// Of x(N,channels,H,W) over each plane. Without parameters unless `affine`; with running statistics, which
 /// take the sample's place outside training, where `track_running_stats`. Ulyanov et al., "Instance
 /// normalization", 2016.
-struct InstanceNorm2d {
+struct InstanceNorm2d : ChannelNorm {
   struct Config {
     double eps = 1e-5, momentum = 0.1;  ///< momentum: the share of the new batch in the running statistics
     bool affine = false, track_running_stats = false;
@@ -81,12 +81,10 @@ struct InstanceNorm2d {
 
   explicit InstanceNorm2d(std::int64_t channels);
   InstanceNorm2d(std::int64_t channels, const Config& config);
-  void parts(Parts& p);
   Tensor operator()(const Tensor& x) const;
 
   std::int64_t channels;
   Config config;
-  Tensor weight, bias, running_mean, running_var;
 
  protected:
   Tensor normalize(const Tensor& x) const;

@@ -8,11 +8,11 @@
 // of the floating inputs and "i.d.<name>" of the weights; and the state behind it, "i.after.<name>". Prints
 // {"options", "tensors", "state"} of each case, all its options and the names of its tensors, or {"error"}.
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "neurim/neurim.h"
 #include "tests/op_table.h"
+#include "tests/parity/answer.h"
 
 namespace neurim {
 namespace {
@@ -197,12 +197,4 @@ Json answer(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace neurim
 
-int main(int argc, char** argv) {
-  try {
-    neurim::initialize();
-    std::cout << neurim::answer({argv + 1, argv + argc}) << '\n';
-  } catch (const std::exception& error) {
-    std::cerr << "layers: " << error.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return neurim::print_answer("layers", argc, argv, neurim::answer); }

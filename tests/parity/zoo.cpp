@@ -11,10 +11,10 @@
 //     a number   trains three steps at that learning rate; gives their losses
 //   zoo convert MODEL FROM TO              reads weights (of 10 classes), saves them as the model's and gives
 //                                          the notes of reading
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "neurim/neurim.h"
+#include "tests/parity/answer.h"
 
 namespace neurim {
 namespace {
@@ -127,12 +127,4 @@ json answer(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace neurim
 
-int main(int argc, char** argv) {
-  try {
-    neurim::initialize();
-    std::cout << neurim::answer({argv + 1, argv + argc}) << '\n';
-  } catch (const std::exception& error) {
-    std::cerr << "zoo: " << error.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return neurim::print_answer("zoo", argc, argv, neurim::answer); }

@@ -36,8 +36,7 @@ void each_character(std::string_view utf8, const std::string& where, const Use& 
 
 /// A text file without its byte order mark.
 std::string read_text(const std::string& path) {
-  std::string utf8 = read_file(path);
-  if (utf8.starts_with("\xEF\xBB\xBF")) utf8.erase(0, 3);
+  const std::string utf8(without_mark(read_file(path)));
   if (utf8.empty()) fail(Fault::data, path, ": is empty; there is nothing to learn from");
   return utf8;
 }

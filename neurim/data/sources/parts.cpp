@@ -242,13 +242,16 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
     listing[splits_[i]].push_back(static_cast<std::int64_t>(i));
     if (splits_[i] == Split::train) in_train[static_cast<std::size_t>(labels_[i])] = 1;
   }
+  // Else the classes are those of train; then `known` stays empty where there is no train, which Dataset reports.
+  const bool of_all_splits =
+      !options.class_names.empty() || (!options.for_training && listing[Split::train].empty());
   std::map<std::string, bool> classes;  // whether they are in train
   for (const auto& [label, number] : index_)
     for (const std::string& name : names_in(label))
       classes[name] = classes[name] || in_train[static_cast<std::size_t>(number)];
   std::vector<std::string> known, unknown;
   for (const auto& [name, is_in_train] : classes)
-    (is_in_train || !options.class_names.empty() ? known : unknown).push_back(name);
+    (is_in_train || of_all_splits ? known : unknown).push_back(name);
   if (!unknown.empty() && !known.empty()) {
     std::vector<std::string> texts(index_.size());
     for (const auto& [label, number] : index_) texts[static_cast<std::size_t>(number)] = label;
@@ -267,7 +270,7 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
     std::vector<std::int64_t> numbers;
     for (const std::string& name : known) numbers.push_back(*integer(name));
     const std::vector<std::string> lacking = gaps(numbers);
-    if (options.class_names.empty())
+    if (!of_all_splits)
       listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ",
                                    known.front(), " to ", known.back(),
                                    lacking.empty() ? "" : text(", without ", listed(lacking))));
@@ -288,7 +291,7 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
   listing.label_sets.resize(set_numbers.size());
   for (const auto& [set, number] : set_numbers)
     listing.label_sets[static_cast<std::size_t>(number)].assign(set.begin(), set.end());
-  if (options.class_names.empty())
+  if (!of_all_splits)
     for (const Split split : {Split::val, Split::test}) {
       std::set<std::int64_t> there;
       for (const std::int64_t item : listing[split]) {
@@ -302,7 +305,6 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
       listing.notes.push_back(text(split, " has no pictures of ", known.size() - there.size(), " of the ",
                                    known.size(), " classes, such as ", known[lacking]));
     }
-  // Without train, which Dataset reports, there is no class either.
   listing.class_names = std::move(known);
   if (std::any_of(weights_.begin(), weights_.end(), [](double weight) { return weight != 1; }))
     listing.weights = weights_;

@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
+#include "neurim/base/utf8.h"
 
 namespace neurim {
 namespace {
@@ -162,7 +163,7 @@ void parse_json_lines(std::string_view content, bool check_labels, Table& table)
 Table parsed(const std::string& path, std::string_view content, bool check_labels) {
   Table table;
   table.path = path;
-  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
+  content = without_mark(content);
   const std::string name = lower(path);
   if (ends_with(name, ".jsonl")) {
     parse_json_lines(content, check_labels, table);

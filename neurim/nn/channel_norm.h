@@ -1,0 +1,16 @@
+// What batch and instance norms hold.
+#pragma once
+#include "neurim/nn/module.h"
+
+namespace neurim::nn {
+
+/// Of each channel: weight 1 and bias 0 where `affine`, running_mean 0 and running_var 1 where `track_running_stats`;
+/// undefined else. Throws Error(usage) in the name of `who` where there are no channels.
+struct ChannelNorm {
+  ChannelNorm(std::string_view who, std::int64_t channels, bool affine, bool track_running_stats);
+  void parts(Parts& p);
+
+  Tensor weight, bias, running_mean, running_var;
+};
+
+}  // namespace neurim::nn
