@@ -23,6 +23,13 @@ void decode(std::span<const std::byte> bytes) {
         found.left + middle.width > image.width())
       std::abort();
     decoder.check_rest();
+    decoder.open({bytes}, {.scaled = true});
+    const int reduction = decoder.reduction(middle, 1 + middle.height / 5, 1 + middle.width / 5);
+    const neurim::Box smaller = neurim::reduced(decoder.read(middle, image, reduction), reduction);
+    if (smaller.top < 0 || smaller.left < 0 || smaller.top + smaller.height > image.height() ||
+        smaller.left + smaller.width > image.width())
+      std::abort();
+    decoder.check_rest();
     decoder.open({bytes}, {.all_channels = true, .bits = 16});
     decoder.read(image);
   } catch (const neurim::Error& error) {

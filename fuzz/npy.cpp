@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (data[0] & 1) {
       neurim::parse_npy(file);
     } else {
-      neurim::parse_npz(file, [](const std::string&) { return true; });
+      (data[0] & 2 ? neurim::parse_npz_heads : neurim::parse_npz)(file, [](const std::string&) { return true; });
     }
   } catch (const neurim::Error&) {
   }

@@ -327,6 +327,7 @@ TEST(Changes, ErrorsNameTheArgumentItsValueAndItsRange) {
       {"rand-q3", "knows no section \"q3\"; it has m, mstd"},
       {"rand-n99", "n (operations) is 99; it is a whole number in [1, 13]"},
       {"rand-m", "section \"m\""},
+      {"rand-m9-n2-m8", "says m twice"},
       {"rand-", "section \"\""},
       {"augmix-w0", "w (width) is 0"},
       {"augmix-d-2", "d (depth, or -1) is -2"},

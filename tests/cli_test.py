@@ -10,11 +10,12 @@ import statistics
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import zlib
 from pathlib import Path
 
-from command import DATA_TASKS, NEURIM, ROOT, VERBS, TrainedRun, best_row, in_terminal, neurim, npy, npy_picture, on_a_full_disk, png, tensors
+from command import DATA_TASKS, NEURIM, ROOT, VERBS, TrainedRun, best_row, in_terminal, instead, neurim, npy, npy_picture, on_a_full_disk, png, tensors
 
 
 class Grammar(unittest.TestCase):
@@ -39,6 +40,10 @@ class Grammar(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run)
             self.assertEqual(neurim("help", verb).stdout, run.stdout)
             self.assertGreaterEqual(run.stdout.count(f"\n  neurim {verb}"), 2 if verb == "version" else 3, run.stdout)
+
+    def test_help_names_the_exit_codes(self):
+        for code in ("2 wrong options", "3 bad data", "130 after Ctrl-C", "75 after SIGTERM"):
+            self.assertIn(code, neurim("--help").stdout)
 
     def test_every_data_task_has_help_with_three_examples(self):
         for task in DATA_TASKS:
@@ -105,7 +110,7 @@ class Grammar(unittest.TestCase):
             for output in ("mine/x.onnx", "mine/a/b/x.onnx"):
                 said = self.refused("export", "model=lenet5", f"output={folder}/{output}", "imgsz=3")
                 self.assertIn("c2: conv2d", said)
-                self.assertIn("imgsz=3 is too small for lenet5, which is made for 28", said)
+                self.assertIn("lenet5 is made for one size of pictures: give imgsz=28", said)
                 self.assertEqual((mine.is_dir(), list(mine.iterdir())), (True, []))
             (mine / "target.onnx").touch()
             (mine / "link.onnx").symlink_to("target.onnx")
@@ -146,6 +151,34 @@ class Grammar(unittest.TestCase):
             printed = neurim("train", "--config", config, "--print-config").stdout
             for line in ('name: ""', 'target: ""', "project: here", "epochs: 3", 'model: "a # b"'):
                 self.assertIn(f"\n{line}\n", "\n" + printed)
+
+    def test_no_option_is_given_twice(self):
+        self.assertIn("epochs is given twice: 1 and 2", self.refused("train", "epochs=1", "--epochs", "2"))
+        self.assertIn("batch is given twice: 8 and 9", self.refused("train", "batch=8", "batch_size=9"))
+        self.assertIn("model is given twice: runA and runB", self.refused("val", "runA", "model=runB"))
+        self.assertIn("epochs: 7\n", neurim("train", "epochs=7", "--epochs=7", "--print-config").stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder, "config.yaml")
+            config.write_text("batch: 8\nepochs: 3\n")
+            self.assertIn("epochs: 4\n", neurim("train", "epochs=4", "--config", config, "--print-config").stdout)
+            for lines, said in (("batch: 8\nb: 9\n", "line 2: batch is given twice: 8 and 9"), ("epochs\n", "line 1: expected 'name: value'"),
+                                (": 3\n", "line 1: expected 'name: value'"), ("model: 'a\n", "line 1: the quote ' is not closed"),
+                                ("\nepochs: \"3\" 4\n", "line 2: '4' stands behind the closing quote")):
+                config.write_text(lines)
+                self.assertIn(f"{config}: {said}", self.refused("train", "--config", config))
+
+    def test_refusals_say_what_is_possible(self):
+        for words, said in ((["epochs=99999999999999999999"], "is out of range; it is a whole number from"),
+                            (["seed=18446744073709551615"], "to 9223372036854775807"), (["fold=2"], "there are no folds; give folds=K"),
+                            (["resize=foo"], "squash, letterbox, shortest"), (["min_lr=-1"], "min_lr is -1"), (["warmup_lr=-1"], "warmup_lr is -1"),
+                            (["milestones=5,7"], "milestones is an option of sched=multistep, and sched is cosine; give sched=multistep"),
+                            (["step_epochs=3", "sched=multistep", "milestones=5"], "step_epochs is an option of sched=step, and sched is multistep"),
+                            (["gamma=0.5"], "gamma is an option of sched=step and multistep"), (["power=2"], "give sched=polynomial"),
+                            (["val_split=0.3", "folds=5"], "leave val_split out")):
+            self.assertIn(said, self.refused("train", "data=none", "model=lenet5", *words))
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("epochs is 0", self.refused("demo", "epochs=0", f"project={folder}"))
+            self.assertEqual(list(Path(folder).iterdir()), [])
 
     def test_bad_data(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -241,7 +274,8 @@ class Trained(TrainedRun):
         self.assertEqual(neurim("data", "preview", data, "in_chans=6", "imgsz=32", "augment=hflip", f"out={self.root}/bands.jpg").returncode, 0)
         wrong = neurim("train", f"data={data}", *words, "channels=rgb", "name=three")
         self.assertEqual(wrong.returncode, 3)
-        self.assertIn(".npy: it has 6 channels and the model takes 3; train a model with channels=6", wrong.stderr)
+        self.assertIn("the pictures have 6 channels and the model takes 3", wrong.stderr)
+        self.assertIn("give in_chans=6", wrong.stderr)
         self.assertIn("takes pictures of 1, 3 or 4 channels", neurim("train", f"data={data}", *words, "changes=trivial", "name=no").stderr)
         self.assertIn("gray, la, rgb or rgba", neurim("train", f"data={data}", *words, "channels=rbg").stderr)
         clear = neurim("train", f"data={self.root}/data", *words, "channels=rgba", "name=clear")
@@ -417,7 +451,7 @@ layers = [
         run = neurim("export", self.folder, f"output={self.root}/reject.onnx")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(f"reject_threshold\x12{chr(len(str(threshold)))}{threshold}".encode(), (self.root / "reject.onnx").read_bytes())
-        alone = neurim(*self.words, "name=alone", "val_split=0", f"data={self.root}/data/train", "epochs=1", "plots=false")
+        alone = neurim(*instead(self.words, f"data={self.root}/data/train", "epochs=1"), "name=alone", "val_split=0", "plots=false")
         self.assertEqual(alone.returncode, 0, alone.stderr)
         wrong = neurim("predict", one, f"model={self.root}/runs/alone", "reject=auto")
         self.assertIn("has no reject threshold", wrong.stderr)
@@ -443,7 +477,7 @@ layers = [
         for name, level in ((coffee, 10), (tea, 200)):
             for i in range(4):
                 png(classes / name / f"{i}.png", 28, 28, level + i)
-        run = neurim(*self.words, f"data={classes}", "name=drinks", "epochs=1", errors="surrogateescape")
+        run = neurim(*instead(self.words, f"data={classes}", "epochs=1"), "name=drinks", errors="surrogateescape")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
         self.assertIn('"caf\\xE9" is no UTF-8', run.stderr)
         self.assertFalse((self.root / "runs" / "drinks").exists())
@@ -464,11 +498,15 @@ layers = [
         run = neurim(*self.words, "imgsz=8", "name=never")
         self.assertEqual(run.returncode, 2, run)
         self.assertIn("c2: conv2d", run.stderr)
-        self.assertIn("imgsz=8 is too small", run.stderr)
         for words in (["val", self.folder], ["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["info", "lenet5"],
                       ["benchmark", "lenet5"]):
-            wrong = neurim(*words, "imgsz=8")
-            self.assertEqual((wrong.returncode, "imgsz=8 is too small" in wrong.stderr), (2, True), wrong)
+            for size in (8, 32):
+                wrong = neurim(*words, f"imgsz={size}")
+                self.assertEqual((wrong.returncode, "lenet5 is made for one size of pictures: give imgsz=28" in wrong.stderr),
+                                 (2, True), wrong)
+        small = neurim("info", "alexnet", "imgsz=8")
+        self.assertEqual((small.returncode, "imgsz=8 is too small for alexnet, which is made for 224: give a larger one" in small.stderr),
+                         (2, True), small)
         self.assertFalse((self.root / "runs" / "never").exists())
 
     def test_progress_fits_into_the_terminal(self):
@@ -496,7 +534,8 @@ layers = [
     def test_export_info_and_models(self):
         run = neurim("export", self.folder, "--json")
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["path"], str(self.folder / "export" / "best.onnx"))
+        summary, path = json.loads(run.stdout.splitlines()[-1]), str(self.folder / "export" / "best.onnx")
+        self.assertEqual((summary["path"], summary["files"]), (path, [path]))
         self.assertGreater((self.folder / "export" / "best.onnx").stat().st_size, 100_000)
         info = neurim("info", self.folder).stdout
         self.assertIn("c1.weight", info)
@@ -631,8 +670,8 @@ layers = [
         run = neurim("benchmark", "lenet5", "mode=train", "batch=4", "seconds=0.05", "rounds=2", "--json")
         self.assertEqual(run.returncode, 0, run.stderr)
         summary = json.loads(run.stdout.splitlines()[-1])
-        self.assertGreater(summary["images_per_second"], 0)
         self.assertEqual(len(summary["samples"]), 2)
+        self.assertAlmostEqual(summary["images_per_second"], statistics.median(summary["samples"]))
         self.assertEqual(set(summary["latency_ms"]), {"p50", "p90", "p99"})
         for key in ("peak_rss_mib", "threads", "precision"):
             self.assertIn(key, summary)
@@ -647,15 +686,125 @@ layers = [
 
     def stopped(self, number, name):
         """A run of many epochs that gets a signal after its first; then resumed to the end."""
-        words = [*self.words, "epochs=12", f"name={name}", "--json"]
+        words = [*instead(self.words, "epochs=12"), f"name={name}", "--json"]
         with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             process.stdout.readline()
             process.send_signal(number)
             rest = process.communicate(timeout=60)[0]
         return process.returncode, rest
 
+    def test_ctrl_c_is_answered_at_once_and_a_second_one_quits(self):
+        words = [*instead(self.words, "model=resnet18", "batch=42", "epochs=9"), "imgsz=224", "train_imgsz=224", "name=twice", "plots=false"]
+        with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            for _ in range(600):
+                if (self.root / "runs" / "twice" / "weights" / "last.opt.safetensors").exists():
+                    break
+                time.sleep(0.1)
+            time.sleep(0.1)
+            process.send_signal(signal.SIGINT)  # in the first step, which takes a while
+            self.assertEqual(process.stderr.readline(), "stopping after this step and saving; Ctrl-C again quits at once\n")
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(said, f"quit; what was saved last remains, go on with: neurim resume {self.root}/runs/twice\n")
+
+    def test_a_run_has_one_writer(self):
+        words = [*instead(self.words, "epochs=100000"), "name=busy", "plots=false"]
+        busy = self.root / "runs" / "busy"
+        with subprocess.Popen([NEURIM, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            for other in (["resume", busy], ["resume", busy, "--dry-run"], [*words, "exist_ok=true"], [*words, "exist_ok=true", "--dry-run"]):
+                run = neurim(*other)
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
+                self.assertIn(f"{busy} is being written by another process; wait for it or choose another name", run.stderr)
+            process.kill()
+            process.communicate(timeout=60)
+        self.assertEqual(neurim("resume", busy, "--dry-run").returncode, 0)
+
+    def contents(self, run):
+        return {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
+
+    def test_a_run_in_an_old_folder_takes_its_place_when_it_has_learnt(self):
+        run = self.root / "runs" / "replaced"
+        words = [*instead(self.words, "epochs=1"), "name=replaced", "exist_ok=true"]
+        self.assertEqual(neurim(*words).returncode, 0)
+        (run / "notes.txt").write_text("mine")
+        before = self.contents(run)
+        spoilt = self.root / "spoilt-data"
+        shutil.copytree(self.root / "data", spoilt)
+        (spoilt / "train" / "dark" / "broken.png").write_bytes(b"x")
+        for wrong, code in ((["lr=1e25", "opt=sgd"], 1), ([f"data={spoilt}", "max_bad=0"], 3), (["imgsz=8"], 2)):
+            failed = neurim(*instead(words, *wrong))
+            self.assertEqual(failed.returncode, code, failed)
+            self.assertNotIn("is kept in", failed.stderr)
+            self.assertEqual(self.contents(run), before)
+        done = neurim(*instead(words, "epochs=2"), "plots=false")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fresh = neurim(*instead(words, "epochs=2", "name=fresh"), "plots=false")
+        self.assertEqual(fresh.returncode, 0, fresh.stderr)
+        names = [sorted(re.sub(r"(tfevents)\..*", r"\1", str(path)) for path in self.contents(folder)) for folder in (run, self.root / "runs" / "fresh")]
+        names[0].remove("notes.txt")
+        self.assertEqual(*names)
+        self.assertEqual((run / "log.txt").read_text().count("neurim "), (self.root / "runs" / "fresh" / "log.txt").read_text().count("neurim "))
+        self.assertEqual(len((run / "metrics.jsonl").read_text().splitlines()), 2)
+        self.assertEqual(neurim("resume", run, "epochs=3").returncode, 0)
+
+    def test_val_says_when_there_is_no_best(self):
+        run = self.root / "without-best"
+        shutil.copytree(self.folder, run)
+        (run / "weights" / "best.safetensors").unlink()
+        judged = neurim("val", run)
+        self.assertIn("last.safetensors: the run has no best weights, so these are taken, its last ones", judged.stdout, judged)
+
+    def test_val_writes_beside_the_run(self):
+        folder = self.root / "p4"
+        self.assertEqual(neurim(*instead(self.words, "epochs=1", "project=p4"), "name=f", "plots=false", cwd=self.root).returncode, 0)
+        run = neurim("val", "p4/f", cwd=self.root)
+        self.assertIn("Saved p4/val\n", run.stdout, run)
+        self.assertIn("Saved ../val2\n", neurim("val", "weights/best.safetensors", cwd=folder / "f").stdout)
+        wrong = neurim("val", "p4/f", "name=x/y", cwd=self.root)
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""), wrong)
+        self.assertIn("name is 'x/y'", wrong.stderr)
+        self.assertIn("has no test split; it has train, val\n", neurim("val", "p4/f", "split=test", cwd=self.root).stderr)
+
+    def test_data_that_are_remembered_by_a_relative_path(self):
+        self.assertEqual(neurim(*instead(self.words, "epochs=1", "data=data"), "name=near", "plots=false", cwd=self.root).returncode, 0)
+        run = self.root / "runs" / "near"
+        elsewhere = self.root / "elsewhere"
+        elsewhere.mkdir()
+        judged = neurim("val", run, cwd=elsewhere)
+        self.assertEqual(judged.returncode, 3, judged)
+        self.assertIn(f"data: there is no such folder or file; {run}/weights/best.safetensors names it, relative to the folder of the training: "
+                      "give data=PATH", judged.stderr)
+        self.assertIn(f"{run}/args.yaml names it", neurim("resume", run, cwd=elsewhere).stderr)
+
+    def test_a_closed_stdout_is_no_file_of_the_run(self):
+        run = subprocess.run(["bash", "-c", 'exec "$@" >&-', "closed", NEURIM, *self.words, "name=closed", "--json"], stderr=subprocess.PIPE, text=True,
+                             timeout=120, check=False)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("stdout: cannot write", run.stderr.splitlines()[-1])
+        folder = self.root / "runs" / "closed"
+        self.assertNotIn('{"event"', (folder / "log.txt").read_text())
+        self.assertEqual(tensors(folder / "weights" / "last.safetensors"), tensors(self.folder / "weights" / "last.safetensors"))
+
+    def test_a_limit_of_the_size_of_files_is_a_full_disk(self):
+        run = on_a_full_disk(*self.words, "name=limited", room=400)
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
+        self.assertIn("File too large", run.stderr)
+        self.assertFalse((self.root / "runs" / "limited").exists())
+
+    def test_pictures_and_batches_that_cannot_be_trained_on_show_before_the_run(self):
+        for more in ([], ["--dry-run"]):
+            run = neurim(*self.words, "in_chans=5", "name=never", *more)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+            self.assertIn("the pictures have 1 channel and the model takes 5", run.stderr)
+            run = neurim(*instead(self.words, "model=resnet18", "batch=1"), "imgsz=32", "name=never", *more)
+            self.assertEqual(run.returncode, 2, run)
+            self.assertRegex(run.stderr, r"layer\d\.\d\.bn\d: batch_norm: .* one value per channel")
+        self.assertFalse((self.root / "runs" / "never").exists())
+
     def test_ctrl_c_saves_and_resume_ends_like_an_uninterrupted_run(self):
-        whole = neurim(*self.words, "epochs=12", "name=whole")
+        whole = neurim(*instead(self.words, "epochs=12"), "name=whole")
         self.assertEqual(whole.returncode, 0, whole.stderr)
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 75)):
             name = f"stopped{code}"
@@ -673,7 +822,8 @@ layers = [
             weights = set()
             for threads in (1, 2):
                 name = f"{model}-threads{threads}"
-                run = neurim(*self.words, f"model={model}", *options, "deterministic=true", f"threads={threads}", f"name={name}", "plots=false", "epochs=1")
+                run = neurim(*instead(self.words, f"model={model}", "epochs=1", *options), "deterministic=true", f"threads={threads}", f"name={name}",
+                             "plots=false")
                 self.assertEqual(run.returncode, 0, run.stderr)
                 weights.add(tensors(self.root / "runs" / name / "weights" / "last.safetensors"))
             self.assertEqual(len(weights), 1, model)
@@ -792,7 +942,7 @@ layers = [
         self.assertEqual((run.returncode, run.stderr), (0, b""))
 
     def test_a_run_that_patience_ended_stays_ended(self):
-        words = [*self.words, "epochs=30", "patience=1", "lr=1e-9", "name=patient", "plots=false"]
+        words = [*instead(self.words, "epochs=30"), "patience=1", "lr=1e-9", "name=patient", "plots=false"]
         ended = neurim(*words)
         self.assertIn("No better top1 for 1 epochs", ended.stdout, ended.stderr)
         weights = self.root / "runs" / "patient" / "weights"

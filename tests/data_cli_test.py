@@ -11,18 +11,18 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, neurim, npy_picture, on_a_full_disk, png, tensors
+from command import NEURIM, TrainedRun, instead, neurim, npy, npy_picture, on_a_full_disk, png, tensors
 
 
 class Data(TrainedRun):
     def test_benchmark_of_data(self):
         words = ["benchmark", "mode=data", f"data={self.root}/data", "imgsz=32", "batch=8", "seconds=0.05", "rounds=2", "--json"]
         hashes = set()
-        for threads in (1, 2):
+        for threads in (0, 1, 2):
             run = neurim(*words, f"threads={threads}", "augment=rrc,hflip")
             self.assertEqual(run.returncode, 0, run.stderr)
             summary = json.loads(run.stdout.splitlines()[-1])
-            self.assertGreater(summary["images_per_second"], 0)
+            self.assertAlmostEqual(summary["images_per_second"], statistics.median(summary["samples"]))
             self.assertGreater(summary["decode_only_images_per_second"], 0)
             self.assertEqual(len(summary["samples"]), 2)
             files = list((self.root / "data" / "train").rglob("*.png"))
@@ -32,6 +32,51 @@ class Data(TrainedRun):
         other = json.loads(neurim(*words, "augment=none").stdout.splitlines()[-1])
         self.assertNotIn(other["pixels_sha256"], hashes)
         self.assertIn("did you mean 'hflip'", neurim(*words, "augment=hflp").stderr)
+
+    def test_scaled_decoding(self):
+        drawn, jpegs = sorted(self.folder.glob("train_batch*.jpg")), self.root / "jpegs"
+        for i in range(12):
+            (jpegs / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+            shutil.copy(drawn[i % 2], jpegs / "ab"[i % 2] / f"{i}.jpg")
+        hashes = {}
+        for data in (jpegs, self.root / "data"):
+            for decode in ("exact", "scaled"):
+                run = neurim("benchmark", "mode=data", f"data={data}", "imgsz=24", "batch=4", f"decode={decode}", "seconds=0.02", "rounds=1",
+                             "--json")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                summary = json.loads(run.stdout.splitlines()[-1])
+                self.assertEqual(summary["decode"], decode)
+                hashes[data.name, decode] = summary["pixels_sha256"]
+        self.assertNotEqual(hashes["jpegs", "exact"], hashes["jpegs", "scaled"])
+        self.assertEqual(hashes["data", "exact"], hashes["data", "scaled"])  # PNG
+
+        words = ["train", f"data={jpegs}", "model=lenet5", "batch=4", "epochs=1", "val_split=0.34", f"project={self.root}/runs"]
+        weights = set()
+        for name, options in (("usual", []), ("exact", ["decode=exact"]), ("scaled", ["decode=scaled"])):
+            run = neurim(*words, *options, f"name={name}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            weights.add(tensors(self.root / "runs" / name / "weights" / "last.safetensors"))
+        self.assertEqual(len(weights), 2)
+        scaled = self.root / "runs" / "scaled"
+
+        def answers(*options):
+            run = neurim("predict", f"model={scaled}", f"source={jpegs}", "topk=2", "--json", *options)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stdout
+        self.assertEqual(answers(), answers("decode=scaled"))
+        self.assertNotEqual(answers(), answers("decode=exact"))
+        losses = set()
+        for options in ([], ["decode=scaled"], ["decode=exact"]):
+            run = neurim("val", scaled, "--json", f"project={self.root}/runs", *options)
+            losses.add(json.loads(run.stdout.splitlines()[-1])["loss"])
+        self.assertEqual(len(losses), 2)
+        for options, said in (([], b"scaled"), (["decode=exact"], b"exact")):
+            self.assertEqual(neurim("export", scaled, *options).returncode, 0)
+            self.assertIn(b'"decode":"%s"' % said, (scaled / "export" / "best.onnx").read_bytes())
+        for wrong in (words, ["predict", f"model={scaled}", f"source={jpegs}"], ["val", scaled], ["benchmark", "mode=data", f"data={jpegs}"]):
+            run = neurim(*wrong, "decode=scald")
+            self.assertEqual(run.returncode, 2, run)
+            self.assertIn('did you mean "scaled"', run.stderr)
 
     def test_data_scan(self):
         odd = self.root / "odd"
@@ -181,9 +226,65 @@ class Data(TrainedRun):
     def test_a_mark_before_the_first_class_is_no_part_of_it(self):
         names = self.root / "marked.txt"
         names.write_text("\ufeffmiddle\ndark\nbright\n", encoding="utf-8")
-        run = neurim(*self.words, f"classes={names}", "epochs=1", "plots=false", "name=marked")
+        run = neurim(*instead(self.words, "epochs=1"), f"classes={names}", "plots=false", "name=marked")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual((self.root / "runs" / "marked" / "weights" / "labels.txt").read_bytes(), b"middle\ndark\nbright\n")
+
+    def test_labels_that_are_numbers_are_named(self):
+        table = self.root / "numbers.csv"
+        files = [f"data/{split}/{name}/{i}.png,{number},{split}" for number, name in enumerate(("dark", "middle", "bright"))
+                 for split, count in (("train", 14), ("val", 5)) for i in range(count)]
+        table.write_text("path,label,split\n" + "\n".join(files) + "\n")
+        words = ["train", f"data={table}", "model=lenet5", "epochs=1", "plots=false", f"project={self.root}/runs", "name=numbers"]
+        run = neurim(*words, "classes=dark,middle,bright")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertEqual(run.stdout.count("labels are numbers of the classes: 0 is dark, 2 is bright"), 1, run)
+        folder = self.root / "runs" / "numbers"
+        self.assertEqual((folder / "weights" / "labels.txt").read_bytes(), b"dark\nmiddle\nbright\n")
+        top1 = [json.loads(neurim("val", folder, f"data={data}", "--json", f"project={self.root}/runs").stdout.splitlines()[-1])["top1"]
+                for data in (table, self.root / "data")]
+        self.assertEqual(top1[0], top1[1])
+        for classes, code, said in (("dark,middle", 3, "the classes [2] are not known"), ("hat", 2, "no file hat; give a file with a name a line")):
+            run = neurim(*words, f"classes={classes}")
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run)
+            self.assertIn(said, run.stderr)
+
+    def test_names_that_pictures_cannot_show(self):
+        root = self.root / "undrawn"
+        for i in range(12):
+            png(root / "photos" / ("cat", "\U0010FFFD")[i % 2] / f"{i}.png", 28, 28, 20 * i)  # a letter of no font
+        words = ["train", f"data={root}/photos", "model=lenet5", "epochs=1", "val_split=0.34", f"project={root}/runs"]
+        said = "pictures show numbers for 1 class name that the font cannot draw, such as #1 for \U0010FFFD"
+        for more, count in (([], 1), (["plots=false"], 0)):
+            run = neurim(*words, *more)
+            self.assertEqual((run.returncode, run.stdout.count(said)), (0, count), run)
+        for more in (["val", root / "runs" / "train", f"project={root}/runs"], ["data", "preview", root / "photos", "imgsz=28", f"out={root}/x.jpg"]):
+            run = neurim(*more)
+            self.assertEqual((run.returncode, run.stdout.count(said)), (0, 1), run)
+
+    def test_a_folder_is_no_file_to_write(self):
+        folder = self.root / "given.csv"
+        folder.mkdir()
+        picture = self.root / "data" / "val" / "dark" / "0.png"
+        for words, code in ((["export", self.folder, f"output={folder}"], 4), (["export", self.folder, f"output={self.root}/none/"], 4),
+                            (["predict", f"model={self.folder}", picture, f"save_csv={folder}"], 4),
+                            (["data", "pack", self.root / "data", f"out={folder}"], 2), (["data", "split", self.root / "data", f"out={folder}"], 2),
+                            (["data", "preview", self.root / "data", f"out={folder}"], 2), (["data", "dedupe", self.root / "data", f"sheet={folder}"], 2)):
+            run = neurim(*words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines()), run.stdout), (code, 1, ""), run)
+            self.assertIn("is a folder; give the name of a file", run.stderr)
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_arrays_with_other_axes(self):
+        inputs = self.root / "axes"
+        inputs.mkdir()
+        for shape, fix in (("(1, 28, 28, 1)", "x.transpose(0, 3, 1, 2)"), ("(28, 28, 1)", "x.transpose(2, 0, 1)[None]"),
+                           ("(1, 28, 28)", "x[:, None]"), ("(28, 28)", "x[None, None]"), ("(1, 1, 14, 56)", "the model was made for")):
+            npy(inputs / "input_0.npy", shape, [0] * 784)
+            run = neurim("run", f"model={self.folder}", f"inputs={inputs}", f"outputs={self.root}/out")
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+            for said in (f"{inputs}/input_0.npy", "f32" + shape.replace(" ", ""), "(1,1,28,28)", fix):
+                self.assertIn(said, run.stderr)
 
     def test_what_cannot_be_converted_leaves_nothing(self):
         numpy_set = self.root / "six.npz"
@@ -205,7 +306,7 @@ class Data(TrainedRun):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(json.loads(run.stdout.splitlines()[-1])["samples"], 57)
         self.assertEqual(neurim("data", "pack", self.root / "data", f"out={pack}").returncode, 2)  # nothing is overwritten
-        words = [f"data={pack}" if word.startswith("data=") else word for word in self.words]
+        words = instead(self.words, f"data={pack}")
         packed = neurim(*words, "name=packed", "--json")
         self.assertEqual(packed.returncode, 0, packed.stderr)
         self.assertEqual(tensors(self.root / "runs" / "packed" / "weights" / "best.safetensors"),
@@ -216,6 +317,10 @@ class Data(TrainedRun):
         for i in range(60):
             png(root / "data" / ("rare" if i % 10 == 0 else "common") / f"{i}.png", 28, 28, 200 if i % 10 == 0 else 20)
         words = ["train", f"data={root}/data", "model=lenet5", "batch=16", "epochs=1", f"project={root}/runs"]
+        run = neurim(*words, "sampler=weighted", "name=never")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+        self.assertIn("column weight", run.stderr)
+        self.assertFalse((root / "runs" / "never").exists())
         plain = neurim(*words, "name=plain")
         self.assertEqual(plain.returncode, 0, plain.stderr)
         self.assertIn("sampler=balanced", plain.stdout)
@@ -229,7 +334,7 @@ class Data(TrainedRun):
 
     def test_mean_and_deviation_of_the_data(self):
         measured = json.loads(neurim("data", "stats", self.root / "data", "imgsz=28", "in_chans=1", "--json").stdout.splitlines()[-1])
-        run = neurim(*self.words, "mean=auto", "std=auto", "epochs=1", "plots=false", "name=measured")
+        run = neurim(*instead(self.words, "epochs=1"), "mean=auto", "std=auto", "plots=false", "name=measured")
         self.assertEqual(run.returncode, 0, run.stderr)
         card = json.loads((self.root / "runs" / "measured" / "weights" / "model.json").read_text())
         text = json.dumps(card)
@@ -247,7 +352,7 @@ class Data(TrainedRun):
         self.assertEqual(len(found), 3)
         self.assertIn("did you mean", neurim(*self.words, "changes=triviall").stderr)
         for name, options in (("shown", []), ("shown-mixed", ["cutmix=1"])):  # what is drawn is what was trained on
-            self.assertEqual(neurim(*self.words, *options, f"name={name}", "augment=false", "epochs=1").returncode, 0)
+            self.assertEqual(neurim(*instead(self.words, "epochs=1"), *options, f"name={name}", "augment=false").returncode, 0)
         plain, mixed = ((self.root / "runs" / name / "train_batch0.jpg").read_bytes() for name in ("shown", "shown-mixed"))
         self.assertNotEqual(plain, mixed)
 
@@ -257,10 +362,10 @@ class Data(TrainedRun):
             rows += [f"{path},{path.parent.name},{i % 7}" for i, path in enumerate(sorted((self.root / "data" / split).rglob("*.png")))]
         table = self.root / "all.csv"
         table.write_text("\n".join(rows) + "\n")
-        words = [f"data={table}" if word.startswith("data=") else word for word in self.words]
+        words = instead(self.words, f"data={table}", "epochs=1")
         samples = 0
         for fold in range(3):
-            run = neurim(*words, "folds=3", f"fold={fold}", f"name=fold{fold}", "epochs=1", "plots=false", "--json")
+            run = neurim(*words, "folds=3", f"fold={fold}", f"name=fold{fold}", "plots=false", "--json")
             self.assertEqual(run.returncode, 0, run.stderr)
             samples += json.loads(run.stdout.splitlines()[-1])["samples"]
         self.assertEqual(samples, 57)
@@ -379,6 +484,34 @@ class Data(TrainedRun):
         self.assertEqual({path: path.read_bytes() for path in data.rglob("*")  if path.is_file()}, before)
         self.assertEqual(mine.read_text(), "mine")
 
+    def test_what_is_read_is_not_written_over(self):
+        mine, weights = self.root / "mine", self.root / "runs" / "again" / "weights"
+        png(mine / "a.png", 28, 28, 1)
+        png(mine / "b.png", 28, 28, 90)
+        (mine / "link.csv").symlink_to("a.png")
+        os.link(mine / "b.png", mine / "hard.csv")
+        shutil.copytree(self.folder, weights.parent)
+        for name in ("in", "out"):
+            (mine / name).mkdir()
+        npy(mine / "in" / "input_0.npy", "(1, 1, 28, 28)", [0] * 784)
+        (mine / "out" / "output_0.npy").symlink_to("../in/input_0.npy")
+        before = {path: path.read_bytes() for place in (mine, weights.parent) for path in place.rglob("*") if path.is_file()}
+        naming = ["predict", f"model={weights.parent}"]
+        for words in ([*naming, mine / "a.png", f"save_csv={mine}/a.png"], [*naming, mine, f"save_csv={mine}/link.csv"],
+                      [*naming, mine / "a.png", mine / "b.png", f"save_csv={mine}/hard.csv"], [*naming, mine, f"save_csv={weights}/model.json"],
+                      ["export", weights.parent, f"output={weights}/best.safetensors"], ["export", weights / "best.safetensors", f"output={weights}/../args.yaml"],
+                      ["run", weights.parent, f"inputs={mine}/in", f"outputs={mine}/out"]):
+            for dry in ("false", "true"):
+                run = neurim(*words, f"dry_run={dry}")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+                self.assertIn("nothing is written over what is read; give another name", run.stderr)
+        (mine / "bad.png").write_bytes(b"")
+        (mine / "old.csv").write_text("of an earlier call")
+        for more in ([], [mine / "bad.png"]):
+            self.assertEqual(neurim(*naming, mine / "bad.png", *more, f"save_csv={mine}/old.csv").returncode, 3)
+        self.assertEqual((mine / "old.csv").read_text(), "of an earlier call")
+        self.assertEqual({path: path.read_bytes() for path in before}, before)
+
     def test_data_convert_there_and_back(self):
         pictures = {}
         for path in (self.root / "data").rglob("*.png"):
@@ -419,6 +552,30 @@ class Data(TrainedRun):
                 self.assertIn(f"{out}: gets only the part of the data that can be read ({shard}: ", run.stderr)
             self.assertTrue((self.root / out).exists())
         self.assertGreater(len(list((self.root / "cut-folders" / "train").rglob("*.png"))), 20)
+
+    def test_copies_of_a_part_of_the_pictures_say_so(self):
+        data = self.root / "half-broken"
+        for i in range(6):
+            png(data / "ab"[i % 2] / f"{i}.png", 28, 28, 40 * i)
+        whole = (data / "a" / "0.png").read_bytes()
+        for i, content in enumerate((b"", whole[:-30], b"a note")):
+            (data / "a" / f"bad{i}.png").write_bytes(content)
+        for words, out, last in ((["pack", data], "part.pack", "6 pictures, 3 skipped"),
+                                 (["convert", data, "to=wds"], "part-wds", "6 pictures in 1 file, 3 skipped"),
+                                 (["convert", data, "to=folders", "threads=2"], "part-folders", "6 pictures, 3 skipped")):
+            run = neurim("data", *words, f"out={self.root}/{out}")
+            self.assertEqual((run.returncode, len(run.stderr.splitlines()), run.stdout.count("skipped: ")), (3, 1, 3), run)
+            self.assertTrue(run.stdout.splitlines()[-1].endswith(last), run)
+            self.assertIn(f"{out}: gets only the part of the data that can be read: 3 of 9 pictures are left out", run.stderr)
+        self.assertEqual(sorted(path.read_bytes() for path in (self.root / "part-folders").rglob("*.png")),
+                         sorted((data / "ab"[i % 2] / f"{i}.png").read_bytes() for i in range(6)))
+        for words in (["data", "preview", data, "imgsz=28", f"out={self.root}/part.jpg"],
+                      ["benchmark", "mode=data", f"data={data}", "imgsz=28", "batch=3", "seconds=0.01", "rounds=1"]):
+            run = neurim(*words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+            self.assertIn("raise max_bad", run.stderr)
+            run = neurim(*words, "max_bad=3")
+            self.assertEqual((run.returncode, run.stdout.count("skipped: ")), (0, 3), run)
 
     def test_pictures_of_many_bytes(self):
         data = self.root / "large"
@@ -533,7 +690,7 @@ class Data(TrainedRun):
                 self.assertIn("give 1 to 512", run.stderr)
 
     def test_a_cache_that_keeps_nothing_is_said(self):
-        words = [*self.words, "epochs=1", "name=kept", "--dry-run"]
+        words = [*instead(self.words, "epochs=1"), "name=kept", "--dry-run"]
         said = "cache=ram keeps no training picture"
         self.assertIn(said, neurim(*words, "cache=ram", "random_resized_crop=true").stdout)
         self.assertNotIn(said, neurim(*words, "cache=ram", "random_resized_crop=false").stdout)
@@ -591,7 +748,7 @@ class Data(TrainedRun):
                       ["data", "split", self.root / "data", f"out={home}/x.csv"], ["data", "preview", self.root / "data", "imgsz=28", f"out={home}/x.jpg"],
                       ["export", self.folder, f"output={home}/a/x.onnx"],
                       ["predict", f"model={self.folder}", self.root / "data" / "val" / "dark" / "0.png", f"save_csv={home}/x.csv"],
-                      [*self.words, f"project={home}/runs"], [*self.words, f"project={home}/runs", "cache=disk", "augment=false"]):
+                      instead(self.words, f"project={home}/runs"), [*instead(self.words, f"project={home}/runs"), "cache=disk", "augment=false"]):
             run = on_a_full_disk(*words, env={**os.environ, "XDG_CACHE_HOME": str(home)})
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
             self.assertIn("File too large", run.stderr)
@@ -599,7 +756,7 @@ class Data(TrainedRun):
         self.assertEqual(left, [])
 
     def test_memory_stays_flat_over_epochs(self):
-        words = [*self.words, "name=long", "epochs=70", "batch=8", "plots=false", "--json", "--quiet"]
+        words = [*instead(self.words, "epochs=70", "batch=8"), "name=long", "plots=false", "--json", "--quiet"]
         with subprocess.Popen([NEURIM, *map(str, words)], stdout=subprocess.PIPE, text=True) as process:
             resident = []
             for line in process.stdout:

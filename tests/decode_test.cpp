@@ -110,11 +110,11 @@ TEST(Decode, TheRestOfAPartIsChecked) {
       const auto below = [&](int size) { return static_cast<int>(random.below(static_cast<std::uint32_t>(size))); };
       bool in_part = true;
       const bool found = refused([&] {
-        const ImageHeader& header = decoder.open(stored(files[f]));
+        const ImageHeader& header = decoder.open(stored(files[f]), {.scaled = round % 2 == 1});
         Box part{.height = 1 + below(header.height), .width = 1 + below(header.width)};
         part.top = below(header.height - part.height + 1);
         part.left = below(header.width - part.width + 1);
-        decoder.read(part, image);
+        decoder.read(part, image, decoder.reduction(part, 5, 5));
         in_part = false;
         decoder.check_rest();
       });
@@ -167,6 +167,125 @@ TEST(Decode, RowsOfBlocksStandAlone) {
   EXPECT_EQ(with_jpeg_rows(std::as_bytes(std::span(inks)), none), "");
   const std::string cut = files[2].substr(0, files[2].size() / 2);
   error_of([&] { with_jpeg_rows(std::as_bytes(std::span(cut)), none); });
+}
+
+/// JPEGs of all kinds that make a difference to how one is decoded smaller, of a size that no block divides; colour, which
+/// has a lower resolution, changes slowly.
+std::vector<std::string> jpegs_to_reduce() {
+  const auto waves = [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(128 + 50 * std::sin(0.2 * x) + 40 * std::cos(0.17 * y) +
+                                     20 * std::sin(0.015 * (x + 2 * y) + c));
+  };
+  const Image rgb = image_of(177, 123, 3, waves);
+  std::vector<std::string> files{jpeg_of(image_of(177, 123, 1, waves)),
+                                 jpeg_of(image_of(177, 123, 4, waves), {.stored = JCS_YCCK})};
+  for (const bool progressive : {false, true})
+    for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
+      files.push_back(jpeg_of(rgb, {.progressive = progressive, .across = across, .down = down}));
+  for (int orientation = 2; orientation <= 8; ++orientation) files.push_back(jpeg_of(rgb, {.orientation = orientation}));
+  return files;
+}
+
+TEST(Decode, AReducedPictureHasTheMeansOfTheFullOne) {
+  Decoder decoder;
+  const std::vector<std::string> files = jpegs_to_reduce();
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    SCOPED_TRACE(f);
+    const std::string& file = files[f];
+    const Image full = decoded(file);
+    for (const int reduction : {2, 4, 8}) {
+      Image image;
+      decoder.open(stored(file), {.scaled = true});
+      const Box found = decoder.read(full.box(), image, reduction);
+      const Box pixels = reduced(found, reduction);
+      EXPECT_EQ(pixels, image.box());
+      ASSERT_EQ(found.height, full.height());
+      ASSERT_EQ(found.width, full.width());
+      ASSERT_EQ(image.channels(), full.channels());
+      double off = 0;
+      for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) {
+          const int top = y * reduction - found.top, left = x * reduction - found.left;
+          if (top < 0 || left < 0 || top + reduction > full.height() || left + reduction > full.width()) continue;
+          for (int c = 0; c < full.channels(); ++c) {
+            double sum = 0;
+            for (int i = 0; i < reduction * reduction; ++i)
+              sum += full.row(top + i / reduction)[(left + i % reduction) * full.channels() + c];
+            const double mean = sum / reduction / reduction;
+            ASSERT_NEAR(image.row(y)[x * full.channels() + c], mean, 12) << "1/" << reduction << " at " << y << ", " << x;
+            off += std::abs(image.row(y)[x * full.channels() + c] - mean);
+          }
+        }
+      EXPECT_LE(off / static_cast<double>(image.size().levels()), 2) << "1/" << reduction;
+    }
+  }
+}
+
+// Also where the rows of blocks have an index.
+TEST(Decode, AReducedPartHasThePixelsOfTheReducedWhole) {
+  Decoder decoder;
+  const std::vector<std::string> files = jpegs_to_reduce();
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    SCOPED_TRACE(f);
+    const std::string& file = files[f];
+    JpegRows rows;
+    const std::string indexed = with_jpeg_rows(std::as_bytes(std::span(file)), rows);
+    StoredImage with_rows = stored(indexed);
+    with_rows.rows = rows.offsets;
+    with_rows.block_height = rows.block_height;
+    for (const int reduction : {2, 4, 8}) {
+      Image whole, image;
+      const ImageHeader header = decoder.open(stored(file), {.scaled = true});
+      const Box all = decoder.read({0, 0, header.height, header.width}, whole, reduction);
+      for (std::uint64_t round = 0; round < 40; ++round) {
+        Random random(6, round);
+        const auto below = [&](int size) { return static_cast<int>(random.below(static_cast<std::uint32_t>(size))); };
+        Box part{.height = 1 + below(header.height), .width = 1 + below(header.width)};
+        part.top = below(header.height - part.height + 1);
+        part.left = below(header.width - part.width + 1);
+        decoder.open(round % 2 == 0 || indexed.empty() ? stored(file) : with_rows, {.scaled = true});
+        const Box found = decoder.read(part, image, reduction), pixels = reduced(found, reduction);
+        const int down = part.top + all.top - found.top, right = part.left + all.left - found.left;
+        ASSERT_EQ(down % reduction, 0);
+        ASSERT_EQ(right % reduction, 0);
+        const int channels = image.channels();
+        for (int y = pixels.top; y < pixels.top + pixels.height; ++y)
+          for (int i = pixels.left * channels; i < (pixels.left + pixels.width) * channels; ++i)
+            ASSERT_EQ(image.row(y)[i], whole.row(y + down / reduction)[i + right / reduction * channels])
+                << "1/" << reduction << ", " << part.top << "+" << y << ", " << part.left << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(Decode, AReductionIsTheMostThatEnlargesNothing) {
+  const Image image = plain(200, 300, {1, 2, 3});
+  const std::string jpeg = jpeg_of(image), turned = jpeg_of(image, {.orientation = 6}), png = png_of(image);
+  Decoder decoder;
+  decoder.open(stored(jpeg), {.scaled = true});
+  const auto of = [&](const Box& part, int height, int width) { return decoder.reduction(part, height, width); };
+  const Box whole{0, 0, 200, 300}, part{3, 5, 64, 161};
+  EXPECT_EQ(of(whole, 200, 300), 1);
+  EXPECT_EQ(of(whole, 400, 600), 1);
+  EXPECT_EQ(of(whole, 101, 10), 1);
+  EXPECT_EQ(of(whole, 10, 151), 1);
+  EXPECT_EQ(of(whole, 100, 150), 2);
+  EXPECT_EQ(of(whole, 51, 50), 2);
+  EXPECT_EQ(of(whole, 50, 75), 4);
+  EXPECT_EQ(of(whole, 25, 37), 8);
+  EXPECT_EQ(of(whole, 1, 1), 8);
+  EXPECT_EQ(of(part, 33, 10), 1);
+  EXPECT_EQ(of(part, 32, 80), 2);
+  EXPECT_EQ(of(part, 16, 41), 2);
+  EXPECT_EQ(of(part, 16, 40), 4);
+  decoder.open(stored(turned), {.scaled = true});
+  EXPECT_EQ(of({0, 0, 300, 200}, 75, 50), 4);
+  for (const std::string& bytes : {jpeg, png}) {
+    decoder.open(stored(bytes), {.scaled = bytes == png});
+    EXPECT_EQ(of(whole, 1, 1), 1);
+  }
+  decoder.open({std::as_bytes(std::span(image.data(), image.size().bytes())), image.size()}, {.scaled = true});
+  EXPECT_EQ(of(whole, 1, 1), 1);
 }
 
 TEST(Decode, PngOfEveryKind) {

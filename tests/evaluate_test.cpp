@@ -7,13 +7,16 @@
 
 #include "neurim/base/error.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/confusion_picture.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/evaluate/curves.h"
+#include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/letters.h"
 #include "neurim/evaluate/multi_label.h"
 #include "neurim/evaluate/report.h"
+#include "tests/pictures.h"
 
 namespace neurim {
 namespace {
@@ -404,6 +407,45 @@ TEST(Picture, CurvesWithGaps) {
   const std::string one = curves_picture({{"Loss", {{"training", {none}}}}}, 7);
   EXPECT_EQ(size_of(two).first, 2 * size_of(one).first);
   EXPECT_EQ(size_of(two).second, size_of(one).second);
+}
+
+TEST(Picture, ASingleEpochStandsInTheMiddle) {
+  const Image picture = decoded(curves_picture({{"Loss", {{"training", {0.5}}}}}));
+  int left = picture.width(), right = 0;
+  for (int y = 140; y < 700; ++y)  // within the axes
+    for (int x = 126; x < 1042; ++x)
+      if (const std::uint8_t* rgb = picture.row(y) + 3 * x; rgb[2] > rgb[0] + 100)
+        left = std::min(left, x), right = std::max(right, x);
+  EXPECT_NEAR(left + right, 2 * (62 + 460 / 2) * 2, 4);  // at 2 pixels a unit
+}
+
+TEST(Picture, ThoseOfFewOfTheClassesSayOfHowMany) {
+  const auto picture = [](int classes) {
+    std::vector<std::string> names;
+    std::vector<std::int64_t> counts;
+    for (int c = 0; c < classes; ++c) {
+      const bool shown = c < 40 || c >= classes - 40;
+      names.push_back(shown ? text(c < 40 ? c : c - classes) : "middle");
+      counts.push_back(c < 40 ? 100 - c : shown ? classes - c : 50);
+    }
+    return class_counts_picture(names, {{"train", counts}});
+  };
+  EXPECT_EQ(size_of(picture(130)), size_of(picture(140)));
+  EXPECT_NE(picture(130), picture(140));
+}
+
+// The name of the first one is a letter of no font.
+TEST(Picture, NumbersStandForNamesThatCannotBeDrawn) {
+  const std::vector<std::string> names{"\U0010FFFD", "cat", "\u0642\u0628\u0639\u0629", "\u05DB\u05DC\u05D1", "hat"};
+  const std::vector<std::string> numbers{"#0", "cat", "#2", "#3", "hat"};
+  EXPECT_EQ(drawn_names(names), numbers);
+  expect_words(drawn_names_note(names).value_or(""), {"3 class names that the font cannot draw", "#0 for \U0010FFFD", "per_class.csv"});
+  EXPECT_FALSE(drawn_names_note(numbers));
+  const Counts counts(5, {1, 2, 3, 4, 5});
+  for (const Cells cells : {Cells::counts, Cells::shares})
+    EXPECT_EQ(confusion_picture(evaluation_of(counts, names), cells), confusion_picture(evaluation_of(counts, numbers), cells));
+  const std::vector<ClassCounts> splits{{"train", {1, 2, 3, 4, 5}}};
+  EXPECT_EQ(class_counts_picture(names, splits), class_counts_picture(numbers, splits));
 }
 
 TEST(Letters, ElideInTheMiddle) {

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from command import VERBS, DATA_TASKS, neurim, gray_png, npy
+from command import VERBS, DATA_TASKS, instead, neurim, gray_png, npy
 
 
 class EveryVerb(unittest.TestCase):
@@ -39,9 +39,9 @@ class EveryVerb(unittest.TestCase):
             (["train", "data=data", "model=lenet5", "pretrained=runs/train", "project=a/b", "name=new"], "a/b/new"),
             (["resume", "runs/train", "epochs=3"], "runs/train"),
             (["resume", "runs/lstm"], "runs/lstm"),
-            (["val", "runs/train"], "runs/classify/val"),
+            (["val", "runs/train"], "runs/val"),
             (["val", "runs/train", "crops=5", "project=runs", "name=train"], "runs/train2"),
-            (["val", "runs/lstm"], "runs/forecast/val"),
+            (["val", "runs/lstm"], "runs/val"),
             (["val", "runs/gru"], None),
             (["predict", "model=runs/train", "data", "save_csv=out.csv"], "out.csv"),
             (["predict", "model=runs/lstm", "save_csv=out.csv"], "out.csv"),
@@ -130,9 +130,12 @@ class EveryVerb(unittest.TestCase):
         (self.root / "half" / "set.pack.part").write_text("mine")
         before = self.tree()
         calls = (
-                (self.train + ["epochs=0"], 2), (self.train + ["model=lenet6"], 2), (self.train + ["data=none"], 3), (self.train + ["imgsz=8"], 2),
-                (self.train + ["pretrained=half/cut.safetensors"], 3), (self.train + ["project=file"], 4), (self.train + ["project=file/x"], 4),
-                (self.train + ["cache=disc"], 2), (self.forecast + ["window=500"], 3), (self.forecast + ["hflip=1"], 2), (self.text + ["data=none.txt"], 3),
+                (instead(self.train, "epochs=0"), 2), (instead(self.train, "model=lenet6"), 2), (instead(self.train, "data=none"), 3),
+                (self.train + ["imgsz=8"], 2), (self.train + ["epochs=3"], 2), (self.train + ["min_lr=-1"], 2), (self.train + ["warmup_lr=-1"], 2),
+                (self.train + ["in_chans=5"], 3), (instead(self.train, "model=resnet18", "batch=1") + ["imgsz=32"], 2),
+                (self.train + ["pretrained=half/cut.safetensors"], 3), (instead(self.train, "project=file"), 4), (instead(self.train, "project=file/x"), 4),
+                (self.train + ["cache=disc"], 2), (instead(self.forecast, "window=500"), 3), (self.forecast + ["hflip=1"], 2),
+                (instead(self.text, "data=none.txt"), 3), (["val", "runs/train", "name=x/y"], 2),
                 (["resume", "data"], 3), (["resume", "runs/train", "epochs=1"], 2), (["resume", "half/run", "epochs=3"], 3), (["resume", "half"], 3),
                 (["val", "half/cut.safetensors"], 3), (["val", "runs/train", "data=none"], 3), (["val", "runs/train", "split=test"], 3),
                 (["val", "runs/train", "crops=7"], 2), (["val", "runs/train", "imgsz=8"], 2), (["val", "runs/lstm", "crops=5"], 2),
@@ -144,7 +147,7 @@ class EveryVerb(unittest.TestCase):
                 (["export", "lenet5", "output=data"], 4), (["run", "lenet5", "inputs=data", "outputs=out"], 3),
                 (["run", "lenet5", "inputs=half", "outputs=out"], 2), (["run", "lenet5", "inputs=in", "outputs=file"], 4),
                 (["benchmark", "lenet5", "imgsz=8"], 2), (["benchmark", "lenet5", "rounds=0"], 2), (["benchmark", "mode=data", "data=none"], 3),
-                (["benchmark", "mode=data", "data=data", "augment=flop"], 2), (["demo", "val_pictures=0"], 2), (["demo", "threads=0"], 2), (["demo", "project=file"], 4),
+                (["benchmark", "mode=data", "data=data", "augment=flop"], 2), (["demo", "val_pictures=0"], 2), (["demo", "threads=0"], 2), (["demo", "epochs=0"], 2), (["demo", "project=file"], 4),
                 (["data", "convert", "data", "to=zip", "out=o"], 2), (["data", "convert", "data", "to=wds", "out=o", "shard=0"], 2),
                 (["data", "convert", "data", "to=wds", "out=half"], 2), (["data", "convert", "none", "to=wds", "out=o"], 3),
                 (["data", "convert", "data", "to=wds", "out=file/o"], 4), (["data", "dedupe", "data", "sheet=file"], 2), (["data", "dedupe", "none"], 3),
@@ -224,7 +227,7 @@ class EveryVerb(unittest.TestCase):
         """Each verb on a device whose memory the host cannot touch."""
         test = [f"plugins={Path(os.environ['NEURIM_BUILD'], 'libtest_device_plugin.so').resolve()}", "device=test"]
         for words in (self.train, self.forecast, self.text):
-            run = self.here(*words, *test, "name=there")
+            run = self.here(*instead(words, "name=there"), *test)
             self.assertEqual(run.returncode, 0, run)
             self.assertIn(" · test, ", run.stdout)
             shutil.rmtree(self.root / "runs" / "there")

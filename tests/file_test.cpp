@@ -44,6 +44,25 @@ TEST(File, WritesBehindLinks) {
   EXPECT_FALSE(is_there(temp.at("none")));
 }
 
+TEST(File, ReplacementsTakePlaceTogetherOrNotAtAll) {
+  const TempFolder temp;
+  write_file(temp.at("a"), "old");
+  fs::create_symlink("a", temp.at("link"));
+  {
+    const FileReplacement unused(temp.at("a"), "new");
+    EXPECT_EQ(names_in(temp.path()).size(), 3u);
+  }
+  EXPECT_EQ(names_in(temp.path()), (std::set<std::string>{"a", "link"}));
+  FileReplacement first(temp.at("link"), "one"), second(temp.at("b"), "two");
+  EXPECT_EQ(first.target(), temp.at("a"));
+  EXPECT_EQ(read_file(temp.at("a")), "old");
+  first.replace();
+  second.replace();
+  EXPECT_EQ(read_file(temp.at("a")), "one");
+  EXPECT_EQ(read_file(temp.at("b")), "two");
+  EXPECT_EQ(names_in(temp.path()), (std::set<std::string>{"a", "b", "link"}));
+}
+
 TEST(File, WritesIntoPipesAndDevices) {
   const TempFolder temp;
   const std::string pipe = temp.at("pipe");
@@ -82,6 +101,22 @@ TEST(File, IsMovedInPlaceOfAnother) {
   EXPECT_TRUE(make_folder(temp.at("x/y")));
   EXPECT_FALSE(make_folder(temp.at("x/y")));
   expect_words(error_of([&] { make_folder(fs::path(temp.at("b")) / "z"); }, Fault::resource), {"b/z: ", "cannot make the folder"});
+}
+
+TEST(File, ALockIsForOneAtATime) {
+  const TempFolder temp;
+  const std::string path = temp.at("set.part"), whole = temp.at("set");
+  FileLock(path, whole, false);
+  EXPECT_FALSE(fs::exists(path));
+  {
+    const FileLock lock(path, whole);
+    for (const bool make : {true, false})
+      expect_words(error_of([&] { FileLock(path, whole, make); }, Fault::resource), {whole + " is being written by another process"});
+    fs::rename(path, whole);
+    const FileLock next(path, whole);  // of the file that has the name now
+    error_of([&] { FileLock(path, whole); }, Fault::resource);
+  }
+  FileLock(path, whole, false);
 }
 
 TEST(File, LeftoversOfKilledProcessesAreRemoved) {

@@ -61,6 +61,29 @@ TEST(Folder, WhatLiesBesideTheClassesIsSaid) {
   expect_words(of_splits[1], {"leading nowhere: 2 symbolic links", "train/c"});
 }
 
+TEST(Folder, SplitsWithoutClassesOrPicturesAreSaid) {
+  const TempFolder beside;
+  write_classes(beside, "", {"a", "b", "train"}, 2);
+  const Dataset trains = Dataset::open(beside.path());
+  EXPECT_EQ(trains.class_names(), (std::vector<std::string>{"a", "b", "train"}));
+  expect_words(join(trains.notes(), "\n"), {"train/ lies beside classes and is taken for one"});
+
+  const TempFolder flat;
+  write_classes(flat, "", {"train"}, 2);
+  write_classes(flat, "val/", kAB, 2);
+  expect_words(error_of([&] { Dataset::open(flat.path()); }),
+               {"train/ holds no folders of classes and would be taken for a class", "train/CLASS/"});
+
+  const TempFolder temp;
+  write_classes(temp, "train/", kAB, 5);
+  for (const char* folder : {"val/a", "val/b", "test/a", "test/b"}) fs::create_directories(temp.path() + "/" + folder);
+  const Dataset cut = Dataset::open(temp.path());
+  EXPECT_EQ(cut.size(Split::val), 2);
+  ASSERT_EQ(cut.notes().size(), 2u);
+  expect_words(cut.notes()[0], {"val holds no picture", "validation is taken from train"});
+  expect_words(cut.notes()[1], {"test holds no picture, as if it were not there"});
+}
+
 TEST(Folder, OneCalledAsAPictureIsAPictureThatCannotBeRead) {
   const TempFolder temp;
   write_classes(temp, "", kAB, 1);
@@ -84,12 +107,15 @@ TEST(Folder, OneCalledAsAPictureIsAPictureThatCannotBeRead) {
                                                        {"b/z.png/deep.jpg/", "error"}}));
 }
 
-TEST(Folder, ThumbnailsOfAServerAreNoPictures) {
+TEST(Folder, WhatSystemsLeaveIsNoData) {
   const TempFolder temp;
-  write_classes(temp, "", {"a", "b", "@eaDir", "a/@eaDir"}, 2);
+  write_classes(temp, "", {"a", "b", "@eaDir", "a/@eaDir", "$RECYCLE.BIN", "#recycle", "System Volume Information", "lost+found",
+                           ".Trash-1000", "__pycache__"}, 2);
+  write(temp.at("a/Thumbs.db"), "thumbnails");
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   EXPECT_EQ(data.class_names(), kAB);
   EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{2, 2}));
+  EXPECT_TRUE(data.notes().empty());
 }
 
 TEST(Folder, SplitsThatAClassLacksAreSaid) {
@@ -131,6 +157,14 @@ TEST(Folder, OneClassIsReadButNotTrainedOn) {
   expect_words(error_of([&] { Dataset::open(temp.at("one")); }), {"only the class \"a\"", "at least two"});
   write_classes(temp, "outer/inner/", kAB, 2);
   expect_words(error_of([&] { Dataset::open(temp.at("outer"), kAsItIs); }), {"did you mean", "outer/inner"});
+  write_classes(temp, "deep/1/2/a/", {"x", "y"}, 1);
+  write_classes(temp, "deep/1/2/b/", {"x"}, 1);
+  fs::create_directories(temp.path() + "/deep/1/empty");
+  expect_words(error_of([&] { Dataset::open(temp.at("deep")); }), {"did you mean", "deep/1/2?"});
+  write_classes(temp, "chain/1/2/", {"a"}, 1);
+  const std::string chain = error_of([&] { Dataset::open(temp.at("chain")); });
+  expect_words(chain, {"only the class \"1\"", "at least two", "train/CLASS/"});
+  EXPECT_EQ(chain.find("did you mean"), std::string::npos);
 }
 
 TEST(Preprocess, TheLeastCrop) {

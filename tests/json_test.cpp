@@ -8,6 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "tests/errors.h"
+
 namespace neurim {
 namespace {
 
@@ -97,6 +99,23 @@ TEST(Json, KeysKeepTheirOrder) {
   JsonObject object;
   for (const char* key : {"z", "a", "m"}) object.add(key, key);
   EXPECT_EQ(object.line(), R"({"z":"z","a":"a","m":"m"})");
+}
+
+TEST(Json, WhatIsReadIsCheckedInOurWords) {
+  for (const char* good : {"{}", "3", R"({"a":[1,-2.5e3,true,null],"b":{"a":""}})", "\xEF\xBB\xBF[[\"ä\"]]"})
+    check_json(good, 2);
+  const auto expect_refused = [](const std::string& text, const std::string& words) {
+    EXPECT_EQ(error_of([&] { check_json(text, 2); }), words) << text;
+  };
+  expect_refused("", "is not valid JSON: it is empty");
+  for (const char* cut : {" ", "{", "[1,", "\"a", "tru"}) expect_refused(cut, "is not valid JSON: it ends too early");
+  expect_refused("{\"a\":1,\n \"b\":x}", "is not valid JSON at byte 14 (line 2)");
+  expect_refused("[\"a\nb\"]", "is not valid JSON at byte 4 (line 1)");
+  expect_refused("{}{}", "is not valid JSON at byte 3 (line 1)");
+  expect_refused("[1e999]", "is not valid JSON at byte 6 (line 1)");
+  expect_refused(R"([{"a":1},{"a":1,"b":2,"a":3}])", "has the key 'a' twice in an object");
+  expect_refused(std::string(1 << 20, '['), "nests deeper than 2 lists and objects");
+  expect_refused(R"([{"a":{}}])", "nests deeper than 2 lists and objects");
 }
 
 }  // namespace

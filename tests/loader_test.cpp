@@ -82,6 +82,30 @@ TEST(Loader, CacheOnDiskServesLaterRunsAndNoticesChanges) {
                {"cache", "XDG_CACHE_HOME"});
 }
 
+TEST(Loader, CacheOnDiskKeepsScaledDecodingApart) {
+  const TempFolder temp, cache_home;
+  ::setenv("XDG_CACHE_HOME", cache_home.path().c_str(), 1);
+  for (const int i : {0, 1, 2, 3}) {
+    const Image waves = image_of(90, 110, 3, [i](int y, int x, int c) {
+      return static_cast<std::uint8_t>(128 + 90 * std::sin(0.3 * x + 0.2 * y + c + i));
+    });
+    write(temp.at(text(i % 2 ? "a/" : "b/", i, ".jpg")), jpeg_of(waves));
+  }
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  std::vector<Epoch> kept;
+  for (const bool scaled : {false, true}) {
+    Preprocess preprocess = kSmall;
+    preprocess.decode.scaled = scaled;
+    for (const Cache cache : {Cache::none, Cache::ram, Cache::disk, Cache::disk}) {
+      Loader loader(data, Split::train, preprocess, {}, {.batch = 2, .cache = cache});
+      const Epoch all = epoch_of(loader, 0);
+      if (cache == Cache::none) kept.push_back(all);
+      EXPECT_TRUE(all == kept.back());
+    }
+  }
+  EXPECT_NE(kept[0].images, kept[1].images);
+}
+
 TEST(Loader, PixelsAreThoseOfTheTransform) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 5);
@@ -204,7 +228,7 @@ TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
 
     Loader strict(data, Split::train, kSmall, {}, {.batch = 4, .workers = workers});  // 1 % of 20: one sample
     const std::string message = error_of([&] { epoch_of(strict, 0); });
-    expect_words(message, {"2 of the 20 samples of the train split", "a/3.png", "b/9.png", "max_bad"});
+    expect_words(message, {"at least 2 of the 20 samples of the train split", "a/3.png", "b/9.png", "max_bad", "neurim data scan"});
     error_of([&] { epoch_of(strict, 1); });  // and it stays so
   }
 }
@@ -344,6 +368,17 @@ TEST(Loader, WeightedEpochsDrawInProportion) {
   }
   Loader fresh(data, Split::train, kSmall, {}, options);
   EXPECT_EQ(epoch_of(fresh, 3).indices, epoch_of(loader, 3).indices);
+}
+
+TEST(Loader, WeightedNeedsWeights) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 2);
+  write(temp.at("ones.csv"), "path,label,weight\na/0.JPG,a,1\nb/0.JPG,b,1\n");
+  for (const std::string& path : {temp.path(), temp.at("ones.csv")}) {
+    const Dataset data = Dataset::open(path, {.val_split = 0.0});
+    expect_words(error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::weighted}); }, Fault::usage),
+                 {"sampler=weighted", "column weight", "sampler=balanced"});
+  }
 }
 
 // A sample that comes again in an epoch is another picture each time, the first time the one of an epoch that has each

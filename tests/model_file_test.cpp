@@ -411,6 +411,11 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   says("{ layers = [] }", {"layers is a list"});
   says("{ layer = \"Permute\", axes = [0, 1] }", {"(0,1) does not name each axis of (1,4,8,8) once"});
   says("{ layer = \"ViTBlock\", num_heads = 2 }", {"takes x(N,L,features), got (1,4,8,8)"});
+  for (const char* norm : {"BatchNorm2d", "InstanceNorm2d", "LayerNorm", "RMSNorm", "GroupNorm"})
+    says(text("{ name = \"a\", layers = [ { layer = \"", norm, "\"", needed(norm), ", eps = -1, name = \"norm\" } ] }"),
+         {text("net.toml:2: layer a.norm (", norm), "eps (-1) must be 0 or more"});
+  for (const char* norm : {"BatchNorm2d", "InstanceNorm2d"})
+    says(text("{ layer = \"", norm, "\", momentum = 5 }"), {text("layer 0 (", norm), "momentum (5) must be a share"});
   says("{ layer = \"LearnedPositions\" }", {"takes x(N,L,features), got (1,4,8,8)"});
   says(kRows + "{ layer = \"MultiheadAttention\" }", {"num_heads is missing"});
   says(kRows + "{ layer = \"MultiheadAttention\", num_heads = 3 }",
@@ -428,8 +433,11 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   expect_words(whole("layer = []"), {"net.toml:1: there is no 'layer'; did you mean 'layers'?"});
   expect_words(whole("imgsz = 3"), {"has no layers"});
   expect_words(whole("layers = 3"), {"layers is 3"});
-  expect_words(whole("mean = []\nlayers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 5 } ]"),
-               {"mean is empty"});
+  const std::string end = "\nlayers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 5 } ]";
+  expect_words(whole("mean = []" + end), {"net.toml:1: mean has 0 values for 3 channels; give one, or one for each"});
+  expect_words(whole("mean = [0.5]\nstd = [0.5, 0.1]" + end), {"net.toml:2: std has 2 values for 3 channels"});
+  expect_words(whole("in_chans = 6\nstd = [1, 1, 1]" + end), {"net.toml:2: std has 3 values for 6 channels"});
+  EXPECT_EQ(built("mean = [0, 0.5, 1]" + end).mean, std::vector<double>(4, 0.5));  // of its own 3, for the 4 asked for
   expect_words(error_of([] { built("in_chans = 0\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
                {"net.toml:1: in_chans is 0"});
   expect_words(error_of([] { built("imgsz = [1, 2, 3]\nlayers = [ { layer = \"Flatten\" } ]", {}); }),

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "neurim/base/error.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
@@ -40,7 +42,7 @@ class ModelFolder : public testing::Test {
 // As timm.models.save_for_hf writes it, shortened.
 const std::string kTimm = R"({"architecture": "lenet5.x1", "num_classes": 3, "num_features": 84,
   "label_names": ["cat", "dog", "owl"],
-  "pretrained_cfg": {"tag": "x1", "input_size": [1, 28, 28], "interpolation": "bicubic", "crop_pct": 0.95,
+  "pretrained_cfg": {"tag": "x1", "input_size": [1, 28, 28], "interpolation": "bicubic", "crop_pct": 1.0,
                      "crop_mode": "squash", "mean": [0.5], "std": [0.25], "num_classes": 3, "classifier": "f3"}})";
 
 std::string without(std::string config, const std::string& part, const std::string& with = "") {
@@ -58,7 +60,6 @@ TEST_F(ModelFolder, TimmsConfigIsTheCard) {
                                          .height = 28,
                                          .width = 28,
                                          .resize = ResizeMode::squash,
-                                         .crop_pct = 0.95,
                                          .interpolation = Interpolation::bicubic,
                                          .mean = {0.5},
                                          .std = {0.25}}));
@@ -68,6 +69,8 @@ TEST_F(ModelFolder, TimmsConfigIsTheCard) {
   EXPECT_EQ(plain.class_names, (std::vector<std::string>{"0", "1"}));
   EXPECT_EQ(plain.preprocess.width, 16);
   EXPECT_EQ(plain.preprocess.crop_pct, 0.875);
+  EXPECT_EQ(plain.preprocess.interpolation, Interpolation::bicubic);
+  EXPECT_EQ(card(without(kTimm, R"(["cat", "dog", "owl"])", "null")).class_names[2], "2");
 }
 
 TEST_F(ModelFolder, OurConfigComesBack) {
@@ -105,25 +108,60 @@ TEST_F(ModelFolder, WhatWouldMakeAnotherNetIsRefused) {
             (std::vector<std::string>{"cat", "1", "owl"}));
 }
 
+TEST_F(ModelFolder, PicturesThatTimmWouldFitInAnotherWayAreRefused) {
+  const auto cropped = [](const std::string& mode, const std::string& pct) {
+    return without(without(kTimm, "\"squash\"", mode), "\"crop_pct\": 1.0,", pct);
+  };
+  EXPECT_EQ(card(cropped("\"center\"", "\"crop_pct\": 0.9,")).preprocess.crop_pct, 0.9);
+  EXPECT_EQ(card(cropped("null", "\"crop_pct\": null,")).preprocess, card(cropped("\"center\"", "")).preprocess);
+  for (const auto& [mode, pct, said] : std::vector<std::array<std::string, 3>>{
+           {"\"squash\"", "\"crop_pct\": 0.9,", "\"squash\" with crop_pct 0.9"},
+           {"\"squash\"", "", "\"squash\" with crop_pct 0.875"},
+           {"\"border\"", "\"crop_pct\": 1.0,", "\"border\" with crop_pct 1"},
+           {"\"zoom\"", "", "\"zoom\""}})
+    expect_refused([&] { card(cropped(mode, pct)); }, {"crop_mode is " + said, "\"squash\" with crop_pct 1"});
+
+  ModelCard ours{.model = "lenet5", .in_chans = 3, .class_names = {"a", "b"}};
+  ours.preprocess.resize = ResizeMode::squash;
+  ours.preprocess.crop_pct = 0.875;  // which squashing does not look at, here
+  const std::string written = model_json(ours);
+  EXPECT_NE(written.find("\"crop_pct\": 1.0,\n    \"crop_mode\": \"squash\""), std::string::npos) << written;
+}
+
 TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   const auto refused = [&](const std::string& config, const std::vector<std::string>& words) {
     expect_refused([&] { card(config); }, words);
   };
-  refused("", {"config.json"});
+  refused("", {"config.json: is not valid JSON: it is empty"});
+  refused("{\"architecture\":\n 'x'}", {"config.json: is not valid JSON at byte 19 (line 2)"});
+  refused(R"({"num_classes":1,"num_classes":2})", {"the key 'num_classes' twice"});
+  refused(std::string(1 << 20, '['), {"nests deeper"});
   refused("[]", {"no JSON object"});
   refused("{}", {"names no 'architecture'"});
   refused(R"({"model_type":"resnet","architectures":["ResNetForImageClassification"]})",
-          {"Hugging Face", "'resnet'"});
-  refused(without(kTimm, "\"owl\"", "3"), {"config.json"});
+          {"Hugging Face", "\"resnet\""});
+  refused(without(kTimm, "\"lenet5.x1\"", "5"), {"architecture is 5; it is the name of a model"});
+  refused(without(kTimm, "\"owl\"", "3"), {"label_names is [\"cat\",\"dog\",3]; it is a list of names"});
+  refused(without(kTimm, R"(["cat", "dog", "owl"])", "7"), {"label_names is 7; it is a list of names"});
+  refused(without(kTimm, R"(["cat", "dog", "owl"])", R"({"1": 7})"), {"label_names: 1 is 7; it is a name"});
+  refused(without(kTimm, "\"num_classes\": 3", "\"num_classes\": \"10\""), {"num_classes is \"10\"; it is a whole number"});
+  refused(R"({"architecture":"lenet5","num_classes":2,"pretrained_cfg":null})",
+          {"input_size is missing; it is a list of channels"});
+  refused(R"({"architecture":"lenet5","num_classes":2,"pretrained_cfg":[]})", {"pretrained_cfg is []; it is an object"});
+  refused(without(kTimm, "[1, 28, 28]", "[1, 28.5, 28]"), {"input_size is [1,28.5,28]; it is a list of channels"});
+  refused(without(kTimm, "[1, 28, 28]", "[1, 28, 9223372036854775807]"), {"size is 28"});
+  refused(without(kTimm, "[0.25]", "0.25"), {"std is 0.25; it is a list of numbers"});
+  refused(without(kTimm, "\"num_features\": 84", "\"model_args\": 84"), {"model_args is 84; it is an object"});
+  refused(without(kTimm, "\"num_features\": 84", R"("neurim": {"preprocess": {"height": "tall"}})"),
+          {"preprocess: height cannot be \"tall\""});
   refused(without(kTimm, ", \"owl\""), {"num_classes is 3, but label_names are 2"});
   refused(R"({"architecture":"lenet5","num_classes":1000001})", {"num_classes is 1000001"});
   refused(R"({"architecture":"lenet5"})", {"num_classes"});
   refused(without(kTimm, "[1, 28, 28]", "[28, 28]"), {"input_size has 2 numbers"});
-  refused(without(kTimm, "\"mean\": [0.5],"), {"mean"});
+  refused(without(kTimm, "\"mean\": [0.5],"), {"mean is missing"});
   refused(without(kTimm, "[0.25]", "[0]"), {"std is 0"});
-  refused(without(kTimm, "squash", "zoom"), {"crop_mode is 'zoom'"});
   refused(without(kTimm, "bicubic", "lanczos"), {"lanczos"});
-  refused(without(kTimm, "\"crop_pct\": 0.95", "\"crop_pct\": 2"), {"crop_pct is 2"});
+  refused(without(without(kTimm, "squash", "center"), "\"crop_pct\": 1.0", "\"crop_pct\": 2"), {"crop_pct is 2"});
 }
 
 TEST_F(ModelFolder, OpensWithItsWeights) {

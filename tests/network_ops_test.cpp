@@ -2,7 +2,9 @@
 // PyTorch.
 #include <gtest/gtest.h>
 
+#include "neurim/compile/plan.h"
 #include "neurim/ops/adaptive_pool.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/binary_cross_entropy.h"
@@ -21,6 +23,7 @@
 #include "neurim/ops/lp_pool.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/max_pool.h"
+#include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/pixel_shuffle.h"
 #include "neurim/ops/prelu.h"
@@ -240,7 +243,28 @@ TEST(NetworkOps, CrossEntropyOfOddTargets) {
     ADD_FAILURE() << "class 3 of 3 was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::data);
+    EXPECT_STREQ(error.what(), "cross_entropy: the target at (1) is 3, which is not in [0,3) (-100 is ignored)");
   }
+}
+
+TEST(NetworkOps, AnIndexOutsideItsRangeIsNamed) {
+  const Tensor words = counting({5, 4});
+  words.set_name("words.weight");
+  const auto integers = [](const Shape& shape, const std::vector<std::int64_t>& values) {
+    return Tensor::from(shape, values);
+  };
+  EXPECT_EQ(message([&] { embedding(integers({2, 2}, {0, 4, 5, 9}), words); }),
+            "words: gather: the index at (1,0) is 5, which is not in [-5,5)");
+  EXPECT_EQ(message([&] { one_hot(integers({}, {-1}), 3); }), "one_hot: the index is -1, which is not in [0,3)");
+  // In a plan what is computed on the way may be overwritten by what follows.
+  const Plan step = plan([&](const Tensors& in) { return Tensors{cross_entropy(embedding(in[0] + 1, words), in[1])}; },
+                         {{DType::i64, {3}}, {DType::i64, {3}}});
+  const Tensor fine = integers({3}, {0, 1, 3});
+  EXPECT_EQ(message([&] { step({fine, fine}); }), "nothing thrown");
+  EXPECT_EQ(message([&] { step({integers({3}, {0, 4, 9}), fine}); }),
+            "words: gather: the index at (1) is 5, which is not in [-5,5); nothing was changed by this step");
+  EXPECT_EQ(message([&] { step({fine, integers({3}, {0, -100, 4})}); }),
+            "cross_entropy: the target at (2) is 4, which is not in [0,4) (-100 is ignored); nothing was changed by this step");
 }
 
 TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {

@@ -21,11 +21,9 @@
 #include "neurim/ops/cast.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/concat.h"
-#include "neurim/ops/flatten.h"
 #include "neurim/ops/group_norm.h"
 #include "neurim/ops/interpolate.h"
 #include "neurim/ops/layer_norm.h"
-#include "neurim/ops/linear.h"
 #include "neurim/ops/local_response_norm.h"
 #include "neurim/ops/lp_pool.h"
 #include "neurim/ops/matmul.h"
@@ -394,10 +392,47 @@ TEST_F(OnnxFiles, UsageErrors) {
   EXPECT_THROW(export_onnx(create_model("lenet5"), path("no/such/folder/a.onnx")), Error);
 }
 
-TEST_F(OnnxFiles, WeightsBeyondTheFormatAreRefused) {
-  const Tensor large = Tensor::empty({DType::f32, {1 << 24, 48}});
-  const Model model = model_of([large](const Tensor& x) { return linear(flatten(x), large); });
-  expect_says(refused(model, path("refused.onnx")), "3221225472 bytes, but an ONNX file holds at most");
+TEST_F(OnnxFiles, WeightsThatDoNotFitAreBesideTheModel) {
+  const Model model = create_model("lenet5");
+  const std::string inside = onnx_of(model, path("lenet5.onnx")).model;
+  EXPECT_EQ(onnx_of(model, path("lenet5.onnx"), {.most_bytes = inside.size()}).model, inside);
+  EXPECT_GT(inside.size(), 200'000u);
+
+  const OnnxExportOptions small{.most_bytes = inside.size() - 1};
+  const OnnxExport files = onnx_of(model, path("beside.onnx"), small);
+  EXPECT_EQ(files.names(), (std::vector<std::string>{path("beside.onnx"), path("beside.onnx.data")}));
+  EXPECT_EQ(files.size(), files.model.size() + files.data.size());
+  EXPECT_LT(files.model.size(), 8'000u);
+  EXPECT_EQ(onnx_of(model, path("beside.onnx"), small).data, files.data);
+  write_file(path("beside.onnx"), "another model");
+  write_file(path("beside.onnx.data"), "and its weights");
+  export_onnx(model, path("beside.onnx"), small);
+  EXPECT_EQ(read_file(path("beside.onnx")), files.model);
+  EXPECT_EQ(read_file(path("beside.onnx.data")), files.data);
+  const Tensor x = random_tensor({5, 1, 28, 28}, 3);
+  expect_run("beside", 5, {x}, {model(x)}, 1e-4);
+
+  fs::create_symlink("linked.onnx", path("link.onnx"));
+  export_onnx(model, path("link.onnx"), small);
+  export_onnx(model, path("link.onnx"), small);
+  EXPECT_TRUE(fs::is_symlink(path("link.onnx")));
+  EXPECT_EQ(read_file(path("linked.onnx")), onnx_of(model, path("link.onnx"), small).model);
+  for (const char* name : {"link.onnx", "linked.onnx", "link.onnx.data"}) fs::remove(path(name));
+}
+
+TEST_F(OnnxFiles, TheOlderModelStaysWhereTheWeightsBesideItCannotBeWritten) {
+  const Model model = create_model("lenet5");
+  const OnnxExportOptions small{.most_bytes = 0};
+  expect_says(refused(model, fs::path("/dev/null"), small), "/dev/null.data cannot be; give the name of a file");
+  fs::create_directories(path("kept") / "a.onnx.data");
+  write_file(path("kept") / "a.onnx", "before");
+  EXPECT_THROW(export_onnx(model, path("kept") / "a.onnx", small), Error);
+  EXPECT_EQ(read_file(path("kept") / "a.onnx"), "before");
+  fs::create_directory(path("kept") / "b.onnx");
+  EXPECT_THROW(export_onnx(model, path("kept") / "b.onnx", small), Error);
+  EXPECT_FALSE(fs::exists(path("kept") / "b.onnx.data"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("kept")), {}), 3);  // no temporary file either
+  fs::remove_all(path("kept"));
 }
 
 TEST_F(OnnxFiles, AFailedExportLeavesTheOldFile) {

@@ -120,6 +120,14 @@ TEST_P(OpTable, GradientAgreesWithFiniteDifferences) {
     });
 }
 
+TEST_P(OpTable, PlansAndTheirGradientsAgreeWithReference) {
+  for (const Sample& sample : samples())
+    for (const DType dtype : dtypes(sample))
+      guarded(sample, in_dtype(sample.in, dtype), [&] {
+        for (const std::string& fault : check_plans(sample, dtype, kSeed)) ADD_FAILURE() << fault;
+      });
+}
+
 // --- kernels ---
 
 const Request kRequests[] = {{},

@@ -226,6 +226,15 @@ TEST(Schedule, WarmUpThenCurve) {
   EXPECT_DOUBLE_EQ((Schedule{.lr = 0.3}.at(1e6)), 0.3);
 }
 
+TEST(Schedule, EveryStepOfAWarmUpTrainsAndTheLastOneAtTheFullRate) {
+  const Schedule schedule{.kind = "cosine", .lr = 1, .total = 10, .warmup = 2, .warmup_start = 0.2};
+  for (const int steps : {1, 5})  // of an epoch
+    for (int k = 0; k < 2 * steps; ++k)
+      EXPECT_NEAR(schedule.at(static_cast<double>(k) / steps, 1. / steps), 0.2 + 0.8 * (k + 1) / (2. * steps), 1e-12);
+  EXPECT_DOUBLE_EQ(schedule.at(2, 1), 1);
+  EXPECT_DOUBLE_EQ((Schedule{.kind = "cosine", .lr = 1, .total = 1, .warmup = 0.1}.at(0, 1)), 1);
+}
+
 TEST(Schedule, MistakesAreUsageErrors) {
   auto message = [](const Schedule& schedule) -> std::string {
     try {

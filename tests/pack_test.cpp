@@ -89,9 +89,21 @@ TEST(Pack, HasThePixelsOfTheFiles) {
   EXPECT_EQ(again.class_counts(Split::train), files.class_counts(Split::train));
   expect_words(again.name(Split::train, 0), {"set.pack: ", "cat/0.jpg"});
   for (const Augment& augment : {Augment{}, Augment{.random_resized_crop = true, .hflip = 0.5}}) {
-    Loader one(files, Split::train, kPreprocess, augment, kOptions);
-    Loader other(again, Split::train, kPreprocess, augment, kOptions);
-    for (const std::uint32_t epoch : {0, 1}) EXPECT_TRUE(epoch_of(one, epoch) == epoch_of(other, epoch));
+    std::vector<Epoch> exact;
+    for (const bool scaled : {false, true}) {
+      Preprocess preprocess = kPreprocess;
+      preprocess.decode.scaled = scaled;
+      Loader one(files, Split::train, preprocess, augment, kOptions);
+      Loader other(again, Split::train, preprocess, augment, kOptions);
+      for (const std::uint32_t epoch : {0, 1}) {
+        const Epoch all = epoch_of(one, epoch);
+        EXPECT_TRUE(all == epoch_of(other, epoch));
+        if (scaled)
+          EXPECT_NE(all.images, exact[epoch].images);
+        else
+          exact.push_back(all);
+      }
+    }
   }
 }
 
@@ -165,12 +177,12 @@ TEST(Pack, KeepsLabelSets) {
 
 TEST(Pack, KeepsWeightsAndGroups) {
   const TempFolder temp;
-  write_mixed(temp);
   write(temp.at("set/broken.jpg"), "no picture");
   std::string table = "path,label,weight,person\nbroken.jpg,cat,7,x\n";
-  for (int i = 0; i < 150; ++i)
-    table += text(i % 2 ? "cat/" : "dog/", i % 2, ".jpg,", i % 2 ? "cat," : "dog,", i / 7.0, ",\"p, ", i % 5,
-                  "\"\n");
+  for (int i = 0; i < 150; ++i) {
+    write(temp.at(text("set/", i, ".png")), png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
+    table += text(i, ".png,", i % 2 ? "cat," : "dog,", i / 7.0, ",\"p, ", i % 5, "\"\n");
+  }
   write(temp.at("set/m.csv"), table);
   const Dataset files = Dataset::open(temp.at("set/m.csv"), {.val_split = 0.0, .group_by = "person"});
   const std::string path = temp.at("set.pack");
@@ -259,6 +271,19 @@ TEST(Pack, GoesOnWhereItStopped) {
   const PackResult other = pack(smaller, path, 2);
   EXPECT_EQ(other.resumed, 0);
   EXPECT_TRUE(other.begun_anew);
+}
+
+TEST(Pack, IsWrittenByOneAtATime) {
+  const TempFolder temp;
+  write_mixed(temp);
+  const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
+  const std::string path = temp.at("set.pack");
+  pack(data, path, 1, [&](std::int64_t, std::int64_t) {
+    for (const auto& other : {std::function([&] { pack(data, path, 1); }), std::function([&] { check_pack(data, path); })})
+      expect_words(error_of(other, Fault::resource), {"set.pack is being written"});
+    return true;
+  });
+  EXPECT_EQ(Dataset::open(path, {.val_split = 0.0}).size(Split::train), 18);
 }
 
 TEST(Pack, BeginsAnewWhereAFileHasChanged) {

@@ -50,15 +50,16 @@ struct Tensor {
   std::string storage = "FloatStorage", key = "0";
   std::int64_t count = 0, offset = 0;
   std::vector<std::int64_t> sizes, strides;
+  std::vector<std::string> more = {};  ///< arguments behind those that all tensors have
 };
 inline std::string tensor(const Tensor& t) {
   const std::string identity = tuple({string("storage"), global("torch", t.storage), string(t.key),
                                       string("cpu"), integer(t.count), "N"}) +
                                "Q";
-  return global("torch._utils", "_rebuild_tensor_v2") +
-         tuple(
-             {identity, integer(t.offset), integers(t.sizes), integers(t.strides), "\x89", ordered_dict()}) +
-         "R";
+  std::vector<std::string> arguments{identity,  integer(t.offset), integers(t.sizes), integers(t.strides),
+                                     "\x89",    ordered_dict()};
+  arguments.insert(arguments.end(), t.more.begin(), t.more.end());
+  return global("torch._utils", "_rebuild_tensor_v2") + tuple(arguments) + "R";
 }
 
 inline std::string whole(const std::string& value) { return "\x80\x02" + value + "."; }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "neurim/base/error.h"
@@ -105,11 +106,11 @@ TEST_F(SafeTensorsFile, MalformedFilesAreRefused) {
 
   expect_refused(good, 7, "outside the 7 bytes");
   expect_refused(good, 9, "1 bytes after the last tensor");
-  expect_refused("", 0, "JSON");
+  expect_refused("", 0, "the header is not valid JSON: it is empty");
   expect_refused("[1]", 0, "not a JSON object");
   expect_refused(" " + good, 8, "not a JSON object");
-  expect_refused(good + "x", 8, "not valid JSON");
-  expect_refused(good.substr(0, good.size() - 1), 8, "not valid JSON");
+  expect_refused(good + "x", 8, "not valid JSON at byte 55");
+  expect_refused(good.substr(0, good.size() - 1), 8, "not valid JSON: it ends too early");
   expect_refused("{\"\xff\":1}", 0, "not valid JSON");
   expect_refused(std::string(100000, '['), 0, "nests deeper");
   expect_refused(R"({"a":1})", 0, "'a'");
@@ -129,10 +130,20 @@ TEST_F(SafeTensorsFile, MalformedFilesAreRefused) {
   expect_refused(R"({"__metadata__":{"a":1}})", 0, "not a string");
   expect_refused(R"({"__metadata__":[]})", 0, "not an object");
   const std::string b = R"("b":{"dtype":"U8","shape":[2],"data_offsets":)";
-  expect_refused("{" + b + "[0,2]}," + b + "[0,2]}}", 2, "twice");
+  expect_refused("{" + b + "[0,2]}," + b + "[0,2]}}", 2, "the key 'b' twice");
   expect_refused(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)" + b + "[1,3]}}", 3, "overlaps");
   expect_refused(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)" + b + "[3,5]}}", 5, "gap");
   expect_refused("{" + b + "[1,3]}}", 3, "gap");
+}
+
+TEST_F(SafeTensorsFile, ManyTensorsTakeTimeInProportion) {
+  std::string header = "{";
+  for (int i = 0; i < 100'000; ++i)
+    header += text(i > 0 ? "," : "", "\"t", i, "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(SafeTensors(file(header + "}", 0)).names().size(), 100'000u);
+  // Where each tensor searches those before it, this takes ten minutes.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 TEST_F(SafeTensorsFile, CutOffAndForeignFilesAreRefused) {
@@ -145,13 +156,16 @@ TEST_F(SafeTensorsFile, CutOffAndForeignFilesAreRefused) {
   EXPECT_NE(refused(path()).find("limit"), std::string::npos);
   write_file(path(), std::string(reinterpret_cast<const char*>(&cut), 8) + "{}");
   EXPECT_NE(refused(path()).find("cut off"), std::string::npos);
+  write_file(path(), "version https://git-lfs.github.com/spec/v1\noid sha256:12ab\nsize 46827520\n");
+  EXPECT_NE(refused(path()).find("is a Git LFS pointer"), std::string::npos);
+  EXPECT_NE(refused(path()).find("git lfs pull"), std::string::npos);
   EXPECT_NE(refused(path("none")).find("cannot open"), std::string::npos);
 }
 
 nn::Sequential net(std::int64_t classes = 2) { return {nn::Linear(3, 4), nn::Linear(4, classes)}; }
 
 TEST_F(SafeTensorsFile, ModulesSaveAndLoad) {
-  nn::Sequential saved = net(), loaded = net();
+  const nn::Sequential saved = net(), loaded = net();
   save_model(saved, path(), {{"epoch", "3"}});
   EXPECT_EQ(load_model(loaded, path()).metadata, (Metadata{{"epoch", "3"}}));
   const Parameters a = named_parameters(saved), b = named_parameters(loaded);

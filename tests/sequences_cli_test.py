@@ -51,6 +51,21 @@ class Sequences(unittest.TestCase):
         self.assertAlmostEqual(sum(errors) / len(errors), summary["mae"], 9)
         self.assertEqual(rows[-1]["step"], "200")
 
+    def test_the_series_is_not_written_over(self):
+        before = self.series.read_text()
+        run = neurim("predict", f"model={self.forecaster}", f"save_csv={self.series}")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+        self.assertIn("nothing is written over what is read", run.stderr)
+        own = self.root / "runs" / "own"
+        own.mkdir()
+        (own / "results.csv").write_text(before)
+        words = [f"data={own}/results.csv", f"project={self.root}/runs", "name=own", "exist_ok=true"]
+        for run in (neurim(*[word for word in self.forecasting if not word.startswith(("data=", "project="))], *words),
+                    neurim("val", self.forecaster, *words)):
+            self.assertEqual(run.returncode, 2, run)
+        self.assertEqual((self.series.read_text(), (own / "results.csv").read_text(), list(own.iterdir())),
+                         (before, before, [own / "results.csv"]))
+
     def test_val_gives_the_runs_figures(self):
         for trained, run in ((self.forecast, self.forecaster), (self.language, self.writer)):
             self.assertEqual(trained.returncode, 0, trained.stderr)
@@ -96,6 +111,25 @@ class Sequences(unittest.TestCase):
         self.assertEqual((hot["prompt"], len(hot["text"])), ("the cat", 40))
         self.assertNotEqual(hot["prompt"] + hot["text"] + "\n", run.stdout)
         self.assertTrue(neurim("predict", f"model={self.writer}").stdout.startswith("\n"))
+
+    def test_a_text_without_lines_begins_with_its_first_character(self):
+        run = neurim(*self.words, "model=rnn", f"data={self.other('abcab' * 60)}", "window=8", "epochs=1", "name=line")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = neurim("predict", f"model={self.root}/runs/line", "length=9")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        note, written = run.stdout.splitlines()
+        self.assertIn("knows no line break, so the text begins with 'a'", note)
+        self.assertRegex(written, "^a[abc]{9}$")
+
+    def test_steps_that_no_forecast_covers_are_said(self):
+        said = "not judged in the val split: 6 steps that no whole forecast of 7 covers"
+        run = neurim(*(word.replace("horizon=2", "horizon=7") for word in self.forecasting), "epochs=1", "name=week")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(said, run.stdout)
+        judged = neurim("val", self.root / "runs" / "week", f"project={self.root}/val", "name=week")
+        self.assertIn(said, judged.stdout)
+        self.assertEqual(len((self.root / "val" / "week" / "forecasts.csv").read_text().splitlines()), 1 + 14)
+        self.assertNotIn("not judged", self.forecast.stderr)  # 20 steps, 2 a forecast
 
     def test_resume_ends_like_an_uninterrupted_run(self):
         for name, words in (("series", self.forecasting), ("story", self.writing)):

@@ -48,8 +48,9 @@ TEST(Windows, EveryStepOfValidationAndTestIsATargetOnce) {
       // out.
       EXPECT_LE(*std::max_element(times.begin(), times.end()), 1);
       const std::int64_t past = std::max<std::int64_t>(0, options.inputs - options.shift - options.targets);
-      EXPECT_GT(std::accumulate(times.begin(), times.end(), std::int64_t{0}),
-                ends[s] - begins[s] - options.targets - past - (part == 0));
+      const std::int64_t judged = std::accumulate(times.begin(), times.end(), std::int64_t{0});
+      EXPECT_GT(judged, ends[s] - begins[s] - options.targets - past - (part == 0));
+      EXPECT_EQ(windows.left_out(split), ends[s] - begins[s] - judged);
     }
   }
 }
@@ -110,6 +111,14 @@ TEST(Series, ColumnsOfNumbersAndWhatIsLeftOut) {
   expect_words(message("a,b\n1,2\n3,x\n"), {"bad.csv:3", "column b", "'x'"});
   expect_words(message("a\n1\nnan\n"), {"bad.csv:3", "'nan'", "finite"});
   expect_words(message("a\n1\n1e99\n"), {"bad.csv:3", "'1e99'"});
+  expect_words(message("a\n1\n\n\n2\n"), {"bad.csv:3: is empty where a row is a step"});
+  expect_words(message("a,b\r\n1,2\r\n\r\n3,4\r\n"), {"bad.csv:3: is empty"});
+  write(temp.at("bad.jsonl"), "{\"a\":1}\n{\"a\":2}\n \n{\"a\":3}\n");
+  expect_words(error_of([&] { read_series(temp.at("bad.jsonl")); }), {"bad.jsonl:3: is empty"});
+  write(temp.at("ends.csv"), "\na,b\n1,\"2\"\n3,4\n\n\n");  // before and behind the rows
+  EXPECT_EQ(read_series(temp.at("ends.csv")).steps(), 2);
+  write(temp.at("ends.jsonl"), "\n{\"a\":1}\n{\"a\":2}\n\n");
+  EXPECT_EQ(read_series(temp.at("ends.jsonl")).steps(), 2);
   expect_words(message("a\nx\n"), {"holds no numbers"});
   expect_words(message("a\n"), {"holds no numbers"});
   expect_words(message("a,b\n1,2\n", {"c"}), {"no column c", "a, b"});
@@ -132,6 +141,7 @@ TEST(Corpus, CharactersAreNumberedInOrder) {
   EXPECT_EQ(corpus.vocabulary.decode(corpus.characters), "öb€a\n𝄞a");
   expect_words(error_of([&] { corpus.vocabulary.encode("abc", "prompt"); }),
                {"prompt", "'c'", "byte 2", "of the vocabulary"});
+  expect_words(error_of([&] { Vocabulary::of("ab", "x").encode("\n", "prompt"); }), {"the character U+000A at byte 0"});
   expect_words(error_of([&] { corpus.vocabulary.decode({6}); }, Fault::usage), {"6 is no character"});
   for (const std::vector<char32_t>& bad :
        {std::vector<char32_t>{U'b', U'a'}, {U'a', U'a'}, {0xD800}, {0x110000}})

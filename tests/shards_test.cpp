@@ -242,8 +242,8 @@ TEST(Shards, SplitsAreWordsOfTheirNames) {
   EXPECT_EQ(sizes("web"), (std::vector<std::int64_t>{8, 4, 2}));
   expect_words(join(Dataset::open(temp.at("web")).notes(), "\n"), {"1 files name no split", "web/more.tar"});
 
-  write(temp.at("records/flowers_train_00000-of-00005.tfrecord"), labelled(10, 1) + labelled(20, 2));
-  write(temp.at("records/flowers_validation_00000-of-00005.tfrecord"), labelled(30, 1) + labelled(40, 2));
+  write(temp.at("records/flowers_train_00000-of-00001.tfrecord"), labelled(10, 1) + labelled(20, 2));
+  write(temp.at("records/flowers_validation_00000-of-00001.tfrecord"), labelled(30, 1) + labelled(40, 2));
   write(temp.at("records/flowers-test.tfrecord-00000-of-00001"), labelled(50, 1));
   EXPECT_EQ(sizes("records"), (std::vector<std::int64_t>{2, 2, 1}));
 
@@ -256,6 +256,22 @@ TEST(Shards, SplitsAreWordsOfTheirNames) {
   write(temp.at("test/train-0.tar"), samples(0, 4) + kEnd);  // this folder may be called anything
   write(temp.at("test/val-0.tar"), samples(4, 6) + kEnd);
   EXPECT_EQ(sizes("test"), (std::vector<std::int64_t>{4, 2, 0}));
+}
+
+TEST(Shards, MissingOnesAreNamed) {
+  const TempFolder temp;
+  for (const char* file : {"a/x.tfrecord-00000-of-00003", "a/x.tfrecord-00002-of-00003"})
+    write(temp.at(file), labelled(10, 1) + labelled(20, 2));
+  expect_words(error_of([&] { Dataset::open(temp.at("a")); }),
+               {"of the 3 files", "1 is missing", "a/x.tfrecord-00001-of-00003;"});
+  EXPECT_EQ(Dataset::open(temp.at("a/x.tfrecord-00002-of-00003"), {.val_split = 0.0}).size(Split::train), 2);
+  write(temp.at("a/x.tfrecord-00001-of-00003"), labelled(30, 1));
+  EXPECT_EQ(Dataset::open(temp.at("a"), {.val_split = 0.0}).size(Split::train), 5);
+  for (const char* file : {"b/train-01-of-04.tar", "b/train-04-of-04.tar", "b/val-0-of-1.tar"})  // counted from 1
+    write(temp.at(file), samples(0, 4) + kEnd);
+  expect_words(error_of([&] { Dataset::open(temp.at("b")); }), {"2 are missing, such as", "b/train-02-of-04.tar;"});
+  for (const char* file : {"b/train-02-of-04.tar", "b/train-03-of-04.tar"}) write(temp.at(file), samples(4, 8) + kEnd);
+  EXPECT_EQ(Dataset::open(temp.at("b")).size(Split::train), 16);
 }
 
 TEST(TfRecord, RowsOfSeveralLabelsAreNoClasses) {
@@ -293,9 +309,9 @@ TEST(TfRecord, RecordsAboveTheLimitTakeNoMemory) {
 
 TEST(TfRecord, FilesAreToldByTheEndsOfTheirNames) {
   const TempFolder temp;
-  for (const char* name : {"a.tfrecord", "b.tfrecords", "c.tfrecord-00000-of-00002", "d-00001-of-00002"})
+  for (const char* name : {"a.tfrecord", "b.tfrecords", "c.tfrecord-00000-of-00001", "d-00000-of-00001"})
     write(temp.at(name), labelled(10, 1) + labelled(20, 2));
-  for (const char* name : {"e.tfrecords.gz", "f.tfrecord-00001-of-00002.gz"})
+  for (const char* name : {"e.tfrecords.gz", "f.tfrecord-00000-of-00001.gz"})
     write_gz(temp.at(name), labelled(10, 1) + labelled(20, 2));
   for (const char* name : {"a.tfrecord.idx", "a.tfrecord.sha256", "a.tfrecord.index.gz", "c.tfrecord-00000"})
     write(temp.at(name), "0 1234567890 is no record");

@@ -251,6 +251,20 @@ TEST(Idx, PlainAndPacked) {
   EXPECT_EQ(mapped.label(Split::train, 0), 2);
 }
 
+TEST(Idx, NumbersAreNamedInTheirOrder) {
+  const TempFolder temp;
+  write_idx(temp, cycle(6, 3));
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0, .class_names = {"shirt", "bag", "coat", "hat"}});
+  EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{10, 10, 10, 0}));
+  EXPECT_EQ(data.label_name(Split::train, 1), "bag");
+  expect_words(join(data.notes(), "\n"), {"0 is shirt", "3 is hat"});
+  expect_words(error_of([&] { Dataset::open(temp.path(), {.class_names = {"shirt", "bag"}}); }),
+               {"the classes [2] are not known", "[shirt, bag]", "count from 0"});
+  // Names that are numbers are names.
+  expect_words(error_of([&] { Dataset::open(temp.path(), {.class_names = {"2", "1", "5"}}); }),
+               {"the classes [0] are not known"});
+}
+
 TEST(Idx, DamageIsFound) {
   const auto message = [](const std::function<void(const TempFolder&)>& damage) {
     const TempFolder temp;

@@ -106,6 +106,77 @@ TEST(PyTorchFile, EveryShape) {
             (Floats{0, 3, 1, 4, 2, 5}));
 }
 
+TEST(PyTorchFile, ViewsOfTheNegativeHaveItsSignsAndOthersAreRefused) {
+  const auto with = [](std::vector<std::string> more, const std::string& storage = "FloatStorage",
+                       const std::string& data = raw(Floats{1, -2, 0, 4})) {
+    const auto count = static_cast<std::int64_t>(data.size() / (storage == "HalfStorage" ? 2 : 4));
+    return pytorch_zip(pickled::dict({{"x", pickled::tensor({.storage = storage,
+                                                             .count = count,
+                                                             .sizes = {2, count / 2},
+                                                             .strides = {1, 2},
+                                                             .more = std::move(more)})}}),
+                       {{"0", data}});
+  };
+  const auto facts = [](const std::string& name, const std::string& value) {
+    return std::vector{pickled::dict({{name, value}})};
+  };
+  const std::string yes = "\x88", no = "\x89";
+  EXPECT_EQ(values(parsed(with(facts("neg", yes))), "x"), (Floats{-1, 0, 2, -4}));
+  EXPECT_EQ(values(parsed(with(facts("neg", yes), "HalfStorage", raw(std::vector<std::uint16_t>{0x3c00, 0xc000}))), "x"),
+            (Floats{-1, 2}));
+  for (const auto& more : {facts("neg", no), facts("conj", no), {"}"}, {"N"}})
+    EXPECT_EQ(values(parsed(with(more)), "x"), (Floats{1, 0, -2, 4}));
+  expect_refused(with(facts("conj", yes)), {"'x'", "(conj)", "save it with .clone()"});
+  expect_refused(with(facts("zero", yes)), {"'x'", "(zero)"});
+  expect_refused(with(facts("neg", "K\1")), {"'x'", "(neg)"});
+  expect_refused(with(facts("neg", yes), "IntStorage"), {"'x'", "(neg)"});
+  expect_refused(with({"K\1"}), {"'x'", "damaged"});
+  expect_refused(with({"}", "}"}), {"'x'", "damaged"});
+  EXPECT_EQ(parsed(with(facts("neg", yes), "FloatStorage", "")).entries.at("x").load().numel(), 0);
+}
+
+TEST(PyTorchFile, LaterProtocolsAreRead) {
+  // Each value is remembered under the next number, and names of globals are strings.
+  const auto word = [](const std::string& value) {
+    return "\x8c" + little_endian(value.size(), 1) + value + "\x94";
+  };
+  const auto global = [&](const std::string& module, const std::string& name) {
+    return word(module) + word(name) + "\x93\x94";
+  };
+  const auto pair = [](const std::string& values) { return values + "\x86\x94"; };
+  const auto tensor = [&](std::int64_t offset) {
+    return global("torch._utils", "_rebuild_tensor_v2") + "((" + word("storage") + global("torch", "FloatStorage") +
+           word("0") + word("cpu") + "K\6t\x94Q" + pickled::integer(offset) + pair("K\2K\2") + pair("K\1K\3") + "\x89" +
+           global("collections", "OrderedDict") + ")R\x94t\x94R\x94";
+  };
+  const auto whole = [](char protocol, const std::string& object) {
+    return std::string("\x80") + protocol + "\x95" + little_endian(object.size() + 1, 8) + object + ".";
+  };
+  const std::string object = "}\x94" + word("t") + tensor(1) + "s\x8d" + little_endian(1, 8) + "u" + tensor(0) + "s";
+  for (const char protocol : {3, 4, 5}) {
+    const StateDict dict = parsed(zip_archive({{"a/data.pkl", whole(protocol, object)}, {"a/data/0", kStorages[0].second}}));
+    EXPECT_EQ(values(dict, "t"), (Floats{1, 4, 2, 5}));
+    EXPECT_EQ(values(dict, "u"), (Floats{0, 3, 1, 4}));
+  }
+  // Number 1 is the first key, which takes the second tensor.
+  EXPECT_EQ(values(parsed(zip_archive({{"a/data.pkl", whole(4, object + "h\1" + tensor(0) + "s")},
+                                       {"a/data/0", kStorages[0].second}})),
+                   "t"),
+            (Floats{0, 3, 1, 4}));
+  std::string legacy = pytorch_legacy(kObject, kStorages);
+  EXPECT_EQ(values(parsed(legacy.replace(0, 2, "\x80\4\x95" + little_endian(13, 8))), "t"), (Floats{1, 4, 2, 5}));
+
+  const auto refused = [&](const std::string& pickle, const std::vector<std::string>& words) {
+    expect_refused(zip_archive({{"a/data.pkl", pickle}}), words);
+  };
+  refused(whole(4, global("os", "system") + word("true") + "\x85R"), {"names os.system", "not run here"});
+  refused(whole(4, "N" + word("system") + "\x93"), {"damaged"});
+  refused(whole(4, "(" + global("torch", "Size")), {"proc"});
+  refused(whole(4, "\x8d" + std::string(8, '\xff')), {"cut off"});
+  refused(whole(4, "\x8d" + little_endian(300, 8) + std::string(300, 'a') + word("b") + "\x93"), {"damaged"});
+  refused("\x80\4\x95.", {"cut off"});
+}
+
 TEST(PyTorchFile, ParametersAndPython2) {
   const std::string tensor = pickled::tensor({.count = 6, .sizes = {6}, .strides = {1}});
   const std::string parameter = pickled::global("torch._utils", "_rebuild_parameter") +
@@ -150,8 +221,13 @@ TEST(PyTorchFile, WhatIsNoStateDictIsRefusedByName) {
   expect_refused(pytorch_zip(pickled::global("__torch__.net", "Net") + ")\x81", {}), {"__torch__.net.Net"});
   expect_refused(pytorch_zip("(i", {}), {"operation 105"});
   expect_refused(pytorch_zip("\x8a\x09" + std::string(9, '\1'), {}), {"more than 64 bits"});
-  expect_refused(zip_archive({{"a/data.pkl", "\x80\x04N."}}), {"protocol 4"});
-  expect_refused(zip_archive({{"a/data.pkl", "N."}}), {"no pickle of protocol 2"});
+  for (const char protocol : {1, 6})
+    expect_refused(zip_archive({{"a/data.pkl", text('\x80', protocol, "N.")}}),
+                   {text("protocol ", static_cast<int>(protocol)), "2 to 5"});
+  expect_refused(zip_archive({{"a/data.pkl", "N."}}), {"no pickle of protocol 2 or later"});
+  std::string other_version = pytorch_legacy(kObject, kStorages);
+  other_version[other_version.find("M\xe9\3") + 1] ^= 1;
+  expect_refused(other_version, {"its version is damaged"});
   expect_refused(zip_archive({{"a/b/data.pkl", pickled::whole("N")}}), {"without a data.pkl"});
   expect_refused(zip_archive({{"a/data.pkl", pickled::whole("N")}, {"a/byteorder", "big"}}), {"big-endian"});
   expect_refused(pytorch_legacy(kObject, kStorages, 4, "\x89"), {"big-endian"});
@@ -222,6 +298,10 @@ TEST(PyTorchFile, HostilePicklesEndSoonAndSmall) {
                      pickled::global("torch", "Size") + "q" + std::string(1, '\2');
   for (int i = 0; i < 1000; ++i) many += "h\2h\1R";
   expect_refused(zip(many), {"more than 2097152 values"});
+  // A dict of a million values without a tensor, under a hundred thousand keys: it is searched once.
+  std::string shared = "}(X" + little_endian(1, 4) + "k}(" + std::string(1'000'000, 'N') + "uq\1";
+  for (int i = 0; i < 100'000; ++i) shared += pickled::string(text(i)) + "h\1";
+  expect_refused(zip(shared + "u"), {"no tensors under its keys"});
   expect_refused(zip("c" + std::string(1 << 20, 'a') + "\nb\n"), {"damaged"});
   expect_refused(zip("X\xff\xff\xff\xff"), {"cut off"});
   expect_refused(zip("h\5"), {"damaged"});
@@ -298,7 +378,9 @@ TEST_F(Index, FilesTogetherAreOneStateDict) {
               std::string::npos)
         << path;
   EXPECT_NE(refused(R"({"weight_map":{"a":1}})").find("beside the index"), std::string::npos);
-  for (const char* index : {"", "[]", "{}", R"({"weight_map":[]})"})
+  EXPECT_NE(refused("").find("is not valid JSON: it is empty"), std::string::npos);
+  EXPECT_NE(refused(R"({"weight_map":{"a":"x","a":"y"}})").find("the key 'a' twice"), std::string::npos);
+  for (const char* index : {"[]", "{}", R"({"weight_map":[]})"})
     EXPECT_NE(refused(index).find("no weight_map"), std::string::npos) << index;
   EXPECT_NE(refused(std::string(100000, '[')).find("nests deeper"), std::string::npos);
 }
@@ -379,6 +461,39 @@ TEST(Fit, NamesOfOlderFilesAreKnownAndAuxiliaryClassifiersPassedOver) {
   EXPECT_EQ(load_model(model, dict_of(others)).taken, 4);
   others[0].second = Tensor::from({6, 1, 1, 1}, Floats{1, 2, 3, 4, 5, 6});
   EXPECT_NE(error_of([&] { load_model(model, dict_of(others)); }).find("stem.weight: f32(6,1,1,1) in the file, f32(2,3,1,1) here"),
+            std::string::npos);
+}
+
+TEST(Fit, WhatTheNetComputesMayBeMissingButNotAnother) {
+  const Callable net(3, 4);
+  const Tensor places = Tensor::from({4}, std::vector<std::int64_t>{0, 1, 2, 3});
+  const Model model{.name = "net",
+                    .image_size = 8,
+                    .in_chans = 3,
+                    .num_classes = 4,
+                    .mean = {0},
+                    .deviation = {1},
+                    .net = net,
+                    .computed = {{"conv.bias", Tensor::full({DType::f32, {2}}, 7)}, {".places", places}}};
+  auto tensors = net_tensors();
+  EXPECT_EQ(load_model(model, dict_of(tensors)).all, 3);
+  tensors.erase(tensors.begin() + 1);  // conv.bias
+  EXPECT_EQ(load_model(model, dict_of(tensors)).taken, 3);
+  tensors.emplace_back("conv.places", Tensor::from({2, 2}, std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_TRUE(load_model(model, dict_of(tensors)).notes.empty());
+
+  net.fc.bias.write(Floats(4, 1).data());
+  for (const Tensor& other : {Tensor::from({4}, std::vector<std::int64_t>{0, 1, 3, 2}),
+                              Tensor::from({2}, std::vector<std::int64_t>{0, 1})}) {
+    tensors.back().second = other;
+    for (const Fit fit : {Fit::exact, Fit::adapt, Fit::any})
+      EXPECT_NE(error_of([&] { load_model(model, dict_of(tensors), fit); })
+                    .find(text("conv.places ", other.type(), " is not the i64(4) that the model computes")),
+                std::string::npos);
+  }
+  EXPECT_EQ(net.fc.bias.values<float>(), Floats(4, 1));
+  tensors.back().first = "places";
+  EXPECT_NE(error_of([&] { load_model(model, dict_of(tensors)); }).find("left over in the file (places)"),
             std::string::npos);
 }
 

@@ -42,6 +42,10 @@ TEST(Table, QuotesLineBreaksAndMarks) {
   expect_words(message("t.csv", "a,b\n1,\"2\n"), {"t.csv:2", "never closed"});
   expect_words(message("t.tsv", "a\tb\n1\t\"2\"x\n"), {"t.tsv:2", "closing quote"});
   expect_words(message("t.csv", ""), {"is empty"});
+  using namespace std::string_literals;
+  for (const std::string& wide : {"\xFF\xFEp\0a\0\n\0"s, "\xFE\xFF\0p\0a\0\n"s, "p\0a\0\n\0"s})
+    expect_words(message("t.csv", wide), {"t.csv: is UTF-16", "iconv -f UTF-16 -t UTF-8"});
+  expect_words(message("t.csv", "path,label\ra.png,x\r"), {"t.csv: ", "CR alone", "tr '\\r' '\\n'"});
   const Table lines = parse_table("t.jsonl", "{\"a\": 1, \"b\": null}\n\n{\"c\": \"x\", \"a\": true}");
   EXPECT_EQ(lines.columns, (std::vector<std::string>{"a", "c"}));
   EXPECT_EQ(Table::cell(lines.rows[0], 1), "");
@@ -94,6 +98,68 @@ TEST(Manifest, NumbersThatAreNoClassesAreSaid) {
   const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"0", "1", "3", "200"}));
   expect_words(join(data.notes(), "\n"), {"numeric order, from 0 to 200, without 2, 4 to 199"});
+}
+
+TEST(Manifest, WholeNumbersWithAPointAreNumbers) {
+  const TempFolder temp;
+  for (const char* name : {"a.png", "b.png", "c.png"}) write(temp.at(name), "x");
+  const auto classes = [&](const std::string& rows) {
+    write(temp.at("m.csv"), "path,label\n" + rows);
+    return Dataset::open(temp.at("m.csv"), {.val_split = 0.0}).class_names();
+  };
+  EXPECT_EQ(classes("a.png,10.0\nb.png,2.0\nc.png,2\n"), (std::vector<std::string>{"2", "10"}));
+  EXPECT_EQ(classes("a.png,1.0\nb.png,1.5\n"), (std::vector<std::string>{"1.0", "1.5"}));
+  EXPECT_EQ(classes("a.png,1.0|2.0\nb.png,2\n"), (std::vector<std::string>{"1", "2"}));
+}
+
+TEST(Manifest, RowsOfAFileStayTogether) {
+  const TempFolder temp;
+  std::string table = "path,label,group\n";
+  for (int i = 0; i < 40; ++i)
+    for (int again = 0; again < 2; ++again)
+      table += text(i, ".png,", i % 2 ? "a" : "b", ",", i < 10 && again ? text("g", i / 2) : "", "\n");
+  write(temp.at("0.png"), "");
+  write(temp.at("m.csv"), table);
+  const auto apart = [&](const Dataset& data) {
+    const std::set<std::string> train = names(data, Split::train), val = names(data, Split::val);
+    EXPECT_EQ(train.size() + val.size(), 40u);
+    EXPECT_FALSE(val.empty());
+    std::set<std::string> groups;
+    for (std::int64_t i = 0; i < data.size(Split::train); ++i) groups.insert(data.group(Split::train, i));
+    for (std::int64_t i = 0; i < data.size(Split::val); ++i) EXPECT_FALSE(groups.contains(data.group(Split::val, i)));
+  };
+  apart(Dataset::open(temp.at("m.csv"), {.val_split = 0.2}));
+  for (int fold = 0; fold < 3; ++fold) apart(Dataset::open(temp.at("m.csv"), {.folds = 3, .fold = fold}));
+  // A file in two groups makes one of them.
+  write(temp.at("m.csv"), "path,label,group\n0.png,a,x\n1.png,b,x\n1.png,b,y\n2.png,a,y\n3.png,b,z\n");
+  const Dataset joined = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(joined.group(Split::train, i), "x");
+  EXPECT_EQ(joined.group(Split::train, 4), "z");
+}
+
+TEST(Manifest, ContradictionsAreSaidOnceWithACount) {
+  const TempFolder temp;
+  for (const char* name : {"0.png", "1.png", "2.png", "3.png", "beside.png"}) write(temp.at(name), "x");
+  const std::string rows =
+      "path,label,split,group\n0.png,a,train,g\n0.png,a,val,h\n1.png,b,train,g\n1.png,a,train,\n1.png,a,val,i\n"
+      "2.png,b,,g\n3.png,b,val,g\n";
+  write(temp.at("metadata.csv"), rows);
+  const std::vector<std::string> notes = Dataset::open(temp.path()).notes();
+  const std::string all = join(notes, "\n");
+  expect_words(all, {"3 rows name a file again, such as", "2 files are in two splits", "scan' names all), such as " + temp.at("0.png"),
+                     "1 files have two labels", "1 groups are in two splits", "such as g",
+                     "1 rows name no split, as others do, and are training data, such as", "metadata.csv:7",
+                     "left out as without a row: 1 picture, such as " + temp.at("beside.png")});
+  write(temp.at("alone.csv"), rows);
+  EXPECT_EQ(join(Dataset::open(temp.at("alone.csv")).notes(), "\n").find("without a row"), std::string::npos);
+}
+
+TEST(Manifest, WithoutRows) {
+  const TempFolder temp;
+  for (const auto& [file, content] : {std::pair{"m.csv", "path,label\n"}, std::pair{"m.tsv", "path\tlabel\n"}, std::pair{"m.jsonl", "\n"}}) {
+    write(temp.at(file), content);
+    expect_words(error_of([&] { Dataset::open(temp.at(file)); }), {file, "has no rows"});
+  }
 }
 
 TEST(Manifest, ErrorsNameFileAndLine) {
@@ -391,6 +457,16 @@ TEST(Arrays, ShapesAndTypes) {
                {"<f4", "uint8"});
 }
 
+TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {
+  const TempFolder temp;
+  write(temp.at("x.npy"), npy("|u1", "(2, 5, 7)", levels_of(70)));
+  write(temp.at("y.npy"), npy("<i8", "(2,)", little(0, 8) + little(1'000'000'000'000, 8)));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"y.npy[1] is 1000000000000", "labels are 0 to 1048575"});
+  write(temp.at("x.npy"), npy("|u1", "(0, 5, 7)", ""));
+  write(temp.at("y.npy"), npy("<i8", "(0,)", ""));
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {temp.path(), "hold no picture"});
+}
+
 TEST(Arrays, LabelsThatMakeClassesWithoutPicturesAreRefused) {
   const TempFolder temp;
   for (const char* split : {"train", "val"})
@@ -466,6 +542,20 @@ TEST(Arrays, PackedArchives) {
   expect_words(message([](Packed& p) { p.packed.pop_back(); }), {"y: ", "does not unpack"});
   expect_words(message([](Packed& p) { p.packed[0] = '\x07'; }), {"y: ", "does not unpack"});  // of no known kind
   expect_words(message([](Packed& p) { p.sum ^= 1; }), {"y: ", "checksum"});
+}
+
+TEST(Arrays, HeadsAreComparedBeforeAnythingIsUnpacked) {
+  const TempFolder temp;
+  const auto message = [&](const std::string& shape, int elements, std::uint64_t more) {
+    Packed pictures = packed_of("x_train.npy", npy("|u1", shape, levels_of(elements)));
+    pictures.sum ^= 1;  // found where it is unpacked
+    pictures.size += more;
+    write(temp.at("set.npz"), zip_of({pictures, packed_of("y_train.npy", npy("|u1", "(2,)", std::string("\0\1", 2)))}));
+    return error_of([&] { Dataset::open(temp.at("set.npz")); });
+  };
+  expect_words(message("(9, 5, 7)", 315, 0), {"set.npz[x_train]", "(9, 5, 7)", "y_train has (2)"});
+  expect_words(message("(2, 5, 7)", 70, 1'000), {"x_train: holds 1070 bytes", "(2, 5, 7) needs 70"});
+  expect_words(message("(2, 5, 7)", 70, 0), {"x_train: its checksum"});
 }
 
 TEST(Arrays, DamageIsFound) {

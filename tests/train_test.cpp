@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <map>
 
 #include "neurim/neurim.h"
 #include "neurim/train/results_csv.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim {
 namespace {
@@ -127,6 +129,8 @@ TEST(Options, GivenOnesWinOverAFile) {
   EXPECT_EQ(e.word, "single");
   EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("\nwrod: x\n", "file"); }),
             "file: line 2: there is no option 'wrod'; did you mean 'word'?");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("word: x\nw: x\nw: y\n", "file"); }),
+            "file: line 3: word is given twice: x and y");
 }
 
 /// Small drawn digits and a run of LeNet-5 over them: 3 steps an epoch, the last one of a smaller batch, and
@@ -405,6 +409,24 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
   }
 }
 
+TEST_F(Training, GoesOnWithFewerPicturesThanWereSeen) {
+  TrainOptions own = options("train");
+  own.data = (folder_ / "digits").string();
+  write_digits(own.data, 1, 6, 2);
+  const std::atomic<int> stop{1};
+  const TrainResult stopped = train(own, {.stop = &stop});
+  EXPECT_TRUE(resume(stopped.run, {}, {.stop = &stop}).stopped);  // after the second of three steps
+  for (const fs::directory_entry& digit : fs::directory_iterator(folder_ / "digits" / "train")) {
+    std::vector<fs::path> pictures;
+    for (const fs::directory_entry& picture : fs::directory_iterator(digit)) pictures.push_back(picture.path());
+    for (std::size_t i = 2; i < pictures.size(); ++i) fs::remove(pictures[i]);
+  }
+  EXPECT_EQ(resume(stopped.run).epochs, 2);
+  const std::string log = read_file(stopped.run / "log.txt");
+  EXPECT_NE(log.find("the data are not those that the run was begun with"), std::string::npos) << log;
+  EXPECT_NE(log.find("epoch 1 was stopped after step 2, and the data make 1 now: it counts as done"), std::string::npos) << log;
+}
+
 /// A network that no name and no file gives.
 Model own_model(std::int64_t classes, std::uint64_t seed) {
   Model model{
@@ -535,6 +557,58 @@ TEST_F(Training, AnotherRunInTheSameFolderLeavesNoWeightsOfTheFirst) {
   const std::atomic<int> stop{1};
   EXPECT_TRUE(train(again, {.stop = &stop}).stopped);
   EXPECT_FALSE(fs::exists(best));
+}
+
+TEST_F(Training, AnEpochOfOneStepIsNoneInVain) {
+  TrainOptions one = options("one");
+  one.batch = 60;
+  one.lr = 0.1;
+  one.warmup_epochs = 1;
+  const TrainResult result = train(one);
+  const ResultsCsv rows(result.run / "results.csv", 2);
+  EXPECT_EQ(rows.rows().at(0).step, 1);
+  EXPECT_FLOAT_EQ(static_cast<float>(rows.rows().at(0).learning_rate), 0.1F);
+  TrainOptions wrong = options("wrong");
+  wrong.warmup_lr = -1;
+  EXPECT_EQ(error_of(Fault::usage, [&] { train(wrong); }), "warmup_lr is -1; it is not negative");
+}
+
+TEST_F(Training, ARunFolderHasOneWriter) {
+  const TrainResult result = train(options("train"));
+  {
+    const RunLock lock(result.run);
+    EXPECT_EQ(error_of(Fault::resource, [&] { resume(result.run, 3); }),
+              text(result.run.string(), " is being written by another process; wait for it or choose another name"));
+    TrainOptions again = options("train");
+    again.exist_ok = true;
+    error_of(Fault::resource, [&] { train(again); });
+  }
+  EXPECT_EQ(resume(result.run, 3).epochs, 3);
+}
+
+TEST_F(Training, ARunThatFailsInItsFirstEpochLeavesTheOneBefore) {
+  const TrainResult first = train(options("train"));
+  const auto files = [&] {
+    std::map<fs::path, std::string> contents;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(first.run))
+      if (entry.is_regular_file()) contents[entry.path()] = read_file(entry.path());
+    return contents;
+  };
+  const auto before = files();
+  TrainOptions wild = options("train");
+  wild.exist_ok = true;
+  wild.opt = "sgd";
+  wild.lr = 1e30;
+  const std::string message = error_of(Fault::failure, [&] { train(wild); });
+  EXPECT_EQ(message.find("is kept in"), std::string::npos) << message;
+  EXPECT_EQ(files(), before);
+  TrainOptions other = options("train");  // of another task, which writes other files
+  other.exist_ok = true;
+  other.data = multi_label_table(other.data).string();
+  EXPECT_EQ(train(other).epochs, 2);
+  EXPECT_FALSE(fs::exists(first.run / "confusion_matrix.csv"));
+  EXPECT_EQ(split(read_file(first.run / "metrics.jsonl"), '\n').size(), 3u);
+  EXPECT_EQ(load_checkpoint(first.run).card.task(), TaskKind::multi_label);
 }
 
 TEST_F(Training, ALossThatIsNoNumberStopsAndKeepsTheLastState) {

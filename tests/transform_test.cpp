@@ -202,6 +202,50 @@ TEST(Preprocess, DetailBelowOneLevelOf8BitsSurvives16) {
       }
 }
 
+// A picture whose pixels are the means of 4 x 4 gives what the full one does, for a part that begins and ends anywhere.
+TEST(Resample, APartMayBeginAndEndWithinAPixel) {
+  constexpr int kReduction = 4;
+  constexpr double kStep = 100;  // from one pixel of the full picture to the next
+  for (const bool down : {false, true}) {
+    const auto ramp = [&](int y, int x, int) { return static_cast<std::uint16_t>(kStep * (down ? y : x)); };
+    const auto means = [&](int y, int x, int) {
+      return static_cast<std::uint16_t>(kStep * (kReduction * (down ? y : x) + 1.5));
+    };
+    const Image full = wide_image(160, 160, 1, ramp);
+    Image small = wide_image(40, 40, 1, means);
+    for (const Interpolation interpolation : kInterpolations)
+      for (const Box& part : {Box{0, 0, 160, 160}, {13, 27, 131, 129}, {2, 1, 90, 158}, {75, 67, 84, 93}}) {
+        Image exact, found, again;
+        for (Image* out : {&exact, &found, &again}) out->reshape({20, 21, 1, 16});
+        Resampler resampler(interpolation);
+        resampler.resize(full, part, 20, 21, exact.box(), exact);
+        resampler.resize(small, part, 20, 21, found.box(), found, 0, 0, kReduction);
+        double sum = 0, most = 0;
+        for (int i = 0; i < 20 * 21; ++i) {
+          const double off = (found.levels<std::uint16_t>()[i] - exact.levels<std::uint16_t>()[i]) / kStep;
+          sum += off, most = std::max(most, std::abs(off));
+        }
+        const bool nearest = interpolation == Interpolation::nearest;
+        EXPECT_NEAR(sum / (20 * 21), 0, nearest ? kReduction / 2 : 0.05) << down << ", " << part.top;
+        EXPECT_LE(most, nearest ? kReduction / 2 : 1) << down << ", " << part.top;
+        // What lies outside has no influence.
+        const Box pixels = reduced(part, kReduction);
+        const Image other = wide_image(40, 40, 1, [&](int y, int x, int c) {
+          const bool inside = y >= pixels.top && y < pixels.top + pixels.height && x >= pixels.left &&
+                              x < pixels.left + pixels.width;
+          return inside ? means(y, x, c) : std::uint16_t{65535};
+        });
+        resampler.resize(other, part, 20, 21, again.box(), again, 0, 0, kReduction);
+        EXPECT_EQ(levels(again), levels(found));
+        resampler.resize(small, pixels, 20, 21, exact.box(), exact);
+        const Box aligned{pixels.top * kReduction, pixels.left * kReduction, pixels.height * kReduction,
+                          pixels.width * kReduction};
+        resampler.resize(small, aligned, 20, 21, found.box(), found, 0, 0, kReduction);
+        EXPECT_EQ(levels(found), levels(exact));
+      }
+  }
+}
+
 // Pictures of 8 bits are the same numbers either way, up to what resizing rounds.
 TEST(Preprocess, EightBitsInSixteenAreTheSame) {
   const Image in = pattern(20, 30);
@@ -268,6 +312,114 @@ TEST(Preprocess, ResizeModes) {
   EXPECT_NEAR(boxed[6 * 8], 0.2, 1e-6);
 }
 
+/// The levels, of 0 to 255, that a JPEG gives the model, decoded in one way.
+std::vector<float> levels_of(const std::string& jpeg, bool scaled, Preprocess preprocess, const Augment& augment,
+                             std::uint64_t key) {
+  preprocess.decode.scaled = scaled;
+  preprocess.std = {1.0 / 255};
+  Transform transform(preprocess, augment);
+  Decoder decoder;
+  decoder.open(stored(jpeg), preprocess.decoding());
+  std::vector<float> out(preprocess.size().levels());
+  Random random(7, key);
+  transform.finish(transform.fit(decoder, random).data(), random, out.data());
+  return out;
+}
+
+/// How far apart the two ways are, in levels: on average with and without regard to the sign.
+struct Distance {
+  double shift = 0, mean = 0;
+};
+Distance distance(const std::string& jpeg, const Preprocess& preprocess, const Augment& augment = {},
+                  std::uint64_t key = 0) {
+  const std::vector<float> exact = levels_of(jpeg, false, preprocess, augment, key);
+  const std::vector<float> scaled = levels_of(jpeg, true, preprocess, augment, key);
+  Distance of;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double off = static_cast<double>(scaled[i] - exact[i]) / static_cast<double>(exact.size());
+    of.shift += off, of.mean += std::abs(off);
+  }
+  return of;
+}
+
+// Of ramps a shift shows as a difference of levels, which changes its sign where they fall instead of rising; what
+// rounding does keeps it. Whatever the part, the way to fit it and EXIF say.
+TEST(Preprocess, ScaledDecodingShiftsNothing) {
+  constexpr double kStep = 0.93;  // levels from a pixel to the next
+  double sum = 0;
+  int count = 0;
+  for (const bool down : {false, true})
+    for (const int channels : {1, 3})
+      for (const int orientation : {1, 2, 3, 6, 8}) {
+        const auto jpeg = [&](bool falls) {
+          return jpeg_of(image_of(197, 237, channels, [&](int y, int x, int) {
+                           const double level = 10 + kStep * (down ? y : x);
+                           return static_cast<std::uint8_t>(falls ? 255 - level : level);
+                         }), {.orientation = orientation});
+        };
+        const std::string rising = jpeg(false), falling = jpeg(true);
+        std::vector<std::pair<Preprocess, Augment>> cases;
+        Preprocess preprocess{.channels = channels, .bits = 16, .crop_pct = 0.9};  // 16: levels are not rounded
+        for (const auto& [height, width] : {std::pair{90, 81}, {41, 39}, {20, 22}}) {
+          preprocess.height = height, preprocess.width = width;
+          for (const ResizeMode mode : {ResizeMode::crop, ResizeMode::squash, ResizeMode::letterbox}) {
+            preprocess.resize = mode;
+            cases.push_back({preprocess, {}});
+          }
+        }
+        preprocess.resize = ResizeMode::crop;
+        cases.push_back({preprocess, {.crop_at = CropAt::bottom_right}});
+        for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
+          preprocess.interpolation = interpolation;
+          cases.push_back({preprocess, {.random_resized_crop = true, .scale = {0.1, 1}, .crop_padding = 1, .hflip = 0.5}});
+        }
+        for (const auto& [input, augment] : cases)
+          for (std::uint64_t key = 0; key < (augment.random_resized_crop ? 20u : 1u); ++key) {
+            SCOPED_TRACE(text(down ? "down " : "right ", channels, ' ', orientation, ' ', input.json(), ' ', key));
+            const Distance up = distance(rising, input, augment, key), fall = distance(falling, input, augment, key);
+            const double pixels = (up.shift - fall.shift) / 2 / kStep;
+            EXPECT_NEAR(pixels, 0, 0.15);
+            EXPECT_LE(std::max(up.mean, fall.mean), 1);
+            sum += pixels, ++count;
+          }
+      }
+  EXPECT_NEAR(sum / count, 0, 0.02);
+}
+
+TEST(Preprocess, ScaledDecodingShowsTheSamePicture) {
+  const auto waves = [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(128 + 50 * std::sin(0.09 * x + c) + 40 * std::cos(0.05 * y * (c % 3 + 1)) +
+                                     20 * std::sin(0.4 * (x + y)));
+  };
+  for (const std::string& jpeg : {jpeg_of(image_of(331, 413, 3, waves)), jpeg_of(image_of(331, 413, 1, waves)),
+                                  jpeg_of(image_of(331, 413, 3, waves), {.progressive = true, .orientation = 5}),
+                                  jpeg_of(image_of(331, 413, 4, waves), {.stored = JCS_YCCK})})
+    for (const int bits : {8, 16})
+      for (const bool random : {false, true})
+        for (std::uint64_t key = 0; key < 5; ++key) {
+          const Preprocess preprocess{.bits = bits, .height = 40, .width = 40};
+          const Distance of = distance(jpeg, preprocess, {.random_resized_crop = random}, key);
+          EXPECT_GT(of.mean, 0);
+          EXPECT_LE(of.mean, 2);
+        }
+  // Changes see a picture as they always do.
+  const std::string jpeg = jpeg_of(image_of(331, 413, 3, waves));
+  EXPECT_LE(distance(jpeg, {.height = 40, .width = 40}, parse_augment("rrc,rotate(15),erase(1),hflip")).mean, 3);
+}
+
+TEST(Preprocess, ScaledDecodingIsExactWhereNothingShrinksToHalf) {
+  const Image in = pattern(60, 80);
+  const std::string png = png_of(in), jpeg = jpeg_of(in);
+  for (const bool random : {false, true}) {
+    const Augment augment{.random_resized_crop = random};
+    EXPECT_EQ(distance(png, {.height = 9, .width = 9}, augment).mean, 0);
+    EXPECT_EQ(distance(jpeg, {.height = 31, .width = 41}, augment).mean, 0);
+    EXPECT_EQ(distance(jpeg, {.height = 90, .width = 90}, augment).mean, 0);
+  }
+  EXPECT_GT(distance(jpeg, {.height = 30, .width = 40}).mean, 0);
+  EXPECT_EQ(distance(jpeg, {.height = 6, .width = 8, .interpolation = Interpolation::nearest}).mean, 0);
+}
+
 TEST(Preprocess, ShortestIsACropOfTheWholeShorterSide) {
   Preprocess shortest{.crop_pct = 0.875};
   shortest.choose_resize("shortest", {});
@@ -309,16 +461,17 @@ TEST(Preprocess, JsonRoundTrip) {
                         .fill = 114,
                         .mean = {0.1307},
                         .std = {0.3081}};
-  preprocess.decode = {.exif = false, .background = {1, 2, 3}};
+  preprocess.decode = {.exif = false, .background = {1, 2, 3}, .scaled = true};
   EXPECT_EQ(Preprocess::from_json(preprocess.json()), preprocess);
   EXPECT_EQ(Preprocess::from_json("{}"), Preprocess{});
   expect_words(error_of([] { Preprocess::from_json(R"({"crop":1})"); }), {"unknown field \"crop\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"resize":"fit"})"); }), {"\"fit\"", "letterbox"});
   expect_words(error_of([] { Preprocess::from_json(R"({"interpolation":"bicubc"})"); }), {"did you mean \"bicubic\""});
+  expect_words(error_of([] { Preprocess::from_json(R"({"decode":"scald"})"); }), {"decode", "did you mean \"scaled\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"height":0})"); }), {"size is 0"});
-  error_of([] { Preprocess::from_json(R"({"height":"tall"})"); });
+  expect_words(error_of([] { Preprocess::from_json(R"({"height":"tall"})"); }), {"preprocess: height cannot be \"tall\""});
   error_of([] { Preprocess::from_json("[1]"); });
-  error_of([] { Preprocess::from_json("{"); });
+  expect_words(error_of([] { Preprocess::from_json("{"); }), {"preprocess: is not valid JSON: it ends too early"});
   expect_words(error_of([] { Preprocess{.mean = {1, 2}}.check(); }, Fault::usage), {"mean has 2 values"});
 }
 
@@ -344,6 +497,10 @@ TEST(Augment, ListsAreRead) {
   expect_words(message("rrc(2)"), {"scale", "2"});
   expect_words(message("pad"), {"pad takes 1 numbers, not 0"});
   expect_words(message("rrc(a)"), {"'a'", "no number"});
+  for (const char* list : {"hflip,,trivial", "hflip,", ",hflip", "rrc,,hflip"})
+    expect_words(message(list), {"an entry of the list is empty"});
+  expect_words(message("rrc,hflip,rrc(0.2,1)"), {"rrc stands twice"});
+  expect_words(message("hflip,hflip"), {"hflip stands twice"});
 }
 
 TEST(Augment, MirrorsRows) {

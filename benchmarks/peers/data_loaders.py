@@ -1,8 +1,9 @@
 """One way to turn JPEG files into training batches (random resized crop to 224, flip, normalised f32 NCHW, batches of 64).
 
-    data_loaders.py PEER --data DIR --seconds S --threads T      (PEER: dali, pillow, torchvision)
+    data_loaders.py PEER --data DIR --seconds S --threads T      (PEER: dali, pillow, pillow_draft, torchvision)
 
-DIR has one folder a class. Prints one JSON line with the images per second of a window, after a warm-up.
+DIR has one folder a class. pillow_draft decodes files at the least of 1/2, 1/4 and 1/8 that still covers 256 x 256. Prints
+one JSON line with the images per second of a window, after a warm-up.
 """
 import argparse
 import itertools
@@ -10,7 +11,7 @@ import json
 import os
 import time
 
-SIZE, BATCH, MEAN, STD = 224, 64, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+SIZE, DRAFT, BATCH, MEAN, STD = 224, 256, 64, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 WARM_UP_BATCHES = 10
 
 
@@ -46,15 +47,18 @@ def torch_loader(paths, threads, decoder):
     normalise = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
 
     class Files(torch.utils.data.Dataset):
-        change = v2.Compose(crop + ([v2.PILToTensor()] if decoder == "pillow" else []) + normalise)
+        change = v2.Compose(crop + ([] if decoder == "torchvision" else [v2.PILToTensor()]) + normalise)
 
         def __len__(self):
             return len(paths)
 
         def __getitem__(self, i):
-            if decoder == "pillow":
-                return self.change(Image.open(paths[i]).convert("RGB")), 0
-            return self.change(io.decode_jpeg(io.read_file(paths[i]), mode=io.ImageReadMode.RGB)), 0
+            if decoder == "torchvision":
+                return self.change(io.decode_jpeg(io.read_file(paths[i]), mode=io.ImageReadMode.RGB)), 0
+            image = Image.open(paths[i])
+            if decoder == "pillow_draft":
+                image.draft("RGB", (DRAFT, DRAFT))
+            return self.change(image.convert("RGB")), 0
 
     loader = torch.utils.data.DataLoader(Files(), BATCH, shuffle=True, drop_last=True, num_workers=threads,
                                          persistent_workers=True, prefetch_factor=4)
@@ -63,7 +67,7 @@ def torch_loader(paths, threads, decoder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("peer", choices=["dali", "pillow", "torchvision"])
+    parser.add_argument("peer", choices=["dali", "pillow", "pillow_draft", "torchvision"])
     parser.add_argument("--data", required=True)
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--threads", type=int, default=2)

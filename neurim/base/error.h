@@ -1,7 +1,9 @@
 // The one exception type of the house, and the assertion for our own bugs.
 #pragma once
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "neurim/base/text.h"
 
@@ -12,18 +14,29 @@ enum class Fault : int {
   failure = 1,   ///< a run-time failure that none of the others names
   usage = 2,     ///< a wrong option, argument, shape or type: the caller must change the call
   data = 3,      ///< a problem in the user's data, a model file or a checkpoint
-  resource = 4,  ///< out of memory or disk
+  resource = 4,  ///< out of memory or disk, or another process has what is needed
   gate = 5,      ///< a parity or accuracy gate failed
 };
 
 /// A user-visible error: one line that says what, where, the likely cause and the fix.
 class Error : public std::runtime_error {
  public:
-  Error(Fault fault, const std::string& message) : std::runtime_error(message), fault_(fault) {}
+  /// How much of the path of a module the message begins with: what is not whole grows on the way out of it.
+  enum class Path : std::uint8_t { none, some, whole };
+
+  Error(Fault fault, const std::string& message, Path path = Path::none)
+      : std::runtime_error(message), fault_(fault), path_(path) {}
   Fault fault() const { return fault_; }
+
+  /// The same from inside a part: "linear: …" of the part 3 is "3: linear: …", and of the part 1 "1.3: linear: …".
+  Error inside(std::string_view part) const {
+    if (path_ == Path::whole) return *this;
+    return {fault_, text(part, path_ == Path::some ? "." : ": ", what()), Path::some};
+  }
 
  private:
   Fault fault_;
+  Path path_;
 };
 
 /// Throws Error(fault) with the parts joined to one message.

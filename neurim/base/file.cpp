@@ -1,6 +1,7 @@
 #include "neurim/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -167,23 +168,51 @@ std::string read_file(const fs::path& path) {
 
 void write_file(const fs::path& path, std::string_view bytes) {
   if (writes_in_place(path)) return write_into(path, bytes);
-  const fs::path target = behind_links(path);
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  FileReplacement(path, bytes).replace();
+}
+
+FileReplacement::FileReplacement(const fs::path& path, std::string_view bytes)
+    : path_(path), target_(behind_links(path)), size_(bytes.size()) {
   static std::atomic<unsigned> serial{0};
-  const std::string temporary =
-      (folder / text(".", target.filename().string(), ".", ::getpid(), ".", serial++, ".tmp")).string();
-  auto give_up = [&](const char* step, int reason) {
-    ::unlink(temporary.c_str());
-    fail(Fault::resource, path.string(), ": cannot ", step, " (", bytes.size(),
-         " bytes needed): ", std::strerror(reason), "; the previous file, if any, is unchanged",
-         fix_of(reason));
-  };
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  temporary_ = target_.parent_path() /
+               text(".", target_.filename().string(), ".", ::getpid(), ".", serial++, ".tmp");
+  Descriptor file(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.fd < 0) give_up("create a temporary file beside it", errno);
   if (const int reason = write_all(file.fd, bytes); reason != 0) give_up("write", reason);
   if (::fsync(file.fd) != 0) give_up("sync", errno);  // never retried: a failed fsync may have dropped the pages
-  if (::rename(temporary.c_str(), target.c_str()) != 0) give_up("rename into place", errno);
-  sync_folder(folder);
+}
+
+FileReplacement::~FileReplacement() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void FileReplacement::replace() {
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) give_up("rename into place", errno);
+  temporary_.clear();
+  sync_folder(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+}
+
+void FileReplacement::give_up(const char* step, int reason) const {
+  ::unlink(temporary_.c_str());
+  fail(Fault::resource, path_.string(), ": cannot ", step, " (", size_,
+       " bytes needed): ", std::strerror(reason), "; the previous file, if any, is unchanged", fix_of(reason));
+}
+
+FileLock::FileLock(const fs::path& path, const fs::path& whole, bool make) {
+  struct stat locked{}, named{};
+  do {  // again where the file got another name between the two calls
+    if (file_ >= 0) ::close(file_);
+    file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0666);
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return;
+      ::close(file_);
+      fail(Fault::resource, whole.string(), " is being written by another process; wait for it or choose another name");
+    }
+  } while (::fstat(file_, &locked) == 0 && (::stat(path.c_str(), &named) != 0 || named.st_ino != locked.st_ino));
+}
+
+FileLock::~FileLock() {
+  if (file_ >= 0) ::close(file_);
 }
 
 MappedFile::MappedFile(const fs::path& path) {

@@ -22,6 +22,25 @@ bool is_there(const fs::path& path);
 /// Of a symbolic link the file that it leads to is replaced; what writes_in_place() is written into.
 void write_file(const fs::path& path, std::string_view bytes);
 
+/// New content of a file, written and synced beside it as by write_file, for several files that change together: each takes
+/// its place by replace(), and what has not when this ends is gone. For what writes_in_place() it is not.
+class FileReplacement {
+ public:
+  FileReplacement(const fs::path& path, std::string_view bytes);  ///< throws Error(resource)
+  ~FileReplacement();
+  FileReplacement(const FileReplacement&) = delete;
+  FileReplacement& operator=(const FileReplacement&) = delete;
+
+  const fs::path& target() const { return target_; }  ///< what is replaced: behind symbolic links
+  void replace();                                     ///< throws Error(resource)
+
+ private:
+  [[noreturn]] void give_up(const char* step, int reason) const;
+
+  fs::path path_, target_, temporary_;
+  std::size_t size_;
+};
+
 /// Whether the path leads to what cannot be replaced: a device, a pipe, or this process's own output.
 bool writes_in_place(const fs::path& path);
 
@@ -34,6 +53,20 @@ bool make_folder(const fs::path& folder);
 /// Removes the temporary files that write_file left in the folder where its process was killed. For a folder in which
 /// this process writes nothing yet.
 void remove_leftovers(const fs::path& folder);
+
+/// A file for one process alone, until this ends or the process dies. Where the file system has no locks, everybody gets it.
+class FileLock {
+ public:
+  /// Throws Error(resource), which names `whole`, at once where another process has it. `make`: whether a file that is
+  /// missing is made; else nobody has it.
+  FileLock(const fs::path& path, const fs::path& whole, bool make = true);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
 
 /// A file mapped read-only.
 class MappedFile {

@@ -36,7 +36,7 @@ void check_can_write(const fs::path& path) {
   if (writes_in_place(path)) return;
   const fs::path target = followed(path), folder = target.parent_path();
   std::error_code error;
-  if (fs::is_directory(target, error))
+  if (fs::is_directory(target, error) || !path.has_filename())
     fail(Fault::resource, path.string(), ": cannot be written: it is a folder; give the name of a file");
   if (!fs::exists(folder, error))
     fail(Fault::resource, path.string(), ": cannot be written: there is no folder ", folder.string(),
@@ -49,6 +49,14 @@ void check_can_make(const fs::path& folder) {
   std::error_code error;
   while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
   check_open(there, folder);
+}
+
+void check_no_input(const fs::path& out, const std::vector<fs::path>& inputs) {
+  std::error_code error;
+  for (const fs::path& input : inputs)
+    if (fs::equivalent(out, input, error))
+      fail(Fault::usage, out.string(), ": is ", out == input ? "what" : text(input.string(), ", which"),
+           " is read here, and nothing is written over what is read; give another name");
 }
 
 }  // namespace neurim

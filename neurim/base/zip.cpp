@@ -15,34 +15,72 @@ constexpr std::uint64_t kUsualExpansion = 16;   // and seldom more than these
 constexpr std::uint64_t kMostMembers = 1 << 16;
 constexpr const char* kFix = "; it is cut off or damaged: save it again";
 
+/// Unpacks deflated data of a file from their beginning on.
+class Inflation {
+ public:
+  Inflation(const Bytes& file, std::uint64_t begin, std::uint64_t packed) : file_(file), at_(begin), left_(packed) {
+    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) fail(Fault::resource, "zlib has no memory");
+  }
+  ~Inflation() { inflateEnd(&stream_); }
+  Inflation(const Inflation&) = delete;
+
+  /// The next bytes, at most 2^32 - 1; returns how many there are.
+  std::size_t read(std::span<std::byte> to) {
+    stream_.next_out = reinterpret_cast<Bytef*>(to.data());
+    stream_.avail_out = static_cast<uInt>(to.size());
+    while (stream_.avail_out > 0 && code_ == Z_OK) {
+      if (stream_.avail_in == 0) next_piece();
+      code_ = inflate(&stream_, Z_NO_FLUSH);  // an error where nothing is left to go on with
+    }
+    return to.size() - stream_.avail_out;
+  }
+  /// Whether the end of the data was reached.
+  bool ended() const { return code_ == Z_STREAM_END; }
+
+ private:
+  void next_piece() {
+    constexpr std::uint64_t kPiece = 1 << 20;
+    piece_ = bytes_at(file_, at_, std::min(left_, kPiece));
+    at_ += piece_.size(), left_ -= piece_.size();
+    stream_.next_in = reinterpret_cast<Bytef*>(piece_.data());
+    stream_.avail_in = static_cast<uInt>(piece_.size());
+  }
+
+  const Bytes& file_;
+  std::uint64_t at_, left_;  // of the packed data
+  std::vector<std::byte> piece_;
+  z_stream stream_{};
+  int code_ = Z_OK;
+};
+
 /// What the packed data unpack to, which are `size` bytes. A damaged directory may say any size, so memory is
 /// taken for what comes out.
-std::vector<std::byte> inflated(std::vector<std::byte> packed, std::uint64_t size) {
-  constexpr std::size_t most_taken = 1 << 30, most_given = 64 << 20;  // at once; zlib counts in 32 bits
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(Fault::resource, "zlib has no memory");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> ended(&stream, inflateEnd);
+std::vector<std::byte> inflated(const Bytes& file, std::uint64_t begin, std::uint64_t packed, std::uint64_t size) {
+  constexpr std::size_t most_given = 64 << 20;  // at once
+  Inflation inflation(file, begin, packed);
   std::vector<std::byte> out;
-  out.reserve(std::min<std::uint64_t>(size, kUsualExpansion * packed.size()) + 1);
-  std::size_t taken = 0;
-  int code = Z_OK;
-  while (code == Z_OK && out.size() <= size) {
-    const std::size_t in = std::min(most_taken, packed.size() - taken), given = out.size();
+  out.reserve(std::min<std::uint64_t>(size, kUsualExpansion * packed) + 1);
+  std::size_t given = 0, room = 0;
+  do {
+    given = out.size();
     // Room for one byte more than there should be shows whether there are more.
-    const std::size_t room = std::min<std::uint64_t>(most_given, size + 1 - given);
+    room = std::min<std::uint64_t>(most_given, size + 1 - given);
     out.resize(given + room);
-    stream.next_in = reinterpret_cast<Bytef*>(packed.data() + taken);
-    stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + given);
-    stream.avail_out = static_cast<uInt>(room);
-    code = inflate(&stream, Z_NO_FLUSH);  // an error where neither goes on
-    taken += in - stream.avail_in;
-    out.resize(given + room - stream.avail_out);
-  }
+    out.resize(given + inflation.read(std::span(out).subspan(given)));
+  } while (out.size() == given + room && out.size() <= size);
   if (out.size() > size) fail(Fault::data, "unpacks to more than the ", size, " bytes that it says", kFix);
-  if (code != Z_STREAM_END) fail(Fault::data, "does not unpack", kFix);
+  if (!inflation.ended()) fail(Fault::data, "does not unpack", kFix);
   if (out.size() < size) fail(Fault::data, "unpacks to ", out.size(), " of ", size, " bytes", kFix);
   return out;
+}
+
+/// zip_data of a member that is stored or deflated.
+std::uint64_t unpackable_data(const Bytes& file, const ZipMember& member) {
+  if (member.method != ZipMember::stored && member.method != ZipMember::deflated)
+    fail(Fault::data, "is packed by method ", member.method, "; stored and deflated members are read");
+  const std::uint64_t begin = zip_data(file, member);
+  if (member.size / kMostExpansion > member.packed) fail(Fault::data, "its size is damaged", kFix);
+  return begin;
 }
 
 }  // namespace
@@ -113,14 +151,22 @@ void check_zip_sum(const ZipMember& member, std::span<const std::byte> data) {
 }
 
 std::vector<std::byte> unzipped(const Bytes& file, const ZipMember& member) {
-  if (member.method != ZipMember::stored && member.method != ZipMember::deflated)
-    fail(Fault::data, "is packed by method ", member.method, "; stored and deflated members are read");
-  const std::uint64_t begin = zip_data(file, member);
-  if (member.size / kMostExpansion > member.packed) fail(Fault::data, "its size is damaged", kFix);
-  std::vector<std::byte> bytes = bytes_at(file, begin, member.packed);
-  if (member.method == ZipMember::deflated) bytes = inflated(std::move(bytes), member.size);
+  const std::uint64_t begin = unpackable_data(file, member);
+  const std::vector<std::byte> bytes = member.method == ZipMember::deflated
+                                           ? inflated(file, begin, member.packed, member.size)
+                                           : bytes_at(file, begin, member.packed);
   check_zip_sum(member, bytes);
   return bytes;
+}
+
+Bytes unzipped_as_read(const Bytes& file, const ZipMember& member) {
+  const std::uint64_t begin = unpackable_data(file, member);
+  return {member.size, [=](std::uint64_t offset, std::span<std::byte> to) {
+            if (member.method == ZipMember::stored) return file.read(begin + offset, to);
+            std::vector<std::byte> all(offset + to.size());
+            if (Inflation(file, begin, member.packed).read(all) < all.size()) fail(Fault::data, "does not unpack", kFix);
+            std::copy(all.begin() + static_cast<std::ptrdiff_t>(offset), all.end(), to.begin());
+          }};
 }
 
 }  // namespace neurim

@@ -30,4 +30,7 @@ void check_zip_sum(const ZipMember& member, std::span<const std::byte> data);
 /// A member's data, stored or deflated, whose checksum holds.
 std::vector<std::byte> unzipped(const Bytes& file, const ZipMember& member);
 
+/// The same data without their checksum, for a look at their beginning: each reading unpacks all up to its own end.
+Bytes unzipped_as_read(const Bytes& file, const ZipMember& member);
+
 }  // namespace neurim

@@ -33,7 +33,7 @@ DecodeRate decode_only(const Dataset& dataset, std::int64_t samples, std::int64_
   std::atomic<std::int64_t> next{0}, bytes{0}, decoded{0};
   const Clock::time_point begin = Clock::now();
   std::vector<std::thread> workers;
-  for (std::int64_t i = 0; i < threads; ++i)
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(threads, 1); ++i)
     workers.emplace_back([&] {
       Decoder decoder;
       Image image;
@@ -63,6 +63,11 @@ std::string hash_of(BatchSource& loader, std::int64_t samples) {
 
 }  // namespace
 
+double median(std::vector<double> rounds) {
+  std::sort(rounds.begin(), rounds.end());
+  return (rounds[(rounds.size() - 1) / 2] + rounds[rounds.size() / 2]) / 2;
+}
+
 int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Console& console) {
   require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
   const Dataset dataset = open_data(benchmark.data, {.val_split = 0.0}, console);
@@ -71,13 +76,15 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
   const Preprocess preprocess{.height = static_cast<int>(size.height),
                               .width = static_cast<int>(size.width),
                               .mean = {0.485, 0.456, 0.406},
-                              .std = {0.229, 0.224, 0.225}};
+                              .std = {0.229, 0.224, 0.225},
+                              .decode = {.scaled = scaled_named(benchmark.decode)}};
   const LoaderOptions options{.batch = static_cast<int>(std::min(benchmark.batch, samples)),
                               .workers = static_cast<int>(benchmark.threads),
                               .seed = static_cast<std::uint64_t>(benchmark.seed),
                               .shuffle = true,
                               .drop_last = true,
-                              .cache = Cache::none};
+                              .cache = Cache::none,
+                              .max_bad = benchmark.max_bad};
   const std::unique_ptr<BatchSource> loader = open_loader(benchmark.loader, dataset, Split::train, preprocess,
                                                           parse_augment(benchmark.augment), options);
   if (line.dry_run())
@@ -109,11 +116,9 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
     rates.push_back(static_cast<double>(images) / seconds_since(begin));
     console.progress(text("  round ", round + 1, '/', benchmark.rounds, "  ", fixed(rates.back(), 0), " img/s"));
   }
-  std::vector<double> sorted = rates;
-  std::sort(sorted.begin(), sorted.end());
-  const double rate = sorted[sorted.size() / 2];
-  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", ", size.height, " x ", size.width, ", batch ",
-                   options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
+  const double rate = median(rates);
+  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", decode=", benchmark.decode, ", ",
+                   size.height, " x ", size.width, ", batch ", options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
                    fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
   for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
   const bool square = size.height == size.width;
@@ -129,6 +134,7 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
                  {"batch", options.batch},
                  {"imgsz", square ? JsonText(size.height) : JsonText(std::vector{size.height, size.width})},
                  {"augment", benchmark.augment},
+                 {"decode", benchmark.decode},
                  {"loader", benchmark.loader},
                  {"bad", loader->bad().size()},
                  {"threads", benchmark.threads}});

@@ -59,27 +59,35 @@ int CommandLine::end_dry_run(Console& console, std::string_view would,
   return 0;
 }
 
+void CommandLine::set(const std::string& name, const std::string& value) {
+  const Option* option = options.find(name);
+  const bool twice = option && option->given;
+  const std::string before = twice ? option->get() : "";
+  options.set(name, value);
+  if (twice) require(option->get() == before, option->name, " is given twice: ", before, " and ", option->get());
+}
+
 void CommandLine::read(const Words& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const std::string name = dashed_name(word);
     if (is_assignment(name.empty() ? word : name)) {
       const std::string& whole = name.empty() ? word : name;
-      options.set(whole.substr(0, whole.find('=')), whole.substr(whole.find('=') + 1));
+      set(whole.substr(0, whole.find('=')), whole.substr(whole.find('=') + 1));
     } else if (!name.empty()) {
       const Option* option = options.find(name);
       const bool flag = option && option->flag;
       if (flag && (i + 1 == words.size() || !is_truth(words[i + 1]))) {
-        options.set(name, "true");
+        set(name, "true");
       } else {
         const bool has_value = i + 1 < words.size() && !is_option(words[i + 1]);
         require(!option || has_value, word, " needs a value: ", word, " VALUE or ", name, "=VALUE");
-        options.set(name, option ? words[++i] : "");
+        set(name, option ? words[++i] : "");
       }
     } else if (i == 0 && word == kTask) {
       continue;
     } else if (!about_.plain_word.empty() && !given(about_.plain_word)) {
-      options.set(about_.plain_word, word);
+      set(about_.plain_word, word);
     } else if (about_.more) {
       about_.more->push_back(word);
     } else {

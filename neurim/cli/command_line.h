@@ -51,6 +51,7 @@ class CommandLine {
 
  private:
   void read(const Words& words);
+  void set(const std::string& name, const std::string& value);  ///< throws where it has another value already
   bool is_option(const std::string& word) const;  ///< "--name" or "--name=value" of an option of the verb
   void print_help() const;
 

@@ -48,9 +48,11 @@ int data_pack(const Words& words) {
   if (result.begun_anew)
     console.say("  the data have changed since this command was stopped: all of them are packed again");
   if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "picture"), " were there already"));
+  const std::int64_t skipped = dataset.size() - result.samples;  // also by the calls that this one went on from
   console.say(stopped ? text("Stopped after ", plural(result.samples, "picture"), "; the same command goes on.")
-                      : text(out, ": ", plural(result.samples, "picture"), ", ",
-                             fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB"));
+                      : text(out, ": ", fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB, ",
+                             plural(result.samples, "picture"),
+                             skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
   console.event({{"event", "summary"},
                  {"path", out},
                  {"samples", result.samples},
@@ -59,7 +61,7 @@ int data_pack(const Words& words) {
                  {"skipped", result.skipped},
                  {"bytes", result.bytes},
                  {"finished", !stopped}});
-  if (!stopped) check_whole(dataset, out);
+  if (!stopped) check_whole(dataset, out, skipped);
   return stopped ? interrupt.exit_code() : 0;
 }
 

@@ -1,6 +1,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
+#include "neurim/evaluate/drawn_names.h"
 #include "neurim/neurim.h"
 #include "neurim/train/batch_picture.h"
 
@@ -14,6 +15,7 @@ int data_preview(const Words& words) {
                      "neurim data preview photos imgsz=160 out=small.jpg seed=7"}});
   std::string data, augment = "rrc(0.35,1),hflip", out = "preview.jpg";
   std::int64_t seed = 42;
+  double max_bad = LoaderOptions().max_bad;
   PictureSize imgsz = 224;
   ChannelCount in_chans = 3;
   line.options("data", data, "what train takes as data", {"data_dir"});
@@ -21,6 +23,7 @@ int data_preview(const Words& words) {
   line.options("imgsz", imgsz, "size, pixels: one number, or height x width", {"img_size", "input_size"});
   line.options("in_chans", in_chans, "channels: gray, la, rgb, rgba or a number, of which the first three are drawn", {"channels"});
   line.options("out", out, "file to write, a JPEG");
+  line.options("max_bad", max_bad, "unreadable pictures to bear: a share of all below 1, else a count");
   line.options("seed", seed, "of the choice of pictures and of their changes");
   if (!line.parse(words)) return 0;
   require(!data.empty(), "the data are missing; give what train takes: data=photos");
@@ -35,7 +38,11 @@ int data_preview(const Words& words) {
       .width = static_cast<int>(imgsz.width),
       .crop_pct = 0.875};
   Loader loader(dataset, drawn, preprocess, parse_augment(augment),
-                {.workers = 0, .seed = static_cast<std::uint64_t>(seed), .shuffle = true, .cache = Cache::none});
+                {.workers = 0,
+                 .seed = static_cast<std::uint64_t>(seed),
+                 .shuffle = true,
+                 .cache = Cache::none,
+                 .max_bad = max_bad});
   Batch batch;
   loader.start(0);
   loader.next(batch);
@@ -44,6 +51,8 @@ int data_preview(const Words& words) {
     return line.end_dry_run(console, text("draw ", plural(batch.size, picture), " to ", out),
                             {{"path", out}, {"pictures", batch.size}});
   }
+  if (const auto note = drawn_names_note(dataset.class_names())) console.say(text("  data    ", *note));
+  for (const BadSample& bad : loader.bad()) console.say(text("  skipped: ", bad.reason));
   write_file(out, batch_picture(batch, preprocess, dataset.class_names()));
   console.say(text(out, ": ", plural(batch.size, picture)));
   console.event({{"event", "summary"}, {"path", out}, {"pictures", batch.size}});

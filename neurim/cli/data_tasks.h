@@ -7,7 +7,7 @@ namespace neurim::cli {
 inline constexpr std::size_t kNamed = 20;  ///< findings that are listed for people; --json gives all
 
 /// What a task is to write must not lie in the folder of the data, where it would be taken for data, and if
-/// `fresh` not be there yet. Throws Error(usage).
+/// `fresh` be a file that is not there yet. Throws Error(usage).
 void check_target(const std::string& out, const std::string& data, bool fresh = true);
 
 int data_convert(const Words& words);

@@ -18,7 +18,7 @@ fs::path export_path(const Checkpoint& checkpoint) {
   return folder.filename() == "weights" ? folder.parent_path() / "export" / file : folder / file;
 }
 
-std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options) {
+OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
   const ModelCard& card = checkpoint.card;
   const Preprocess& p = card.preprocess;
   options.metadata = {{"task", names_of(card.task()).task}, {"model", card.model}};
@@ -37,14 +37,14 @@ std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options) {
   }
   if (card.multi_label()) options.metadata["thresholds"] = JsonText(card.thresholds).line();
   if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
-  if (!card.sequence) return onnx_of(checkpoint.model, options);
+  if (!card.sequence) return onnx_of(checkpoint.model, path, options);
   return onnx_of([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
                  {{"input", sequence_type(card, 1)}},
-                 {card.task() == TaskKind::forecast ? "forecast" : "logits"}, options);
+                 {card.task() == TaskKind::forecast ? "forecast" : "logits"}, path, options);
 }
 
-std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
-  const std::string bytes = onnx_of(checkpoint, options);
+OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {
+  OnnxExport files = onnx_of(checkpoint, path, options);
   std::error_code error;
   std::vector<fs::path> missing;  // folders, from the innermost on
   for (fs::path folder = path.parent_path(); !folder.empty() && !fs::exists(folder, error);
@@ -52,8 +52,8 @@ std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& pat
     missing.push_back(folder);
   try {
     if (!missing.empty()) make_folder(missing.front());
-    write_file(path, bytes);
-    return std::ssize(bytes);
+    files.write();
+    return files;
   } catch (...) {
     for (const fs::path& folder : missing) fs::remove(folder, error);  // where it is empty
     throw;

@@ -9,14 +9,13 @@ namespace neurim::cli {
 /// beside the file.
 fs::path export_path(const Checkpoint& checkpoint);
 
-/// The bytes of the ONNX file, with class names, preprocessing and thresholds in the metadata; the card's
+/// The ONNX file of that path, with class names, preprocessing and thresholds in the metadata; the card's
 /// preprocessing says what the input is. A forecaster takes "input" f32(N,window,columns) and gives
 /// "forecast" f32(N,horizon), both in the units of the series; a language model takes "input" i64(N,window),
 /// numbers of characters, and gives "logits".
-std::string onnx_of(const Checkpoint& checkpoint, OnnxExportOptions options = {});
+OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options = {});
 
-/// Writes them to the path, whose folders are made; returns how many bytes.
-std::int64_t export_checkpoint(const Checkpoint& checkpoint, const fs::path& path,
-                               const OnnxExportOptions& options = {});
+/// Writes it, and makes its folders; returns what was written.
+OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options = {});
 
 }  // namespace neurim::cli

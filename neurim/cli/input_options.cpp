@@ -9,12 +9,15 @@ void InputOptions::visit(Options& o) {
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps; auto: as in training");
   o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic; auto: as in training");
+  o("decode", decode,
+    "exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8); auto: as in training");
 }
 
 Preprocess InputOptions::applied_to(Preprocess preprocess) const {
   if (imgsz) preprocess.height = static_cast<int>(imgsz->height), preprocess.width = static_cast<int>(imgsz->width);
   preprocess.choose_resize(resize, crop_pct);
   if (interpolation != "auto") preprocess.interpolation = interpolation_named(interpolation);
+  if (decode != "auto") preprocess.decode.scaled = scaled_named(decode);
   preprocess.check();
   return preprocess;
 }

@@ -11,7 +11,7 @@ namespace neurim::cli {
 /// What is not given stays as the model was trained.
 struct InputOptions {
   std::optional<PictureSize> imgsz;
-  std::string resize = "auto", interpolation = "auto";
+  std::string resize = "auto", interpolation = "auto", decode = "auto";
   std::optional<double> crop_pct;
 
   void visit(Options& options);

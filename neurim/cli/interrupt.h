@@ -2,9 +2,12 @@
 #pragma once
 #include <atomic>
 
+#include "neurim/base/file.h"
+
 namespace neurim::cli {
 
-/// While one lives, the first SIGINT or SIGTERM is noted here; a second one ends the process at once.
+/// While one lives, the first SIGINT or SIGTERM is noted here and answered on stderr; a second one ends the process at
+/// once.
 class Interrupt {
  public:
   Interrupt();
@@ -15,6 +18,8 @@ class Interrupt {
   const std::atomic<int>& signal() const;  ///< 0: none so far
   /// The exit code that tells of it: 130 after SIGINT, 75 after SIGTERM.
   int exit_code() const;
+  /// From now on the second one leaves a run in this folder to go on with.
+  void saved(const fs::path& run) const;
 };
 
 }  // namespace neurim::cli

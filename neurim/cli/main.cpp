@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -36,7 +40,10 @@ constexpr Verb kVerbs[] = {
 int print_usage(const Words&) {
   std::printf("usage: neurim VERB name=value … (or --name value)\n\n");
   for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
-  std::printf("\n'neurim VERB --help' shows the options of a verb and examples.\n");
+  std::printf(
+      "\n'neurim VERB --help' shows the options of a verb and examples.\n"
+      "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock;\n"
+      "            state saved, to be gone on with: 130 after Ctrl-C, 75 after SIGTERM\n");
   return 0;
 }
 
@@ -75,6 +82,13 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
   }
 }
 
+/// What is opened later must not get the number of a standard stream that is closed: output would end up in that file.
+/// Reading or writing such a stream fails as before.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int run_verb(const Words& words) {
   return guarded(
       "neurim",
@@ -91,6 +105,8 @@ int run_verb(const Words& words) {
 
 int main(int argc, char** argv) {
   using namespace neurim::cli;
+  keep_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of a file's size then fails, and is told
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
   if (words.empty() || (help && words.size() == 1)) return guarded("neurim", print_usage, {});

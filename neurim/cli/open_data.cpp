@@ -20,10 +20,13 @@ Split first_split(const Dataset& dataset) {
   return Split::train;
 }
 
-void check_whole(const Dataset& dataset, const std::string& out) {
+void check_whole(const Dataset& dataset, const std::string& out, std::int64_t skipped) {
   if (!dataset.damage().empty())
     fail(Fault::data, out, ": gets only the part of the data that can be read (", dataset.damage(),
          "); download that file again and write ", out, " anew");
+  if (skipped > 0)
+    fail(Fault::data, out, ": gets only the part of the data that can be read: ", skipped, " of ", dataset.size(),
+         " pictures are left out; repair or remove them ('neurim data scan' says why)");
 }
 
 }  // namespace neurim::cli

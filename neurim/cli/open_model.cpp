@@ -46,6 +46,20 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz,
   return {{}, std::move(card), std::move(model)};
 }
 
+std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& checkpoint) {
+  constexpr std::string_view kKinds[] = {".safetensors", ".bin", ".pth", ".pt", ".json", ".yaml", ".toml", ".txt"};
+  std::vector<fs::path> files{name};
+  if (checkpoint.path.empty()) return files;
+  const fs::path folder = fs::absolute(checkpoint.path).parent_path();
+  for (const fs::path& place : {folder, folder.filename() == "weights" ? folder.parent_path() : folder}) {
+    std::error_code error;
+    for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error))
+      if (std::find(std::begin(kKinds), std::end(kKinds), at->path().extension().string()) != std::end(kKinds))
+        files.push_back(at->path());
+  }
+  return files;
+}
+
 void say_notes(const Checkpoint& checkpoint, Console& console) {
   for (const std::string& note : checkpoint.notes)
     console.say(text("note: ", checkpoint.path.string(), ": ", note));

@@ -4,10 +4,12 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/writable.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/cli/summary.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/train/environment.h"
 #include "neurim/train/forecast.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
 
@@ -16,9 +18,8 @@ namespace {
 /// Throws where the data have no sample in the split.
 void require_samples(const Windows& windows, Split split, const std::string& data) {
   if (windows.size(split) == 0)
-    fail(Fault::data, data, ": has no sample of ", windows.options().inputs + windows.options().targets,
-         " steps in its ", split,
-         " split; known are split=train, val and, where the model was trained with test_split, test");
+    fail(Fault::data, data, ": has no sample of ", windows.options().inputs + windows.options().targets, " steps in its ",
+         split, " split; it has some in ", splits_of(windows));
 }
 
 }  // namespace
@@ -46,6 +47,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
+    tell_notes(data.notes(split), console);
     if (end_dry_run) return end_dry_run(data.windows.size(split), true);
     const ForecastEvaluation evaluation =
         *ForecastValidation(checkpoint.model, data, split, sequence.season, options).run(watch);
@@ -76,8 +78,10 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
     trained.visit(named);
     named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
     path = trained.data;
+    check_remembered_data(path, checkpoint.path, "give source=FILE");
   }
   const Series series = read_series(path, card.columns);
+  if (!save_csv.empty()) check_no_input(save_csv, {path});
   if (line.dry_run()) {
     check_forecast(checkpoint, series);
     if (!save_csv.empty()) check_can_write(save_csv);
@@ -98,8 +102,14 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
   return 0;
 }
 
-int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
+int predict_text(const Checkpoint& checkpoint, std::string prompt, const GenerateOptions& options,
                  const CommandLine& line, Console& console) {
+  if (prompt.empty()) {
+    prompt = usual_prompt(checkpoint.card);
+    if (prompt != "\n")
+      console.say(text("note: the model knows no line break, so the text begins with '", prompt,
+                       "'; give another beginning: prompt=…"));
+  }
   if (line.dry_run()) {
     GenerateOptions none = options;
     none.length = std::min<std::int64_t>(options.length, 0);

@@ -26,8 +26,8 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
 int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
                    const CommandLine& line, Console& console);
 
-/// Prints the prompt and what the model writes behind it.
-int predict_text(const Checkpoint& checkpoint, const std::string& prompt, const GenerateOptions& options,
+/// Prints the prompt ("": usual_prompt) and what the model writes behind it.
+int predict_text(const Checkpoint& checkpoint, std::string prompt, const GenerateOptions& options,
                  const CommandLine& line, Console& console);
 
 }  // namespace neurim::cli

@@ -94,24 +94,27 @@ int verb_benchmark(const Words& words) {
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
-  std::string model, mode = "infer", data, augment = "rrc,hflip", loader = "neurim";
+  std::string model, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
   std::int64_t rounds = 5;
   InputOptions input;
-  double seconds = 2;
+  double seconds = 2, max_bad = DataBenchmark().max_bad;
   bool serving = false;
   line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
   line.options("mode", mode, "train, infer or data");
   line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
+  line.options("decode", decode,
+               "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
+  line.options("max_bad", max_bad, "mode=data: unreadable pictures to bear: a share of all below 1, else a count");
   line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
   line.options("imgsz", input.imgsz,
                "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
                {"img_size", "input_size"});
-  line.options("threads", threads_wanted, "threads that compute, or that load");
+  line.options("threads", threads_wanted, "threads that compute; mode=data: that load, 0 for the one that asks for batches");
   line.options("seconds", seconds, "length of a round");
-  line.options("rounds", rounds, "rounds to measure");
+  line.options("rounds", rounds, "rounds to measure; their median is told");
   line.options("serve", serving,
                "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
   line.options("seed", seed,
@@ -126,17 +129,20 @@ int verb_benchmark(const Words& words) {
   const std::int64_t batch = batch_wanted.value_or(mode == "data" ? 64 : 1);
   require(batch >= 1, "batch is ", batch, "; it is at least 1");
   initialize();
-  if (threads_wanted) set_threads(*threads_wanted);
+  const bool none = mode == "data" && threads_wanted == 0;
+  if (threads_wanted && !none) set_threads(*threads_wanted);
   if (mode == "data") {
     Console console(line.console());
     return benchmark_data({.data = data,
                            .augment = augment,
+                           .decode = decode,
                            .loader = loader,
                            .batch = batch,
                            .imgsz = input.imgsz.value_or(224),
-                           .threads = threads(),
+                           .threads = none ? 0 : threads(),
                            .rounds = rounds,
                            .seconds = seconds,
+                           .max_bad = max_bad,
                            .seed = seed.value_or(42)},
                           line, console);
   }
@@ -177,7 +183,7 @@ int verb_benchmark(const Words& words) {
     console.progress(text("  round ", round + 1, '/', rounds, "  ", fixed(samples.back(), 1), " img/s"));
   }
   std::sort(all.begin(), all.end());
-  const double rate = static_cast<double>(batch) / sorted_at(all, 0.5);
+  const double rate = median(samples);
   console.say(text(checkpoint.card.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
                    fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
                    fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",

@@ -33,7 +33,9 @@ constexpr Task kTasks[] = {
 void check_target(const std::string& out, const std::string& data, bool fresh) {
   std::error_code error;
   if (fresh && fs::exists(fs::symlink_status(out, error)))
-    fail(Fault::usage, out, ": exists already; remove it, or give another name");
+    fail(Fault::usage, out,
+         fs::is_directory(out, error) ? ": is a folder; give the name of a file"
+                                      : ": exists already; remove it, or give another name");
   if (!fs::is_directory(data, error)) return;
   const fs::path inner = fs::weakly_canonical(fs::absolute(out), error), outer = fs::canonical(data, error);
   if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end())

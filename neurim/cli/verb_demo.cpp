@@ -30,13 +30,13 @@ int verb_demo(const Words& words) {
       fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures);
   options.data = digits.string();
   options.device = text(line.device());
+  options.check();
 
   initialize();
   Console console(line.console());
   const bool drawn = fs::exists(digits / "train") && fs::exists(digits / "val");
   const std::int64_t pictures = 10 * (train_pictures + val_pictures);
   if (line.dry_run()) {
-    options.check();
     const fs::path run = run_folder_to_make(options.project, options.name);
     return line.end_dry_run(
         console,
@@ -51,7 +51,9 @@ int verb_demo(const Words& words) {
                  static_cast<int>(val_pictures));
   }
   const Interrupt interrupt;
-  const TrainResult result = train(options, {&console, &interrupt.signal()});
+  const TrainResult result = train(options, {.console = &console,
+                                             .stop = &interrupt.signal(),
+                                             .saved = [&](const fs::path& run) { interrupt.saved(run); }});
   if (result.stopped) return close_run(result, interrupt, console);
 
   const Checkpoint checkpoint = load_checkpoint(result.run);

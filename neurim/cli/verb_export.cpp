@@ -7,6 +7,15 @@
 
 namespace neurim::cli {
 
+namespace {
+
+/// "best.onnx (1,024 KiB)", or both names with the size of both.
+std::string said(const OnnxExport& files) {
+  return text(join(files.names(), " and "), " (", thousands(static_cast<std::int64_t>(files.size() >> 10)), " KiB)");
+}
+
+}  // namespace
+
 int verb_export(const Words& words) {
   CommandLine line({"export",
                     "writes a model as an ONNX file: f32 (N,C,H,W) in, logits out, labels and preprocessing "
@@ -28,31 +37,33 @@ int verb_export(const Words& words) {
   line.options("seed", seed, kSeedOfWeights);
   if (!line.parse(words)) return 0;
   require(format == "onnx", "format: there is no '", format, "'; known is onnx");
+  if (!output.empty() && (is_there(output) || !fs::path(output).has_filename())) check_can_write(output);
 
   initialize();
   Console console(line.console());
   Checkpoint checkpoint = open_model(model, input.imgsz, seed);
   if (checkpoint.card.sequence)
-    refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation"}, checkpoint);
+    refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation", "decode"}, checkpoint);
   else
     checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   say_notes(checkpoint, console);
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
+  check_no_input(path, files_of_model(model, checkpoint));
   if (line.dry_run()) {
-    const auto bytes = static_cast<std::int64_t>(onnx_of(checkpoint, options).size());
+    const OnnxExport files = onnx_of(checkpoint, path, options);
     if (!writes_in_place(path)) check_can_make(fs::absolute(path).parent_path());
-    if (fs::exists(fs::absolute(path).parent_path())) check_can_write(path);
-    return line.end_dry_run(console, text("write ", path.string(), " (", thousands(bytes >> 10), " KiB)"),
-                            {{"path", path.string()}, {"bytes", bytes}});
+    if (fs::exists(fs::absolute(path).parent_path())) files.check_can_write();
+    return line.end_dry_run(console, text("write ", said(files)),
+                            {{"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
   }
-  const std::int64_t size = export_checkpoint(checkpoint, path, options);
+  const OnnxExport files = export_checkpoint(checkpoint, path, options);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
   const Preprocess& p = checkpoint.card.preprocess;
-  console.say(text("Saved ", path.string(), " (", thousands(size >> 10), " KiB), input ",
+  console.say(text("Saved ", said(files), ", input ",
                    checkpoint.card.sequence ? text(sequence_type(checkpoint.card, 1))
                                             : text(p.channels, 'x', p.height, 'x', p.width)));
-  console.event({{"event", "summary"}, {"path", path.string()}, {"bytes", size}});
+  console.event({{"event", "summary"}, {"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
   return 0;
 }
 

@@ -134,8 +134,6 @@ int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const 
                             {{"pictures", pictures.size()}, {"save_csv", save_csv}});
   }
   std::string csv = "path,rank,class,probability\n";
-  // A wrong path shows before the work.
-  if (!save_csv.empty() && !writes_in_place(save_csv)) write_file(save_csv, csv);
   std::int64_t unreadable = 0;
   for (const fs::path& picture : pictures) {
     try {
@@ -148,11 +146,12 @@ int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const 
     }
     namer.answer(picture, labels, console, csv);
   }
-  if (!save_csv.empty()) write_file(save_csv, csv);
+  const bool none = unreadable == std::ssize(pictures);
+  if (!save_csv.empty() && !none) write_file(save_csv, csv);
   if (unreadable > 0)
     console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
   console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
-  if (unreadable == std::ssize(pictures))
+  if (none)
     fail(Fault::data, "none of the ", unreadable, " pictures can be read, such as ", pictures[0].string(),
          "; 'neurim data scan' says why");
   return 0;
@@ -184,7 +183,8 @@ int verb_predict(const Words& words) {
                {"reject_threshold"});
   input.visit(line.options);
   line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
-  line.options("prompt", prompt, "text: what to go on with; by default a new line");
+  line.options("prompt", prompt,
+               "text: what to go on with; by default a new line, or the first character of a model that knows none");
   line.options("length", generating.length, "text: characters to write");
   line.options("temperature", generating.temperature,
                "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
@@ -194,6 +194,7 @@ int verb_predict(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
+  if (!save_csv.empty()) check_can_write(save_csv);
   require(!topk || *topk >= 1, "topk is ", topk.value_or(0), "; it is at least 1");
 
   initialize();
@@ -202,13 +203,15 @@ int verb_predict(const Words& words) {
   const Checkpoint checkpoint = load_checkpoint(model);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
-  const std::vector<std::string> of_pictures{"topk", "reject", "imgsz", "resize", "crop_pct", "interpolation"};
+  if (!save_csv.empty()) check_no_input(save_csv, files_of_model(model, checkpoint));
+  const std::vector<std::string> of_pictures{"topk",     "reject",        "imgsz", "resize",
+                                             "crop_pct", "interpolation", "decode"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.card.sequence) refuse_options(line, of_pictures, checkpoint);
   if (checkpoint.card.task() == TaskKind::language) {
     refuse_options(line, {"source", "save_csv"}, checkpoint);
     generating.seed = static_cast<std::uint64_t>(seed);
-    return predict_text(checkpoint, prompt.empty() ? "\n" : prompt, generating, line, console);
+    return predict_text(checkpoint, prompt, generating, line, console);
   }
   refuse_options(line, of_texts, checkpoint);
   if (checkpoint.card.task() == TaskKind::forecast) {
@@ -223,6 +226,7 @@ int verb_predict(const Words& words) {
   std::vector<fs::path> pictures;
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
+  if (!save_csv.empty()) check_no_input(save_csv, pictures);
   Namer namer(checkpoint, input.applied_to(checkpoint.card.preprocess), threshold, topk.value_or(1));
   return predict_pictures(namer, pictures, save_csv, reject != "none", line, console);
 }

@@ -7,15 +7,34 @@ namespace neurim::cli {
 
 namespace {
 
-/// input_0.npy as f32; f64 is what numpy makes of most things.
-Tensor read_input(const fs::path& folder) {
-  const fs::path file = folder / "input_0.npy";
+/// How numpy makes (N,C,H,W) of pictures `x` whose axes lie otherwise; "" where they lie so, or are of other channels.
+std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
+  const int axes = shape.rank();
+  if (axes == 4 && shape[1] != channels && shape[3] == channels) return "x.transpose(0, 3, 1, 2)";
+  if (axes == 3 && shape[2] == channels) return "x.transpose(2, 0, 1)[None]";
+  if (axes == 3 && channels == 1) return "x[:, None]";
+  if (axes == 3 && shape[0] == channels) return "x[None]";
+  if (axes == 2 && channels == 1) return "x[None, None]";
+  return "";
+}
+
+/// What the model was made for.
+Type usual_input(const Checkpoint& checkpoint) {
+  return checkpoint.card.sequence ? sequence_type(checkpoint.card, 1) : image_type(checkpoint.card.preprocess, 1);
+}
+
+/// The file as f32; f64 is what numpy makes of most things.
+Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
+  const fs::path folder = file.parent_path();
   if (!is_there(file))
-    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('",
-         file.string(), "', x)");
+    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('", file.string(), "', x)");
   if (fs::exists(folder / "input_1.npy"))
     fail(Fault::data, folder.string(), ": holds input_1.npy, but the model takes one input; remove it");
   const Tensor in = read_npy(file);
+  const std::string_view fix =
+      checkpoint.card.sequence ? "" : axes_in_order(in.shape(), checkpoint.card.preprocess.channels);
+  require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes (N,C,H,W), such as ",
+          usual_input(checkpoint), "; save ", fix, " instead");
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
 
@@ -46,10 +65,15 @@ int verb_run(const Words& words) {
   const Checkpoint checkpoint = open_model(model, {}, seed);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
-  const Tensor in = read_input(inputs);
+  const fs::path input = fs::path(inputs) / "input_0.npy";
+  const Tensor in = read_input(input, checkpoint);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
-  const Plan planned = inference_plan(checkpoint.model, in.type());
+  const auto unlike = [&] {
+    return text(input.string(), " is ", in.type(), ", and the model was made for ", usual_input(checkpoint));
+  };
+  const Plan planned = naming(unlike, [&] { return inference_plan(checkpoint.model, in.type()); });
   const fs::path file = fs::path(outputs) / "output_0.npy";
+  check_no_input(file, {input});
   if (line.dry_run()) {
     check_can_make(outputs);
     const Type type = planned.outputs()[0].type();

@@ -21,7 +21,10 @@ int verb_train(const Words& words) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
-  const TrainResult result = train(options, {&console, &interrupt.signal(), line.dry_run()});
+  const TrainResult result = train(options, {.console = &console,
+                                             .stop = &interrupt.signal(),
+                                             .dry_run = line.dry_run(),
+                                             .saved = [&](const fs::path& run) { interrupt.saved(run); }});
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

@@ -7,6 +7,7 @@
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
 #include "neurim/train/crop_validation.h"
@@ -102,7 +103,7 @@ int verb_val(const Words& words) {
   line.options("max_bad", max_bad,
                "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
   line.options("threads", threads, "compute threads");
-  line.options("project", project, "folder of the reports; auto: as in training");
+  line.options("project", project, "folder of the reports; auto: beside the run, or of other weights as for a run");
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
   line.add_device();
@@ -133,9 +134,17 @@ int verb_val(const Words& words) {
   options.device = text(line.device());
   if (line.dry_run()) options = options.without_files();
   require(!options.data.empty(), "data is missing; give what to judge by: data=PATH");
+  const TaskKind task = checkpoint.card.task();
+  const fs::path run = (checkpoint.path / "../..").lexically_normal();  // if it is one
+  if (project == "auto")
+    project = is_there(run / "args.yaml") ? (run / "..").lexically_normal().string() : default_project(task);
+  options.project = project;
+  options.name = run_name;
   options.check();
+  if (task != TaskKind::language)  // a wrong one shows before the work
+    check_data_apart(options.data, run_folder_to_make(project, run_name, exist_ok));
+  if (data.empty()) check_remembered_data(options.data, checkpoint.path, "give data=PATH");
   if (options.threads) set_threads(*options.threads);
-  if (project == "auto") project = default_project(checkpoint.card.task());
   // The figures are told by then, so that a full disk does not hide them; nor does it leave an empty folder.
   const auto save = [&](const Figures& figures, const std::function<void(const fs::path&)>& write) {
     fs::path folder;
@@ -163,7 +172,7 @@ int verb_val(const Words& words) {
   };
   if (checkpoint.card.sequence) {
     refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "crops", "classes", "workers",
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes", "workers",
                     "loader", "max_bad", "split_seed"},
                    checkpoint);
     return val_sequence(checkpoint, options, part, line.dry_run() ? end_dry_run : DryRunOfVal(), save,
@@ -182,8 +191,7 @@ int verb_val(const Words& words) {
   }
   const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
-    fail(Fault::data, options.data, ": has no ", split, " split; known are split=train, val and test");
-  const fs::path run = fs::absolute(checkpoint.path).parent_path().parent_path();
+    fail(Fault::data, options.data, ": has no ", split, " split; it has ", splits_of(dataset));
   if (of_training && part != Split::train && is_there(run / "data.json") &&
       !is_split_of_run(run, dataset, Split::train) && !is_split_of_run(run, dataset, part))
     console.say(text("  data    the ", split,
@@ -197,6 +205,8 @@ int verb_val(const Words& words) {
   console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
                    thousands(dataset.size(part)), ' ', split, " pictures), input ", preprocess.channels, 'x', preprocess.height, 'x',
                    preprocess.width));
+  if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
+    console.say(text("  data    ", *note));
   if (crops != 1) check_crops(crops, preprocess);
   if (line.dry_run()) {
     Validation(checkpoint.model, dataset, part, preprocess, options);  // opens the loader

@@ -17,12 +17,15 @@ namespace neurim {
 ///  - decompose(), where it gives something, gives what the reference kernel gives (f64, 1e-9 of the
 ///  largest),
 ///  - the gradient, where it has one, is that of central finite differences (f64, 1e-6),
-///  - plans with all kernels and passes give what plans of reference kernels alone give (Sample::tolerance,
-///  and the rounding
-///    of the dtype): results in every floating dtype, gradients in f32 and f64.
+///  - plans with all kernels and passes give what plans of reference kernels alone give: results and gradients in every
+///  floating dtype (Sample::tolerance and 4 roundings of the dtype, of the largest), gradients in 16 bits, which round
+///  between the ops that they are made of, what f64 gives (16 roundings of the largest of all).
 std::vector<std::string> check_op(std::string_view name);
 
-/// The gradient alone, of one sample whose inputs are a function of the seed.
+// Each alone, of one sample whose inputs are a function of the seed.
+
 std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed);
+/// With floating inputs of this dtype.
+std::vector<std::string> check_plans(const Sample& sample, DType dtype, std::uint64_t seed);
 
 }  // namespace neurim

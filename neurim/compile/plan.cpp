@@ -134,10 +134,44 @@ struct PlanInstance {
     if (source.value() != from.value()) stream->wait();
   }
 
-  void check_status() const {
-    if (status & kStatusIndexOutOfRange)
-      fail(Fault::data, "plan: a label or an index is outside its range; nothing was changed by this step");
+  void check_status() {
+    if (status & kStatusIndexOutOfRange) fail(Fault::data, data_fault(), "; nothing was changed by this step");
     if (status) fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
+  }
+
+  /// What the first launch says that finds its data at fault. The launches run again one by one: a failed step has changed
+  /// nothing, and what that launch has read is there until the next one runs.
+  std::string data_fault() {
+    status = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      stream->run({&calls[i], 1}, pointers.data(), &status);
+      stream->wait();
+      if (!(status & kStatusIndexOutOfRange)) continue;
+      const Task& task = program->tasks[i];
+      const Graph::Node& node = program->graph.nodes[static_cast<std::size_t>(task.nodes[0])];
+      Tensors in;  // all made before the task: the node is its first
+      for (const int value : node.in) in.push_back(read_by(task, value));
+      return text(node.where, node.where.empty() ? "" : ": ", data_fault_of(*node.op, in));
+    }
+    return "plan: a label or an index is outside its range";
+  }
+
+  /// A value as the task has just read it, on the CPU; of floating ones the type alone.
+  Tensor read_by(const Task& task, int value) const {
+    const Type& type = program->graph.values[static_cast<std::size_t>(value)].type;
+    const Tensor read = Tensor::empty(type);
+    if (is_floating(type.dtype)) return read;
+    const auto slot = std::find_if(task.in.begin(), task.in.end(), [&](int number) {
+      return program->slots[static_cast<std::size_t>(number)].value == value;
+    });
+    NEURIM_ASSERT(slot != task.in.end());
+    const Layout& layout = program->slots[static_cast<std::size_t>(*slot)].layout;
+    std::vector<std::byte> physical(bytes(type, layout)), host(bytes(type));
+    stream->download(physical.data(), pointer(*slot), physical.size());
+    stream->wait();
+    unpack(type, layout, physical.data(), host.data());
+    read.write(host.data());
+    return read;
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <ostream>
 
 #include "neurim/base/error.h"
 
@@ -128,6 +129,9 @@ void append(std::string& out, const Shape& shape) {
 }
 
 void append(std::string& out, const Type& type) { append(out, type.dtype), append(out, type.shape); }
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << text(shape); }
+std::ostream& operator<<(std::ostream& out, const Type& type) { return out << text(type); }
 
 void append(std::string& out, const Layout& layout) {
   switch (layout.kind) {

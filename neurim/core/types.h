@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ class Shape {
   int rank_ = 0;
 };
 void append(std::string& out, const Shape& shape);  ///< "(8,3,224,224)"
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 /// The axis counted from the front; throws Error(usage) with `who` when it is outside [-rank, rank).
 int normal_axis(std::int64_t axis, int rank, std::string_view who);
@@ -60,6 +62,7 @@ struct Type {
 };
 using Types = std::vector<Type>;
 void append(std::string& out, const Type& type);  ///< "f32(8,3,224,224)"
+std::ostream& operator<<(std::ostream& out, const Type& type);
 
 /// The physical order of a tensor's elements; a value to compare and hash.
 struct Layout {

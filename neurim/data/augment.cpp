@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "neurim/base/error.h"
 
@@ -40,8 +41,9 @@ void Augment::check() const {
 
 Augment parse_augment(std::string_view list) {
   Augment augment;
-  if (list.empty() || list == "none") return augment;
+  if (trimmed(list).empty() || list == "none") return augment;
   std::vector<std::string> others;
+  std::set<std::string> seen;
   for (const std::string& item : list_items(list)) {
     const std::size_t open = std::min(item.find('('), item.size());
     const std::string name = item.substr(0, open);
@@ -50,6 +52,7 @@ Augment parse_augment(std::string_view list) {
       others.push_back(item);
       continue;
     }
+    require(seen.insert(name).second, "augment: ", name, " stands twice in \"", list, "\"; leave one of them");
     const std::vector<double> values = numbers_in(item, open);
     const std::size_t least = name == "pad" ? 1 : 0, most = name == "rrc" ? 2 : 1;
     require(values.size() >= least && values.size() <= most, "augment: ", name, " takes ", least,

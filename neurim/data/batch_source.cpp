@@ -107,9 +107,9 @@ void BatchSource::too_many_bad() const {
   if (std::ssize(all) == samples_)
     fail(Fault::data, "loader: the ", split_, " split has no sample that can be decoded, of ", samples_, ": ",
          named, "; repair or replace them");
-  fail(Fault::data, "loader: ", all.size(), " of the ", samples_, " samples of the ", split_,
+  fail(Fault::data, "loader: at least ", all.size(), " of the ", samples_, " samples of the ", split_,
        " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", named,
-       "; repair or remove them, or raise max_bad");
+       "; 'neurim data scan' names all; repair or remove them, or raise max_bad");
 }
 
 std::vector<BadSample> BatchSource::bad() const {

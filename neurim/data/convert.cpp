@@ -4,14 +4,18 @@
 #include <cstdio>
 #include <cstring>
 
+#include "neurim/base/bytes.h"
 #include "neurim/base/file.h"
 #include "neurim/base/json.h"
 #include "neurim/base/tfrecord.h"
+#include "neurim/base/thread_pool.h"
 #include "neurim/data/encode.h"
 #include "neurim/data/picture_files.h"
 
 namespace neurim {
 namespace {
+
+constexpr std::int64_t kSamplesATime = 64;
 
 /// A member of a tar archive: a ustar header (POSIX.1-2017, pax, "ustar Interchange Format"), the bytes, zeros
 /// up to a multiple of 512.
@@ -139,6 +143,67 @@ class Writer {
   std::vector<std::string> files_;
 };
 
+/// What a thread needs.
+struct Reader {
+  Decoder decoder;
+  Image image;
+  std::vector<std::byte> buffer;
+
+  /// The picture file of a sample. Throws Error(data) where it cannot be decoded whole.
+  std::string file_of(const Dataset& dataset, Split split, std::int64_t sample) {
+    const StoredImage stored = dataset.read(split, sample, buffer);
+    if (stored.pixels == ImageSize{}) {
+      decoder.open(stored);
+      decoder.read(image);
+      return std::string(as_text(stored.bytes));
+    }
+    image.reshape(stored.pixels);
+    std::memcpy(image.data(), stored.bytes.data(), stored.bytes.size());
+    return encode_png(image);
+  }
+};
+
+/// The picture file of a sample, or why there is none.
+struct Read {
+  std::string file, problem;
+};
+
+/// Reads and decodes on several threads, some samples ahead of who writes them.
+class ReadAhead {
+ public:
+  ReadAhead(const Dataset& dataset, int threads)
+      : dataset_(dataset), pool_(threads), readers_(static_cast<std::size_t>(threads)) {}
+
+  /// Of the next sample of a split, from its first one on.
+  const Read& next(Split split, std::int64_t sample) {
+    const std::int64_t at = sample % kSamplesATime;
+    if (at == 0) fill(split, sample, std::min(kSamplesATime, dataset_.size(split) - sample));
+    return read_[static_cast<std::size_t>(at)];
+  }
+
+ private:
+  void fill(Split split, std::int64_t first, std::int64_t count) {
+    read_.assign(static_cast<std::size_t>(count), {});
+    std::atomic<std::int64_t> taken{0};
+    pool_.each(pool_.threads(), [&](int thread) {
+      for (std::int64_t i; (i = taken++) < count;) {
+        Read& to = read_[static_cast<std::size_t>(i)];
+        try {
+          to.file = readers_[static_cast<std::size_t>(thread)].file_of(dataset_, split, first + i);
+        } catch (const Error& error) {
+          if (error.fault() != Fault::data) throw;
+          to.problem = error.what();
+        }
+      }
+    });
+  }
+
+  const Dataset& dataset_;
+  ThreadPool pool_;
+  std::vector<Reader> readers_;  // one a thread
+  std::vector<Read> read_;
+};
+
 std::vector<std::string> not_carried(const Dataset& dataset) {
   std::vector<std::string> lost;
   if (dataset.weighted()) lost.emplace_back("the weights of the samples; a packed file (neurim data pack) keeps them");
@@ -166,38 +231,28 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
   const std::int64_t all = dataset.size();
   std::int64_t done = 0;
   ConvertResult result{.not_carried = not_carried(dataset)};
-  std::vector<std::byte> buffer;
+  ReadAhead ahead(dataset, options.threads);
   for (const Split split : kSplits) {
     Writer writer(out, split, options);
     for (std::int64_t i = 0; i < dataset.size(split); ++i) {
       if (progress) progress(++done, all);
       const std::string sample_name = dataset.name(split, i);
+      const auto& [file, problem] = ahead.next(split, i);
       try {
-        const StoredImage stored = dataset.read(split, i, buffer);
-        std::string png;
-        std::string_view bytes(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
-        if (stored.pixels != ImageSize{}) {
-          Image image;
-          image.reshape(stored.pixels);
-          std::memcpy(image.data(), stored.bytes.data(), stored.bytes.size());
-          bytes = png = encode_png(image);
-        }
-        const std::string_view format = format_of_content(std::as_bytes(std::span(bytes)));
-        if (format.empty()) fail(Fault::data, "its bytes are of no picture format");
-        const std::int64_t label = dataset.label(split, i);
+        if (!problem.empty()) fail(Fault::data, problem);
         writer.add({.key = numbered("%09d", i),
-                    .bytes = bytes,
-                    .extension = std::string(extension_of(format)),
-                    .label = label,
+                    .bytes = file,
+                    .extension = std::string(extension_of(format_of_content(std::as_bytes(std::span(file))))),
+                    .label = dataset.label(split, i),
                     .class_name = dataset.label_name(split, i),
                     .name = sample_name});
         ++result.samples;
-      } catch (const Error& problem) {
-        if (problem.fault() != Fault::data) throw;
-        result.skipped.push_back(text(sample_name, ": ", problem.what()));
+      } catch (const Error& error) {
+        if (error.fault() != Fault::data) throw;
+        result.skipped.push_back(text(sample_name, ": ", error.what()));
       }
     }
-    for (std::string& file : writer.finish()) result.files.push_back(std::move(file));
+    for (std::string& shard : writer.finish()) result.files.push_back(std::move(shard));
   }
   if (result.samples == 0) {
     std::error_code ignored;

@@ -18,6 +18,7 @@ enum class SetForm : std::uint8_t {
 struct ConvertOptions {
   SetForm form = SetForm::tar;
   std::int64_t shard = 1000;  ///< samples of a shard; the last one has the rest
+  int threads = 1;            ///< that decode
 };
 
 struct ConvertResult {
@@ -31,9 +32,8 @@ struct ConvertResult {
 void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options);
 
 /// Writes all splits below the folder `out`, which is made and must be empty. Picture files keep their bytes;
-/// levels that are no file become PNGs. A sample that cannot be read, or whose bytes are of no picture format,
-/// is left out. Throws Error(usage) where `out` holds something or the set is multi-label,
-/// Error(resource) where it cannot be written.
+/// levels that are no file become PNGs. A sample that cannot be decoded whole is left out, as by pack. Throws Error(usage)
+/// where `out` holds something or the set is multi-label, Error(resource) where it cannot be written.
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
                       const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 

@@ -12,6 +12,7 @@
 #include "neurim/base/utf8.h"
 #include "neurim/core/random.h"
 #include "neurim/data/sources/folder.h"
+#include "neurim/data/sources/parts.h"
 
 namespace neurim {
 namespace {
@@ -78,23 +79,30 @@ void check_names(const std::vector<std::string>& names, const std::string& path)
   }
 }
 
-/// Gives the labels the numbers of `names`, by name.
+/// Gives the labels the numbers of `names`: by name, or in their order where labels are numbers and names are none.
 void map_classes(Listing& listing, const std::vector<std::string>& names, const std::string& path) {
   std::map<std::string, std::int64_t> index;
   for (const std::string& class_name : names)
     if (!index.emplace(class_name, static_cast<std::int64_t>(index.size())).second)
       fail(Fault::usage, "classes: \"", class_name, "\" stands twice; each class has one name");
+  const std::vector<std::string>& found = listing.class_names;
+  const bool numbered = !found.empty() && std::all_of(found.begin(), found.end(), integer) &&
+                        std::none_of(names.begin(), names.end(), integer);
   std::vector<std::int64_t> mapped;
   std::vector<std::string> unknown;
-  for (const std::string& class_name : listing.class_names) {
-    const auto found = index.find(class_name);
-    if (found == index.end()) unknown.push_back(class_name);
-    mapped.push_back(found == index.end() ? -1 : found->second);
+  for (const std::string& class_name : found) {
+    const auto at = index.find(class_name);
+    const std::int64_t number = numbered ? *integer(class_name) : at == index.end() ? -1 : at->second;
+    mapped.push_back(number);
+    if (number < 0 || number >= std::ssize(names)) unknown.push_back(class_name);
   }
   if (!unknown.empty())
     fail(Fault::data, path, ": the classes [", join(unknown, ", "), "] are not known; the data has [",
-         join(listing.class_names, ", "), "], the model or the option classes has [", join(names, ", "),
-         "]; rename the classes, or train a model on this data");
+         join(found, ", "), "], the model or the option classes has [", join(names, ", "), "]",
+         numbered ? ", which numbers count from 0" : "", "; rename the classes, or train a model on this data");
+  if (numbered)
+    listing.notes.push_back(
+        text("labels are numbers of the classes: 0 is ", names[0], ", ", names.size() - 1, " is ", names.back()));
   const auto map = [&](std::vector<std::int64_t>& classes) {
     for (std::int64_t& one : classes) one = mapped[static_cast<std::size_t>(one)];
   };

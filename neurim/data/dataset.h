@@ -28,8 +28,9 @@ struct DatasetOptions {
   /// Whether a picture may have several classes or none: see open_manifest. Unset: as the data say. Data that
   /// cannot be so are an error.
   std::optional<bool> multi_label;
-  /// The classes of a checkpoint, in its order. Labels follow these names then; data with a class that is not
-  /// among them is an error. Empty: the classes of the training split, in lexicographic order.
+  /// The classes of a checkpoint, in its order. Labels follow these names then, and labels that are numbers their order,
+  /// from 0 on; data with a class that is not among them is an error. Empty: the classes of the training split, in
+  /// lexicographic order.
   std::vector<std::string> class_names;
   /// Whether there has to be something to train on: samples in train, of at least two classes (of one in a
   /// multi-label set). If not, the classes of a set without train are those of all its splits.

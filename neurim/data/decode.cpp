@@ -227,22 +227,30 @@ void Decoder::read(Image& image) {
   NEURIM_ASSERT(found == whole && image.box() == whole);
 }
 
-Box Decoder::read(const Box& part, Image& image) {
+int Decoder::reduction(const Box& part, int height, int width) const {
+  const int most = options_.scaled && reader_ ? reader_->most_reduction() : 1;
+  int times = 1;
+  while (2 * times <= most && part.height / (2 * times) >= height && part.width / (2 * times) >= width) times *= 2;
+  return times;
+}
+
+Box Decoder::read(const Box& part, Image& image, int reduction) {
   NEURIM_ASSERT(part.top >= 0 && part.left >= 0 && part.height > 0 && part.width > 0 &&
                 part.top + part.height <= header_.height && part.left + part.width <= header_.width);
+  NEURIM_ASSERT(reduction == 1 || (reader_ && reduction <= reader_->most_reduction()));
   if (!reader_) {
     image.reshape(stored_.pixels);
     std::memcpy(image.data(), stored_.bytes.data(), stored_.bytes.size());
     return part;
   }
   const int orientation = header_.orientation;
-  if (orientation == 1) return reader_->read(part, options_, image);
+  if (orientation == 1) return reader_->read(part, reduction, options_, image);
   const Box stored = orientation >= 5 ? Box{0, 0, header_.width, header_.height}
                                       : Box{0, 0, header_.height, header_.width};
   const Box found =
-      reader_->read(stored_box(part, orientation, stored.height, stored.width), options_, turned_);
+      reader_->read(stored_box(part, orientation, stored.height, stored.width), reduction, options_, turned_);
   turn_upright(turned_, orientation, image);
-  return upright_box(found, orientation, turned_.height(), turned_.width());
+  return upright_box(found, orientation, turned_.height() * reduction, turned_.width() * reduction);
 }
 
 void Decoder::check_rest() {

@@ -22,6 +22,9 @@ struct DecodeOptions {
   std::array<std::uint8_t, 3> background{255, 255, 255};
   /// Give alpha as a channel, and what else a pixel has beside gray or colour.
   bool all_channels = false;
+  /// JPEGs that are resized to half and less may be decoded at 1/2, 1/4 or 1/8: see Decoder::reduction. Much faster, and
+  /// not quite the same levels.
+  bool scaled = false;
   /// 16: pictures of more than 8 bits a level come as 16, over their whole range; else all come as 8.
   int bits = 8;
   bool operator==(const DecodeOptions&) const = default;
@@ -83,9 +86,16 @@ class Decoder {
   const ImageHeader& header() const { return header_; }  ///< of the open picture
   /// Decodes the picture that was opened, turned upright. Throws where it is damaged or cut off.
   void read(Image& image);
+  /// How many times smaller, 1, 2, 4 or 8, `part` may be read where it is then resized to `height` x `width`: the most
+  /// after which nothing is enlarged. 1 without DecodeOptions::scaled, and of all formats but JPEG.
+  int reduction(const Box& part, int height, int width) const;
   /// Decodes at least the pixels of `part`, a box of the upright picture; returns where they lie in `image`.
   /// They are exactly those of the whole picture; damage outside of them may go unnoticed until check_rest.
-  Box read(const Box& part, Image& image);
+  ///
+  /// With a `reduction`, as the function of that name gives it, each pixel of `image` stands for so many in each
+  /// direction. The box that is returned counts the pixels of the full picture, so that it may begin and end within a
+  /// pixel of `image`; Resampler::resize takes it so.
+  Box read(const Box& part, Image& image, int reduction = 1);
   /// After read of a part: throws where read of the whole picture would have, at less cost. A JPEG with an index
   /// (StoredImage::rows) was looked at when that was made.
   void check_rest();

@@ -35,6 +35,13 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+/// The pixels that show some of `box` in a picture `reduction` times smaller.
+inline Box reduced(const Box& box, int reduction) {
+  const int top = box.top / reduction, left = box.left / reduction;
+  return {top, left, (box.top + box.height + reduction - 1) / reduction - top,
+          (box.left + box.width + reduction - 1) / reduction - left};
+}
+
 /// A picture: u8 or u16, row-major height x width x channels; 1 channel is gray, 2 are gray and alpha, 3 RGB, 4 RGB and
 /// alpha, more are whatever they are. The memory grows and never shrinks, so that an Image which is used again for one picture after the other soon allocates no
 /// more.

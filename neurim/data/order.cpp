@@ -23,6 +23,9 @@ Order::Order(std::int64_t samples, const OrderOptions& options) : options_(optio
 Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
     : Order(dataset.size(split), options) {
   if (options.sampler == Sampler::weighted) {
+    require(dataset.weighted(),
+            "sampler=weighted: no sample has another weight than 1; give weights in the column weight of a .csv, .tsv or "
+            ".jsonl table, or take sampler=balanced for as many samples of each class");
     double sum = 0;
     for (std::int64_t i = 0; i < samples_; ++i) weight_sums_.push_back(sum += dataset.weight(split, i));
     if (!(sum > 0))

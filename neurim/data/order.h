@@ -25,8 +25,8 @@ struct OrderOptions {
 /// most.
 class Order {
  public:
-  /// Throws Error(usage) on a rank outside of [0, ranks) and on a balanced multi-label set, Error(data) where
-  /// all weights are 0.
+  /// Throws Error(usage) on a rank outside of [0, ranks), on a balanced multi-label set and on a weighted one without
+  /// weights, Error(data) where all weights are 0.
   Order(const Dataset& dataset, Split split, const OrderOptions& options);
   /// Of samples without classes and weights: for Sampler::each.
   Order(std::int64_t samples, const OrderOptions& options);

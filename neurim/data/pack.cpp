@@ -197,6 +197,7 @@ void check_pack(const Dataset& dataset, const std::string& path) {
   if (is_left(part) && !is_pack(part))
     fail(Fault::usage, part,
          ": exists already, and is not what an interrupted pack leaves; remove it, or give another name");
+  FileLock(part, path, false);  // throws where another process has it
   const std::vector<Sample> samples = samples_of(dataset);
   std::vector<std::int64_t> ordinals;
   for (const Sample& sample : samples) ordinals.push_back(sample.ordinal);
@@ -205,9 +206,10 @@ void check_pack(const Dataset& dataset, const std::string& path) {
 
 PackResult pack(const Dataset& dataset, const std::string& path, int threads, const PackProgress& progress) {
   check_pack(dataset, path);
+  const std::string part = path + ".part";
+  const FileLock lock(part, path);
   const std::vector<Sample> samples = samples_of(dataset);
   const PackHead head = head_of(dataset, file_fingerprint);
-  const std::string part = path + ".part";
   const bool left = is_left(part);
   std::vector<PackEntry> table;
   std::vector<std::int64_t> taken;  // the ordinals of the samples in the table

@@ -32,8 +32,8 @@ void check_pack(const Dataset& dataset, const std::string& path);
 
 /// Writes `path` by way of `path`.part, which an interrupted call leaves behind and the next one goes on from
 /// when it is of the same set, whose files have neither another size nor a later time. A sample that cannot
-/// be decoded is left out and named. Throws Error(resource) where the disk is full, Error(data) where all
-/// samples are bad.
+/// be decoded is left out and named. Throws Error(resource) where the disk is full or another process writes the file,
+/// Error(data) where all samples are bad.
 PackResult pack(const Dataset& dataset, const std::string& path, int threads, const PackProgress& progress = {});
 
 }  // namespace neurim

@@ -44,8 +44,10 @@ bool has_picture_content(const fs::path& file) {
 }
 
 bool is_hidden(const fs::path& entry) {
+  constexpr std::string_view kLeft[] = {"$recycle.bin", "#recycle", "@recycle", "@eadir", "__macosx", "__pycache__",
+                                        "lost+found", "system volume information", "desktop.ini", "thumbs.db"};
   const std::string file = entry.filename().string();
-  return file.starts_with('.') || file == "__MACOSX" || file == "@eaDir";
+  return file.starts_with('.') || std::find(std::begin(kLeft), std::end(kLeft), lower(file)) != std::end(kLeft);
 }
 
 bool holds_run(const fs::path& folder) {

@@ -23,7 +23,8 @@ bool has_picture_content(const fs::path& file);
 /// bytes.
 inline bool is_picture_file(const fs::path& file) { return is_picture(file) || has_picture_content(file); }
 
-/// What systems and tools leave beside the user's files: names that begin with a dot, __MACOSX and @eaDir.
+/// What systems and tools leave beside the user's files: names that begin with a dot, and such as __MACOSX, @eaDir,
+/// $RECYCLE.BIN, System Volume Information, lost+found, __pycache__ and Thumbs.db, in small or capital letters.
 bool is_hidden(const fs::path& entry);
 
 /// Whether train or val wrote the folder: it has args.yaml and weights/, as Ultralytics' runs have too, or the files of

@@ -4,13 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 
 namespace neurim {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // whose keys stay in the order in which they are written
 constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};            // in the order of ResizeMode
+constexpr std::string_view kResizes[] = {"crop", "squash", "letterbox", "shortest"};  // what an option may say
 constexpr std::string_view kInterpolations[] = {"nearest", "bilinear", "bicubic"};  // and of Interpolation
+constexpr std::string_view kDecodes[] = {"exact", "scaled"};                        // and of DecodeOptions::scaled
 
 /// Which of the words it is.
 template <std::size_t count>
@@ -23,7 +26,7 @@ std::size_t index_of(const char* option, std::string_view word, const std::strin
        near.empty() ? "" : text("did you mean \"", near, "\"? "), "known are ", join(known, ", "));
 }
 
-void read_field(const std::string& key, const Json& value, Preprocess& to) {
+void read_field(const std::string& key, const nlohmann::json& value, Preprocess& to) {
   if (key == "channels")
     value.get_to(to.channels);
   else if (key == "bits")
@@ -46,6 +49,8 @@ void read_field(const std::string& key, const Json& value, Preprocess& to) {
     value.get_to(to.std);
   else if (key == "exif")
     value.get_to(to.decode.exif);
+  else if (key == "decode")
+    to.decode.scaled = scaled_named(value.get<std::string>());
   else if (key == "background")
     value.get_to(to.decode.background);
   else
@@ -64,6 +69,7 @@ ResizeMode resize_mode_named(std::string_view name) {
 Interpolation interpolation_named(std::string_view name) {
   return static_cast<Interpolation>(index_of("interpolation", name, kInterpolations));
 }
+bool scaled_named(std::string_view decode) { return index_of("decode", decode, kDecodes) == 1; }
 
 void Preprocess::check() const {
   require(channels >= 1 && channels <= kMostChannels, "preprocess: channels is ", channels, "; it is 1 to ",
@@ -85,6 +91,7 @@ DecodeOptions Preprocess::decoding() const {
   DecodeOptions options = decode;
   options.bits = bits;
   options.all_channels = channels != 1 && channels != 3;
+  options.scaled = decode.scaled && interpolation != Interpolation::nearest;  // a smaller picture has means of levels
   return options;
 }
 
@@ -92,7 +99,10 @@ void Preprocess::choose_resize(std::string_view mode, std::optional<double> pct)
   const bool shortest = mode == "shortest";
   require(!shortest || !pct || *pct == 1, "resize=shortest keeps the whole shorter side, so crop_pct is not ",
           pct.value_or(1), "; leave it out, or use resize=crop");
-  if (mode != "auto") resize = shortest ? ResizeMode::crop : resize_mode_named(mode);
+  if (mode != "auto") {
+    const std::size_t chosen = index_of("resize", mode, kResizes);
+    resize = shortest ? ResizeMode::crop : static_cast<ResizeMode>(chosen);
+  }
   crop_pct = shortest ? 1 : pct.value_or(crop_pct);
 }
 
@@ -127,6 +137,7 @@ std::string Preprocess::json() const {
               {"mean", mean},
               {"std", std},
               {"exif", decode.exif},
+              {"decode", kDecodes[decode.scaled]},
               {"background", decode.background}}
       .dump();
 }
@@ -134,13 +145,18 @@ std::string Preprocess::json() const {
 Preprocess Preprocess::from_json(std::string_view json) {
   Preprocess result;
   try {
-    const Json fields = Json::parse(json);
+    naming([] { return "preprocess"; }, [&] { check_json(json, 3); });
+    const auto fields = nlohmann::json::parse(json);
     if (!fields.is_object())
       fail(Fault::data, "preprocess: expected a JSON object, found ", fields.type_name());
-    for (const auto& [key, value] : fields.items()) read_field(key, value, result);
+    for (const auto& [key, value] : fields.items()) {
+      try {
+        read_field(key, value, result);
+      } catch (const nlohmann::json::exception&) {
+        fail(Fault::data, "preprocess: ", key, " cannot be ", value.dump());
+      }
+    }
     result.check();
-  } catch (const Json::exception& e) {
-    fail(Fault::data, "preprocess: ", e.what());
   } catch (const Error& e) {
     fail(Fault::data, e.what());
   }

@@ -27,6 +27,8 @@ std::string_view name(ResizeMode mode);
 ResizeMode resize_mode_named(std::string_view name);
 std::string_view name(Interpolation interpolation);
 Interpolation interpolation_named(std::string_view name);
+/// DecodeOptions::scaled: "exact" is false, "scaled" true.
+bool scaled_named(std::string_view decode);
 
 /// From a decoded picture to the numbers of a model's input: f32 channels x height x width,
 /// (level / 255 - mean) / std, of 16 bits (level / 65535 - mean) / std.
@@ -48,7 +50,8 @@ struct Preprocess {
   bool operator==(const Preprocess&) const = default;
 
   ImageSize size() const { return {height, width, channels, bits}; }
-  /// What a Decoder is told: `decode`, with alpha and further samples where the model takes them.
+  /// What a Decoder is told: `decode`, with alpha and further samples where the model takes them, and never scaled where
+  /// the nearest levels are taken as they are.
   DecodeOptions decoding() const;
   /// What the options resize and crop_pct say: "auto" and unset leave things as they are; "shortest" brings the
   /// shorter side to the size and cuts out the centre, which is crop with crop_pct 1 (torchvision's Resize with

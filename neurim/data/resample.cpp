@@ -178,15 +178,19 @@ double filter(Interpolation interpolation, double x) {
 
 }  // namespace
 
-void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_size, int begin_at, int out_count) {
-  if (in == in_size && full == full_size && begin == begin_at && count == out_count) return;
-  in = in_size, full = full_size, begin = begin_at, count = out_count;
-  const double scale = static_cast<double>(in) / full;
+void Resampler::Axis::plan(Interpolation interpolation, const Span& from_span, int full_size, int begin_at,
+                           int out_count) {
+  if (from == from_span && full == full_size && begin == begin_at && count == out_count) return;
+  from = from_span, full = full_size, begin = begin_at, count = out_count;
+  const int offset = from.offset, reduction = from.reduction, end = offset + from.size;
+  const int in = (end + reduction - 1) / reduction;
+  const double origin = static_cast<double>(offset) / reduction;
+  const double scale = static_cast<double>(from.size) / reduction / full;
   first.assign(static_cast<std::size_t>(count), 0);
   if (interpolation == Interpolation::nearest) {
     taps = 1;
     weights.assign(static_cast<std::size_t>(count), 1.0f);
-    double center = scale / 2;  // summed up, as Pillow does it, for where it falls between two pixels
+    double center = origin + scale / 2;  // summed up, as Pillow does it, for where it falls between two pixels
     for (int i = 0; i < begin; ++i) center += scale;
     for (int& at : first) at = std::min(static_cast<int>(center), in - 1), center += scale;
     return;
@@ -195,10 +199,14 @@ void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_si
   taps = std::min(static_cast<int>(std::ceil(2 * support)), in);  // that an interval of 2 * support can hold
   weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps), 0.0f);
   for (int i = 0; i < count; ++i) {
-    const double center = (begin + i + 0.5) * scale;
+    const double center = origin + (begin + i + 0.5) * scale;
     const int low = std::max(static_cast<int>(center - support + 0.5), 0);
     const int high = std::min(static_cast<int>(center + support + 0.5), in);
-    const auto weight = [&](int at) { return filter(interpolation, (at - center + 0.5) / width); };
+    const auto weight = [&](int at) {
+      const double of_whole = filter(interpolation, (at - center + 0.5) / width);
+      if (reduction == 1) return of_whole;
+      return of_whole * (std::min((at + 1) * reduction, end) - std::max(at * reduction, offset));
+    };
     double total = 0;
     for (int at = low; at < high; ++at) total += weight(at);
     // All taps stay inside the input, so that the kernels need no test: near the end the window moves back.
@@ -210,21 +218,22 @@ void Resampler::Axis::plan(Interpolation interpolation, int in_size, int full_si
 }
 
 void Resampler::resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
-                       Image& out, int top, int left) {
+                       Image& out, int top, int left, int reduction) {
   const int channels = in.channels();
+  const Box pixels = reduced(from, reduction);
   NEURIM_ASSERT(channels == out.channels() && in.size().bits == out.size().bits);
   NEURIM_ASSERT(top + window.height <= out.height() && left + window.width <= out.width());
-  rows_.plan(interpolation_, from.height, full_height, window.top, window.height);
-  columns_.plan(interpolation_, from.width, full_width, window.left, window.width);
-  const auto room = static_cast<std::size_t>(std::max(from.width, window.width) * channels + 3);
+  rows_.plan(interpolation_, {from.top % reduction, from.height, reduction}, full_height, window.top, window.height);
+  columns_.plan(interpolation_, {from.left % reduction, from.width, reduction}, full_width, window.left, window.width);
+  const auto room = static_cast<std::size_t>(std::max(pixels.width, window.width) * channels + 3);
   if (line_.size() < room) line_.resize(room);
   const bool wide = in.size().bits == 16;
   if (interpolation_ == Interpolation::bicubic)
-    wide ? columns_first<std::uint16_t>(in, from, window, out, top, left)
-         : columns_first<std::uint8_t>(in, from, window, out, top, left);
+    wide ? columns_first<std::uint16_t>(in, pixels, window, out, top, left)
+         : columns_first<std::uint8_t>(in, pixels, window, out, top, left);
   else
-    wide ? rows_first<std::uint16_t>(in, from, window, out, top, left)
-         : rows_first<std::uint8_t>(in, from, window, out, top, left);
+    wide ? rows_first<std::uint16_t>(in, pixels, window, out, top, left)
+         : rows_first<std::uint8_t>(in, pixels, window, out, top, left);
 }
 
 template <class Level>

@@ -23,16 +23,26 @@ class Resampler {
   /// Scales the part `from` of `in` to `full` (height and width; pixels outside `from` have no influence) and
   /// writes the window `window` of that to `out` at (top, left), which must have room there and as many
   /// channels and bits. Each channel is resized by itself, alpha too.
+  ///
+  /// `reduction`: each pixel of `in` stands for so many in each direction, and `from` counts these, as Decoder::read
+  /// gives them. A pixel that lies in `from` in part has that share of its weight.
   void resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
-              Image& out, int top = 0, int left = 0);
+              Image& out, int top = 0, int left = 0, int reduction = 1);
 
  private:
+  /// Of what is resized along an axis: `size` parts of pixels, `reduction` of which make one, from part `offset` of the
+  /// first pixel on.
+  struct Span {
+    int offset = 0, size = 0, reduction = 1;
+    bool operator==(const Span&) const = default;
+  };
   /// For each output pixel the first input pixel, and `taps` weights (zero past the last).
   struct Axis {
-    int in = 0, full = 0, begin = 0, count = 0, taps = 0;
+    Span from;
+    int full = 0, begin = 0, count = 0, taps = 0;
     std::vector<int> first;
     std::vector<float> weights;
-    void plan(Interpolation interpolation, int in_size, int full_size, int begin_at, int out_count);
+    void plan(Interpolation interpolation, const Span& from_span, int full_size, int begin_at, int out_count);
     float* taps_of(int i) { return weights.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(taps); }
     int end() const { return first.back() + taps; }
   };

@@ -74,8 +74,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 /// A table of picture files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
 /// found by name: path, file, file_name, filename, image or image_path, relative to the table; label, class,
 /// category, target or label_name; where there are any split (one that split_named knows), weight
-/// (at least 0) and options.group_by, else group. Rows without a split are training. Labels that are all
-/// integers are in numeric order, others in lexicographic order.
+/// (at least 0) and options.group_by, else group. Rows without a split are training; rows of one file are one
+/// group. Labels that are all integers, be they written as 1.0, are in numeric order, others in lexicographic order.
 ///
 /// Where a label holds a bar ("cat|dog", in .jsonl also a list) the set is multi-label: each label names its
 /// classes between bars, and an empty one names none. options.multi_label decides where it is given.

@@ -92,19 +92,22 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
 
 const Image& Transform::fit(Decoder& decoder, Random& random) {
   const ImageHeader& header = decoder.header();
-  if (augment_.random_resized_crop) {
-    const Box part =
-        decoder.read(random_part(augment_, header.height, header.width, random), decoded_);
-    const Image& in = with_channels(decoded_);
-    fitted_.reshape(preprocess_.size());
-    resampler_.resize(in, part, preprocess_.height, preprocess_.width, fitted_.box(), fitted_);
-    return fitted_;
-  }
-  decoder.read(decoded_);
+  const int height = preprocess_.height, width = preprocess_.width;
+  Box part{0, 0, header.height, header.width};
+  Placement to{height, width, {0, 0, height, width}};
+  if (augment_.random_resized_crop)
+    part = random_part(augment_, header.height, header.width, random);
+  else
+    to = placement_of(preprocess_, header.height, header.width, augment_.crop_at);
+  const int reduction = decoder.reduction(part, to.height, to.width);
+  const Box found = decoder.read(part, decoded_, reduction);
   const Image& in = with_channels(decoded_);
-  const bool cuts = preprocess_.resize == ResizeMode::crop && preprocess_.crop_pct != 1;
-  if (in.size() == preprocess_.size() && !cuts) return in;
-  resize(in);
+  const bool fits = in.size() == preprocess_.size() && to.height == height && to.width == width;
+  if (fits && found == in.box()) return in;
+  fitted_.reshape(preprocess_.size());
+  if (to.window.height < height || to.window.width < width)
+    std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
+  resampler_.resize(in, found, to.height, to.width, to.window, fitted_, to.top, to.left, reduction);
   return fitted_;
 }
 
@@ -120,14 +123,6 @@ Placement placement_of(const Preprocess& preprocess, int in_height, int in_width
   const ImageSize whole = preprocess.covering(in_height, in_width);
   return {whole.height, whole.width,
           five_crops(whole.height, whole.width, height, width)[static_cast<std::size_t>(at)]};
-}
-
-void Transform::resize(const Image& in) {
-  const Placement to = placement_of(preprocess_, in.height(), in.width(), augment_.crop_at);
-  fitted_.reshape(preprocess_.size());
-  if (to.window.height < preprocess_.height || to.window.width < preprocess_.width)
-    std::memset(fitted_.data(), preprocess_.fill, fitted_.size().bytes());
-  resampler_.resize(in, in.box(), to.height, to.width, to.window, fitted_, to.top, to.left);
 }
 
 const Image& Transform::with_channels(const Image& decoded) {

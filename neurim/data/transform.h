@@ -26,7 +26,7 @@ class Transform {
   bool fit_is_fixed() const { return !augment_.random_resized_crop && augment_.crop_at == CropAt::center; }
 
   /// The picture that `decoder` has opened, in the model's channels, size and bits. Of a random part only
-  /// that is decoded. The result lives until the next call.
+  /// that is decoded, and no larger than DecodeOptions::scaled asks for. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
   /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(), by its bytes. Writes channels x
@@ -38,7 +38,6 @@ class Transform {
 
  private:
   const Image& with_channels(const Image& decoded);
-  void resize(const Image& in);
   template <class Level>
   void write_planes(const Level* fitted, bool mirrored, float* out);
 

@@ -3,6 +3,7 @@
 #include <cairo.h>
 #include <turbojpeg.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -106,6 +107,22 @@ void Canvas::letters(Point at, std::string_view text, const Lettering& how) {
   cairo_move_to(sheet_->pen, -back, (font.ascent - font.descent) * 0.5 * 0.97);
   cairo_show_text(sheet_->pen, clean.c_str());
   cairo_restore(sheet_->pen);
+}
+
+bool Canvas::can_draw(std::string_view text) {
+  const std::vector<char32_t> letters = letters_of(text);
+  if (std::any_of(letters.begin(), letters.end(), needs_shaping)) return false;
+  sheet_->font(11, false);
+  cairo_glyph_t* glyphs = nullptr;
+  int count = 0;
+  const cairo_status_t status =
+      cairo_scaled_font_text_to_glyphs(cairo_get_scaled_font(sheet_->pen), 0, 0, utf8(letters).c_str(), -1, &glyphs, &count,
+                                       nullptr, nullptr, nullptr);
+  constexpr unsigned long kMissing = 0;  // the glyph of what a font lacks: a box
+  const bool all = status == CAIRO_STATUS_SUCCESS &&
+                   std::none_of(glyphs, glyphs + count, [](const cairo_glyph_t& glyph) { return glyph.index == kMissing; });
+  cairo_glyph_free(glyphs);
+  return all;
 }
 
 double Canvas::width_of(std::string_view text, double size, bool bold) {

@@ -51,6 +51,9 @@ class Canvas {
 
   /// Draws `text` centred on the line through `at` (vertically, or horizontally when upwards).
   void letters(Point at, std::string_view text, const Lettering& lettering);
+  /// Whether the font has every letter, and all stand side by side as they come: letters of scripts that join, reorder
+  /// or run from right to left need shaping, which there is not.
+  bool can_draw(std::string_view text);
   double width_of(std::string_view text, double size, bool bold = false);
   /// The text shortened in its middle to a width of at most `limit`.
   std::string fitted(std::string_view text, double limit, double size);

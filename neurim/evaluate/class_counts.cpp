@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/drawn_names.h"
 
 namespace neurim {
 
@@ -37,11 +39,16 @@ std::string class_counts_picture(const std::vector<std::string>& class_names,
     canvas.letters({x + 15, kTop / 2}, splits[s].split, {.size = kLetters, .bold = true});
     x += 15 + canvas.width_of(splits[s].split, kLetters, true) + 20;
   }
-  if (!all) canvas.letters({x, kTop / 2}, "the most and the least frequent classes", {.size = kLetters});
+  if (!all)
+    canvas.letters({x, kTop / 2},
+                   text("the ", kMostRows / 2, " most and the ", kMostRows / 2, " least frequent of ",
+                        thousands(std::ssize(class_names)), " classes"),
+                   {.size = kLetters});
+  const std::vector<std::string> names = drawn_names(class_names);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const double y = kTop + row_height * static_cast<double>(r);
     canvas.letters({kNames - 8, y + (row_height - kGap) / 2},
-                   canvas.fitted(class_names[rows[r]], kNames - 16, kLetters),
+                   canvas.fitted(names[rows[r]], kNames - 16, kLetters),
                    {.size = kLetters, .across = Align::end});
     for (std::size_t s = 0; s < splits.size(); ++s) {
       const std::int64_t count = splits[s].counts[rows[r]];

@@ -6,6 +6,7 @@
 
 #include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/drawn_names.h"
 
 namespace neurim {
 
@@ -59,7 +60,11 @@ std::string percent(double value, int decimals) {
 class Picture {
  public:
   Picture(const Evaluation& evaluation, Cells cells)
-      : evaluation_(evaluation), cells_(cells), matrix_(evaluation, cells), side_(matrix_.side) {
+      : evaluation_(evaluation),
+        names_(drawn_names(evaluation.class_names())),
+        cells_(cells),
+        matrix_(evaluation, cells),
+        side_(matrix_.side) {
     cell_ = std::clamp(std::floor(side_ <= 40 ? 760.0 / side_ : 1000.0 / side_), 1.0, 104.0);
     plot_ = cell_ * side_;
     Canvas ruler(1, 1);
@@ -107,8 +112,7 @@ class Picture {
   }
 
   std::string name(Canvas& canvas, int i, double limit) const {
-    return canvas.fitted(evaluation_.class_names()[static_cast<std::size_t>(i * matrix_.block)], limit,
-                         name_size_);
+    return canvas.fitted(names_[static_cast<std::size_t>(i * matrix_.block)], limit, name_size_);
   }
 
   Color color(int t, int p) const { return shade(t == p ? kBlue : kOrange, matrix_.at(t, p) / matrix_.top); }
@@ -211,6 +215,7 @@ class Picture {
   }
 
   const Evaluation& evaluation_;
+  std::vector<std::string> names_;
   Cells cells_;
   Matrix matrix_;
   int side_;

@@ -65,9 +65,9 @@ class PanelPlot {
     if (least > greatest) least = 0, greatest = 1;
     values_ = Axis::around(least, greatest);
     if (panel.percent) values_.low = std::max(values_.low, 0.0), values_.high = std::min(values_.high, 1.0);
-    const double last = static_cast<double>(first_epoch + static_cast<std::int64_t>(epochs) - 1);
-    epochs_ = {static_cast<double>(first_epoch), std::max(last, first_epoch + 1.0),
-               axis_step(std::max(1.0, static_cast<double>(epochs) / 8))};
+    const double first = static_cast<double>(first_epoch), last = first + static_cast<double>(epochs) - 1;
+    const double around = epochs == 1 ? 0.5 : 0;  // a single epoch stands in the middle
+    epochs_ = {first - around, last + around, axis_step(std::max(1.0, static_cast<double>(epochs) / 8))};
   }
 
   void draw() {

@@ -45,6 +45,13 @@ std::size_t columns_of(char32_t letter) {
 
 }  // namespace
 
+bool needs_shaping(char32_t letter) {
+  return within(letter, 0x590, 0xDFF) ||                                         // Hebrew and Arabic to Sinhala
+         within(letter, 0xF00, 0x109F) || within(letter, 0x1780, 0x18AF) ||      // Tibetan, Burmese, Khmer, Mongolian
+         within(letter, 0xFB1D, 0xFDFF) || within(letter, 0xFE70, 0xFEFE) ||     // forms of Hebrew and Arabic letters
+         within(letter, 0x10800, 0x10FFF) || within(letter, 0x1E800, 0x1EFFF);   // further ones from right to left
+}
+
 std::vector<char32_t> letters_of(std::string_view text) {
   std::vector<char32_t> letters;
   for (std::size_t at = 0; at < text.size();) letters.push_back(next_letter(text, at));

@@ -16,6 +16,9 @@ std::string utf8(const std::vector<char32_t>& letters);
 /// How many columns of a terminal the text takes (East Asian wide characters take two, combining marks none).
 std::size_t columns_of(std::string_view text);
 
+/// Whether the letter is of a script whose letters join, change places or run from right to left.
+bool needs_shaping(char32_t letter);
+
 /// The text, or its beginning and end around an ellipsis, such that `measure` of it is at most `limit`.
 template <class Number, class Measure>
 std::string elided(std::string_view text, Number limit, Measure&& measure) {

@@ -35,7 +35,7 @@ Types infer(const Op& op, const Tensors& in) {
   try {
     return op.infer(types);
   } catch (const Error& error) {
-    throw Error(error.fault(), place(in) + error.what());
+    fail_at(in, error.fault(), error.what());
   }
 }
 
@@ -66,12 +66,13 @@ Launch prepare(const Op& op, const Tensors& in, const Types& out, Device device,
 Tensors run(const Op& op, const Tensors& in, const Types& out) {
   const Device device = in.empty() ? Device{} : in[0].device();
   for (const Tensor& tensor : in)
-    require(tensor.device() == device, place(in), op.name(), ": inputs are on ", device, " and on ", tensor.device());
+    if (tensor.device() != device)
+      fail_at(in, Fault::usage, text(op.name(), ": inputs are on ", device, " and on ", tensor.device()));
   std::size_t scratch = 0;
   const Launch launch = prepare(op, in, out, device, scratch);
   if (!launch) {
     Tensors results = op.decompose(in);
-    require(!results.empty(), op.name(), ": no kernel on ", device, " takes it");
+    if (results.empty()) fail_at(in, Fault::usage, text(op.name(), ": no kernel on ", device, " takes it"));
     return results;
   }
   Tensors results, held;
@@ -92,16 +93,21 @@ Tensors run(const Op& op, const Tensors& in, const Types& out) {
   stream.run({&call, 1}, pointers.data(), &status);
   stream.wait();
   NEURIM_ASSERT(!(status & kStatusIndexOutOfRange) || op.checks_data());
-  if (status & kStatusIndexOutOfRange) fail(Fault::data, place(in), op.name(), ": an index or a label is outside its range");
-  if (status) fail(Fault::failure, place(in), op.name(), ": the device reported fault ", status);
+  if (status & kStatusIndexOutOfRange) fail_at(in, Fault::data, data_fault_of(op, in));
+  if (status) fail_at(in, Fault::failure, text(op.name(), ": the device reported fault ", status));
   return results;
 }
 
 }  // namespace
 
+void fail_at(const Tensors& in, Fault fault, const std::string& message) {
+  const std::string where = place(in);
+  throw Error(fault, where + message, where.empty() ? Error::Path::none : Error::Path::whole);
+}
+
 Tensors apply(std::shared_ptr<const Op> op, const Tensors& in) {
   for (std::size_t i = 0; i < in.size(); ++i)
-    require(static_cast<bool>(in[i]), place(in), op->name(), ": input ", i, " is undefined");
+    if (!in[i]) fail_at(in, Fault::usage, text(op->name(), ": input ", i, " is undefined"));
   Types out = infer(*op, in);
   Recorder* recorder = Recorder::current();
   if (!recorder) {

@@ -52,6 +52,11 @@ std::string attributes(const Op& op) {
   return attributes([&](Fields& printer) { fields(op, printer); });
 }
 
+std::string data_fault_of(const Op& op, std::span<const Tensor> in) {
+  const std::string found = op.data_fault(in);
+  return text(op.name(), ": ", found.empty() ? "an index or a label is outside its range" : found);
+}
+
 void define(OpFactory factory) {
   const std::string name(factory()->name());
   require(factories().emplace(name, factory).second, "there is an op '", name, "' already; give yours another name");

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/graph/tensor.h"
 
 namespace neurim {
@@ -79,6 +80,8 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
   virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
+  /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
+  virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }
   /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes it;
   /// other ops have none. For one call with these inputs.
   virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
@@ -110,6 +113,12 @@ Tensors apply(std::shared_ptr<const Op> op, const Tensors& in);
 
 /// As apply, for ops with one output.
 Tensor apply1(std::shared_ptr<const Op> op, const Tensors& in);
+
+/// Throws an error that starts so, for what an op cannot check; some of the inputs may be undefined.
+[[noreturn]] void fail_at(const Tensors& in, Fault fault, const std::string& message);
+
+/// "NAME: " and what Op::data_fault says, once a kernel of the op has set kStatusIndexOutOfRange.
+std::string data_fault_of(const Op& op, std::span<const Tensor> in);
 
 /// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one). `seeds`
 /// are the gradients of `of`; by default ones. An unreached `wrt` gets an undefined tensor.

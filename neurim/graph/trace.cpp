@@ -117,6 +117,14 @@ Graph Trace::finish(const Tensors& outputs) {
   return graph;
 }
 
+Tensors captured() {
+  Tensors all;
+  if (!innermost) return all;
+  for (const Graph::Value& value : innermost->graph.values)
+    if (value.captured) all.push_back(value.captured);
+  return all;
+}
+
 bool training() { return innermost && innermost->graph.training; }
 
 namespace {

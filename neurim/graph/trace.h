@@ -83,6 +83,9 @@ const Graph::Node* producer(const Tensor& tensor);
 /// A handle to a value of the current trace.
 Tensor traced_value(int value);
 
+/// The stored tensors that the current trace has read so far, in the order in which it met them.
+Tensors captured();
+
 /// Whether the code runs in a trace for training. Outside a trace: false.
 bool training();
 

@@ -11,7 +11,7 @@ namespace neurim {
 std::vector<LayerCost> layer_costs(const Model& model, const Shape& image) {
   require(image.rank() == 3, "layer_costs: an image is (C,H,W), got ", image);
   std::unordered_set<const Value*> learnt;
-  for (const Parameter& p : named_parameters(Model(model)))
+  for (const Parameter& p : named_parameters(model))
     if (p.role == Role::weight) learnt.insert(p.tensor.value());
 
   Trace trace({.device = device_of(model)});

@@ -21,10 +21,15 @@ struct Model {
   std::map<std::string, std::string> older_names = {};
   /// How names begin that files may have beyond the net's: of classifiers for training alone, which are left out here.
   std::vector<std::string> passed_over = {};
+  /// How names end of tensors that follow from the net's design, and what they are. Some files have them, others do not; they
+  /// may not have others.
+  std::map<std::string, Tensor> computed = {};
   std::string source = {};              ///< the text of the model file that it was built from
 
   void parts(Parts& p) { net.parts(p); }
-  Tensor operator()(const Tensor& x) const { return net(x); }
+  /// Throws Error(usage) in a trace for training where the net reads a parameter that its parts() leave out: it would be
+  /// neither trained nor saved.
+  Tensor operator()(const Tensor& x) const;
 };
 
 /// Values of each channel for a model of `channels`: as they are, or for another number of them their average for each.

@@ -62,13 +62,16 @@ Model ModelFile::build(const ModelFileOptions& options) const {
     return located(where_, *given, "", [&] { return whole_number(key, *given, 1, most); });
   };
   const std::int64_t classes = count("num_classes", options.num_classes, usual.classes, kMostClasses);
-  const std::int64_t channels = count("in_chans", options.in_chans, std::ssize(usual.mean), kMostChannels);
+  const std::int64_t channels = count("in_chans", options.in_chans, std::ssize(usual.mean), kMostChannels),
+                     own_channels = count("in_chans", 0, std::ssize(usual.mean), kMostChannels);
   const auto scaling = [&](const char* key, const std::vector<double>& otherwise) {
     const Toml* given = find(document(), key);
     if (!given) return per_channel(otherwise, channels);
     return located(where_, *given, "", [&] {
       const std::vector<double> values = numbers(key, *given);
-      require(!values.empty(), key, " is empty; give one number, or one for each channel");
+      const std::int64_t size = std::ssize(values);  // those of the file's own channels are fitted to what is asked for
+      require(size == 1 || size == channels || size == own_channels, key, " has ", size, " values for ", own_channels,
+              " channels; give one, or one for each channel");
       return per_channel(values, channels);
     });
   };

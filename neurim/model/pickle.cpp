@@ -49,6 +49,12 @@ enum Code : unsigned char {
   kNewTrue = 0x88,
   kNewFalse = 0x89,
   kLong1 = 0x8a,
+  // of protocol 4
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kStackGlobal = 0x93,
+  kMemoize = 0x94,
+  kFrame = 0x95,
 };
 
 [[noreturn]] void damaged() { fail(Fault::data, "its pickle is damaged; get or save the file again"); }
@@ -62,9 +68,9 @@ class PickleReader {
       : bytes_(bytes), allowed_(allowed), pickle_(pickle) {}
 
   void run() {
-    if (number(1) != kProto) fail(Fault::data, "holds no pickle of protocol 2", kSaveTensors);
-    if (const std::uint64_t protocol = number(1); protocol != 2)
-      fail(Fault::data, "is a pickle of protocol ", protocol, ", only 2 is read", kSaveTensors);
+    if (number(1) != kProto) fail(Fault::data, "holds no pickle of protocol 2 or later", kSaveTensors);
+    if (const std::uint64_t protocol = number(1); protocol < 2 || protocol > 5)
+      fail(Fault::data, "is a pickle of protocol ", protocol, "; 2 to 5 are read", kSaveTensors);
     for (std::uint64_t code = number(1); code != kStop; code = number(1)) step(code);
     pickle_.root_ = pop();
     pickle_.size_ = at_;
@@ -82,7 +88,7 @@ class PickleReader {
   std::uint64_t number(std::size_t size) { return little(take(size), 0, size); }
   std::string_view line() {
     const std::size_t end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos || end - at_ > kLongestName) damaged();
+    if (end == std::string_view::npos) damaged();
     const std::string_view found = take(end - at_);
     take(1);
     return found;
@@ -100,6 +106,12 @@ class PickleReader {
   void push(Kind kind, std::string name, Items items) {
     count(items.size());
     push(&pickle_.nodes_.emplace_back(PickleNode{kind, std::move(name), std::move(items)}));
+  }
+  std::string_view pop_string() {
+    const PickleItem item = pop();
+    const auto* string = std::get_if<std::string_view>(&item);
+    if (!string) damaged();
+    return *string;
   }
   PickleItem pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) damaged();
@@ -137,8 +149,8 @@ class PickleReader {
     to.insert(to.end(), items.begin(), items.end());
   }
 
-  void global() {
-    const std::string_view module = line(), name = line();
+  void global(std::string_view module, std::string_view name) {
+    if (module.size() > kLongestName || name.size() > kLongestName) damaged();
     std::string full = text(module, '.', name);
     if (full != kOrderedDict && !allowed_(full))
       fail(Fault::data, "its pickle names ", full,
@@ -193,6 +205,9 @@ class PickleReader {
 
   void step(std::uint64_t code) {
     switch (code) {
+      case kFrame:  // how many bytes a reader may fetch at once
+        take(8);
+        return;
       case kMark:
         count(1);
         return marks_.push_back(stack_.size());
@@ -212,11 +227,14 @@ class PickleReader {
         return push(integer(number(1)));
       case kBinFloat:
         return push(real());
-      case kBinUnicode:
-      case kBinString:
-        return push(take(number(4)));
       case kShortBinString:
+      case kShortBinUnicode:
         return push(take(number(1)));
+      case kBinString:
+      case kBinUnicode:
+        return push(take(number(4)));
+      case kBinUnicode8:
+        return push(take(number(8)));
       case kEmptyTuple:
         return push(Kind::tuple, {}, {});
       case kEmptyList:
@@ -243,12 +261,20 @@ class PickleReader {
         return remember(number(1));
       case kLongBinPut:
         return remember(number(4));
+      case kMemoize:
+        return remember(memory_.size());
       case kBinGet:
         return recall(number(1));
       case kLongBinGet:
         return recall(number(4));
-      case kGlobal:
-        return global();
+      case kGlobal: {
+        const std::string_view module = line();
+        return global(module, line());
+      }
+      case kStackGlobal: {
+        const std::string_view name = pop_string();
+        return global(pop_string(), name);
+      }
       case kReduce:
         return reduce();
       case kBuild:  // the attributes of an OrderedDict, such as the versions of a state dict's modules
@@ -263,7 +289,7 @@ class PickleReader {
       }
       default:
         fail(Fault::data, "its pickle uses operation ", code, " at byte ", at_ - 1,
-             ", which no state dict of protocol 2 needs", kSaveTensors);
+             ", which no state dict needs", kSaveTensors);
     }
   }
 

@@ -1,4 +1,4 @@
-// Python's pickles as plain data: the part of protocol 2 that state dicts are written in
+// Python's pickles as plain data: the part of protocols 2 to 5 that state dicts are written in
 // (docs.python.org/3/library/pickletools.html). A pickle is a program that calls whatever it names; here
 // nothing is called: names are compared with a list, and calls become nodes to look at.
 #pragma once

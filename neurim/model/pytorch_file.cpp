@@ -16,13 +16,22 @@ namespace neurim {
 namespace {
 
 constexpr std::string_view kZip("PK\x03\x04", 4);
-// The pickle of torch.serialization's magic number, and that of its protocol, 1001.
-constexpr std::string_view kLegacy("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8P\x19.\x80\x02M\xe9\x03.", 21);
+// torch.serialization's magic number in a pickle, to its end, and its version of the form before 1.6.
+constexpr std::string_view kMagic("\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8P\x19.", 13);
+constexpr std::int64_t kLegacyVersion = 1001;
 constexpr const char* kDamaged = "; get or save the file again";
 constexpr std::size_t kMostListed = 8, kLongestListed = 60;
 
 [[noreturn]] void damaged(std::string_view what) {
   fail(Fault::data, what, " is damaged; get or save the file again");
+}
+
+/// Where the pickle of the magic number ends with which the form before 1.6 begins; 0 where it does not. From protocol 4 on
+/// the number stands behind the size of a frame.
+std::size_t end_of_magic(std::string_view file) {
+  for (const std::size_t begin : {2, 11})
+    if (file.size() > begin && file[0] == '\x80' && starts_with(file.substr(begin), kMagic)) return begin + kMagic.size();
+  return 0;
 }
 
 /// The elements of a storage class. `bytes`: of one in the file.
@@ -129,12 +138,15 @@ class ZipStorages : public Storages {
   std::size_t checked_bytes_ = 0;
 };
 
-/// The form before 1.6: pickles of a magic number, the protocol, the machine, the object and the storages'
+/// The form before 1.6: pickles of a magic number, the version, the machine, the object and the storages'
 /// keys; then each storage's count of elements and its elements.
 class LegacyStorages : public Storages {
  public:
   explicit LegacyStorages(std::span<const std::byte> file) {
-    std::string_view rest = as_text(file).substr(kLegacy.size());
+    std::string_view rest = as_text(file).substr(end_of_magic(as_text(file)));
+    const Pickle version(rest, allowed);
+    if (version.root() != PickleItem(kLegacyVersion)) damaged("its version");
+    rest.remove_prefix(version.size());
     const Pickle machine(rest, allowed);
     const PickleNode* facts = node_of(machine.root(), PickleNode::dict);
     const PickleItem* little_endian = facts ? find_key(*facts, "little_endian") : nullptr;
@@ -183,10 +195,13 @@ struct View {
   const std::byte* first;
   std::size_t bytes;  // of an element in the file
   std::vector<std::int64_t> strides;
+  bool negated = false;  // floats whose signs are the others
 
   void read(std::byte* host) const {
     if (type.dtype != DType::i32 || bytes == 4) {
-      copy(0, first, host);
+      const auto size = static_cast<std::size_t>(copy(0, first, host) - host);
+      if (negated)
+        for (std::size_t last = bytes - 1; last < size; last += bytes) host[last] ^= std::byte{0x80};
       return;
     }
     std::vector<std::byte> narrow(static_cast<std::size_t>(type.shape.numel()) * bytes);
@@ -222,6 +237,8 @@ std::optional<std::vector<std::int64_t>> integers(PickleItem item) {
     item = size->items[0];
   const PickleNode* tuple = node_of(item, PickleNode::tuple);
   if (!tuple) return {};
+  if (tuple->items.size() > Shape::kMaxRank)  // before a long one is copied, which many tensors may share
+    fail(Fault::data, "has ", tuple->items.size(), " axes, at most ", Shape::kMaxRank, " are supported");
   std::vector<std::int64_t> numbers;
   for (const PickleItem& each : tuple->items) {
     const auto* number = std::get_if<std::int64_t>(&each);
@@ -239,6 +256,37 @@ const PickleNode* tensor_call(const PickleItem& item) {
   return call && (call->name == kTensorV2 || call->name == kTensor) ? call : nullptr;
 }
 
+/// Names for a message: few, short and printable.
+std::string listed(const std::vector<std::string_view>& names) {
+  std::vector<std::string> shown;
+  for (const std::string_view name : names) {
+    if (shown.size() == kMostListed) {
+      shown.push_back("…");
+      break;
+    }
+    shown.emplace_back(name.substr(0, kLongestListed));
+    std::replace_if(
+        shown.back().begin(), shown.back().end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  }
+  return join(shown, ", ");
+}
+
+/// Whether the tensor is the negative of what its storage holds: {"neg": True}, the last argument of _rebuild_tensor_v2.
+bool is_negated(const PickleNode& call, DType dtype) {
+  if (call.items.size() < 7 || std::holds_alternative<std::monostate>(call.items[6])) return false;
+  const PickleNode* facts = node_of(call.items[6], PickleNode::dict);
+  if (!facts || call.items.size() > 7) damaged("its description of a tensor");
+  bool negated = false;
+  for (std::size_t i = 0; i + 1 < facts->items.size(); i += 2) {
+    const auto* fact = std::get_if<std::string_view>(&facts->items[i]);
+    if (facts->items[i + 1] == PickleItem(false)) continue;
+    if (!fact || *fact != "neg" || facts->items[i + 1] != PickleItem(true) || !is_floating(dtype))
+      fail(Fault::data, "is a view of PyTorch's (", fact ? listed({*fact}) : "?", ") that is not read here; save it with .clone()");
+    negated = true;
+  }
+  return negated;
+}
+
 View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) {
   if (call.items.size() < 4) damaged("its description of a tensor");
   const PickleNode* identity = node_of(call.items[0], PickleNode::persistent);
@@ -247,8 +295,6 @@ View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) 
   auto strides = integers(call.items[3]);
   if (!identity || !offset || *offset < 0 || !sizes || !strides || sizes->size() != strides->size())
     damaged("its description of a tensor");
-  if (sizes->size() > Shape::kMaxRank)
-    fail(Fault::data, "has ", sizes->size(), " axes, at most ", Shape::kMaxRank, " are supported");
   const StorageId id = storage_id(*identity);
   const std::size_t bytes = id.elements->bytes;
   const std::span<const std::byte> storage = storages.find(id.key);
@@ -275,22 +321,8 @@ View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) 
   return {{id.elements->dtype, shape},
           storage.data() + (empty ? 0 : static_cast<std::size_t>(*offset) * bytes),
           bytes,
-          *strides};
-}
-
-/// Names for a message: few, short and printable.
-std::string listed(const std::vector<std::string_view>& names) {
-  std::vector<std::string> shown;
-  for (const std::string_view name : names) {
-    if (shown.size() == kMostListed) {
-      shown.push_back("…");
-      break;
-    }
-    shown.emplace_back(name.substr(0, kLongestListed));
-    std::replace_if(
-        shown.back().begin(), shown.back().end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-  }
-  return join(shown, ", ");
+          *strides,
+          is_negated(call, id.elements->dtype)};
 }
 
 bool has_tensors(const PickleNode& dict) {
@@ -306,11 +338,15 @@ const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes
   if (!saved) fail(Fault::data, "holds no dict of tensors", kSaveTensors);
   std::vector<std::string_view> keys;
   std::map<std::string_view, const PickleNode*> leading;
+  std::map<const PickleNode*, bool> searched;  // many keys may hold one dict
   for (std::size_t i = 0; i + 1 < saved->items.size(); i += 2)
     if (const auto* key = std::get_if<std::string_view>(&saved->items[i])) {
       keys.push_back(*key);
       const PickleNode* inner = node_of(saved->items[i + 1], PickleNode::dict);
-      if (inner && has_tensors(*inner)) leading[*key] = inner;
+      if (!inner) continue;
+      const auto [found, is_new] = searched.emplace(inner, false);
+      if (is_new) found->second = has_tensors(*inner);
+      if (found->second) leading[*key] = inner;
     }
   std::optional<std::string_view> chosen;
   for (const std::string_view usual : {"state_dict_ema", "model_ema", "state_dict", "model"})
@@ -349,7 +385,7 @@ void fill(StateDict& to, const Pickle& pickle, Storages& storages,
 }  // namespace
 
 bool is_pytorch_file(std::span<const std::byte> file) {
-  return starts_with(as_text(file), kZip) || starts_with(as_text(file), kLegacy);
+  return starts_with(as_text(file), kZip) || end_of_magic(as_text(file)) > 0;
 }
 
 StateDict read_pytorch_file(const fs::path& path) {

@@ -4,9 +4,10 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "neurim/base/bytes.h"
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 
 namespace neurim {
 
@@ -19,6 +20,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::size_t kLengthBytes = 8, kMaxHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
 
 struct DTypeName {
   DType dtype;
@@ -35,24 +37,14 @@ std::string_view file_name(DType dtype) {
   return row->name;
 }
 
-/// The header as JSON. The parser alone would let the last of two equal names win, and nest without bound.
+/// The header as JSON: tensors by name, with lists in them.
 Json parse_header(std::string_view header, const fs::path& path) {
-  std::vector<std::set<std::string>> keys;
-  auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > 3)
-      fail(Fault::data, path.string(), ": the header nests deeper than the safetensors format does");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      fail(Fault::data, path.string(), ": '", value.get<std::string>(), "' is in the header twice");
-    return true;
-  };
   try {
-    return Json::parse(header, check);
-  } catch (const Json::exception& error) {
-    fail(Fault::data, path.string(), ": the header is not valid JSON (", error.what(),
-         "); the file is damaged or not safetensors");
+    check_json(header, 3);
+  } catch (const Error& error) {
+    fail(Fault::data, path.string(), ": the header ", error.what(), "; the file is damaged or not safetensors");
   }
+  return Json::parse(header);
 }
 
 std::uint64_t count(const Json& number, const std::string& where) {
@@ -93,6 +85,9 @@ SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path) { read
 
 void SafeTensors::read_header() {
   const std::span<const std::byte> all = file_.bytes();
+  if (starts_with(as_text(all), kLfsPointer))
+    fail(Fault::data, path_.string(),
+         ": is a Git LFS pointer, which stands for the file in a repository; get the file itself: git lfs pull");
   if (all.size() < kLengthBytes)
     fail(Fault::data, path_.string(), ": only ", all.size(), " bytes; not a safetensors file, or cut off");
   std::uint64_t length = 0;
@@ -103,7 +98,7 @@ void SafeTensors::read_header() {
   if (length > all.size() - kLengthBytes)
     fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes but has only ",
          all.size() - kLengthBytes, " after the length; the file is cut off");
-  const std::string_view header(reinterpret_cast<const char*>(all.data()) + kLengthBytes, length);
+  const std::string_view header = as_text(all).substr(kLengthBytes, length);
   const std::size_t data = kLengthBytes + length, data_bytes = all.size() - data;
 
   const Json json = parse_header(header, path_);

@@ -14,6 +14,8 @@ namespace neurim {
 
 namespace {
 
+constexpr int kMostWrappers = 8;  // in each other; a name of a megabyte may begin with as many as it likes
+
 /// One tensor and all names it has in the module.
 struct Named {
   Tensor tensor;
@@ -47,7 +49,8 @@ std::string wrapping(const StateDict& weights, const std::vector<Named>& tensors
                                [&](const Named& n) { return starts_with(n.names.front(), prefix); });
   };
   std::string prefix;
-  for (bool longer = true; longer;) {
+  bool longer = true;
+  for (int depth = 0; longer && depth < kMostWrappers; ++depth) {
     longer = false;
     for (const char* wrapper : {"module.", "_orig_mod."})
       if (all_begin(prefix + wrapper)) prefix += wrapper, longer = true;
@@ -62,6 +65,27 @@ std::vector<Named> under_other_names(std::vector<Named> tensors, const Model& mo
       if (const auto other = model.other_names.find(name); other != model.other_names.end())
         name = other->second;
   return tensors;
+}
+
+/// What the net computes itself under this name, or null.
+const Tensor* computed(const Model& model, std::string_view name) {
+  for (const auto& [end, tensor] : model.computed)
+    if (ends_with(name, end)) return &tensor;
+  return nullptr;
+}
+
+/// The weights without what the net computes itself, which is to be the same there, in a shape of any kind.
+StateDict without_computed(StateDict weights, const Model& model) {
+  std::erase_if(weights.entries, [&](const std::pair<const std::string, StateDict::Entry>& item) {
+    const auto& [name, entry] = item;
+    const Tensor* expected = computed(model, name);
+    if (!expected) return false;
+    if (entry.type.shape.numel() != expected->numel() || entry.load().values<double>() != expected->values<double>())
+      fail(Fault::data, weights.path.string(), ": ", name, ' ', entry.type, " is not the ", expected->type(),
+           " that the model computes; is the file of another architecture?");
+    return true;
+  });
+  return weights;
 }
 
 /// How many of the tensors the weights have a name of.
@@ -291,8 +315,10 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {
   return load(distinct_tensors(module), weights, fit);
 }
 
-LoadReport load_model(const Model& model, const StateDict& weights, Fit fit) {
-  std::vector<Named> tensors = distinct_tensors(Model(model));
+LoadReport load_model(const Model& model, const StateDict& given, Fit fit) {
+  const StateDict weights = without_computed(given, model);
+  std::vector<Named> tensors = distinct_tensors(model);
+  std::erase_if(tensors, [&](const Named& named) { return computed(model, named.names.front()); });
   const std::vector<Named> others = under_other_names(tensors, model);
   for (Named& named : tensors)
     if (const auto older = model.older_names.find(named.names.front()); older != model.older_names.end())
@@ -314,12 +340,12 @@ LoadReport load_model(const Model& model, const fs::path& path, Fit fit) {
 }
 
 const Model& place(const Model& model, Device device) {
-  for (const Parameter& parameter : named_parameters(Model(model))) parameter.tensor.place(device);
+  for (const Parameter& parameter : named_parameters(model)) parameter.tensor.place(device);
   return model;
 }
 
 Device device_of(const Model& model) {
-  const Parameters parameters = named_parameters(Model(model));
+  const Parameters parameters = named_parameters(model);
   return parameters.empty() ? Device() : parameters[0].tensor.device();
 }
 

@@ -23,7 +23,7 @@ enum class Fit : std::uint8_t { exact, adapt, any };
 
 struct LoadReport {
   Metadata metadata;                 ///< of the file
-  std::int64_t taken = 0, all = 0;   ///< of the module's tensors
+  std::int64_t taken = 0, all = 0;   ///< of the module's tensors but for Model::computed
   std::vector<std::string> missing;  ///< in the file; names of the module
   std::vector<std::string> unfit;    ///< of another type: name and both types
   std::vector<std::string> unused;   ///< names in the file
@@ -41,6 +41,7 @@ LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit:
 /// The same for a model, whose tensors may also all have the names that another library gives them
 /// (Model::other_names); which is noted. Such a tensor may be of another shape: without axes of size 1, or a linear layer's
 /// for a convolution's. Names of older files (Model::older_names) are known, and what Model::passed_over names is noted.
+/// What Model::computed names need not be there, and throws Error(data) where it is there and not the same.
 LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same with the weights of a file: see read_state_dict.

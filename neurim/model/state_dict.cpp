@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/model/pytorch_file.h"
 
 namespace neurim {
@@ -39,13 +40,8 @@ StateDict read_index(const fs::path& path) {
   if (!error && size > kMostIndex)
     fail(Fault::data, path.string(), ": is too large for an index");
   const std::string content = read_file(path);
-  const Json json = Json::parse(
-      content,
-      [&](int depth, Json::parse_event_t, Json&) {
-        if (depth > 8) fail(Fault::data, path.string(), ": nests deeper than an index does");
-        return true;
-      },
-      false);
+  naming([&] { return path.string(); }, [&] { check_json(content, 8); });
+  const Json json = Json::parse(content);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail(Fault::data, path.string(), ": is no index of weights: it has no weight_map");
   StateDict dict{.path = path};

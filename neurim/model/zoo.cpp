@@ -94,6 +94,7 @@ Model create_model(std::string_view name, const ModelOptions& options) {
   rename(of_timm ? zoo::reversed(other_names) : other_names, model.other_names);
   if (e.older_names) rename(e.older_names(), model.older_names);
   model.passed_over = e.passed_over;
+  if (e.computed) model.computed = e.computed();
   if (options.seed) initialise(model, *options.seed);
   return model;
 }

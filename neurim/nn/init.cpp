@@ -7,6 +7,7 @@
 #include "neurim/base/thread_pool.h"
 #include "neurim/core/device.h"
 #include "neurim/core/random.h"
+#include "neurim/graph/value.h"
 
 namespace neurim::nn {
 
@@ -153,10 +154,10 @@ Tensor parameter(const Shape& shape, const Init& init) {
     require(shape.numel() <= room, "the parameters come to more values than may be: the next is ", shape,
             " and there is room for ", room);
     room -= shape.numel();
-    return Tensor::empty({DType::f32, shape});
   }
   Tensor tensor = Tensor::empty({DType::f32, shape});
-  fill(tensor, init, ordinal++, "");
+  tensor.value()->parameter = true;
+  if (!undrawn) fill(tensor, init, ordinal++, "");
   return tensor;
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "neurim/base/error.h"
 #include "neurim/graph/tensor.h"
 #include "neurim/nn/init.h"
 
@@ -21,6 +22,18 @@ enum class Role : std::uint8_t {
 class Parts;
 template <class M>
 concept HasParts = requires(M& module, Parts& parts) { module.parts(parts); };
+
+/// Runs what the part `name` of a module computes; its errors begin with its path, "3: linear: …". Sequential calls its
+/// layers so, and so does all that has a list of them. Of a class of one's own errors know the parts by the names of their
+/// tensors, which those have from the first named_parameters on: an optimizer, save_model and create_model begin with one.
+template <class Name, class Compute>
+auto in_part(const Name& name, const Compute& compute) {
+  try {
+    return compute();
+  } catch (const Error& error) {
+    throw error.inside(text(name));
+  }
+}
 
 /// The visitor of parts().
 class Parts {
@@ -73,14 +86,14 @@ class PathParts : public Parts {
   std::vector<std::size_t> lengths_;
 };
 
-/// Any module, for the length of a call.
+/// Any module, for the length of a call; a const one where no handle is replaced, which unshare alone does.
 class ModuleRef {
  public:
-  template <class M>
-    requires(!std::same_as<std::remove_cvref_t<M>, ModuleRef> && HasParts<std::remove_reference_t<M>>)
+  template <class M, class Module = std::remove_cvref_t<M>>
+    requires(!std::same_as<Module, ModuleRef> && HasParts<Module>)
   ModuleRef(M&& module)
       : module_(const_cast<void*>(static_cast<const void*>(&module))),
-        visit_([](void* m, Parts& parts) { static_cast<std::remove_reference_t<M>*>(m)->parts(parts); }) {}
+        visit_([](void* m, Parts& parts) { static_cast<Module*>(m)->parts(parts); }) {}
   void parts(Parts& parts) const { visit_(module_, parts); }
 
  private:
@@ -109,6 +122,9 @@ void initialise(ModuleRef module, std::uint64_t seed);
 
 /// Gives the module tensors of its own, equal to those it shared. Tied weights stay tied.
 void unshare(ModuleRef module);
+template <class M>
+  requires std::is_const_v<M>
+void unshare(M& module) = delete;
 
 /// A module with data of its own; the plain C++ copy of a module shares its tensors.
 template <HasParts M>

@@ -27,7 +27,7 @@ Tensor Network::operator()(const Tensor& x) const {
   for (const Step& step : steps_) {
     Tensors in;
     for (const std::size_t result : step.from) in.push_back(results[result]);
-    results.push_back(step.layer ? (*step.layer)(in[0]) : step.join(in));
+    results.push_back(step.layer ? in_part(step.name, [&] { return (*step.layer)(in[0]); }) : step.join(in));
   }
   return results.back();
 }

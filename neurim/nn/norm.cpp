@@ -21,6 +21,7 @@ LayerNorm::LayerNorm(const Shape& shape) : LayerNorm(shape, Config{}) {}
 
 LayerNorm::LayerNorm(const Shape& shape, const Config& c) : normalized_shape(shape), config(c) {
   check_normalized("LayerNorm", shape);
+  check_norm("LayerNorm", c.eps);
   if (c.elementwise_affine) weight = parameter(shape, constant(1));
   if (c.elementwise_affine && c.bias) bias = parameter(shape, constant(0));
 }
@@ -35,6 +36,7 @@ RMSNorm::RMSNorm(const Shape& shape) : RMSNorm(shape, Config{}) {}
 
 RMSNorm::RMSNorm(const Shape& shape, const Config& c) : normalized_shape(shape), config(c) {
   check_normalized("RMSNorm", shape);
+  check_norm("RMSNorm", c.eps);
   if (c.elementwise_affine) weight = parameter(shape, constant(1));
 }
 
@@ -50,6 +52,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const Config& c
     : num_groups(groups), config(c) {
   require(groups > 0 && channels > 0 && channels % groups == 0, "GroupNorm: ", channels,
           " channels do not divide into ", groups, " groups");
+  check_norm("GroupNorm", c.eps);
   if (!c.affine) return;
   weight = parameter({channels}, constant(1));
   bias = parameter({channels}, constant(0));
@@ -64,7 +67,9 @@ Tensor GroupNorm::operator()(const Tensor& x) const {
 InstanceNorm2d::InstanceNorm2d(std::int64_t count) : InstanceNorm2d(count, Config{}) {}
 
 InstanceNorm2d::InstanceNorm2d(std::int64_t count, const Config& c)
-    : ChannelNorm("InstanceNorm", count, c.affine, c.track_running_stats), channels(count), config(c) {}
+    : ChannelNorm("InstanceNorm", count, c.affine, c.track_running_stats), channels(count), config(c) {
+  check_norm("InstanceNorm", c.eps, c.momentum);
+}
 
 Tensor InstanceNorm2d::normalize(const Tensor& x) const {
   require(x.size(1) == channels, "InstanceNorm: input ", x.shape(), " has ", x.size(1), " channels, not ",

@@ -8,7 +8,7 @@ void Sequential::parts(Parts& p) {
 
 Tensor Sequential::operator()(const Tensor& x) const {
   Tensor y = x;
-  for (const Layer& layer : layers_) y = layer(y);
+  for (std::size_t i = 0; i < layers_.size(); ++i) y = in_part(i, [&] { return layers_[i](y); });
   return y;
 }
 

@@ -7,8 +7,8 @@
 
 namespace neurim::nn {
 
-/// Feeds each layer's result to the next; parameters are named "0.weight", "1.weight", … by place. Without
-/// layers it is the identity.
+/// Feeds each layer's result to the next; parameters are named "0.weight", "1.weight", … by place, with which a
+/// layer's errors begin too. Without layers it is the identity.
 class Sequential {
  public:
   Sequential() = default;

@@ -45,6 +45,14 @@ std::vector<Module> stack_of(std::string_view who, std::int64_t d_model, std::in
   return layers;
 }
 
+/// What the layers of a stack and its last norm make of x; `call` calls one of them.
+template <class Module, class Call>
+Tensor through(const std::vector<Module>& layers, const std::optional<LayerNorm>& norm, const Tensor& x, const Call& call) {
+  Tensor y = x;
+  for (std::size_t i = 0; i < layers.size(); ++i) y = in_part(text("layers.", i), [&] { return call(layers[i], y); });
+  return norm ? in_part("norm", [&] { return (*norm)(y); }) : y;
+}
+
 std::optional<LayerNorm> final_norm_of(bool wanted, std::int64_t d_model, const TransformerConfig& c) {
   if (!wanted) return std::nullopt;
   return norm_of(d_model, c);
@@ -112,9 +120,7 @@ void TransformerEncoder::parts(Parts& p) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMask& mask) const {
-  Tensor y = x;
-  for (const TransformerEncoderLayer& layer : layers) y = layer(y, mask);
-  return norm ? (*norm)(y) : y;
+  return through(layers, norm, x, [&](const TransformerEncoderLayer& layer, const Tensor& y) { return layer(y, mask); });
 }
 
 TransformerDecoder::TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
@@ -130,9 +136,9 @@ void TransformerDecoder::parts(Parts& p) {
 Tensor TransformerDecoder::operator()(const Tensor& target, const Tensor& memory,
                                       const AttentionMask& target_mask,
                                       const AttentionMask& memory_mask) const {
-  Tensor y = target;
-  for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, target_mask, memory_mask);
-  return norm ? (*norm)(y) : y;
+  return through(layers, norm, target, [&](const TransformerDecoderLayer& layer, const Tensor& y) {
+    return layer(y, memory, target_mask, memory_mask);
+  });
 }
 
 }  // namespace neurim::nn

@@ -167,9 +167,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
     return apply1(make<BatchNorm>(eps), {x, scale, shift, running_mean, running_var});
 
   const std::int64_t count = per_channel(x.shape());
-  require(
-      !training() || count > 1, "batch_norm: input ", x.shape(),
-      " has one value per channel, training needs more: use a larger batch or drop the last, smaller one");
+  if (training() && count <= 1)
+    fail_at({x, weight, bias, running_mean}, Fault::usage,
+            text("batch_norm: input ", x.shape(), " has one value per channel, training needs more: use a larger batch or "
+                 "drop the last, smaller one"));
   const Tensors y = apply(make<BatchNormTrain>(eps), {x, scale, shift});
   if (training() && running_mean) {
     const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);

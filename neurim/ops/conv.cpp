@@ -1,8 +1,12 @@
 #include "neurim/ops/conv.h"
 
 #include "neurim/ops/list_field.h"
+#include "neurim/ops/matmul.h"
+#include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
+#include "neurim/ops/slice.h"
 #include "neurim/ops/sum.h"
+#include "neurim/ops/transpose.h"
 
 namespace neurim {
 
@@ -127,8 +131,37 @@ std::vector<ConvRow<2>> conv_rows() {
       {{1, 3, 5, 9}, {4, 3, 1, 7}, {.pad = {0, 3, 0, 3}}},
       {{1, 3, 9, 5}, {4, 3, 7, 1}, {.stride = {3, 1}, .pad = {3, 0, 3, 0}}},
       {{1, 3, 8, 8}, {16, 3, 4, 4}, {.stride = {4, 4}}, true},     // patches
+      {{1, 3, 25, 18}, {16, 3, 12, 9}, {.stride = {12, 9}}},       // large ones, the last row unused
       {{16, 2, 5, 6}, {5, 2, 3, 3}, {.pad = {1, 1, 1, 1}}, true},  // images by 16
   };
+}
+
+/// Whether the windows are large patches side by side of an image of few channels, which the lanes of convolution kernels
+/// find too few of.
+template <std::size_t N>
+bool large_patches(const Shape& weight, const ConvOptions<N>& o) {
+  constexpr std::int64_t kFew = 4, kLarge = 8;
+  if (weight[1] > kFew || o.groups != 1 || o.dilation != each_axis<N>(1) || o.pad != std::array<std::int64_t, 2 * N>{})
+    return false;
+  for (std::size_t axis = 0; axis < N; ++axis)
+    if (o.stride[axis] != weight[static_cast<int>(axis) + 2] || o.stride[axis] < kLarge) return false;
+  return true;
+}
+
+/// The weight gradient from patches as rows: dw(O,C*k…) = dy(O,N*P) rows(N*P,C*k…), for P patches an image.
+template <std::size_t N>
+Tensor weight_grad_of_patches(const Tensor& dy, const Tensor& x, const Shape& weight) {
+  std::vector<std::int64_t> sizes{x.size(0), x.size(1)}, used = sizes, perm{0}, inner{1}, channels_first{1, 0};
+  for (int axis = 2; axis < weight.rank(); ++axis) {
+    sizes.insert(sizes.end(), {dy.size(axis), weight[axis]});
+    used.push_back(dy.size(axis) * weight[axis]);
+    perm.push_back(2 * axis - 2), inner.push_back(2 * axis - 1), channels_first.push_back(axis);
+  }
+  perm.insert(perm.end(), inner.begin(), inner.end());
+  const std::int64_t patches = dy.numel() / dy.size(1);
+  const Tensor seen = Shape(used) == x.shape() ? x : slice(x, std::vector<std::int64_t>(used.size()), used);
+  const Tensor rows = reshape(transpose(reshape(seen, Shape(sizes)), perm), {patches, weight.numel() / weight[0]});
+  return reshape(matmul(reshape(transpose(dy, channels_first), {weight[0], patches}), rows), weight);
 }
 
 }  // namespace
@@ -199,6 +232,7 @@ Tensor conv_input_grad(const Tensor& dy, const Tensor& weight, const Shape& inpu
 template <std::size_t N>
 Tensor conv_weight_grad(const Tensor& dy, const Tensor& x, const Shape& weight_shape,
                         const ConvOptions<N>& options) {
+  if (large_patches(weight_shape, options)) return weight_grad_of_patches<N>(dy, x, weight_shape);
   auto op = std::make_shared<ConvWeightGrad<N>>();
   op->options = options;
   op->weight_shape = weight_shape;

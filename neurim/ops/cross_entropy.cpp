@@ -47,6 +47,11 @@ Type loss_type(const Op& op, const CrossEntropyOptions& o, const Type& logits, c
   return {logits.dtype, o.reduction == "none" ? places : Shape{}};
 }
 
+/// What is wrong with the target of such inputs.
+std::string target_fault(const CrossEntropyOptions& o, std::span<const Tensor> in) {
+  return outside("the target", in[1], 0, in[0].size(1), o.ignore_index);
+}
+
 /// The gradient with respect to the class weights. The loss is linear in them, a mean the quotient of two
 /// such sums.
 Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Tensor& target,
@@ -143,6 +148,9 @@ Types CrossEntropyGrad::infer(std::span<const Type> in) const {
   require(in.back() == loss, name(), ": dloss is ", in.back(), ", the loss is ", loss);
   return {in[0]};
 }
+
+std::string CrossEntropy::data_fault(std::span<const Tensor> in) const { return target_fault(options, in); }
+std::string CrossEntropyGrad::data_fault(std::span<const Tensor> in) const { return target_fault(options, in); }
 
 Tensors CrossEntropy::grad(const Gradient& g) const {
   Tensors d(g.in.size());

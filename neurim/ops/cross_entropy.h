@@ -29,6 +29,7 @@ class CrossEntropy final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -40,6 +41,7 @@ class CrossEntropyGrad final : public Op {
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -30,6 +30,15 @@ Type losses_type(const Op& op, std::int64_t blank, std::span<const Type> in) {
   return {in[0].dtype, {x[1]}};
 }
 
+/// What is wrong with the lengths or the labels of such inputs.
+std::string ctc_fault(std::int64_t blank, std::span<const Tensor> in) {
+  std::string fault = outside("the input length", in[2], 0, in[0].size(0) + 1);
+  if (fault.empty()) fault = outside("the target length", in[3], 0, in[1].size(-1) + 1);
+  if (!fault.empty()) return fault;
+  return text("a label is the blank ", blank, " or not in [0,", in[0].size(2),
+              "), or there are fewer than the target lengths say");
+}
+
 /// Targets side by side and one behind the other, the blank first and last, inputs that are too short.
 template <class O>
 std::vector<Sample> ctc_samples(bool with_dlosses) {
@@ -62,6 +71,9 @@ Types CtcLossGrad::infer(std::span<const Type> in) const {
   require(in[4] == losses, name(), ": dlosses are ", in[4], ", the losses are ", losses);
   return {in[0]};
 }
+
+std::string CtcLoss::data_fault(std::span<const Tensor> in) const { return ctc_fault(blank, in); }
+std::string CtcLossGrad::data_fault(std::span<const Tensor> in) const { return ctc_fault(blank, in); }
 
 Tensors CtcLoss::grad(const Gradient& g) const {
   auto op = std::make_shared<CtcLossGrad>();

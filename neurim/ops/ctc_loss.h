@@ -32,6 +32,7 @@ class CtcLoss final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -44,6 +45,7 @@ class CtcLossGrad final : public Op {
   void fields(Fields& f) override { f("blank", blank)("zero_infinity", zero_infinity); }
   Types infer(std::span<const Type> in) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 

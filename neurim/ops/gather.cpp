@@ -11,6 +11,12 @@ void check_indices(const Op& op, const Type& indices) {
           indices.dtype, ", not i64 or i32");
 }
 
+/// What is wrong with the indices into `whole` along an axis.
+std::string index_fault(const Tensor& indices, const Shape& whole, std::int64_t axis) {
+  const std::int64_t size = whole[static_cast<int>(axis)];
+  return outside("the index", indices, -size, size);
+}
+
 /// The shape of gather: `whole` with its axis `along` replaced by the shape of the indices.
 Shape gathered(const Shape& whole, int along, const Shape& indices) {
   Shape out;
@@ -44,6 +50,9 @@ Types Gather::infer(std::span<const Type> in) const {
   check_indices(*this, in[1]);
   return {{in[0].dtype, gathered(in[0].shape, normal_axis(axis, in[0].shape.rank(), "gather"), in[1].shape)}};
 }
+
+std::string Gather::data_fault(std::span<const Tensor> in) const { return index_fault(in[1], in[0].shape(), axis); }
+std::string GatherGrad::data_fault(std::span<const Tensor> in) const { return index_fault(in[1], shape, axis); }
 
 Tensors Gather::grad(const Gradient& g) const {
   return {apply1(std::make_shared<GatherGrad>(g.in[0].shape(), axis), {g.dout[0], g.in[1]}), {}};

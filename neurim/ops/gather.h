@@ -16,6 +16,7 @@ class Gather final : public Op {
   Tensors grad(const Gradient& g) const override;
   Onnx onnx() const override { return {"Gather", 13}; }
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 
@@ -35,6 +36,7 @@ class GatherGrad final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 

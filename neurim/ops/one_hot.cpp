@@ -14,6 +14,8 @@ Types OneHot::infer(std::span<const Type> in) const {
   return {{dtype, out}};
 }
 
+std::string OneHot::data_fault(std::span<const Tensor> in) const { return outside("the index", in[0], 0, classes); }
+
 std::vector<Sample> OneHot::samples() const {
   return {{std::make_shared<OneHot>(5, DType::f32), {{DType::i64, {7}}}, {{0, 5}}},
           {std::make_shared<OneHot>(3, DType::u8), {{DType::i32, {2, 4}}}, {{0, 3}}},

@@ -14,6 +14,7 @@ class OneHot final : public Op {
   void fields(Fields& f) override { f("classes", classes)("dtype", dtype); }
   Types infer(std::span<const Type> in) const override;
   bool checks_data() const override { return true; }
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 };
 

@@ -203,6 +203,11 @@ Types RecurrenceGrad::infer(std::span<const Type> in) const {
   return out;
 }
 
+std::string Recurrence::data_fault(std::span<const Tensor> in) const {
+  const int lengths = places().lengths;
+  return lengths < 0 ? "" : outside("the length", in[static_cast<std::size_t>(lengths)], 1, in[0].size(0) + 1);
+}
+
 // Gates are read before their place is written.
 Alias Recurrence::alias(int out, int in) const {
   return cell != Cell::rnn && out == places().out_gates && in == places().gates ? Alias::overwrite

@@ -22,6 +22,7 @@ class Recurrence final : public RecurrentOp {
   Types infer(std::span<const Type> in) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   Alias alias(int out, int in) const override;
+  std::string data_fault(std::span<const Tensor> in) const override;
   std::vector<Sample> samples() const override;
 
   /// Where inputs and outputs stand; -1: not there.

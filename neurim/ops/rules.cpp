@@ -1,5 +1,6 @@
 #include "neurim/ops/rules.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -27,6 +28,24 @@ void check_same_dtype(const Op& op, const Type& a, const Type& b) {
 
 void check_number(const Op& op, const Type& in, std::string_view what) {
   require(in.dtype != DType::boolean, op.name(), ": ", what, " is ", in, ", not numbers: cast it first");
+}
+
+std::string outside(std::string_view what, const Tensor& numbers, std::int64_t low, std::int64_t high,
+                    std::optional<std::int64_t> ignored) {
+  const std::vector<std::int64_t> values = numbers.values<std::int64_t>();
+  const auto found = std::find_if(values.begin(), values.end(), [&](std::int64_t value) {
+    return (value < low || value >= high) && value != ignored;
+  });
+  if (found == values.end()) return {};
+  Shape place = numbers.shape();
+  std::int64_t left = found - values.begin();
+  for (int axis = place.rank() - 1; axis >= 0; --axis) {
+    const std::int64_t size = place[axis];
+    place[axis] = left % size;
+    left /= size;
+  }
+  return text(what, place.empty() ? "" : text(" at ", place), " is ", *found, ", which is not in [", low, ',', high, ')',
+              ignored ? text(" (", *ignored, " is ignored)") : "");
 }
 
 std::int64_t row_size(const Shape& shape) {

@@ -1,5 +1,7 @@
 // Shape and type rules that many ops share.
 #pragma once
+#include <optional>
+
 #include "neurim/base/error.h"
 #include "neurim/graph/op.h"
 
@@ -13,6 +15,11 @@ void check_floating(const Op& op, const Type& in, std::string_view what);
 void check_same_dtype(const Op& op, const Type& a, const Type& b);
 /// Throws if the input is bool.
 void check_number(const Op& op, const Type& in, std::string_view what);
+
+/// For Op::data_fault: the first of these whole numbers outside [low, high) that is not `ignored`, "WHAT at (3) is 12, which
+/// is not in [0,10)"; "" where there is none.
+std::string outside(std::string_view what, const Tensor& numbers, std::int64_t low, std::int64_t high,
+                    std::optional<std::int64_t> ignored = {});
 
 /// How many values stand behind each index of the first axis: of a weight, the terms of one sum.
 std::int64_t row_size(const Shape& shape);

@@ -52,8 +52,8 @@ void Schedule::check() const {
   require(std::is_sorted(milestones.begin(), milestones.end()), "schedule: the milestones must ascend");
 }
 
-double Schedule::at(double time) const {
-  if (time < warmup) return warmup_lr(lr, time, warmup, warmup_start);
+double Schedule::at(double time, double step) const {
+  if (time < warmup) return warmup_lr(lr, time + step, warmup, warmup_start);
   if (kind == "step") return step_lr(lr, time, every, gamma);
   if (kind == "multistep") return multistep_lr(lr, time, milestones, gamma);
   if (kind == "cosine") return cosine_lr(lr, time - warmup, total - warmup, min_lr);

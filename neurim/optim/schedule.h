@@ -25,7 +25,7 @@ struct Schedule {
   double lr = 0.1;
   double total = 0;                ///< the whole length, warm-up included; cosine and polynomial end there
   double warmup = 0;               ///< cosine and polynomial begin after it; step and multistep count from 0
-  double warmup_start = 0;         ///< the learning rate at 0, when there is a warm-up
+  double warmup_start = 0;         ///< the learning rate that the warm-up rises from
   double min_lr = 0;               ///< cosine, polynomial
   double every = 30;               ///< step
   double gamma = 0.1;              ///< step, multistep
@@ -34,7 +34,9 @@ struct Schedule {
 
   /// Throws Error(usage) on an unknown kind (with the nearest one) or lengths that do not fit.
   void check() const;
-  double at(double time) const;
+  /// The learning rate of a step that begins at `time` and is `step` long. In the warm-up it is that of the line at the end
+  /// of the step: the first of W steps has a W-th of the way, and the last one lr.
+  double at(double time, double step = 0) const;
 };
 
 std::vector<std::string> schedule_names();

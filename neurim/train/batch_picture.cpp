@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "neurim/evaluate/contact_sheet.h"
+#include "neurim/evaluate/drawn_names.h"
 
 namespace neurim {
 
@@ -20,11 +21,12 @@ std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
     const double own = is(batch.labels[i]);
     return mixed.labels.empty() ? own : mixed.lambda * own + (1 - mixed.lambda) * is(mixed.labels[i]);
   };
+  const std::vector<std::string> drawn = drawn_names(class_names);
   const auto label_of = [&](std::size_t i) {
     std::vector<std::string> names;
     for (std::size_t c = 0; c < class_names.size(); ++c)
       if (const long percent = std::lround(share_of(i, c) * 100); percent > 0)
-        names.push_back(percent == 100 ? class_names[c] : text(class_names[c], ' ', percent, '%'));
+        names.push_back(percent == 100 ? drawn[c] : text(drawn[c], ' ', percent, '%'));
     return join(names, "|");
   };
   std::vector<Thumbnail> pictures;

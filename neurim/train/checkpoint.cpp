@@ -14,7 +14,7 @@
 
 namespace neurim {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -262,6 +262,8 @@ Checkpoint load_checkpoint(const fs::path& path) {
          "from it: pretrained=FILE");
   Model model = model_of(*weights.card, file);
   LoadReport report = load_model(model, weights.tensors);
+  if (fs::is_directory(path) && file.filename() == "last.safetensors")
+    report.notes.push_back("the run has no best weights, so these are taken, its last ones");
   return {file, *weights.card, std::move(model), std::move(report.notes)};
 }
 

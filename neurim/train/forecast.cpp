@@ -39,6 +39,14 @@ void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std:
   }
 }
 
+std::vector<std::string> ForecastData::notes(Split split) const {
+  std::vector<std::string> notes = series.notes;
+  if (const std::int64_t left_out = windows.left_out(split); windows.size(split) > 0 && left_out > 0)
+    notes.push_back(text("not judged in the ", split, " split: ", plural(left_out, "step"), " that no whole forecast of ",
+                         windows.options().targets, " covers"));
+  return notes;
+}
+
 double deviation_of(const Model& forecaster, std::int64_t column) {
   for (const Parameter& parameter : named_parameters(Model(forecaster)))
     if (parameter.name == "deviation")

@@ -22,6 +22,8 @@ struct ForecastData {
   /// the target that follow (samples,horizon), both in the units of the series.
   void copy(Split split, std::span<const std::int64_t> samples, std::vector<float>& steps,
             std::vector<float>& following) const;
+  /// What a user should know of the series and of a split that is judged, a line each.
+  std::vector<std::string> notes(Split split) const;
 };
 
 /// The deviation that the model scales one of its columns by: training measured it, and the loss is in units

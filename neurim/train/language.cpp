@@ -108,6 +108,11 @@ Vocabulary vocabulary_of(const ModelCard& card) {
   return vocabulary;
 }
 
+std::string usual_prompt(const ModelCard& card) {
+  const std::vector<std::string>& known = card.class_names;
+  return std::find(known.begin(), known.end(), "\n") == known.end() ? known.front() : "\n";
+}
+
 std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options) {
   const ModelCard& card = checkpoint.card;
   require(card.task() == TaskKind::language, checkpoint.path.string(), ": is a model of ",

@@ -44,6 +44,8 @@ class LanguageValidation {
 
 /// The characters that a model knows.
 Vocabulary vocabulary_of(const ModelCard& card);
+/// What a text may begin with: a line break, or the first character where the model knows none.
+std::string usual_prompt(const ModelCard& card);
 
 struct GenerateOptions {
   std::int64_t length = 200;  ///< characters to write

@@ -5,48 +5,88 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/base/json.h"
 #include "neurim/model/zoo.h"
 
 namespace neurim {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr const char* kFolderFormat = "1";
 constexpr const char* kModes[] = {"center", "squash",
                                   "border"};  // timm's crop_mode, in the order of ResizeMode
-constexpr std::size_t kMostBytes = 16 << 20, kMostClasses = 1'000'000;
+constexpr std::size_t kMostBytes = 16 << 20, kMostShown = 60, kMostDepth = 16;
+constexpr std::int64_t kMostClasses = 1'000'000;
+
+/// A value as errors quote it.
+std::string shown(const Json& value) {
+  const std::string whole = value.dump(-1, ' ', true);
+  return whole.size() > kMostShown ? whole.substr(0, kMostShown) + "…" : whole;
+}
+
+/// Whether it is of the other's type.
+bool holds(const Json& value, const std::string&) { return value.is_string(); }
+bool holds(const Json& value, double) { return value.is_number(); }
+bool holds(const Json& value, std::int64_t) { return value.is_number_integer(); }
+bool holds(const Json& value, const Json&) { return value.is_object(); }
+template <class T>
+bool holds(const Json& value, const std::vector<T>&) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& each) { return holds(each, T()); });
+}
+
+/// What the object has under the key; null, which timm takes for nothing, where it has none.
+const Json& member(const Json& object, const std::string& key) {
+  static const Json none;
+  const auto found = object.find(key);
+  return found == object.end() ? none : *found;
+}
+
+/// The same as a value of that type. `expected` says what it is.
+template <class T>
+T needed(const Json& object, const std::string& key, const char* expected) {
+  const Json& value = member(object, key);
+  require(holds(value, T()), key, value.is_null() ? " is missing" : " is ", value.is_null() ? "" : shown(value), "; it is ",
+          expected);
+  return value.get<T>();
+}
+/// The same, or another value where there is nothing.
+template <class T>
+T given(const Json& object, const std::string& key, const char* expected, const T& otherwise) {
+  return member(object, key).is_null() ? otherwise : needed<T>(object, key, expected);
+}
 
 /// The name of its model. What timm writes is timm's where it is known, what is written here says so itself.
 std::string model_name(const Json& config, const Json& own) {
-  if (!config.contains("architecture"))
+  if (member(config, "architecture").is_null())
     fail(Fault::data, "names no 'architecture', as timm's do",
          config.contains("model_type")
-             ? text("; of Hugging Face's own models (this is '", config["model_type"].get<std::string>(),
-                    "') none is known here")
+             ? text("; of Hugging Face's own models (this is ", shown(config["model_type"]), ") none is known here")
              : std::string("; is it of another library?"));
   // "resnet18.a1_in1k": which training the weights are from comes after the dot.
-  const std::string name = config["architecture"], net = name.substr(0, name.find('.')),
-                    of_timm = text(kTimmModels, net);
-  if (!own.empty()) return own.value("model", net);
+  const auto name = needed<std::string>(config, "architecture", "the name of a model");
+  const std::string net = name.substr(0, name.find('.')), of_timm = text(kTimmModels, net);
+  if (!own.empty()) return given<std::string>(own, "model", "the name of a model", net);
   const std::vector<std::string> known = model_names();
   return std::find(known.begin(), known.end(), of_timm) != known.end() ? of_timm : net;
 }
 
 std::vector<std::string> class_names(const Json& config, const Json& pretrained) {
   const Json& holder = config.contains("num_classes") ? config : pretrained;
-  const auto count = holder.at("num_classes").get<std::size_t>();
+  const auto count = needed<std::int64_t>(holder, "num_classes", "a whole number");
   require(count >= 1 && count <= kMostClasses, "num_classes is ", count, "; it is 1 to ", kMostClasses);
+  const Json& labels = member(config, "label_names");
   std::vector<std::string> names;
-  const Json labels = config.value("label_names", Json());
   if (labels.is_array()) {
-    labels.get_to(names);
-    require(names.size() == count, "num_classes is ", count, ", but label_names are ", names.size());
+    names = needed<std::vector<std::string>>(config, "label_names", "a list of names");
+    require(std::ssize(names) == count, "num_classes is ", count, ", but label_names are ", names.size());
     return names;
   }
   // Where some classes have no name, label_names is an object of those that have.
-  for (std::size_t i = 0; i < count; ++i) names.push_back(labels.is_object() ? labels.value(text(i), text(i)) : text(i));
+  const Json named = given<Json>(config, "label_names", "a list of names, or an object of them", Json::object());
+  for (std::int64_t i = 0; i < count; ++i)
+    names.push_back(naming([] { return "label_names"; }, [&] { return given(named, text(i), "a name", text(i)); }));
   return names;
 }
 
@@ -58,27 +98,31 @@ void check_arguments(const Json& config, const ModelCard& card) {
                       {"num_classes", card.class_names.size()},
                       {"img_size", {card.preprocess.height, card.preprocess.width}}};
   const auto check = [&](const std::string& name, const Json& value) {
-    require(expected.contains(name) && expected[name] == value, name, " is ", value.dump(), "; ", net, " is known here ",
+    require(expected.contains(name) && expected[name] == value, name, " is ", shown(value), "; ", net, " is known here ",
             expected.contains(name) ? text("with ", expected[name].dump(), " alone") : std::string("without it"));
   };
   if (config.contains("global_pool")) check("global_pool", config["global_pool"]);
-  const Json arguments = config.value("model_args", Json::object());
+  const auto arguments = given(config, "model_args", "an object", Json::object());
   for (const auto& [name, value] : arguments.items()) check(name, value);
 }
 
 Preprocess preprocess(const Json& pretrained) {
   Preprocess p;
-  const auto size = pretrained.at("input_size").get<std::vector<int>>();
-  require(size.size() == 3, "input_size has ", size.size(), " numbers; it is channels, height, width");
-  p.channels = size[0], p.height = size[1], p.width = size[2];
-  p.mean = pretrained.at("mean").get<std::vector<double>>();
-  p.std = pretrained.at("std").get<std::vector<double>>();
-  p.crop_pct = pretrained.value("crop_pct", 0.875);  // timm's own default
-  const std::string mode = pretrained.value("crop_mode", "center");
-  const auto* found = std::find(std::begin(kModes), std::end(kModes), mode);
-  require(found != std::end(kModes), "crop_mode is '", mode, "'; center, squash and border are known");
-  p.resize = static_cast<ResizeMode>(found - std::begin(kModes));
-  p.interpolation = interpolation_named(pretrained.value("interpolation", "bilinear"));
+  const char *sizes = "a list of channels, height and width", *levels = "a list of numbers, one a channel";
+  const auto size = needed<std::vector<std::int64_t>>(pretrained, "input_size", sizes);
+  require(size.size() == 3, "input_size has ", size.size(), " numbers; it is ", sizes);
+  const auto narrow = [](std::int64_t side) { return static_cast<int>(std::clamp<std::int64_t>(side, 0, 1 << 30)); };
+  p.channels = narrow(size[0]), p.height = narrow(size[1]), p.width = narrow(size[2]);
+  p.mean = needed<std::vector<double>>(pretrained, "mean", levels);
+  p.std = needed<std::vector<double>>(pretrained, "std", levels);
+  // What is not said is as timm takes it.
+  p.crop_pct = given(pretrained, "crop_pct", "a number", 0.875);
+  const auto mode = given<std::string>(pretrained, "crop_mode", "a word", "center");
+  p.interpolation = interpolation_named(given<std::string>(pretrained, "interpolation", "a word", "bicubic"));
+  // timm cuts from a squashed picture what crop_pct says, and fills a border with the mean.
+  require(mode == "center" || (mode == "squash" && p.crop_pct == 1), "crop_mode is \"", mode, "\" with crop_pct ",
+          p.crop_pct, "; known here are \"center\", and \"squash\" with crop_pct 1");
+  p.resize = mode == "squash" ? ResizeMode::squash : ResizeMode::crop;
   p.check();
   return p;
 }
@@ -86,6 +130,7 @@ Preprocess preprocess(const Json& pretrained) {
 }  // namespace
 
 std::string model_json(const ModelCard& card) {
+  using Json = nlohmann::ordered_json;  // whose keys stay in this order
   const Preprocess& p = card.preprocess;
   Json own{{"format", kFolderFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
   if (card.multi_label()) own["thresholds"] = card.thresholds;
@@ -99,7 +144,7 @@ std::string model_json(const ModelCard& card) {
                {{"input_size", {p.channels, p.height, p.width}},
                 {"mean", per_channel(p.mean, p.channels)},
                 {"std", per_channel(p.std, p.channels)},
-                {"crop_pct", p.crop_pct},
+                {"crop_pct", p.resize == ResizeMode::crop ? p.crop_pct : 1},
                 {"crop_mode", kModes[static_cast<std::size_t>(p.resize)]},
                 {"interpolation", name(p.interpolation)}}},
               {"neurim", own}}
@@ -120,16 +165,18 @@ ModelCard card_of_folder(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   try {
     require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
-    const Json config = Json::parse(read_file(path));
+    const std::string content = read_file(path);
+    check_json(content, kMostDepth);
+    const Json config = Json::parse(content);
     require(config.is_object(), "is no JSON object");
     // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
-    const Json& pretrained = config.contains("pretrained_cfg") ? config["pretrained_cfg"] : config;
-    const Json own = config.value("neurim", Json::object());
+    const auto pretrained = given(config, "pretrained_cfg", "an object", config);
+    const auto own = given(config, "neurim", "an object", Json::object());
     ModelCard card{.model = model_name(config, own), .class_names = class_names(config, pretrained)};
     card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
-    card.thresholds = own.value("thresholds", card.thresholds);
-    card.reject_threshold = own.value("reject_threshold", card.reject_threshold);
-    card.source = own.value("model_file", "");
+    card.thresholds = given(own, "thresholds", "a list of numbers", card.thresholds);
+    card.reject_threshold = given(own, "reject_threshold", "a number", card.reject_threshold);
+    card.source = given(own, "model_file", "the text of a model file", card.source);
     require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
             " thresholds for ", card.class_names.size(), " classes");
     card.in_chans = card.preprocess.channels;

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "neurim/base/error.h"
 #include "neurim/data/image.h"
@@ -27,6 +29,8 @@ void parse_number(const std::string& value, Number& field, std::string_view name
   const char* end = value.data() + value.size();
   Number number{};
   const auto [stop, error] = std::from_chars(value.data(), end, number);
+  require(error != std::errc::result_out_of_range, name, ": '", value, "' is out of range; it is ", kind, " from ",
+          std::numeric_limits<Number>::lowest(), " to ", std::numeric_limits<Number>::max());
   bool good = error == std::errc() && stop == end && !value.empty();
   if constexpr (std::is_floating_point_v<Number>) good = good && std::isfinite(number);
   require(good, name, ": '", value, "' is not ", kind);
@@ -139,6 +143,10 @@ std::string unquoted(std::string_view line, std::size_t at) {
       out += line[at];
     }
   }
+  require(at < line.size(), "the quote ", quote, " is not closed");
+  const std::size_t rest = line.find_first_not_of(" \t\r", at + 1);
+  require(rest == line.npos || line[rest] == '#', "'", line.substr(std::min(rest, line.size())),
+          "' stands behind the closing quote");
   return out;
 }
 
@@ -232,18 +240,24 @@ std::string Options::yaml() const {
 
 void Options::read_yaml(std::string_view yaml, const std::string& where) {
   int number = 0;
+  std::map<const Option*, std::string> values;  // of the lines before
   for (const std::string& line : split(yaml, '\n')) {
     ++number;
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
     const std::size_t colon = line.find(':');
-    require(colon != std::string::npos, where, ": line ", number, ": expected 'name: value'");
+    require(colon != std::string::npos && colon > begin, where, ": line ", number, ": expected 'name: value'");
     const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
     Option* option = look_up(name);
-    if (option && option->given) continue;
-    const std::string before = option ? option->get() : "";
     try {
-      set(name, value_of(std::string_view(line).substr(colon + 1)));
+      const std::string value = value_of(std::string_view(line).substr(colon + 1));
+      if (option) {
+        const auto [earlier, is_first] = values.emplace(option, value);
+        require(earlier->second == value, option->name, " is given twice: ", earlier->second, " and ", value);
+        if (option->given || !is_first) continue;
+      }
+      const std::string before = option ? option->get() : "";
+      set(name, value);
       option->given = option->get() != before;
     } catch (const Error& error) {
       fail(error.fault(), where, ": line ", number, ": ", error.what());

@@ -59,7 +59,8 @@ class Options {
   std::string yaml() const;
   /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
   /// call it. Options that were given by name before keep their value; those that it leaves as they are do
-  /// not count as given, so that a file of all options says no more than one of those that matter.
+  /// not count as given, so that a file of all options says no more than one of those that matter. Throws
+  /// Error(usage) naming the line that is none of these, or that gives an option another value than an earlier one.
   void read_yaml(std::string_view yaml, const std::string& where);
 
  private:

@@ -8,7 +8,10 @@
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/evaluate/class_counts.h"
+#include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/report.h"
+#include "neurim/graph/trace.h"
+#include "neurim/model/state.h"
 #include "neurim/train/batch_picture.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/step.h"
@@ -41,6 +44,26 @@ double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
   std::nth_element(shares.begin(), middle, shares.end());
   return *middle;
+}
+
+/// Throws Error(data) where no picture has channels that the model could be fed with: see Preprocess.
+void check_picture_channels(const Dataset& dataset, std::int64_t wanted) {
+  const std::vector<ImageHeader> headers = some_headers(dataset);
+  const auto fits = [&](const ImageHeader& header) {
+    return header.channels == wanted || (header.channels <= 4 && wanted <= 4);
+  };
+  if (headers.empty() || std::any_of(headers.begin(), headers.end(), fits)) return;
+  fail(Fault::data, "the pictures have ", plural(headers[0].channels, "channel"), " and the model takes ", wanted,
+       "; from or to more than 4 nothing is converted: give in_chans=", headers[0].channels);
+}
+
+/// Throws what the model says of training on the smallest batch, such as of batch norm with one value a channel.
+void check_training(const Model& model, const TrainOptions& options, std::int64_t samples) {
+  const std::int64_t batch = *options.batch, last = samples % batch;
+  const std::int64_t smallest = last > 1 || samples < batch ? last : batch;  // see training_loader
+  const Device device = device_of(model);
+  Trace trace({.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)});
+  model(trace.input({DType::f32, {smallest, model.in_chans, options.train_imgsz->height, options.train_imgsz->width}}));
 }
 
 Tensor weights_tensor(const std::vector<float>& weights, Device device) {
@@ -101,6 +124,8 @@ std::vector<std::string> PictureTask::notes() const {
     notes.push_back(
         text("the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
              " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
+  if (options_.plots)
+    if (const auto note = drawn_names_note(dataset_.class_names())) notes.push_back(*note);
   return notes;
 }
 
@@ -216,8 +241,10 @@ PreparedRun prepare_pictures(Model model, const Dataset& dataset, const TrainOpt
   const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
   require(model.num_classes == classes, model.name, ": the model has ", model.num_classes,
           " classes, the data ", classes, "; build it with num_classes=", classes);
+  check_picture_channels(dataset, model.in_chans);
   TrainOptions resolved = options.resolved(model, dataset);
   for (const PictureSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);
+  check_training(model, resolved, dataset.size(Split::train));
   auto task = std::make_unique<PictureTask>(model, dataset, resolved);
   return {std::move(resolved), std::move(model), std::move(task)};
 }

@@ -9,6 +9,7 @@
 #include "neurim/model/state.h"
 #include "neurim/train/environment.h"
 #include "neurim/train/model_folder.h"
+#include "neurim/train/run_folder.h"
 
 namespace neurim {
 
@@ -79,41 +80,41 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       control_(control),
       console_(*control.console),
       folder_(std::move(folder)),
-      weights_(folder_ / "weights"),
       model_(std::move(prepared.model)),
       task_(std::move(prepared.task)),
       schedule_(schedule_of(options_)),
       optimizer_(
           optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
       random_(random_key(options_, device_named(options_.device))),
-      progress_(start_or_load(weights_, model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
+      progress_(start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
       card_(task_->card()),
       names_(names_of(card_.task())),
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
 
-Run::Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed)
+Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainControl& control, bool resumed)
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
+      place_(std::move(place)),
       plans_(task_->step(*optimizer_), PlanOptions{.training = true,
                                                    .deterministic = options_.deterministic,
                                                    .device = device_named(options_.device),
                                                    .random = random_}),
-      results_(folder_ / "results.csv", progress_.epoch, card_.task()),
-      metrics_(folder_ / "metrics.jsonl", progress_.epoch),
-      board_(folder_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
+      results_(place_ / "results.csv", progress_.epoch, card_.task()),
+      metrics_(place_ / "metrics.jsonl", progress_.epoch),
+      board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
   TrainOptions copy = options_;
   Options named;
   copy.visit(named);
-  make_folder(weights_);
-  for (const fs::path& written : {folder_, weights_}) remove_leftovers(written);
+  make_folder(weights());
+  for (const fs::path& written : {folder_, folder_ / "weights"}) remove_leftovers(written);
   card_.options = named.yaml();
-  write_file(folder_ / "args.yaml", card_.options);
-  if (!resumed) write_file(folder_ / "env.json", environment_json() + '\n');
-  if (!card_.source.empty()) write_file(folder_ / "model.toml", card_.source);
-  write_file(folder_ / "data.json", facts_);
+  write_file(place_ / "args.yaml", card_.options);
+  if (!resumed) write_file(place_ / "env.json", environment_json() + '\n');
+  if (!card_.source.empty()) write_file(place_ / "model.toml", card_.source);
+  write_file(place_ / "data.json", facts_);
   if (card_.sequence) return;
-  if (!resumed) write_file(weights_ / "model.json", model_json(card_) + '\n');
-  write_file(weights_ / "labels.txt", join(card_.class_names, "\n") + '\n');
+  if (!resumed) write_file(weights() / "model.json", model_json(card_) + '\n');
+  write_file(weights() / "labels.txt", join(card_.class_names, "\n") + '\n');
 }
 
 void OpenRun::describe() {
@@ -124,6 +125,9 @@ void OpenRun::describe() {
   for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
   if (data_changed_)
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
+  if (progress_.batch > task_->batches())
+    console_.say(text("  data    epoch ", progress_.epoch + 1, " was stopped after step ", progress_.batch,
+                      ", and the data make ", task_->batches(), " now: it counts as done"));
   if (!task_->has_validation())
     console_.say("  data    there is no validation split: the last epoch counts as the best");
   if (progress_.epoch == epochs())
@@ -136,18 +140,18 @@ void OpenRun::describe() {
 }
 
 void Run::train_batch() {
-  optimizer_->set_lr(
-      schedule_.at(static_cast<double>(progress_.epoch) +
-                   static_cast<double>(progress_.batch) / static_cast<double>(task_->batches())));
+  const auto batches = static_cast<double>(task_->batches());
+  optimizer_->set_lr(schedule_.at(
+      static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const Plan& plan = task_->run(plans_, progress_.step);
-  if (options_.plots) task_->draw(folder_, progress_.step);  // as they were trained on, which may be mixed
+  if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, which may be mixed
   const double loss = plan.outputs()[0].item();
   if (!std::isfinite(loss))
     fail(Fault::failure, "the loss is ", std::isnan(loss) ? "not a number" : "infinite", " at epoch ",
          progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
          significant(optimizer_->lr()),
          "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
-         untouched() ? "" : text("; the state after epoch ", progress_.epoch, " is kept in ", weights_.string()));
+         resumable() ? text("; the state after epoch ", progress_.epoch, " is kept in ", weights().string()) : "");
   progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
   progress_.correct += plan.outputs()[1].item();
   progress_.seen += task_->batch_size();
@@ -175,7 +179,7 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
 
 bool Run::train_epoch() {
   const std::int64_t batches = task_->batches();
-  if (progress_.batch == batches) return true;
+  if (progress_.batch >= batches) return true;
   task_->start(static_cast<std::uint32_t>(progress_.epoch), progress_.batch);
   Clock::time_point start = Clock::now();
   while (task_->next()) {
@@ -247,13 +251,24 @@ void Run::record() {
   std::vector<Scalar> scalars;
   for (const auto& [tag, value] : points) scalars.push_back({tag, value});
   board_.write(result.step, scalars);
-  if (options_.plots) write_file(folder_ / "results.png", results_picture(results_.rows()));
+  if (options_.plots) write_file(place_ / "results.png", results_picture(results_.rows()));
 }
 
 void Run::save() {
   card_.epoch = progress_.epoch;
   card_.step = progress_.step;
-  save_state(weights_, model_, card_, {optimizer_.get(), random_}, progress_);
+  save_state(weights(), model_, card_, {optimizer_.get(), random_}, progress_);
+  if (!untouched()) settle();
+  if (control_.saved && place_ == folder_) control_.saved(folder_);
+}
+
+/// What was learnt is saved, so an earlier run in the same folder makes room.
+void Run::settle() {
+  if (place_ == folder_) return;
+  replace_run(folder_, place_);
+  place_ = folder_;
+  results_ = ResultsCsv(folder_ / "results.csv", progress_.epoch, card_.task());
+  metrics_ = MetricsFile(folder_ / "metrics.jsonl", progress_.epoch);
 }
 
 void Run::finish_epoch() {
@@ -273,16 +288,16 @@ void Run::finish_epoch() {
     progress_.best_epoch = progress_.epoch;
     card_.epoch = progress_.epoch;
     card_.step = progress_.step;
-    save_model(model_, weights_ / "best.safetensors", metadata_of(card_));
-    if (!card_.sequence) write_file(weights_ / "model.json", model_json(card_) + '\n');
-    task_->report(folder_);
+    save_model(model_, weights() / "best.safetensors", metadata_of(card_));
+    if (!card_.sequence) write_file(weights() / "model.json", model_json(card_) + '\n');
+    task_->report(place_);
   }
   save();
 }
 
 TrainResult OpenRun::result() const {
   TrainResult result{.run = folder_,
-                     .model = weights_ / "best.safetensors",
+                     .model = folder_ / "weights" / "best.safetensors",
                      .best_epoch = progress_.best_epoch,
                      .epochs = progress_.epoch,
                      .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
@@ -296,7 +311,7 @@ TrainResult Run::go() {
   try {
     return train_epochs();
   } catch (const Error& error) {
-    if (error.fault() != Fault::resource || untouched()) throw;
+    if (error.fault() != Fault::resource || !resumable()) throw;
     fail(Fault::resource, error.what(), "; with that mended, go on with: neurim resume ", folder_.string());
   }
 }
@@ -306,11 +321,7 @@ TrainResult Run::train_epochs() {
   console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8),
                     cell(names_.shown[1].title, 8), "        lr", cell(names_.rate_title, 9),
                     "  data%    time"));
-  if (untouched()) {
-    std::error_code ignored;
-    fs::remove(weights_ / "best.safetensors", ignored);  // of an earlier run in the same folder
-    save();  // a full disk shows before an hour of work
-  }
+  if (untouched()) save();  // a full disk shows before an hour of work
   const auto stopped = [&] {
     if (progress_.batch > 0) forget_validation();
     save();

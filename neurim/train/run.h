@@ -41,7 +41,7 @@ class OpenRun {
   const TrainOptions options_;
   const TrainControl control_;
   Console& console_;
-  const fs::path folder_, weights_;
+  const fs::path folder_;
   Model model_;
   const std::unique_ptr<TrainingTask> task_;
   const Schedule schedule_;
@@ -57,24 +57,30 @@ class OpenRun {
 /// One run, from the first step to the last.
 class Run : public OpenRun {
  public:
-  Run(PreparedRun prepared, fs::path folder, const TrainControl& control, bool resumed);
+  /// `place`: the folder, or of a new one place_of_new_run.
+  Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainControl& control, bool resumed);
   TrainResult go();  ///< Error(resource) says how to go on
+  /// Whether the folder holds something of it that is worth to go on from.
+  bool resumable() const { return !untouched() && place_ == folder_; }
 
  private:
   TrainResult train_epochs();
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
+  fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
   void train_batch();
   bool validate();
   void forget_validation();
   void finish_epoch();
   void save();
+  void settle();
   void record();
   std::string row(const std::string& middle, const std::string& tail) const;
   std::string judgement() const;
 
   double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
+  fs::path place_;  // what is written goes here
   Compiled plans_;
   ResultsCsv results_;
   MetricsFile metrics_;

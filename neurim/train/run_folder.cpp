@@ -1,5 +1,7 @@
 #include "neurim/train/run_folder.h"
 
+#include <algorithm>
+
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
 #include "neurim/base/writable.h"
@@ -19,6 +21,29 @@ fs::path numbered(const fs::path& project, const std::string& name, int number) 
 bool is_taken(const fs::path& run) {
   std::error_code error;
   return fs::exists(fs::symlink_status(run, error));
+}
+
+/// Whether a run writes a file of this name.
+bool is_of_run(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "args.yaml", "env.json", "data.json", "model.toml", "log.txt", "results.csv", "results.png", "metrics.jsonl",
+      "labels.png", "confusion_matrix.csv", "confusion_matrix.png", "confusion_matrix_normalized.png",
+      "most_confused.csv", "per_class.csv", "forecasts.csv",
+      // In weights/.
+      "best.safetensors", "last.safetensors", "last.opt.safetensors", "next.safetensors", "next.opt.safetensors",
+      "model.json", "labels.txt"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+         name.starts_with("events.out.tfevents.") || (name.starts_with("train_batch") && name.ends_with(".jpg"));
+}
+
+std::vector<fs::path> files_of_run(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::path& part : {folder, folder / "weights"}) {
+    std::error_code missing;
+    for (const fs::directory_entry& entry : fs::directory_iterator(part, missing))
+      if (!entry.is_directory() && is_of_run(entry.path().filename().string())) files.push_back(entry.path());
+  }
+  return files;
 }
 
 }  // namespace
@@ -45,6 +70,42 @@ fs::path run_folder_to_make(const fs::path& project, const std::string& name, bo
   int number = 1;
   while (!exist_ok && is_taken(numbered(project, name, number))) ++number;
   return numbered(project, name, number);
+}
+
+fs::path place_of_new_run(const fs::path& folder) {
+  const fs::path inside = folder / ".new";
+  std::error_code ignored;
+  fs::remove_all(inside, ignored);  // of a process that died
+  if (files_of_run(folder).empty()) return folder;
+  make_folder(inside);
+  return inside;
+}
+
+void check_data_apart(const std::string& data, const fs::path& folder) {
+  for (const fs::path& file : files_of_run(folder)) check_no_input(file, {data});
+}
+
+void replace_run(const fs::path& folder, const fs::path& place) {
+  std::vector<fs::path> old = files_of_run(folder);
+  make_folder(folder / "weights");
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place))
+    if (!entry.is_directory()) files.push_back(entry.path());
+  for (const fs::path& file : files) {
+    const fs::path to = folder / file.lexically_relative(place);
+    move_file(file, to);
+    std::erase(old, to);
+  }
+  std::error_code ignored;
+  for (const fs::path& file : old) fs::remove(file, ignored);
+  fs::remove_all(place, ignored);
+}
+
+void check_remembered_data(const std::string& data, const fs::path& where, std::string_view fix) {
+  const bool pattern = data.find_first_of("{*") != std::string::npos;
+  if (fs::path(data).is_absolute() || pattern || is_there(data)) return;
+  fail(Fault::data, data, ": there is no such folder or file; ", where.string(),
+       " names it, relative to the folder of the training: ", fix);
 }
 
 std::string data_json(const Dataset& dataset) {

@@ -78,7 +78,7 @@ class ForecastTask final : public SequenceTask {
   std::string input() const override {
     return text(card_.window, " steps of ", join(card_.columns, ", "), " · forecasts ", card_.horizon);
   }
-  std::vector<std::string> notes() const override { return data_.series.notes; }
+  std::vector<std::string> notes() const override { return data_.notes(Split::val); }
 
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
     return forecast_training_step(model_, optimizer, deviation_of(model_, data_.target));

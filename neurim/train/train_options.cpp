@@ -37,7 +37,7 @@ const std::vector<std::string> kOfPictures{
     "alpha_bg",      "mean",          "std",          "augment",     "scale",           "ratio",
     "crop_padding",  "hflip",         "rotation",     "brightness",  "changes",         "mixup",
     "cutmix",        "max_bad",       "workers",      "loader",      "cache",           "cache_mib",
-    "reject_keep",   "random_resized_crop"};
+    "reject_keep",   "decode",        "random_resized_crop"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
@@ -109,15 +109,18 @@ PictureSize training_size(const PictureSize& size, double share) {
   return {part(size.height), part(size.width)};
 }
 
-/// Whether the network takes pictures of this size: one with a Flatten before a Linear takes one size alone.
-bool takes(const Model& model, const PictureSize& size) {
+/// What the model says of pictures of a size that it does not take.
+std::optional<Error> refusal(const Model& model, const PictureSize& size) {
   try {
-    check_size(model, size);
-    return true;
-  } catch (const Error&) {
-    return false;
+    Trace trace({.device = device_of(model)});
+    model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
   }
 }
+
+bool takes(const Model& model, const PictureSize& size) { return !refusal(model, size); }
 
 /// Throws where one of these options is not as it is when nobody says anything.
 void refuse(TrainOptions given, const std::vector<std::string>& names, std::string_view whose, std::string_view data) {
@@ -243,7 +246,7 @@ void TrainOptions::visit(Options& o) {
   o("sched", sched, text("schedule of the learning rate: ", join(schedule_names(), ", ")),
     {"scheduler", "schedule"});
   o("warmup_epochs", warmup_epochs, "epochs (or a part of one) of linear warm-up", {"warmup"});
-  o("warmup_lr", warmup_lr, "learning rate that the warm-up begins with");
+  o("warmup_lr", warmup_lr, "learning rate that the warm-up rises from, to lr in its last step");
   o("min_lr", min_lr, "learning rate that cosine and polynomial end with");
   o("step_epochs", step_epochs, "sched=step: epochs between two steps", {"step_size", "decay_epochs"});
   o("gamma", gamma, "sched=step, multistep: factor of each step", {"decay_rate"});
@@ -268,6 +271,9 @@ void TrainOptions::visit(Options& o) {
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
   o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
+  o("decode", decode,
+    "exact, or scaled: JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8, much faster and not quite "
+    "the same; the model keeps to it");
   o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
   o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
   o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
@@ -304,7 +310,7 @@ void TrainOptions::visit(Options& o) {
     "reject=auto");
   o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language", {"output"});
   o("name", name, "name of the run; a number is added where it exists", {"experiment"});
-  o("exist_ok", exist_ok, "write into an existing run folder");
+  o("exist_ok", exist_ok, "use an existing folder: a run in it is replaced once the new one has saved an epoch");
   o("plots", plots, "draw pictures of curves and confusions");
 }
 
@@ -313,6 +319,7 @@ void TrainOptions::check() const {
   check_choice("sched", sched, schedule_names());
   Preprocess().choose_resize(resize, crop_pct);
   if (interpolation != "auto") interpolation_named(interpolation);
+  scaled_named(decode);
   check_choice("loader", loader, loader_names(), false);
   check_choice("monitor", monitor, kMonitors);
   require(reject_keep >= 0 && reject_keep <= 1, "reject_keep is ", reject_keep, "; it is a share in [0, 1]");
@@ -321,7 +328,6 @@ void TrainOptions::check() const {
   for (const auto& [option, list] : {std::pair{"mean", &mean}, std::pair{"std", &std}})
     if (!list->empty() && *list != "auto") numbers_in(option, *list);
   mix_of(*this).check();
-  require(!rotation || *rotation >= 0, "rotation is ", rotation.value_or(0), "; it is not negative");
   require(!brightness || (*brightness >= 0 && *brightness <= 1), "brightness is ", brightness.value_or(0),
           "; it lies in [0, 1]");
   check_choice("sampler", sampler, kSamplers, false);
@@ -344,16 +350,26 @@ void TrainOptions::check() const {
   for (const double level : alpha_bg)
     require(level >= 0 && level <= 255 && level == std::floor(level), "alpha_bg is ", level,
             "; it is a whole number from 0 to 255");
-  require(!lr || *lr >= 0, "lr is ", lr.value_or(0), "; it is not negative");
+  const auto not_negative = [](std::string_view option, std::optional<double> value) {
+    require(!value || *value >= 0, option, " is ", value.value_or(0), "; it is not negative");
+  };
+  not_negative("lr", lr);
+  not_negative("warmup_epochs", warmup_epochs);
+  not_negative("warmup_lr", warmup_lr);
+  not_negative("min_lr", min_lr);
+  not_negative("gamma", gamma);
+  not_negative("power", power);
+  not_negative("weight_decay", weight_decay);
+  not_negative("rotation", rotation);
+  require(step_epochs > 0, "step_epochs is ", step_epochs, "; it is above 0");
   require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0),
           "; it lies in [0, 1)");
-  require(!weight_decay || *weight_decay >= 0, "weight_decay is ", weight_decay.value_or(0),
-          "; it is not negative");
   require(!label_smoothing || (*label_smoothing >= 0 && *label_smoothing <= 1), "label_smoothing is ",
           label_smoothing.value_or(0), "; it lies in [0, 1]");
   require(!val_split || (*val_split >= 0 && *val_split < 1), "val_split is ", val_split.value_or(0),
           "; it is a share in [0, 1)");
   check_range("folds", folds, 0, 1000);
+  require(folds > 0 || fold == 0, "fold is ", fold, ", but there are no folds; give folds=K");
   check_range("fold", fold, 0, std::max<std::int64_t>(folds - 1, 0));
   check_range("crop_padding", crop_padding, 0, 1 << 14);
   check_range("threads", threads, 1, ThreadPool::kMost);
@@ -371,6 +387,22 @@ void TrainOptions::check() const {
   device_named(device);
 }
 
+void TrainOptions::check_new() const {
+  check();
+  const TrainOptions unsaid;
+  const auto of_schedule = [&](std::string_view option, bool given, const std::vector<std::string>& schedules) {
+    require(!given || std::find(schedules.begin(), schedules.end(), sched) != schedules.end(), option,
+            " is an option of sched=", join(schedules, " and "), ", and sched is ", sched == "auto" ? "cosine" : sched,
+            "; give sched=", schedules[0], ", or leave ", option, " out");
+  };
+  of_schedule("milestones", !milestones.empty(), {"multistep"});
+  of_schedule("step_epochs", step_epochs != unsaid.step_epochs, {"step"});
+  of_schedule("gamma", gamma != unsaid.gamma, {"step", "multistep"});
+  of_schedule("power", power != unsaid.power, {"polynomial"});
+  require(!val_split || folds == 0, "val_split is ", val_split.value_or(0), ", but with folds=", folds, " one of ", folds,
+          " parts is validated on; leave val_split out");
+}
+
 TrainOptions TrainOptions::without_files() const {
   TrainOptions options = *this;
   if (options.cache == "disk") options.cache = "none";
@@ -378,14 +410,15 @@ TrainOptions TrainOptions::without_files() const {
 }
 
 void check_size(const Model& model, const PictureSize& size) {
-  try {
-    Trace trace({.device = device_of(model)});
-    model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
-  } catch (const Error& error) {
-    if (std::min(size.height, size.width) >= model.image_size) throw;
-    fail(error.fault(), error.what(), "; imgsz=", size, " is too small for ", model.name,
-         ", which is made for ", model.image_size, ": give a larger one");
-  }
+  const std::optional<Error> error = refusal(model, size);
+  if (!error) return;
+  const std::int64_t own = model.image_size;
+  // One with a Flatten before a Linear, or with learnt positions.
+  if (takes(model, own) && !takes(model, 2 * own) && !takes(model, own / 2))
+    fail(error->fault(), error->what(), "; ", model.name, " is made for one size of pictures: give imgsz=", own);
+  if (std::min(size.height, size.width) >= own) throw *error;
+  fail(error->fault(), error->what(), "; imgsz=", size, " is too small for ", model.name, ", which is made for ", own,
+       ": give a larger one");
 }
 
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
@@ -458,7 +491,7 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .interpolation = interpolation_named(o.interpolation),
                         .mean = numbers_in("mean", o.mean),
                         .std = numbers_in("std", o.std),
-                        .decode = {.exif = o.exif}};
+                        .decode = {.exif = o.exif, .scaled = scaled_named(o.decode)}};
   preprocess.choose_resize(o.resize, o.crop_pct);
   for (std::size_t c = 0; c < 3; ++c)
     preprocess.decode.background[c] = static_cast<std::uint8_t>(o.alpha_bg[o.alpha_bg.size() == 1 ? 0 : c]);
@@ -567,6 +600,8 @@ std::vector<std::string> classes_of(const TrainOptions& o) {
   const std::string& option = o.classes;
   if (option.empty()) return {};
   const bool file = option.find(',') == std::string::npos;
+  require(!file || is_there(option), "classes: there is no file ", option,
+          "; give a file with a name a line, or the names with commas between them: classes=cat,dog");
   const std::string content = file ? read_file(option) : option;
   std::vector<std::string> names = split(without_mark(content), file ? '\n' : ',');
   for (std::string& class_name : names)

@@ -59,6 +59,7 @@ struct TrainOptions {
   std::vector<double> alpha_bg;        ///< the level, or red, green and blue, of 0 to 255, behind transparent pixels
   std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
   bool exif = true;  ///< turn pictures upright as their EXIF orientation says
+  std::string decode = "exact";  ///< scaled: JPEGs that are shrunk are decoded smaller: see DecodeOptions::scaled
   /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.
   std::string mean, std;
   std::optional<bool> random_resized_crop;
@@ -93,6 +94,8 @@ struct TrainOptions {
 
   /// Throws Error(usage) on values that no run could use, before any data are read.
   void check() const;
+  /// check of a run that begins: throws also on an option that another one leaves without effect.
+  void check_new() const;
   /// The same with everything resolved, for this model and this data. What was given stays. Throws Error(usage) on what
   /// has no meaning for them.
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
@@ -102,7 +105,7 @@ struct TrainOptions {
   TrainOptions without_files() const;
 };
 
-/// Throws what the model says of pictures of this size, and that imgsz is too small where it is made for larger ones.
+/// Throws what the model says of pictures of this size, and which it takes where it is made for one size or for larger ones.
 void check_size(const Model& model, const PictureSize& size);
 
 // What the parts of a run are told. All take resolved options.

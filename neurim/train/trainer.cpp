@@ -87,22 +87,28 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   Console& console = *watched.console;
   if (control.dry_run) {
     const fs::path folder = run_folder_to_make(resolved.project, resolved.name, resolved.exist_ok);
+    check_data_apart(resolved.data, folder);
+    RunLock(folder, false);
     if (weights) take_weights(prepared.model, *weights, console);
     print_choices(asked, resolved, console);
     return described(std::move(prepared), folder, watched, false);
   }
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
-  console.log_into(folder / "log.txt");
+  check_data_apart(resolved.data, folder);
+  const RunLock lock(folder);
+  const fs::path place = place_of_new_run(folder);
   std::optional<Run> run;
   try {
+    console.log_into(place / "log.txt");
     if (weights) take_weights(prepared.model, *weights, console);
     print_choices(asked, resolved, console);
-    run.emplace(std::move(prepared), folder, watched, false);
+    run.emplace(std::move(prepared), folder, place, watched, false);
     return run->go();
   } catch (...) {
-    // What fails before the first step leaves nothing to look at or to resume.
+    // What leaves nothing to look at or to resume leaves nothing.
     std::error_code ignored;
-    if (!resolved.exist_ok && (!run || run->untouched())) fs::remove_all(folder, ignored);
+    const bool ours = !resolved.exist_ok || place != folder;
+    if (ours && (!run || !run->resumable())) fs::remove_all(place, ignored);
     throw;
   }
 }
@@ -147,6 +153,7 @@ bool is_known(const std::string& model) {
 /// resolved again.
 struct StoppedRun {
   fs::path folder, last;  ///< `last`: its newest weights
+  std::optional<RunLock> lock;
   TrainOptions options;
   std::optional<ModelCard> card;  ///< of `last`, where there is one
 
@@ -157,6 +164,7 @@ struct StoppedRun {
     if (!is_there(file))
       fail(Fault::data, run.string(),
            ": is no run folder: it holds no args.yaml; give the folder that train printed");
+    lock.emplace(folder, !control.dry_run);
     Options named;
     options.visit(named);
     named.read_yaml(read_file(file), file.string());
@@ -179,7 +187,7 @@ struct StoppedRun {
       return result;
     }
     watched.console->log_into(folder / "log.txt");
-    return Run(std::move(prepared), folder, watched, true).go();
+    return Run(std::move(prepared), folder, folder, watched, true).go();
   }
 };
 
@@ -189,7 +197,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   const TrainOptions options = control.dry_run ? given.without_files() : given;
   require(!options.data.empty(), "data is missing; give a folder of pictures, or a file with a series or a text: data=DIR");
   require(!options.model.empty(), "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
-  options.check();
+  options.check_new();
   use_machine(options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
   // An unknown name, or a file that is no model file, shows before the data are read.
@@ -220,7 +228,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
 TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given,
                   const TrainControl& control) {
   const TrainOptions options = control.dry_run ? given.without_files() : given;
-  options.check();
+  options.check_new();
   use_machine(options);
   return start(std::move(model), dataset, options, control);
 }
@@ -235,6 +243,7 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
     fail(Fault::data, (run / "args.yaml").string(), ": names no ",
          options.data.empty() ? "data" : text("known model but '", card->model, '\''),
          ": the run was trained by a program; call resume(model, data, run) there");
+  check_remembered_data(options.data, run / "args.yaml", "go there, or put another path into that file");
   if (options.model.empty())
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
   if (!of_file && is_recurrent_model(options.model))

@@ -1,6 +1,7 @@
 // Training from data to a run folder.
 #pragma once
 #include <atomic>
+#include <functional>
 
 #include "neurim/train/checkpoint.h"
 #include "neurim/train/console.h"
@@ -15,6 +16,8 @@ struct TrainControl {
   /// Checks and says all that comes before the first step, and neither trains nor writes: the result tells of
   /// the run that would be.
   bool dry_run = false;
+  /// Called with the folder of the run each time that a state is saved there from which resume goes on.
+  std::function<void(const fs::path& run)> saved = {};
 };
 
 struct TrainResult {

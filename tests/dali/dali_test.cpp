@@ -186,6 +186,9 @@ TEST(Dali, WhatItCannotDoIsNamed) {
       {"loader=dali", "rotate(15", "loader=neurim"});
   expect_words(error_of([&] { dali(data, kSmall, {}, {.cache = Cache::ram}); }, Fault::usage),
                {"cache", "loader=neurim"});
+  Preprocess scaled = kSmall;
+  scaled.decode.scaled = true;
+  expect_words(error_of([&] { dali(data, scaled, {}, {}); }, Fault::usage), {"decode=exact", "loader=neurim"});
   error_of([&] { dali(data, kSmall, {.hflip = 2}, {}); }, Fault::usage);
 }
 

@@ -92,6 +92,19 @@ class Onnx(unittest.TestCase):
         for name in ["lenet5", "resnet20", "resnet18"]:
             self.check(name, input_name="input")
 
+    def test_weights_beside_the_model(self):
+        self.check("beside", input_name="input")
+        inside, beside, parts = (onnx.load(self.path(name), load_external_data=whole).graph.initializer for name, whole in (
+            ("lenet5.onnx", True), ("beside.onnx", True), ("beside.onnx", False)))
+        for expected, whole, part in zip(inside, beside, parts, strict=True):
+            self.assertEqual((whole.name, whole.data_type, whole.dims), (expected.name, expected.data_type, expected.dims))
+            self.assertEqual(whole.raw_data, expected.raw_data, whole.name)
+            where = {entry.key: entry.value for entry in part.external_data}
+            self.assertEqual(bool(where), len(expected.raw_data) >= 1024, whole.name)
+            if where:
+                self.assertEqual((where["location"], int(where["offset"]) % 65536, int(where["length"])),
+                                 ("beside.onnx.data", 0, len(expected.raw_data)))
+
     def test_what_a_model_says_of_itself(self):
         model = onnx.load(self.path("resnet20.onnx"))
         self.assertEqual({entry.key: entry.value for entry in model.metadata_props},

@@ -262,8 +262,9 @@ class UNet(nn.Module):
         return self.last(x)
 
 
-def create(name, classes, channels=3, initialised=True):
-    """`initialised`: with the initialisers of the family, where those take long to draw."""
+def create(name, classes, channels=3, initialised=True, size=None):
+    """`initialised`: with the initialisers of the family, where those take long to draw. `size`: of images, where it is another
+    than the model was published for, and the twin takes no other."""
     if name == "lenet5":
         return LeNet5(classes, channels)
     if name in ROW_CLASSIFIERS:
@@ -281,7 +282,8 @@ def create(name, classes, channels=3, initialised=True):
     if name.startswith("timm/"):
         import timm
 
-        return timm.create_model(name.removeprefix("timm/"), num_classes=classes, in_chans=channels)
+        options = {"img_size": size} if size and name.startswith("timm/swin") else {}
+        return timm.create_model(name.removeprefix("timm/"), num_classes=classes, in_chans=channels, **options)
     import torchvision
 
     if name == "seresnet50":

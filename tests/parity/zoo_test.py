@@ -57,16 +57,18 @@ SMALL = {"lenet5", *torch_models.ROW_CLASSIFIERS, "resnet20", "alexnet", "vgg11_
 OWN = {"lenet5", "mobilenet_v1", "seresnet50", "wide_resnet28_10", *torch_models.CIFAR_RESNETS, *torch_models.TIMM_VITS,
        *torch_models.ROW_CLASSIFIERS}
 GREY = {"lenet5", *torch_models.ROW_CLASSIFIERS}
-# 2.6 GB of weights: more than an ONNX file holds, and more than a minute's work.
+# 2.6 GB of weights: in ONNX in a file of their own, and their gradients more than a minute's work.
 LARGEST = {"regnet_y_128gf", "timm/regnety_1280"}
 # The same nets, and those whose batch norms differ, there and in timm.
 SAME = {"efficientnet_b0": "efficientnet_b0", "mobilenet_v2": "mobilenetv2_100", "mnasnet0_5": "mnasnet_050",
         "regnet_y_400mf": "regnety_004", "convnext_tiny": "convnext_tiny", "vgg11_bn": "vgg11_bn",
-        "densenet121": "densenet121", "resnet18": "resnet18", "inception_v3": "inception_v3"}
+        "densenet121": "densenet121", "resnet18": "resnet18", "inception_v3": "inception_v3",
+        "swin_t": "swin_tiny_patch4_window7_224"}
 ALIKE = {"efficientnet_v2_s": "efficientnetv2_s", "mobilenet_v3_small": "mobilenetv3_small_100"}
 SIZES = {"wide_resnet28_10": 32, "alexnet": 100, "inception_v3": 139, "unet": 188,
          **dict.fromkeys(GREY, 28), **dict.fromkeys(torch_models.CIFAR_RESNETS, 32),
-         **dict.fromkeys(["vit_b_16", "vit_b_32", *torch_models.TIMM_VITS], 224)}
+         **dict.fromkeys(["vit_b_16", "vit_b_32", *torch_models.TIMM_VITS], 224),
+         **dict.fromkeys([f"timm/swin_{size}_patch4_window7_224" for size in ("tiny", "small", "base")], 224)}
 LAYER_SCALES = ("layer_scale", "gamma")
 # In millions, what the papers say of nets that torchvision has not. Of LeNet-5 it is the count of its usual form: that of 1998
 # has 60,000 parameters, as its second convolution does not see all channels everywhere.
@@ -82,6 +84,8 @@ TIMM_NAMES = {"class_token": "cls_token", "conv_proj.": "patch_embed.proj.", "en
               "encoder.layers.encoder_layer_": "blocks.", "encoder.ln.": "norm.", "heads.head.": "head.",
               ".ln_1.": ".norm1.", ".self_attention.in_proj_": ".attn.qkv.", ".self_attention.out_proj.": ".attn.proj.",
               ".ln_2.": ".norm2.", ".mlp.0.": ".mlp.fc1.", ".mlp.3.": ".mlp.fc2."}
+ATTENTION = (torch.nn.MultiheadAttention, torch_models.TimmAttention,
+             *([timm.models.swin_transformer.WindowAttention] if timm else []))
 
 
 def neurim(*words):
@@ -93,7 +97,7 @@ def channels_of(name):
 
 
 def size_of(name):
-    return SIZES.get(name.removeprefix("timm/"), 64)
+    return SIZES.get(name, SIZES.get(name.removeprefix("timm/"), 64))
 
 
 def norms_of(model):
@@ -105,6 +109,8 @@ def without_chance(model):
     for module in model.modules():
         if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
             module.p = 0
+        if timm and isinstance(module, timm.layers.DropPath):
+            module.drop_prob = 0
     return model
 
 
@@ -120,7 +126,8 @@ def random_twin(name, images):
     """A twin whose biases and norms are not the usual zeros and ones, and whose running statistics let the activations
     neither vanish nor explode."""
     torch.manual_seed(0)
-    model = without_chance(torch_models.create(name, CLASSES, channels_of(name), initialised=False)).eval()
+    size = images.shape[-1]
+    model = without_chance(torch_models.create(name, CLASSES, channels_of(name), initialised=False, size=size)).eval()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             if key.endswith(LAYER_SCALES):
@@ -208,8 +215,8 @@ def multiply_adds(model, side, channels):
     def add_attention(module, inputs, output):
         """The scores and their products with the values; PyTorch's module does not call its linear layers."""
         nonlocal count
-        _, length, width = (inputs or output)[0].shape  # torchvision may give the inputs by keyword, which hooks are not told
-        count += 2 * length**2 * width
+        windows, length, width = (inputs or output)[0].shape  # torchvision may give the inputs by keyword, which hooks are not told
+        count += 2 * windows * length**2 * width
         if isinstance(module, torch.nn.MultiheadAttention):
             count += 4 * length * width**2
 
@@ -223,7 +230,7 @@ def multiply_adds(model, side, channels):
             module.register_forward_hook(add)
         if isinstance(module, torch.nn.RNNBase):
             module.register_forward_hook(add_steps)
-        if isinstance(module, (torch.nn.MultiheadAttention, torch_models.TimmAttention)):
+        if isinstance(module, ATTENTION):
             module.register_forward_hook(add_attention)
     with torch.no_grad():
         model(torch.empty(1, channels, side, side, device=device))
@@ -248,20 +255,19 @@ def drawn(model):
 
 
 class Zoo(unittest.TestCase):
-    def check(self, name, tasks=None):
-        """`tasks`: for a model that is no classifier."""
-        size, channels = size_of(name), channels_of(name)
+    def check(self, name, tasks=None, size=None):
+        """`tasks` and `size`: for what is not tested as the models are."""
+        size, channels = size or size_of(name), channels_of(name)
         images, labels = pictures(channels, size), torch.arange(BATCH) % CLASSES
         twin = random_twin(name, images)
         trained = not tasks and (PARITY == "all" or not PARITY and name in SMALL)
         if tasks:
             labels = torch.randint(CLASSES, (BATCH, *twin(images).shape[2:]))
         elif trained:
-            exported = [] if name in LARGEST else ["onnx", "gradients"]
-            tasks = ["save", *exported, str(small_rate(twin, images, labels))]
+            tasks = ["save", "onnx", *([] if name in LARGEST else ["gradients"]), str(small_rate(twin, images, labels))]
         else:
             tasks = []
-        report = {"model": name, "imgsz": size}
+        report = {"model": name if size == size_of(name) else f"{name} at {size}", "imgsz": size}
         with tempfile.TemporaryDirectory() as folder:
             start = torch_models.arrays(twin)
             safetensors_files.write(os.path.join(folder, "weights.safetensors"), start)
@@ -289,8 +295,11 @@ class Zoo(unittest.TestCase):
                 self.check_gradients(twin, images, labels, start, folder, answer, report)
         print(json.dumps({key: float(f"{value:.1e}") if isinstance(value, float) else value
                           for key, value in report.items()}), flush=True)
-        self.assertLessEqual(report["logits"], 1e-4)
-        self.assertLessEqual(report.get("onnx", 0), 1e-4)
+        apart = max(report["logits"], report.get("onnx", 0))
+        if apart > 1e-4:  # of 152 layers rounding alone makes so much: PyTorch's own distance from f64 says
+            with torch.no_grad():
+                exact = copy.deepcopy(twin).double()(images.double()).numpy()
+            self.assertLessEqual(apart, 3 * largest_difference(expected, exact))
         if trained:
             self.assertTrue(np.isfinite(answer["losses"]).all(), answer)
             self.assertLess(answer["losses"][-1], answer["losses"][0])
@@ -386,6 +395,10 @@ class Zoo(unittest.TestCase):
                 self.assertEqual((figures["mean"], figures["deviation"]), (list(config["mean"]), list(config["std"])))
                 self.assertEqual([3, figures["imgsz"], figures["imgsz"]], list(config["input_size"]))
 
+    @unittest.skipUnless(timm, "timm is not installed")
+    def test_timms_swin_where_windows_are_not_whole(self):
+        self.check("timm/swin_tiny_patch4_window7_224", ["save", "onnx"], size=256)
+
     def test_unet(self):
         for name in ("unet", "unet_padded"):
             with self.subTest(name):
@@ -455,7 +468,7 @@ class Loading(unittest.TestCase):
 class Exchange(unittest.TestCase):
     def exchanged(self, source, target, folder):
         """The logits of a random twin of one library, and of the other's with its weights, which Neurim has renamed."""
-        images = pictures(3, size_of(source))
+        images = pictures(3, max(size_of(source), size_of(target)))
         twin, other = random_twin(source, images), without_chance(torch_models.create(target, CLASSES, 3, initialised=False))
         paths = [os.path.join(folder, name) for name in ("from.safetensors", "to.safetensors")]
         safetensors_files.write(paths[0], torch_models.arrays(twin))
@@ -471,6 +484,34 @@ class Exchange(unittest.TestCase):
                     expected, found = self.exchanged(source, target, folder)
                     if here in SAME:
                         self.assertLessEqual(largest_difference(found, expected), 1e-5)
+
+    def test_swins_with_and_without_what_follows_from_their_design(self):
+        torchvisions = torch_models.create("swin_t", CLASSES).state_dict()
+        index = {name: tensor.numpy() for name, tensor in torchvisions.items() if name.endswith(".relative_position_index")}
+        learnt = {name: tensor.numpy() for name, tensor in torchvisions.items() if name not in index}
+        timms = torch_models.create("timm/swin_tiny_patch4_window7_224", CLASSES)
+        there = {name: tensor.numpy() for name, tensor in timms.state_dict().items()}
+        older = {name: tensor.numpy() for name, tensor in timms.named_buffers()}  # which older versions of timm have stored
+        self.assertIn("layers.2.blocks.5.attn_mask", older)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("from.safetensors", "to.safetensors")]
+            for name, given, expected in (("swin_t", learnt, {**learnt, **index}),
+                                          ("timm/swin_tiny_patch4_window7_224", {**there, **older}, there)):
+                safetensors_files.write(paths[0], given)
+                self.assertEqual(neurim("convert", name, *paths)["notes"], [])
+                found = safetensors_files.read(paths[1])
+                self.assertEqual(set(found), set(expected))
+                for key, array in expected.items():
+                    np.testing.assert_array_equal(found[key], array, key)
+            for key in ("layers.0.blocks.0.attn.relative_position_index", "layers.1.blocks.1.attn_mask"):
+                other = older[key].copy()
+                other.flat[3] += 1
+                safetensors_files.write(paths[0], {**there, **older, key: other})
+                run = subprocess.run([PROGRAM, "convert", "timm/swin_tiny_patch4_window7_224", *paths], stderr=subprocess.PIPE,
+                                     text=True, check=False)
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(f"{key} ", run.stderr)
+                self.assertIn("that the model computes", run.stderr)
 
 
 def add_tests(name):

@@ -127,7 +127,13 @@ void choose_layouts(Problem& problem) {
 struct Described {
   dnnl::primitive primitive;
   memory::desc weight, scratchpad;
+  bool loops;  ///< its implementation is oneDNN's plain loops, which take everything and are slow
 };
+
+template <class Primitive>
+Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight) {
+  return {Primitive(desc), weight, desc.scratchpad_desc(), starts_with(desc.impl_info_str(), "ref")};
+}
 
 /// Throws dnnl::error when oneDNN has no implementation.
 Described describe(const Problem& p, const memory::desc& weight) {
@@ -145,7 +151,7 @@ Described describe(const Problem& p, const memory::desc& weight) {
     const dnnl::convolution_forward::primitive_desc described(
         engine(), prop_kind::forward_inference, kDirect, x, weight, bias, y, p.window.stride,
         p.window.dilation, p.window.pad_begin, p.window.pad_end, attributes);
-    return {dnnl::convolution_forward(described), described.weights_desc(), described.scratchpad_desc()};
+    return described_by<dnnl::convolution_forward>(described, described.weights_desc());
   }
   const dnnl::convolution_forward::primitive_desc hint(engine(), prop_kind::forward_training, kDirect, x,
                                                        p.any_weight(), y, p.window.stride, p.window.dilation,
@@ -154,14 +160,12 @@ Described describe(const Problem& p, const memory::desc& weight) {
     const dnnl::convolution_backward_data::primitive_desc described(
         engine(), kDirect, x, weight, y, p.window.stride, p.window.dilation, p.window.pad_begin,
         p.window.pad_end, hint, attributes);
-    return {dnnl::convolution_backward_data(described), described.weights_desc(),
-            described.scratchpad_desc()};
+    return described_by<dnnl::convolution_backward_data>(described, described.weights_desc());
   }
   const dnnl::convolution_backward_weights::primitive_desc described(
       engine(), kDirect, x, weight, y, p.window.stride, p.window.dilation, p.window.pad_begin,
       p.window.pad_end, hint, attributes);
-  return {dnnl::convolution_backward_weights(described), described.diff_weights_desc(),
-          described.scratchpad_desc()};
+  return described_by<dnnl::convolution_backward_weights>(described, described.diff_weights_desc());
 }
 
 /// The arguments in the order x, weight, y, scratchpad[, bias][, residual].
@@ -181,6 +185,7 @@ std::vector<std::pair<int, memory::desc>> arguments_of(const Problem& p, const D
   return arguments;
 }
 
+template <bool loops>
 bool wants(Site& site) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
@@ -198,8 +203,9 @@ bool wants(Site& site) {
   const OneThread one;
   const Operands at = operands_of(site);
   try {
-    const Layout weight =
-        packed_layout(problem.grouped_weight(), describe(problem, problem.any_weight()).weight);
+    const Described described = describe(problem, problem.any_weight());
+    if (described.loops && !loops) return decline(site, "has plain loops only"), false;
+    const Layout weight = packed_layout(problem.grouped_weight(), described.weight);
     for (Spec& spec : site.values)
       spec.layout = with_rows(spec.type) == problem.y ? problem.y_layout
                                                       : Layout{};  // the residual and all outputs too
@@ -338,13 +344,15 @@ namespace neurim {
 
 void cpu_onednn_conv() {
   for (const char* op : {"conv1d", "conv1d_input_grad", "conv1d_weight_grad", "conv2d", "conv2d_input_grad",
-                         "conv2d_weight_grad", "conv3d", "conv3d_input_grad", "conv3d_weight_grad"})
+                         "conv2d_weight_grad", "conv3d", "conv3d_input_grad", "conv3d_weight_grad"}) {
     add({.op = op,
          .name = "onednn",
          .rank = 10,
          .prepare = cpu::prepare,
-         .wants = cpu::wants,
+         .wants = cpu::wants<false>,
          .fuses = !ends_with(op, "_grad")});
+    add({.op = op, .name = "onednn_loops", .rank = 1, .prepare = cpu::prepare, .wants = cpu::wants<true>});
+  }
 }
 
 }  // namespace neurim

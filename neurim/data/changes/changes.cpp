@@ -334,7 +334,6 @@ std::shared_ptr<const Change> parse_policy(const std::string& item) {
 }
 
 std::shared_ptr<const Change> parse_change(const std::string& item) {
-  require(!item.empty(), "changes: an entry of the list is empty; entries are divided by single commas");
   if (auto policy = parse_policy(item)) return policy;
   const std::size_t open = item.find('(');
   const std::string name = trimmed(std::string_view(item).substr(0, open));
@@ -362,6 +361,8 @@ std::vector<std::string> list_items(std::string_view list) {
   for (std::size_t i = 0; i <= list.size(); ++i) {
     if (i == list.size() || (list[i] == ',' && depth == 0)) {
       items.push_back(trimmed(list.substr(begin, i - begin)));
+      require(!items.back().empty(), "changes: an entry of the list is empty: ", list,
+              "; entries are divided by single commas");
       begin = i + 1;
     } else {
       depth += (list[i] == '(') - (list[i] == ')');

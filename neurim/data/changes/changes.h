@@ -11,7 +11,7 @@
 // equalize([p=0.5]), autocontrast([p=0.5]). Neighbours: blur(size, [low=0.1, high=2, p=1]) by a uniform
 // sigma. Parts: erase([p=0.5, area_low=0.02, area_high=0.3333, ratio_low=0.3, ratio_high=3.3333,
 // fill=noise]). Policies: auto-imagenet, auto-cifar10, auto-svhn, rand-m9-mstd0.5-mmax10-inc1-n2-p0.5-w0,
-// trivial, augmix-m3-w3-d-1-a1-mstd101 (timm's strings; sections in any order, all optional).
+// trivial, augmix-m3-w3-d-1-a1-mstd101 (timm's strings; sections in any order, all optional, none twice).
 #pragma once
 #include <memory>
 #include <string>
@@ -47,7 +47,8 @@ using Changes = std::vector<std::shared_ptr<const Change>>;
 /// out of its range.
 Changes parse_changes(std::string_view list);
 
-/// The entries of such a list: what stands between commas outside of parentheses, without blanks around it.
+/// The entries of such a list: what stands between commas outside of parentheses, without blanks around it. Throws
+/// Error(usage) where one is empty.
 std::vector<std::string> list_items(std::string_view list);
 
 /// The list that parse_changes reads back.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "neurim/base/error.h"
@@ -203,11 +204,12 @@ std::size_t take_weighted(std::array<double, kRandOperations.size()>& weights, R
 }
 
 /// The options of a text like "rand-m9-mstd0.5": calls set(key, value, section) for each section after the
-/// name.
+/// name. No key comes twice.
 template <class Set>
 void parse_sections(std::string_view text, std::string_view name, const Set& set) {
   require(text == name || starts_with(text, std::string(name) + "-"), "changes: \"", std::string(text),
           "\" does not begin with ", std::string(name), "-");
+  std::set<std::string> keys;
   std::string_view rest = text.substr(name.size());
   while (!rest.empty()) {
     rest.remove_prefix(1);
@@ -221,7 +223,9 @@ void parse_sections(std::string_view text, std::string_view name, const Set& set
     const auto read = std::from_chars(section.data() + std::min(letters, section.size()), last, value);
     require(read.ec == std::errc() && read.ptr == last && letters > 0, "changes: section \"", section,
             "\" of ", std::string(text), " is not letters and a number, as m9 is");
-    set(section.substr(0, letters), value, section);
+    const std::string key = section.substr(0, letters);
+    require(keys.insert(key).second, "changes: ", std::string(text), " says ", key, " twice; leave one of them");
+    set(key, value, section);
     rest.remove_prefix(end);
   }
 }

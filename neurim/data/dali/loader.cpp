@@ -75,6 +75,8 @@ DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& pr
   require(preprocess.interpolation == Interpolation::bilinear && augment.crop_at == CropAt::center,
           "loader=dali: it resizes bilinearly and cuts the centre; leave out interpolation and crops, or use "
           "loader=neurim");
+  require(!preprocess.decode.scaled,
+          "loader=dali: it decodes JPEGs at their full size; use decode=exact, or loader=neurim with decode=scaled");
   require(options.cache == Cache::automatic || options.cache == Cache::none,
           "loader=dali: it keeps no resized pictures; leave out cache, or use loader=neurim");
   pipeline_.emplace(preprocess, pads_, static_cast<int>(size_of(0)), std::max(options.workers, 1));

@@ -61,7 +61,7 @@ class BmpReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     const bool runs = compression_ == kRle8 || compression_ == kRle4;
     if (!runs && (data_ > bytes_.size() || bytes_.size() - data_ < rows_bytes()))  // before memory is taken for them
       bad_image(kFormat, "it is cut off");

@@ -17,9 +17,12 @@ class ImageReader {
   /// The header of the picture file that is stored there, whose bytes stay until its pixels are read. Throws by
   /// bad_image.
   virtual ImageHeader open(const StoredImage& stored) = 0;
+  /// How many times smaller `read` can decode at most; 1: not at all.
+  virtual int most_reduction() const { return 1; }
   /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
-  /// which gets the channels that Decoder states. Called after the header was found to be in bounds.
-  virtual Box read(const Box& part, const DecodeOptions& options, Image& image) = 0;
+  /// which gets the channels that Decoder states. `reduction`, a power of two of at most most_reduction, means what it
+  /// means to Decoder::read. Called after the header was found to be in bounds.
+  virtual Box read(const Box& part, int reduction, const DecodeOptions& options, Image& image) = 0;
   /// Looks at what the last read did not: throws where that is damaged. Nothing in formats that always read all.
   virtual void check_rest() {}
 };

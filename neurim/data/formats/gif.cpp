@@ -33,7 +33,7 @@ class GifReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     image.reshape({header_.height, header_.width, transparent_ >= 0 && options.all_channels ? 4 : 3});
     fill_canvas(options.background, image);
     unpack(static_cast<std::size_t>(height_) * static_cast<std::size_t>(width_));

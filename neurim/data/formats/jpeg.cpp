@@ -51,11 +51,13 @@ class JpegReader : public ImageReader {
             .orientation = orientation_of(info_)};
   }
 
-  Box read(const Box& part, const DecodeOptions&, Image& image) override {
+  int most_reduction() const override { return DCTSIZE; }  // a level for each block
+
+  Box read(const Box& part, int reduction, const DecodeOptions&, Image& image) override {
     // Where only a part is decoded, nothing else would notice that the end is missing.
     if (!has_end_) bad_image(LibJpeg::kFormat, "it is cut off");
     if (stored_.rows.empty()) {
-      const Box found = decode(part, image);
+      const Box found = decode(part, reduction, image);
       // Of several scans all were read before the first row.
       has_rest_ = info_.output_scanline < info_.output_height && !jpeg_has_multiple_scans(&info_);
       return found;
@@ -68,7 +70,7 @@ class JpegReader : public ImageReader {
     if (first >= last) bad_image(LibJpeg::kFormat, "its row index is of another picture");
     cut_jpeg_rows(stored_.bytes, stored_.rows, stored_.block_height, height, first, last, cut_);
     read_header(cut_);
-    return decode({part.top - first * block, part.left, part.height, part.width}, image);
+    return decode({part.top - first * block, part.left, part.height, part.width}, reduction, image);
   }
 
   /// Blocks that are skipped lose their codes but are not transformed. libjpeg stops where it is to skip all that
@@ -95,27 +97,30 @@ class JpegReader : public ImageReader {
     });
   }
 
-  Box decode(const Box& part, Image& image) {
+  Box decode(const Box& part, int reduction, Image& image) {
+    const Box wanted = reduced(part, reduction);
     const bool inks = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
     info_.out_color_space = inks                                          ? JCS_CMYK
                             : info_.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE
                                                                           : JCS_RGB;
+    info_.scale_num = 1;
+    info_.scale_denom = static_cast<unsigned>(reduction);
     Image& decoded = inks ? inks_ : image;
     JDIMENSION left = 0;
     jpeg_.guarded([&] {
       jpeg_start_decompress(&info_);
       const int whole = static_cast<int>(info_.output_width);
-      if (part.width < whole) {
-        left = static_cast<JDIMENSION>(std::max(0, part.left - kContext));
+      if (wanted.width < whole) {
+        left = static_cast<JDIMENSION>(std::max(0, wanted.left - kContext));
         JDIMENSION width =
-            static_cast<JDIMENSION>(std::min(whole, part.left + part.width + kContext)) - left;
+            static_cast<JDIMENSION>(std::min(whole, wanted.left + wanted.width + kContext)) - left;
         jpeg_crop_scanline(&info_, &left, &width);  // moves left to the next border of blocks
       }
-      decoded.reshape({part.height, static_cast<int>(info_.output_width), info_.output_components});
-      if (part.top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(part.top));
-      while (static_cast<int>(info_.output_scanline) < part.top + part.height) {
-        const int y = static_cast<int>(info_.output_scanline) - part.top;
-        const int count = std::min(kRowsACall, part.height - y);
+      decoded.reshape({wanted.height, static_cast<int>(info_.output_width), info_.output_components});
+      if (wanted.top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(wanted.top));
+      while (static_cast<int>(info_.output_scanline) < wanted.top + wanted.height) {
+        const int y = static_cast<int>(info_.output_scanline) - wanted.top;
+        const int count = std::min(kRowsACall, wanted.height - y);
         JSAMPROW rows[kRowsACall];
         for (int i = 0; i < count; ++i) rows[i] = decoded.row(y + i);
         jpeg_read_scanlines(&info_, rows, static_cast<JDIMENSION>(count));
@@ -123,7 +128,7 @@ class JpegReader : public ImageReader {
       if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
     });
     if (inks) cmyk_to_rgb(inks_, info_.saw_Adobe_marker, image);
-    return {0, part.left - static_cast<int>(left), part.height, part.width};
+    return {part.top - wanted.top * reduction, part.left - static_cast<int>(left) * reduction, part.height, part.width};
   }
 
   LibJpeg jpeg_;

@@ -29,7 +29,7 @@ class NpyReader : public ImageReader {
             .bits = static_cast<int>(8 * array_.item_size)};
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     const std::vector<std::int64_t>& s = array_.shape;
     const bool narrows = array_.item_size == 2 && options.bits == 8;
     image.reshape({static_cast<int>(s[0]), static_cast<int>(s[1]), s.size() == 3 ? static_cast<int>(s[2]) : 1,

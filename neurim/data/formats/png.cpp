@@ -118,7 +118,7 @@ class PngReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     check(damage_);
     const auto& background = options.background;
     const bool keeps = alpha_ && options.all_channels;

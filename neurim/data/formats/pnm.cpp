@@ -32,7 +32,7 @@ class PnmReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     const std::size_t row_levels = static_cast<std::size_t>(header_.width * header_.channels);
     // A level takes a byte at least, a bit of a raw bitmap an eighth. Before memory is taken for them.
     const std::size_t row_bytes = bitmap_ && !plain_ ? (row_levels + 7) / 8 : row_levels;

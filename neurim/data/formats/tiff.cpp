@@ -83,7 +83,7 @@ class TiffReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     if (cut_off_) bad_image(kFormat, "it is cut off");
     if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
     const bool beside = samples_ > (gray_ ? 1 : 3), wide = header_.bits == 16 && options.bits == 16;

@@ -24,7 +24,7 @@ class WebpReader : public ImageReader {
     return header_;
   }
 
-  Box read(const Box& part, const DecodeOptions& options, Image& image) override {
+  Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     image.reshape({header_.height, header_.width, features_.has_alpha && options.all_channels ? 4 : 3});
     if (features_.has_animation) {
       read_first_frame(options, image);

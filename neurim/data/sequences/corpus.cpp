@@ -1,6 +1,7 @@
 #include "neurim/data/sequences/corpus.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
@@ -18,6 +19,18 @@ void append_utf8(std::string& out, char32_t c) {
   const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   out += static_cast<char>((0xFF00u >> (more + 1) & 0xFFu) | c >> 6 * more);
   for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80u | (c >> 6 * i & 0x3Fu));
+}
+
+/// A character as errors quote it.
+std::string quoted(char32_t c) {
+  if (c < ' ' || (c >= 0x7F && c < 0xA0)) {  // steers what it is printed on
+    char code[16];
+    std::snprintf(code, sizeof code, "U+%04X", static_cast<unsigned>(c));
+    return code;
+  }
+  std::string character = "'";
+  append_utf8(character, c);
+  return character + '\'';
 }
 
 /// Calls `use` with each character and its first byte's place.
@@ -65,12 +78,9 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view utf8, const std::s
   numbers.reserve(utf8.size());
   each_character(utf8, where, [&](char32_t c, std::size_t at) {
     const auto found = std::lower_bound(characters_.begin(), characters_.end(), c);
-    if (found == characters_.end() || *found != c) {
-      std::string character;
-      append_utf8(character, c);
-      fail(Fault::data, where, ": the character '", character, "' at byte ", at, " is not among the ", size(),
+    if (found == characters_.end() || *found != c)
+      fail(Fault::data, where, ": the character ", quoted(c), " at byte ", at, " is not among the ", size(),
            " of the vocabulary");
-    }
     numbers.push_back(static_cast<std::int32_t>(found - characters_.begin()));
   });
   return numbers;

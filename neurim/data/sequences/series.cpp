@@ -61,6 +61,8 @@ std::int64_t Series::column(const std::string& name) const {
 
 Series read_series(const std::string& path, const std::vector<std::string>& columns) {
   const Table table = read_table(path);
+  if (table.empty_line > 0)
+    fail(Fault::data, path, ":", table.empty_line, ": is empty where a row is a step; fill it in or remove the line");
   Series series;
   series.path = path;
   std::vector<std::size_t> taken;

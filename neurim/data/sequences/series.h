@@ -24,8 +24,8 @@ struct Series {
 
 /// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time. `columns` names those to take;
 /// where it is empty, all in which there are numbers, and the notes name the others. Names are in lower case.
-/// Throws Error(data) with file, line and column on a cell that is missing, no number or not finite, and
-/// where nothing is left.
+/// Throws Error(data) with file, line and column on a cell that is missing, no number or not finite, on an empty
+/// line between rows, and where nothing is left.
 Series read_series(const std::string& path, const std::vector<std::string>& columns = {});
 
 /// Mean and standard deviation (of the population) of each column. A column that never changes has the

@@ -24,7 +24,7 @@ Windows::Windows(std::int64_t steps, const WindowOptions& options, const std::st
     const std::int64_t target = std::max(begin, o.shift);
     // A sample whose inputs go on past its targets must end within the sequence.
     const std::int64_t last = std::min(end - o.targets, steps - o.inputs + o.shift);
-    return Part{target - o.shift, stride, last < target ? 0 : (last - target) / stride + 1};
+    return Part{end - begin, target - o.shift, stride, last < target ? 0 : (last - target) / stride + 1};
   };
   parts_ = {part(0, training_steps_, o.stride), part(training_steps_, training_steps_ + val, o.targets),
             part(training_steps_ + val, steps, o.targets)};

@@ -30,6 +30,8 @@ class Windows {
 
   const WindowOptions& options() const { return options_; }
   std::int64_t size(Split split) const { return of(split).samples; }
+  /// Steps of validation or test that are no target: that rest, and those before which there are too few inputs.
+  std::int64_t left_out(Split split) const { return of(split).steps - of(split).samples * options_.targets; }
   std::int64_t first_input(Split split, std::int64_t sample) const {
     return of(split).first + sample * of(split).stride;
   }
@@ -42,7 +44,7 @@ class Windows {
 
  private:
   struct Part {
-    std::int64_t first = 0, stride = 1, samples = 0;
+    std::int64_t steps = 0, first = 0, stride = 1, samples = 0;
   };
   const Part& of(Split split) const { return parts_[static_cast<std::size_t>(split)]; }
 

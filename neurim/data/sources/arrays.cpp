@@ -102,19 +102,34 @@ std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& whe
 bool is_arrays(const std::string& path) { return !npz_of(path).empty() || npy_files(path).size() >= 2; }
 
 Listing open_arrays(const std::string& path, const DatasetOptions& options) {
-  std::map<std::string, NpyArray> arrays;
   const std::string npz = npz_of(path);
+  const auto file_of = [&](const std::string& name) { return npz.empty() ? (fs::path(path) / name).string() : npz; };
+  const auto where = [&](const std::string& name) { return npz.empty() ? file_of(name) : text(npz, "[", name, "]"); };
+  // Only the heads: an archive may unpack to anything, so what they say is compared first.
+  std::map<std::string, NpyArray> arrays;
   if (!npz.empty()) {
     arrays = naming([&] { return npz; },
                     [&] {
-                      return parse_npz(bytes_of_file(npz),
-                                       [](const std::string& name) { return role_of(name).has_value(); });
+                      return parse_npz_heads(bytes_of_file(npz),
+                                             [](const std::string& name) { return role_of(name).has_value(); });
                     });
   } else {
     for (const fs::path& file : npy_files(path))
       arrays[file.filename().string()] =
-          naming([&] { return file.string(); }, [&] { return parse_npy(bytes_of_file(file.string())); });
+          naming([&] { return file.string(); }, [&] { return parse_npy_head(bytes_of_file(file.string())); });
   }
+  const auto whole = [&](const std::string& name) {
+    const std::string file = file_of(name);
+    NpyArray array = naming([&] { return file; },
+                            [&] {
+                              const Bytes bytes = bytes_of_file(file);
+                              if (npz.empty()) return parse_npy(bytes);
+                              return std::move(parse_npz(bytes, [&](const std::string& one) { return one == name; })[name]);
+                            });
+    if (array.shape != arrays.at(name).shape)
+      fail(Fault::data, file, ": has changed while it was read; leave it alone while it is used");
+    return array;
+  };
   std::map<Split, std::string> images, labels;
   for (const auto& [name, array] : arrays) {
     const Role role = *role_of(npz.empty() ? fs::path(name).stem().string() : name);
@@ -126,34 +141,36 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
   if (images.empty())
     fail(Fault::data, path,
          ": no array is called x_train, train_images or images; name them so in numpy.savez");
+  for (const auto& [split, name] : images) {
+    if (!labels.contains(split))
+      fail(Fault::data, where(name), ": there are no labels for these pictures; add y_", split, " or ", split,
+           "_labels");
+    const NpyArray &x = arrays.at(name), &y = arrays.at(labels.at(split));
+    if (x.shape.empty() || y.shape.empty() || y.shape[0] != x.shape[0] ||
+        y.count() != static_cast<std::size_t>(y.shape[0]))
+      fail(Fault::data, where(name), ": has the shape ", shape_text(x), ", but ", labels.at(split), " has ",
+           shape_text(y), "; labels are one integer a picture: of one-hot rows save y.argmax(1)");
+  }
 
   Listing listing;
   std::vector<MemorySource::Part> parts;
   ImageSize size;
   std::int64_t classes = 0;
   for (const auto& [split, name] : images) {
-    const std::string where = npz.empty() ? (fs::path(path) / name).string() : text(npz, "[", name, "]");
-    if (!labels.contains(split))
-      fail(Fault::data, where, ": there are no labels for these pictures; add y_", split, " or ", split,
-           "_labels");
-    const NpyArray& of = arrays.at(labels.at(split));
+    const NpyArray of = whole(labels.at(split));
     ImageSize found;
-    std::vector<std::uint8_t> pixels = pictures(arrays.at(name), where, found, listing.notes);
+    std::vector<std::uint8_t> pixels = pictures(whole(name), where(name), found, listing.notes);
     if (!parts.empty() && found != size)
-      fail(Fault::data, where, ": pictures of ", found.height, " x ", found.width, " x ", found.channels,
+      fail(Fault::data, where(name), ": pictures of ", found.height, " x ", found.width, " x ", found.channels,
            " beside ", size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path,
            "; they are of different sets");
     size = found;
-    if (of.shape.empty() || of.shape[0] != arrays.at(name).shape[0] ||
-        of.count() != static_cast<std::size_t>(of.shape[0]))
-      fail(Fault::data, where, ": has the shape ", shape_text(arrays.at(name)), ", but ", labels.at(split),
-           " has ", shape_text(of), "; labels are one integer a picture: of one-hot rows save y.argmax(1)");
-    arrays.at(name).bytes = {};  // given back before the next array is unpacked beside it
-    parts.push_back({where, static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
+    parts.push_back({where(name), static_cast<std::int64_t>(listing.labels.size()), std::move(pixels)});
     for (std::size_t i = 0; i < of.count(); ++i) {
       const std::int64_t label = of.at(i);
       if (label < 0 || label >= kMostClasses)
-        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels count from 0");
+        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels are 0 to ",
+             kMostClasses - 1);
       listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
       listing.labels.push_back(label);
       if (split == Split::train || !images.contains(Split::train)) classes = std::max(classes, label + 1);
@@ -162,14 +179,13 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
              ", but the training labels are 0 to ", classes - 1, "; correct the labels");
     }
   }
+  if (listing.labels.empty())
+    fail(Fault::data, path, ": its arrays hold no picture: the first axis, which counts them, has the length 0");
   std::error_code error;
   listing.class_names =
       names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
-  if (listing.class_names.empty()) {
-    const std::string& name = labels.at(images.begin()->first);
-    listing.class_names = numbered_classes(
-        listing, npz.empty() ? (fs::path(path) / name).string() : text(npz, "[", name, "]"), options);
-  }
+  if (listing.class_names.empty())
+    listing.class_names = numbered_classes(listing, where(labels.at(images.begin()->first)), options);
   if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
     fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(),
          " classes, but the labels are 0 to ", classes - 1, "; one name a line");

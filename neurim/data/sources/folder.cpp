@@ -183,11 +183,17 @@ bool is_like_split(const std::string& folder) {
 /// Splits by other names would be taken for classes, and their classes be forgotten.
 void check_names_of_splits(const fs::path& root) {
   std::vector<std::string> flat;  // splits that hold pictures where classes should be
-  for (const fs::path& path : folders_in(root))
-    if (split_named(path.filename().string()) && folders_in(path).empty()) flat.push_back(path.filename().string());
-  if (flat.size() >= 2)
-    fail(Fault::data, root.string(), ": ", join(flat, "/ and "),
-         "/ hold no folders of classes and would be taken for the classes; sort their pictures into ", flat[0],
+  bool sorted = false;            // another one holds classes
+  for (const fs::path& path : folders_in(root)) {
+    const std::string folder = path.filename().string();
+    if (!split_named(folder)) continue;
+    const bool classes = !folders_in(path).empty();
+    sorted = sorted || classes;
+    if (!classes) flat.push_back(folder);
+  }
+  if (flat.size() >= 2 || (flat.size() == 1 && sorted))
+    fail(Fault::data, root.string(), ": ", join(flat, "/ and "), flat.size() == 1 ? "/ holds" : "/ hold",
+         " no folders of classes and would be taken for a class; sort the pictures into ", flat[0],
          "/CLASS/…, or give a table with a label for each picture: data=labels.csv");
   std::vector<std::pair<std::string, std::vector<std::string>>> likely;
   bool train = false;
@@ -305,15 +311,35 @@ void note_lacking(const Classes& classes, const Classes& train, Split split, std
                          lacking[0]));
 }
 
-/// What to say where no class was found in `root`.
-[[noreturn]] void nothing_found(const fs::path& root) {
-  for (const fs::path& inner : folders_in(root)) {
-    const std::vector<fs::path> deeper = folders_in(inner);
-    if (deeper.empty()) continue;
-    fail(Fault::data, root.string(), ": no class folders with pictures; did you mean ", inner.string(), "?");
+bool has_own_pictures(const fs::path& folder) {
+  const std::vector<fs::path> files = files_in(folder);
+  return std::any_of(files.begin(), files.end(), is_picture_file);
+}
+
+/// The folder below `root` that has several folders with pictures, where each on the way to it has one; "" where there
+/// is none.
+fs::path set_below(const fs::path& root) {
+  LeftOut left_out;
+  fs::path folder = root;
+  while (folder == root || !has_own_pictures(folder)) {
+    std::vector<fs::path> with = folders_in(folder);
+    std::erase_if(with, [&](const fs::path& path) { return pictures_in(path, "", left_out).empty(); });
+    if (with.size() != 1) return with.empty() || folder == root ? fs::path() : folder;
+    folder = with[0];
   }
-  fail(Fault::data, root.string(),
-       ": no class folders with pictures; expected CLASS/*.jpg or *.png, or train/CLASS/… and val/CLASS/…");
+  return {};
+}
+
+/// Throws where `root`, which is no set of splits, has no classes or but one that cannot be meant or trained on.
+void check_classes(const fs::path& root, const std::vector<std::string>& names, bool for_training) {
+  constexpr std::string_view layout = "CLASS/*.jpg or *.png, or train/CLASS/… and val/CLASS/…";
+  // One "class" that holds folders itself is a data set that was unpacked deeper.
+  if (const fs::path below = set_below(root); !below.empty())
+    fail(Fault::data, root.string(), ": no class folders with pictures; did you mean ", below.string(), "?");
+  if (names.empty()) fail(Fault::data, root.string(), ": no class folders with pictures; expected ", layout);
+  if (for_training && names.size() == 1)
+    fail(Fault::data, root.string(), ": only the class \"", names[0],
+         "\" was found; a classifier needs at least two: expected ", layout);
 }
 
 /// What a root holds.
@@ -348,7 +374,15 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   for (const auto& [split, folder] : tree.folders) left_out.look_beside(folder);
   for (const auto& [split, folder] : tree.folders) add_classes(folder, left_out, tree.found[split]);
   if (tree.folders.empty()) tree.found = transposed(root, left_out);
-  if (tree.found.empty()) add_classes(root, left_out, tree.found[Split::train]);
+  if (tree.found.empty()) {
+    Classes& classes = tree.found[Split::train];
+    add_classes(root, left_out, classes);
+    for (const std::string& class_name : names_of(classes))
+      if (split_named(class_name))
+        notes.push_back(text(class_name,
+                             "/ lies beside classes and is taken for one; where there are splits, all classes lie in "
+                             "train/CLASS/, val/CLASS/, …"));
+  }
   left_out.note(notes);
   return tree;
 }
@@ -396,11 +430,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   const std::map<Split, fs::path>& folders = tree.folders;
   const Classes& train = tree.found[Split::train];
   listing.class_names = names_of(tree);
-  if (folders.empty() && train.size() < 2 && options.class_names.empty()) {
-    // One "class" that holds folders itself is a data set that was unpacked one level deeper.
-    const std::vector<fs::path> inner = folders_in(root);
-    if (listing.class_names.empty() || (inner.size() == 1 && !folders_in(inner[0]).empty())) nothing_found(root);
-  }
+  if (folders.empty() && train.size() < 2 && options.class_names.empty())
+    check_classes(root, listing.class_names, options.for_training);
   if (!folders.empty() && !folders.contains(Split::train) && options.class_names.empty() && options.for_training) {
     std::vector<std::string> there;
     for (const auto& [split, folder] : folders) there.push_back(folder.filename().string() + "/");
@@ -408,6 +439,11 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
          ", and the classes are those of train; add train/CLASS/…, or judge a model by these: neurim val ",
          "model=RUN data=", root, " split=", folders.begin()->first);
   }
+  for (const auto& [split, folder] : folders)
+    if (split != Split::train && tree.found.at(split).empty())
+      listing.notes.push_back(text(folder.string(), " holds no picture, as if it were not there",
+                                   split == Split::val && !train.empty() && options.val_split != 0.0
+                                       ? "; validation is taken from train" : ""));
   if (!train.empty() && options.class_names.empty())
     for (const auto& [split, classes] : tree.found) {
       if (split == Split::train) continue;

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <unordered_set>
+#include <set>
+#include <unordered_map>
 
 #include "neurim/base/error.h"
 #include "neurim/data/sources/parts.h"
@@ -89,15 +90,18 @@ double weight_of(const Table& table, const Table::Row& row, const std::string& c
 struct Rows {
   Gathered items;
   std::vector<std::string> files;
-  std::unordered_set<std::string> seen;  // split and file
-  std::int64_t duplicates = 0, missing = 0, looked = 0;
-  std::string a_duplicate, a_missing;
+  std::vector<Split> splits;
+  std::unordered_map<std::string, std::size_t> first;      // the first row that names a file
+  std::vector<std::pair<std::size_t, std::size_t>> again;  // the others, each with that first one
+  std::int64_t missing = 0, looked = 0, splitless = 0;
+  std::string an_again, a_missing, a_splitless;
   bool bars = false;     // a label has one
   std::string no_label;  // what is wrong with an empty label, where the set is not multi-label
 };
 
 void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
   const Table table = read_table(part.file.string());
+  if (table.rows.empty()) return;  // .jsonl, which has no header, then has no columns either
   const bool metadata = part.file.stem() == "metadata";
   const auto path = table.find(kPaths), label = table.find(label_columns()), split = table.find({"split"}),
              weight = table.find({"weight"}),
@@ -123,6 +127,8 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
       if (!of)
         fail(Fault::data, table.at(row), ": split \"", cell,
              "\" is none of train, training, val, valid, validation, test and testing; correct it");
+    } else if (split && !of && rows.splitless++ == 0) {
+      rows.a_splitless = table.at(row);
     }
     std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
     if (class_name.empty() && rows.no_label.empty())
@@ -144,12 +150,68 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
       ++rows.looked;
       if (!fs::exists(full, error)) ++rows.missing, rows.a_missing = text(table.at(row), ": ", full);
     }
-    if (!rows.seen.insert(text(where, '\0', full)).second && rows.duplicates++ == 0)
-      rows.a_duplicate = text(table.at(row), " (", file, ")");
+    if (const auto [at, is_new] = rows.first.emplace(full, rows.files.size()); !is_new) {
+      if (rows.again.empty()) rows.an_again = text(table.at(row), " (", file, ")");
+      rows.again.emplace_back(rows.files.size(), at->second);
+    }
     rows.items.add(where, class_name, weight ? weight_of(table, row, Table::cell(row, *weight)) : 1,
                    group ? Table::cell(row, *group) : "");
     rows.files.push_back(std::move(full));
+    rows.splits.push_back(where);
   }
+}
+
+/// Says which files and groups the tables put into two splits, and which files into two classes.
+void note_contradictions(const Rows& rows, Listing& listing) {
+  std::set<std::string> two_splits, two_labels, torn;
+  for (const auto& [row, first] : rows.again) {
+    if (rows.splits[row] != rows.splits[first]) two_splits.insert(rows.files[row]);
+    if (listing.label_sets.empty() && listing.labels[row] != listing.labels[first]) two_labels.insert(rows.files[row]);
+  }
+  std::map<std::string, Split> split_of;
+  for (std::size_t row = 0; row < listing.groups.size(); ++row) {
+    const std::string& group = listing.groups[row];
+    if (!group.empty() && split_of.emplace(group, rows.splits[row]).first->second != rows.splits[row]) torn.insert(group);
+  }
+  const auto note = [&](const std::set<std::string>& found, std::string_view what) {
+    if (!found.empty()) note_count(listing.notes, std::ssize(found), what, *found.begin());
+  };
+  note(two_splits, "files are in two splits, which makes figures too good ('neurim data scan' names all)");
+  note(two_labels, "files have two labels, of which one is wrong ('neurim data scan' names all)");
+  note(torn, "groups are in two splits, as the column split says, which makes figures too good");
+}
+
+/// Makes the rows of a file one group, together with the groups that they are of, so that no split that is cut separates
+/// them.
+void join_rows(const Rows& rows, Listing& listing) {
+  if (rows.again.empty()) return;
+  listing.groups.resize(rows.files.size());
+  std::map<std::string, std::string> part_of;  // a larger group
+  const auto whole = [&](std::string group) {
+    for (auto at = part_of.find(group); at != part_of.end(); at = part_of.find(group)) group = at->second;
+    return group;
+  };
+  for (const auto& [row, first] : rows.again) {
+    std::string &one = listing.groups[first], &other = listing.groups[row];
+    if (one.empty()) one = other.empty() ? rows.files[first] : other;
+    if (other.empty()) other = one;
+    if (const std::string from = whole(other), to = whole(one); from != to) part_of[from] = to;
+  }
+  for (std::string& group : listing.groups) group = whole(group);
+}
+
+/// Says which pictures beside the tables no row names.
+void note_rowless(const std::vector<Part>& parts, const Rows& rows, std::vector<std::string>& notes) {
+  std::set<fs::path> folders, rowless;
+  for (const Part& part : parts) folders.insert(part.file.parent_path());
+  for (const fs::path& folder : folders)
+    for (const fs::path& file : files_in(folder))
+      if (is_picture_file(file) && !rows.first.contains(file.lexically_normal().string()) &&
+          !rows.first.contains(fs::absolute(file).lexically_normal().string()))
+        rowless.insert(file);
+  if (!rowless.empty())
+    notes.push_back(text("left out as without a row: ", plural(std::ssize(rowless), "picture"), ", such as ",
+                         rowless.begin()->string()));
 }
 
 }  // namespace
@@ -183,6 +245,8 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
          "r[\"image\"].save(f\"{i}.png\")");
   Rows rows;
   for (const Part& part : parts) add_table(part, options, rows);
+  if (rows.files.empty())
+    fail(Fault::data, path, ": the table has no rows; give each picture one, with its path and its label");
   if (rows.looked > 0 && rows.missing == rows.looked)
     fail(Fault::data, rows.a_missing, ": there is no such file, and neither of the first ", rows.looked,
          " is there; paths are relative to the folder of the table");
@@ -192,7 +256,12 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   if (folder && has_folders(path))
     listing.notes.push_back(text(parts[0].file.filename().string(),
                                  " says which pictures are used; what else lies in folders is not"));
-  note_count(listing.notes, rows.duplicates, "rows name a file of the same split again", rows.a_duplicate);
+  if (folder) note_rowless(parts, rows, listing.notes);
+  if (rows.splitless < std::ssize(rows.files))
+    note_count(listing.notes, rows.splitless, "rows name no split, as others do, and are training data", rows.a_splitless);
+  note_count(listing.notes, std::ssize(rows.again), "rows name a file again", rows.an_again);
+  note_contradictions(rows, listing);
+  join_rows(rows, listing);
   listing.source = file_source(std::move(rows.files));
   return listing;
 }

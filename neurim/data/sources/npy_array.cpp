@@ -1,12 +1,49 @@
 #include "neurim/data/sources/npy_array.h"
 
-#include <utility>
-
 #include "neurim/base/error.h"
 #include "neurim/base/npy.h"
 #include "neurim/base/zip.h"
 
 namespace neurim {
+namespace {
+
+/// An array without its elements, which begin where the head says.
+NpyArray array_of(const NpyHead& head, std::uint64_t file_size) {
+  const std::string& type = head.descr;  // "<i8"
+  if (type.size() != 3 || (type[1] != 'u' && type[1] != 'i') || (type[2] != '1' && type[0] != '<') ||
+      std::string_view("1248").find(type[2]) == std::string_view::npos)
+    fail(Fault::data, "holds elements of type '", type,
+         "'; little-endian integers are read: pictures as uint8, such as (x * 255).astype(\"uint8\"), labels "
+         "as int64");
+  NpyArray array{.is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = head.shape};
+  const std::uint64_t have = file_size - head.begin, need = head.elements * array.item_size;
+  if (need != have) {
+    std::vector<std::string> sizes;
+    for (const std::int64_t size : array.shape) sizes.push_back(text(size));
+    fail(Fault::data, "holds ", have, " bytes of data where its shape (", join(sizes, ", "), ") needs ", need,
+         "; it is cut off or damaged: save it again");
+  }
+  return array;
+}
+
+/// What `parse` makes of the members that `wanted` accepts.
+std::map<std::string, NpyArray> members_of(const Bytes& file, const std::function<bool(const std::string&)>& wanted,
+                                           NpyArray (*parse)(const Bytes& file, const ZipMember& member)) {
+  std::map<std::string, NpyArray> arrays;
+  for (const ZipMember& member : zip_members(file)) {
+    const std::string name = member.name.substr(0, member.name.rfind(".npy"));
+    if (wanted(name)) arrays[name] = naming([&] { return name; }, [&] { return parse(file, member); });
+  }
+  return arrays;
+}
+
+}  // namespace
+
+std::size_t NpyArray::count() const {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  return count;
+}
 
 std::int64_t NpyArray::at(std::size_t index) const {
   std::uint64_t value = little(as_text(bytes), index * item_size, item_size);
@@ -15,39 +52,28 @@ std::int64_t NpyArray::at(std::size_t index) const {
   return static_cast<std::int64_t>(value);
 }
 
+NpyArray parse_npy_head(const Bytes& file) { return array_of(npy_head(file), file.size); }
+
 NpyArray parse_npy(const Bytes& file) {
-  NpyHead head = npy_head(file);
-  const std::string& type = head.descr;  // "<i8"
-  if (type.size() != 3 || (type[1] != 'u' && type[1] != 'i') || (type[2] != '1' && type[0] != '<') ||
-      std::string_view("1248").find(type[2]) == std::string_view::npos)
-    fail(Fault::data, "holds elements of type '", type,
-         "'; little-endian integers are read: pictures as uint8, such as (x * 255).astype(\"uint8\"), labels "
-         "as int64");
-  NpyArray array{.is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = std::move(head.shape)};
-  const std::uint64_t have = file.size - head.begin, need = head.elements * array.item_size;
-  if (need != have) {
-    std::vector<std::string> sizes;
-    for (const std::int64_t size : array.shape) sizes.push_back(text(size));
-    fail(Fault::data, "holds ", have, " bytes of data where its shape (", join(sizes, ", "), ") needs ", need,
-         "; it is cut off or damaged: save it again");
-  }
-  array.bytes = bytes_at(file, head.begin, need);
+  const NpyHead head = npy_head(file);
+  NpyArray array = array_of(head, file.size);
+  array.bytes = bytes_at(file, head.begin, file.size - head.begin);
   return array;
 }
 
 std::map<std::string, NpyArray> parse_npz(const Bytes& file,
                                           const std::function<bool(const std::string&)>& wanted) {
-  std::map<std::string, NpyArray> arrays;
-  for (const ZipMember& member : zip_members(file)) {
-    const std::string name = member.name.substr(0, member.name.rfind(".npy"));
-    if (!wanted(name)) continue;
-    arrays[name] = naming([&] { return name; },
-                          [&] {
-                            const std::vector<std::byte> bytes = unzipped(file, member);
-                            return parse_npy(bytes_in_memory(bytes));
-                          });
-  }
-  return arrays;
+  return members_of(file, wanted, [](const Bytes& all, const ZipMember& member) {
+    const std::vector<std::byte> bytes = unzipped(all, member);
+    return parse_npy(bytes_in_memory(bytes));
+  });
+}
+
+std::map<std::string, NpyArray> parse_npz_heads(const Bytes& file,
+                                                const std::function<bool(const std::string&)>& wanted) {
+  return members_of(file, wanted, [](const Bytes& all, const ZipMember& member) {
+    return parse_npy_head(unzipped_as_read(all, member));
+  });
 }
 
 }  // namespace neurim

@@ -15,16 +15,23 @@ struct NpyArray {
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
-  std::size_t count() const { return bytes.size() / item_size; }
+  std::size_t count() const;  ///< elements that the shape has
   std::int64_t at(std::size_t index) const;
 };
 
 /// Parses an .npy file. numpy.org/doc/stable/reference/generated/numpy.lib.format.html. Throws Error(data).
 NpyArray parse_npy(const Bytes& file);
 
+/// The same without the elements, of which no more than their number is looked at.
+NpyArray parse_npy_head(const Bytes& file);
+
 /// The members of an .npz file (PKWARE's APPNOTE 6.3.10), stored or deflated, zip64 too, by name without
 /// .npy. Only those that `wanted` accepts are read; their checksums are. Throws Error(data).
 std::map<std::string, NpyArray> parse_npz(const Bytes& file,
                                           const std::function<bool(const std::string&)>& wanted);
+
+/// The same without the elements and their checksums: a small file may unpack to anything.
+std::map<std::string, NpyArray> parse_npz_heads(const Bytes& file,
+                                                const std::function<bool(const std::string&)>& wanted);
 
 }  // namespace neurim

@@ -1,6 +1,7 @@
 // What several kinds of sources are made of.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@
 #include "neurim/data/picture_files.h"
 
 namespace neurim {
+
+/// The integer that the text is, as a program writes it: numbers and texts correspond one to one.
+std::optional<std::int64_t> integer(const std::string& word);
 
 /// The entries of a folder that are not hidden, in lexicographic order. Throws Error(data).
 std::vector<fs::directory_entry> entries(const fs::path& folder);
@@ -33,6 +37,10 @@ std::optional<Split> split_named(std::string_view name);
 /// Error(data) where a file and a folder below `path`, which is the set, name two.
 std::vector<Split> splits_of(const std::vector<std::string>& files, const std::string& path,
                              std::vector<std::string>& notes);
+
+/// Where names count the files, "x-00002-of-00010.tar", all of them have to be among those of the folder `path`; a path of
+/// one file asks for that alone. Throws Error(data) naming what is missing.
+void check_all_there(const std::vector<std::string>& files, const std::string& path);
 
 /// For files that come with a test split and no val split: val is test too, which a note says, where the
 /// options cut none from training.

@@ -43,8 +43,10 @@ class Records {
 
   /// The next record that is not an empty line, or false at the end.
   bool next(Table::Row& row) {
+    empty_line_ = line_;
     while (!rest_.empty() && end_of_line()) {
     }
+    if (empty_line_ == line_) empty_line_ = 0;
     if (rest_.empty()) return false;
     row = {line_, {}};
     do {
@@ -56,6 +58,8 @@ class Records {
       fail(Fault::data, path_, ":", line_, ": text follows a closing quote; double the quotes within a cell");
     return true;
   }
+  /// The first of the empty lines before that record, or 0.
+  std::int64_t empty_line() const { return empty_line_; }
 
  private:
   bool take(char c) {
@@ -102,7 +106,7 @@ class Records {
   const std::string& path_;
   std::string_view rest_;
   char separator_;
-  std::int64_t line_ = 1;
+  std::int64_t line_ = 1, empty_line_ = 0;
 };
 
 void parse_separated(std::string_view content, char separator, Table& table) {
@@ -114,6 +118,7 @@ void parse_separated(std::string_view content, char separator, Table& table) {
     if (row.cells.size() != table.columns.size())
       fail(Fault::data, table.at(row), ": has ", row.cells.size(), " cells where the header names ",
            table.columns.size(), " columns; quote cells that hold a separator");
+    if (table.empty_line == 0) table.empty_line = records.empty_line();
     table.rows.push_back(std::move(row));
   }
 }
@@ -121,7 +126,7 @@ void parse_separated(std::string_view content, char separator, Table& table) {
 void parse_json_lines(std::string_view content, bool check_labels, Table& table) {
   std::map<std::string, std::size_t> index;
   std::map<std::string, std::string> one_hot;  // of each column: what is wrong if it holds the labels
-  std::int64_t number = 0;
+  std::int64_t number = 0, empty_line = 0;  // the first one behind a row
   // Lines that name other columns each would take memory by the square of their count.
   std::size_t cells_left = content.size();
   while (!content.empty()) {
@@ -129,7 +134,11 @@ void parse_json_lines(std::string_view content, bool check_labels, Table& table)
     const std::string_view line = content.substr(0, size);
     content.remove_prefix(std::min(size + 1, content.size()));
     Table::Row row{++number, {}};
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      if (empty_line == 0 && !table.rows.empty()) empty_line = number;
+      continue;
+    }
+    if (table.empty_line == 0) table.empty_line = empty_line;
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object())
       fail(Fault::data, table.at(row), ": is no JSON object; a .jsonl file has one object a line");
@@ -173,6 +182,15 @@ Table parsed(const std::string& path, std::string_view content, bool check_label
   return table;
 }
 
+/// Throws where the bytes are text that would be read as another one.
+void check_encoding(const std::string& path, std::string_view content) {
+  const std::string_view begin = content.substr(0, 2);
+  if (begin == "\xFF\xFE" || begin == "\xFE\xFF" || begin.find('\0') != std::string_view::npos)
+    fail(Fault::data, path, ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"CSV UTF-8\" in Excel");
+  if (content.find('\r') != std::string_view::npos && content.find('\n') == std::string_view::npos)
+    fail(Fault::data, path, ": its lines end in CR alone, as on old Macs; write them with LF: tr '\\r' '\\n' < OLD > NEW");
+}
+
 }  // namespace
 
 const std::vector<std::string>& label_columns() {
@@ -203,7 +221,10 @@ bool is_table(std::string_view file) {
   return ends_with(name, ".csv") || ends_with(name, ".tsv") || ends_with(name, ".jsonl");
 }
 
-Table parse_table(const std::string& path, std::string_view content) { return parsed(path, content, true); }
+Table parse_table(const std::string& path, std::string_view content) {
+  check_encoding(path, content);
+  return parsed(path, content, true);
+}
 
 std::vector<std::string> columns_of_table(const std::string& path) {
   const std::string content = read_file(path);

@@ -289,6 +289,7 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
          "unzstd)");
   std::vector<std::string> notes, lost;  // lost: what is left out of the shards
   const std::vector<Split> splits = splits_of(shards, path, notes);
+  check_all_there(shards, path);
   std::error_code error;
   if (fs::is_directory(path, error))
     if (const std::vector<std::string> packed = shards_in(path, is_packed_tar); !packed.empty())

@@ -213,6 +213,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
   std::vector<std::string> files = record_files(path);
   std::vector<std::string> notes, lost;  // lost: what is left out of the files
   const std::vector<Split> splits = splits_of(files, path, notes);
+  check_all_there(files, path);
   Gathered items;
   std::vector<TfRecordSource::Item> found;
   std::string damage;

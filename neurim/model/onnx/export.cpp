@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "neurim/base/error.h"
+#include "neurim/base/writable.h"
 #include "neurim/graph/trace.h"
 #include "neurim/model/onnx/rules.h"
 
@@ -71,10 +72,6 @@ class Export {
   /// Before the nodes, so that no other value takes a parameter's name or an output's.
   void constants(const std::vector<std::string>& outputs) {
     for (const std::string& output : outputs) file_.reserve(output);
-    std::size_t total = 0;
-    for (const Graph::Value& each : graph_.values)
-      if (each.captured) total += bytes(each.type);
-    check_onnx_size(total);
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       const Graph::Value& each = graph_.values[v];
       if (each.captured)
@@ -104,7 +101,15 @@ class Export {
     }
   }
 
-  std::string finish(const std::map<std::string, std::string>& metadata) { return file_.bytes(metadata); }
+  OnnxExport finish(const fs::path& path, const OnnxExportOptions& options) {
+    file_.metadata(options.metadata);
+    OnnxExport files{path, {}, {}};
+    if (file_.size() > options.most_bytes) files.data = file_.take_data(files.data_path().filename().string());
+    require(file_.size() <= kMostOnnxBytes, "onnx: ", path.string(), " would be of ", file_.size(),
+            " bytes, but an ONNX file holds at most ", kMostOnnxBytes, "; export a smaller model");
+    files.model = file_.bytes();
+    return files;
+  }
 
  private:
   const Graph::Value& value(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
@@ -147,9 +152,34 @@ class Export {
 
 }  // namespace
 
-std::string onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                    const std::vector<std::string>& outputs, const OnnxExportOptions& options,
-                    Device device) {
+fs::path OnnxExport::data_path() const { return fs::path(path) += ".data"; }
+
+std::vector<std::string> OnnxExport::names() const {
+  std::vector<std::string> names{path.string()};
+  if (!data.empty()) names.push_back(data_path().string());
+  return names;
+}
+
+void OnnxExport::check_can_write() const {
+  neurim::check_can_write(path);
+  if (data.empty()) return;
+  require(!writes_in_place(path), path.string(), ": the weights do not fit into an ONNX file and go beside it, where ",
+          data_path().string(), " cannot be; give the name of a file");
+  neurim::check_can_write(data_path());
+}
+
+void OnnxExport::write() const {
+  if (data.empty()) return write_file(path, model);
+  check_can_write();
+  FileReplacement new_data(data_path(), data), new_model(path, model);
+  if (is_there(data_path())) fs::remove(new_model.target());  // which may be of these data
+  new_data.replace();
+  new_model.replace();
+}
+
+OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                  const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
+                  Device device) {
   const Untraced untraced;
   const auto [low, high] = kOnnxBatches;
   if (options.dynamic_batch)
@@ -166,28 +196,27 @@ std::string onnx_of(const std::function<Tensors(Tensors)>& function, const std::
   file.constants(outputs);
   file.nodes(outputs);
   file.outputs(outputs);
-  return file.finish(options.metadata);
+  return file.finish(path, options);
 }
 
-std::string onnx_of(const Model& model, const OnnxExportOptions& options) {
+OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
   const Shape image =
       options.image.empty() ? Shape{model.in_chans, model.image_size, model.image_size} : options.image;
   require(image.rank() == 3, "onnx: the image is ", image, ", not (C,H,W)");
-  Model named = model;  // shares the tensors, which this names where nothing has yet
-  const Parameters parameters = named_parameters(named);
+  const Parameters parameters = named_parameters(model);  // for the names too, where nothing has given them yet
   return onnx_of([&](const Tensors& in) -> Tensors { return {model(in[0])}; },
-                 {{"input", {DType::f32, {1, image[0], image[1], image[2]}}}}, {"logits"}, options,
+                 {{"input", {DType::f32, {1, image[0], image[1], image[2]}}}}, {"logits"}, path, options,
                  parameters.empty() ? Device{} : parameters[0].tensor.device());
 }
 
 void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
                  const std::vector<std::string>& outputs, const fs::path& path,
                  const OnnxExportOptions& options, Device device) {
-  write_file(path, onnx_of(function, inputs, outputs, options, device));
+  onnx_of(function, inputs, outputs, path, options, device).write();
 }
 
 void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
-  write_file(path, onnx_of(model, options));
+  onnx_of(model, path, options).write();
 }
 
 }  // namespace neurim

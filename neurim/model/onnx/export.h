@@ -11,6 +11,9 @@
 
 namespace neurim {
 
+/// What an ONNX file holds at most: a megabyte less than the 2 GiB that protobuf's readers refuse.
+inline constexpr std::size_t kMostOnnxBytes = (std::size_t{1} << 31) - (std::size_t{1} << 20);
+
 struct OnnxExportOptions {
   /// The version of ONNX's operators, 17 to 22. Runtimes read what is older than they are, so the oldest one
   /// is the most widely read; what needs a newer one says so.
@@ -18,13 +21,14 @@ struct OnnxExportOptions {
   bool dynamic_batch = true;                    ///< the file takes any number of images, else exactly one
   std::map<std::string, std::string> metadata;  ///< written as metadata_props: "names", "imgsz", …
   Shape image;                                  ///< (C,H,W); empty: what the model was made for
+  std::size_t most_bytes = kMostOnnxBytes;      ///< of the file; weights that do not fit go beside it: see OnnxExport
 };
 
-/// Writes the inference graph of the model with its weights, atomically (see write_file): input "input" f32
+/// Writes the inference graph of the model with its weights, atomically (see OnnxExport::write): input "input" f32
 /// (N,C,H,W), output "logits" (N,num_classes), initializers under the parameters' names. The same model gives
 /// the same bytes. Throws Error(usage) for an operation that ONNX has no form of (dropout and others of
 /// training alone), for one that depends on the batch size in another way than by sizes that are multiples of
-/// it, for more than the 2 GiB that such a file can hold, and for an opset that is unknown or too old.
+/// it, and for an opset that is unknown or too old.
 void export_onnx(const Model& model, const fs::path& path, const OnnxExportOptions& options = {});
 
 /// A named input of an exported function. With a dynamic batch, axis 0 is the batch, whatever its size here.
@@ -39,10 +43,29 @@ void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vec
                  const std::vector<std::string>& outputs, const fs::path& path,
                  const OnnxExportOptions& options = {}, Device device = {});
 
-/// The bytes of the files that these two write.
-std::string onnx_of(const Model& model, const OnnxExportOptions& options = {});
-std::string onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                    const std::vector<std::string>& outputs, const OnnxExportOptions& options = {},
-                    Device device = {});
+/// A model as it is written: one file, or where its weights do not fit into one, a second one beside it that has them (ONNX's
+/// external data). The model knows that one by its name, so the two are moved together.
+struct OnnxExport {
+  fs::path path;
+  std::string model;  ///< the bytes of the file
+  std::string data;   ///< those of the file beside it, or none
+
+  fs::path data_path() const;              ///< PATH.data
+  std::vector<std::string> names() const;  ///< of the one file, or of both
+  std::size_t size() const { return model.size() + data.size(); }
+
+  /// Throws Error(usage) where the path has no place for a second file that is needed, Error(resource) where write could not
+  /// write.
+  void check_can_write() const;
+  /// Writes the one file as write_file does. Of two, none is replaced before both are written; an older model with weights
+  /// beside it is removed before those are replaced, so that no model is ever found with the weights of another.
+  void write() const;
+};
+
+/// What these two write.
+OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options = {});
+OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
+                  const std::vector<std::string>& outputs, const fs::path& path,
+                  const OnnxExportOptions& options = {}, Device device = {});
 
 }  // namespace neurim

@@ -19,6 +19,18 @@ constexpr std::array<std::int64_t, 6> kIrVersions{8, 8, 9, 9, 10, 10};
 
 constexpr std::string_view kBatch = "batch";
 
+/// Smaller tensors stay in the file, among them all shapes, which shape inference reads there.
+constexpr std::size_t kLargeTensor = 1024;
+/// Where data begin in the file beside it: pages can be mapped from there, on Windows too.
+constexpr std::size_t kOffsetUnit = 65536;
+
+template <class Entries>
+void add_entry(Entries& entries, const std::string& key, const std::string& value) {
+  auto& entry = *entries.Add();
+  entry.set_key(key);
+  entry.set_value(value);
+}
+
 void set_type(onnx::ValueInfoProto& value, const std::string& name, DType dtype, const OnnxSizes& sizes) {
   value.set_name(name);
   auto& type = *value.mutable_type()->mutable_tensor_type();
@@ -77,12 +89,6 @@ std::int32_t onnx_type(DType dtype) {
       return onnx::TensorProto::BOOL;
   }
   return onnx::TensorProto::UNDEFINED;
-}
-
-void check_onnx_size(std::size_t bytes) {
-  constexpr std::size_t kMost = (std::size_t{1} << 31) - (std::size_t{1} << 20);  // a megabyte for the nodes
-  require(bytes <= kMost, "onnx: the weights take ", bytes, " bytes, but an ONNX file holds at most ", kMost,
-          "; export a smaller model, or save this one as safetensors");
 }
 
 OnnxWriter::OnnxWriter(std::int64_t opset) : opset_(opset), file_(std::make_unique<OnnxFile>()) {
@@ -184,16 +190,28 @@ std::string OnnxWriter::sizes(const OnnxSizes& sizes, std::string_view wish) {
   return pieces.size() == 1 ? pieces[0] : node("Concat", pieces, {{"axis", std::int64_t{0}}}, wish);
 }
 
-std::string OnnxWriter::bytes(const std::map<std::string, std::string>& metadata) {
-  onnx::ModelProto& model = file_->model;
-  model.clear_metadata_props();
-  for (const auto& [key, value] : metadata) {
-    auto& entry = *model.add_metadata_props();
-    entry.set_key(key);
-    entry.set_value(value);
+void OnnxWriter::metadata(const std::map<std::string, std::string>& metadata) {
+  for (const auto& [key, value] : metadata) add_entry(*file_->model.mutable_metadata_props(), key, value);
+}
+
+std::size_t OnnxWriter::size() const { return file_->model.ByteSizeLong(); }
+std::string OnnxWriter::bytes() const { return file_->model.SerializeAsString(); }
+
+std::string OnnxWriter::take_data(const std::string& location) {
+  auto& initializers = *file_->model.mutable_graph()->mutable_initializer();
+  std::string data;
+  data.reserve(size() + static_cast<std::size_t>(initializers.size()) * kOffsetUnit);  // at the most
+  for (onnx::TensorProto& tensor : initializers) {
+    if (tensor.raw_data().size() < kLargeTensor) continue;
+    const std::unique_ptr<const std::string> raw(tensor.release_raw_data());
+    data.resize((data.size() + kOffsetUnit - 1) / kOffsetUnit * kOffsetUnit);
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    add_entry(*tensor.mutable_external_data(), "location", location);
+    add_entry(*tensor.mutable_external_data(), "offset", text(data.size()));
+    add_entry(*tensor.mutable_external_data(), "length", text(raw->size()));
+    data += *raw;
   }
-  check_onnx_size(model.ByteSizeLong());
-  return model.SerializeAsString();
+  return data;
 }
 
 }  // namespace neurim

@@ -56,8 +56,12 @@ class OnnxWriter {
   /// The sizes as an i64 vector: a constant, or computed from the batch of the first input.
   std::string sizes(const OnnxSizes& sizes, std::string_view wish);
 
-  /// The file. Throws Error(usage) when it is too large for the format.
-  std::string bytes(const std::map<std::string, std::string>& metadata);
+  void metadata(const std::map<std::string, std::string>& metadata);
+
+  std::size_t size() const;   ///< of bytes()
+  std::string bytes() const;  ///< the file
+  /// Takes the data of all large initializers out, for a file called so beside this one, and returns that file.
+  std::string take_data(const std::string& location);
 
  private:
   std::int64_t opset_;
@@ -65,8 +69,5 @@ class OnnxWriter {
   std::string batch_;  // the value that holds the batch size, i64(1); "" while nothing needs it
   std::unique_ptr<struct OnnxFile> file_;
 };
-
-/// Throws Error(usage) when an ONNX file cannot hold so many bytes of weights.
-void check_onnx_size(std::size_t bytes);
 
 }  // namespace neurim

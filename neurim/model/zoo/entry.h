@@ -30,6 +30,7 @@ struct Entry {
   std::function<Renames()> other_names = {};  ///< what the other library, mostly timm, calls the tensors, where it differs
   std::function<Renames()> older_names = {};  ///< of tensors in files that the same library published before
   std::vector<std::string> passed_over = {};  ///< see Model
+  std::function<std::map<std::string, Tensor>()> computed = {};  ///< see Model
 };
 using Entries = std::vector<Entry>;
 

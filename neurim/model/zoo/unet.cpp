@@ -82,7 +82,7 @@ Tensor UNet::operator()(const Tensor& x) const {
           " cannot be halved ", config.depth, " times; ", fitting(x.size(2), config), 'x',
           fitting(x.size(3), config), " can");
   Tensors levels;
-  Tensor y = down[0](x);
+  Tensor y = in_part("down.0", [&] { return down[0](x); });
   for (std::size_t level = 1; level < down.size(); ++level) {
     levels.push_back(y);
     y = down[level](max_pool2d(y));

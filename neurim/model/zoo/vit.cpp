@@ -37,8 +37,7 @@ std::int64_t tokens_of(const Design& d) { return (kSide / d.patch) * (kSide / d.
 Tensor embedded(const Tensor& x, const nn::Conv2d& patches, const Tensor& class_token,
                 const Tensor& positions) {
   require(x.rank() == 4 && x.size(2) == kSide && x.size(3) == kSide, "vision transformer: takes images (N,C,",
-          kSide, ",", kSide, "), to which its position embeddings are tied, got ", x.shape(),
-          "; give imgsz=", kSide);
+          kSide, ",", kSide, "), to which its position embeddings are tied, got ", x.shape());
   const Tensor rows = transpose(flatten(patches(x), 2), {0, 2, 1});
   const Tensor first = broadcast_to(class_token, {x.size(0), 1, rows.size(2)});
   return concat({first, rows}, 1) + positions;
