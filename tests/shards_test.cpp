@@ -271,6 +271,10 @@ TEST(Shards, MissingOnesAreNamed) {
     write(temp.at(file), samples(0, 4) + kEnd);
   expect_words(error_of([&] { Dataset::open(temp.at("b")); }), {"2 are missing, such as", "b/train-02-of-04.tar;"});
   for (const char* file : {"b/train-02-of-04.tar", "b/train-03-of-04.tar"}) write(temp.at(file), samples(4, 8) + kEnd);
+  // In folders of their own, and with names that go on.
+  for (const char* file : {"c/one/x-0-of-2.tar", "c/two/x-1-of-2.tar", "d/x-0-of-2-1a2b.tar", "d/x-1-of-2-9f3c.tar"})
+    write(temp.at(file), samples(4, 8) + kEnd);
+  for (const char* folder : {"c", "d"}) EXPECT_EQ(Dataset::open(temp.at(folder), {.val_split = 0.0}).size(Split::train), 8);
   EXPECT_EQ(Dataset::open(temp.at("b")).size(Split::train), 16);
 }
 

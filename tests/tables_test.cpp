@@ -100,16 +100,13 @@ TEST(Manifest, NumbersThatAreNoClassesAreSaid) {
   expect_words(join(data.notes(), "\n"), {"numeric order, from 0 to 200, without 2, 4 to 199"});
 }
 
-TEST(Manifest, WholeNumbersWithAPointAreNumbers) {
+TEST(Manifest, NumbersAreNoPlacesAmongNamesThatAreNumbers) {
   const TempFolder temp;
-  for (const char* name : {"a.png", "b.png", "c.png"}) write(temp.at(name), "x");
-  const auto classes = [&](const std::string& rows) {
-    write(temp.at("m.csv"), "path,label\n" + rows);
-    return Dataset::open(temp.at("m.csv"), {.val_split = 0.0}).class_names();
-  };
-  EXPECT_EQ(classes("a.png,10.0\nb.png,2.0\nc.png,2\n"), (std::vector<std::string>{"2", "10"}));
-  EXPECT_EQ(classes("a.png,1.0\nb.png,1.5\n"), (std::vector<std::string>{"1.0", "1.5"}));
-  EXPECT_EQ(classes("a.png,1.0|2.0\nb.png,2\n"), (std::vector<std::string>{"1", "2"}));
+  for (const char* name : {"a.png", "b.png"}) write(temp.at(name), "x");
+  write(temp.at("m.csv"), "path,label\na.png,1\nb.png,2\n");
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"1.0", "1.5", "2.0"}, {"01", "02", "03"}})
+    expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.val_split = 0.0, .class_names = names}); }),
+                 {"the classes [1, 2] are not known"});
 }
 
 TEST(Manifest, RowsOfAFileStayTogether) {
@@ -130,6 +127,16 @@ TEST(Manifest, RowsOfAFileStayTogether) {
   };
   apart(Dataset::open(temp.at("m.csv"), {.val_split = 0.2}));
   for (int fold = 0; fold < 3; ++fold) apart(Dataset::open(temp.at("m.csv"), {.folds = 3, .fold = fold}));
+  // Without groups each class is still cut by itself, and a repeated row takes nothing from the others.
+  table = "path,label\n";
+  for (int i = 0; i < 80; ++i) table += text(i, ".png,c", i / 4, "\n");
+  write(temp.at("m.csv"), table + "0.png,c0\n5.png,c1\n");
+  const Dataset classwise = Dataset::open(temp.at("m.csv"), {.val_split = 0.1});
+  EXPECT_EQ(names(classwise, Split::train).size() + names(classwise, Split::val).size(), 80u);
+  EXPECT_GE(classwise.size(Split::val), 20);
+  EXPECT_EQ(classwise.size(Split::train) + classwise.size(Split::val), 82);
+  const Dataset folded = Dataset::open(temp.at("m.csv"), {.folds = 4, .fold = 1});
+  EXPECT_EQ(names(folded, Split::train).size() + names(folded, Split::val).size(), 80u);
   // A file in two groups makes one of them.
   write(temp.at("m.csv"), "path,label,group\n0.png,a,x\n1.png,b,x\n1.png,b,y\n2.png,a,y\n3.png,b,z\n");
   const Dataset joined = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});

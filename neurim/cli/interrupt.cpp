@@ -1,5 +1,6 @@
 #include "neurim/cli/interrupt.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,7 +19,11 @@ std::atomic<const char*> line_end{""};  // of the progress line that a terminal 
 std::atomic<const char*> last_words{""};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
-void put(const char* words) { (void)!::write(STDERR_FILENO, words, std::strlen(words)); }
+/// Says nothing where nobody reads, which would keep a second signal from ending the process.
+void put(const char* words) {
+  pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&stderr_now, 1, 0) == 1 && (stderr_now.revents & POLLOUT)) (void)!::write(STDERR_FILENO, words, std::strlen(words));
+}
 
 extern "C" void note(int signal) {
   const int error = errno;

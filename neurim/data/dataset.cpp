@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "neurim/base/error.h"
@@ -79,6 +81,12 @@ void check_names(const std::vector<std::string>& names, const std::string& path)
   }
 }
 
+bool reads_as_number(const std::string& word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
 /// Gives the labels the numbers of `names`: by name, or in their order where labels are numbers and names are none.
 void map_classes(Listing& listing, const std::vector<std::string>& names, const std::string& path) {
   std::map<std::string, std::int64_t> index;
@@ -87,7 +95,7 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
       fail(Fault::usage, "classes: \"", class_name, "\" stands twice; each class has one name");
   const std::vector<std::string>& found = listing.class_names;
   const bool numbered = !found.empty() && std::all_of(found.begin(), found.end(), integer) &&
-                        std::none_of(names.begin(), names.end(), integer);
+                        std::none_of(names.begin(), names.end(), reads_as_number);
   std::vector<std::int64_t> mapped;
   std::vector<std::string> unknown;
   for (const std::string& class_name : found) {
@@ -120,6 +128,27 @@ std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t it
   return listing.label_sets[static_cast<std::size_t>(label)];
 }
 
+std::int64_t first_of(const Listing& listing, std::int64_t item) {
+  return listing.same_as.empty() ? item : listing.same_as[static_cast<std::size_t>(item)];
+}
+
+/// Takes those items out of train that show what an earlier one shows.
+std::vector<std::int64_t> take_repeats(Listing& listing) {
+  std::vector<std::int64_t>& train = listing[Split::train];
+  const auto middle = std::stable_partition(train.begin(), train.end(),
+                                            [&](std::int64_t item) { return first_of(listing, item) == item; });
+  const std::vector<std::int64_t> repeats(middle, train.end());
+  train.erase(middle, train.end());
+  return repeats;
+}
+
+/// Puts each where its first one is now: into `to`, else into train.
+void add_repeats(Listing& listing, const std::vector<std::int64_t>& repeats, Split to) {
+  const std::set<std::int64_t> cut(listing[to].begin(), listing[to].end());
+  for (const std::int64_t item : repeats)
+    listing[cut.contains(first_of(listing, item)) ? to : Split::train].push_back(item);
+}
+
 std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
   std::vector<std::vector<std::int64_t>> by_class(listing.class_names.size());
   for (const std::int64_t item : listing[Split::train])
@@ -136,7 +165,7 @@ std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::v
   for (const std::int64_t item : listing[Split::train]) {
     const std::string group = listing.groups.empty() ? "" : listing.groups[static_cast<std::size_t>(item)];
     // An item without a group is one of its own; no other name holds a zero byte and a number.
-    by_name[group.empty() ? text('\0', item) : group].push_back(item);
+    by_name[group.empty() ? text('\0', first_of(listing, item)) : group].push_back(item);
   }
   std::vector<const std::vector<std::int64_t>*> groups;
   for (const auto& [group, items] : by_name) groups.push_back(&items);
@@ -195,6 +224,7 @@ void split_off(Listing& listing, Split to, double share, std::uint64_t seed, std
     listing[to] = std::move(parts[1]);
     return sort_splits(listing);
   }
+  const std::vector<std::int64_t> repeats = take_repeats(listing);
   std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
   listing[Split::train].clear();
   for (std::size_t c = 0; c < by_class.size(); ++c) {
@@ -207,6 +237,7 @@ void split_off(Listing& listing, Split to, double share, std::uint64_t seed, std
     listing[to].insert(listing[to].end(), items.begin(), items.begin() + taken);
     listing[Split::train].insert(listing[Split::train].end(), items.begin() + taken, items.end());
   }
+  add_repeats(listing, repeats, to);
   sort_splits(listing);
 }
 
@@ -217,9 +248,11 @@ void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
   if (listing[Split::train].size() < parts.size())
     fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
          " folds; use fewer");
+  std::vector<std::int64_t> repeats;
   if (cut_by_groups(listing)) {
     parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed, kSplitStream);
   } else {
+    repeats = take_repeats(listing);
     std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
     std::size_t dealt = 0;
     for (std::size_t c = 0; c < by_class.size(); ++c) {
@@ -233,6 +266,7 @@ void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
     std::vector<std::int64_t>& to = listing[p == static_cast<std::size_t>(fold) ? Split::val : Split::train];
     to.insert(to.end(), parts[p].begin(), parts[p].end());
   }
+  add_repeats(listing, repeats, Split::val);
   sort_splits(listing);
 }
 

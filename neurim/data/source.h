@@ -43,6 +43,7 @@ struct Listing {
   std::vector<std::vector<std::int64_t>> label_sets;
   std::vector<double> weights;            ///< of each item; empty: 1 each
   std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
+  std::vector<std::int64_t> same_as;      ///< of each item the first that shows the same; empty: none is repeated
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
   std::vector<std::string> notes;  ///< what a user should know, one line each
   std::string damage;              ///< the first place where a part of it is lost, which a note tells too; "" for none

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
@@ -265,8 +266,8 @@ void Run::save() {
 /// What was learnt is saved, so an earlier run in the same folder makes room.
 void Run::settle() {
   if (place_ == folder_) return;
-  replace_run(folder_, place_);
-  place_ = folder_;
+  const fs::path from = std::exchange(place_, folder_);  // first: what fails half-way is not thrown away
+  replace_run(folder_, from);
   results_ = ResultsCsv(folder_ / "results.csv", progress_.epoch, card_.task());
   metrics_ = MetricsFile(folder_ / "metrics.jsonl", progress_.epoch);
 }

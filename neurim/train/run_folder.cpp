@@ -23,26 +23,36 @@ bool is_taken(const fs::path& run) {
   return fs::exists(fs::symlink_status(run, error));
 }
 
-/// Whether a run writes a file of this name.
+/// Whether a run writes a file of this name into its folder.
 bool is_of_run(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "args.yaml", "env.json", "data.json", "model.toml", "log.txt", "results.csv", "results.png", "metrics.jsonl",
       "labels.png", "confusion_matrix.csv", "confusion_matrix.png", "confusion_matrix_normalized.png",
-      "most_confused.csv", "per_class.csv", "forecasts.csv",
-      // In weights/.
-      "best.safetensors", "last.safetensors", "last.opt.safetensors", "next.safetensors", "next.opt.safetensors",
-      "model.json", "labels.txt"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
-         name.starts_with("events.out.tfevents.") || (name.starts_with("train_batch") && name.ends_with(".jpg"));
+      "most_confused.csv", "per_class.csv", "forecasts.csv"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  constexpr std::string_view kBatch = "train_batch", kPicture = ".jpg";
+  return name.starts_with("events.out.tfevents.") ||
+         (name.starts_with(kBatch) && name.find_first_not_of("0123456789", kBatch.size()) == name.size() - kPicture.size() &&
+          name.ends_with(kPicture));
 }
 
+/// And into weights/ there.
+bool is_of_weights(std::string_view name) {
+  constexpr std::string_view kNames[] = {"best.safetensors", "last.safetensors",     "last.opt.safetensors",
+                                         "next.safetensors", "next.opt.safetensors", "model.json", "labels.txt"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+/// Those in weights/ first.
 std::vector<fs::path> files_of_run(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const fs::path& part : {folder, folder / "weights"}) {
+  const auto add = [&](const fs::path& part, bool (*is_its_own)(std::string_view)) {
     std::error_code missing;
     for (const fs::directory_entry& entry : fs::directory_iterator(part, missing))
-      if (!entry.is_directory() && is_of_run(entry.path().filename().string())) files.push_back(entry.path());
-  }
+      if (!entry.is_directory() && is_its_own(entry.path().filename().string())) files.push_back(entry.path());
+  };
+  add(folder / "weights", is_of_weights);
+  add(folder, is_of_run);
   return files;
 }
 
@@ -76,7 +86,12 @@ fs::path place_of_new_run(const fs::path& folder) {
   const fs::path inside = folder / ".new";
   std::error_code ignored;
   fs::remove_all(inside, ignored);  // of a process that died
-  if (files_of_run(folder).empty()) return folder;
+  std::vector<fs::path> old = files_of_run(folder);
+  if (old.empty()) return folder;
+  old.push_back(folder / "weights");
+  for (const fs::path& each : old)  // by renaming, which takes the place of the link and not of what it leads to
+    if (fs::is_symlink(fs::symlink_status(each, ignored)))
+      fail(Fault::usage, each.string(), ": is a link, and exist_ok replaces the files of a run; remove it, or choose another name");
   make_folder(inside);
   return inside;
 }
@@ -88,10 +103,7 @@ void check_data_apart(const std::string& data, const fs::path& folder) {
 void replace_run(const fs::path& folder, const fs::path& place) {
   std::vector<fs::path> old = files_of_run(folder);
   make_folder(folder / "weights");
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place))
-    if (!entry.is_directory()) files.push_back(entry.path());
-  for (const fs::path& file : files) {
+  for (const fs::path& file : files_of_run(place)) {
     const fs::path to = folder / file.lexically_relative(place);
     move_file(file, to);
     std::erase(old, to);

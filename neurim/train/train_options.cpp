@@ -310,7 +310,7 @@ void TrainOptions::visit(Options& o) {
     "reject=auto");
   o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language", {"output"});
   o("name", name, "name of the run; a number is added where it exists", {"experiment"});
-  o("exist_ok", exist_ok, "use an existing folder: a run in it is replaced once the new one has saved an epoch");
+  o("exist_ok", exist_ok, "use an existing folder: a run in it is replaced when the new one first saves: after an epoch, or when it is stopped");
   o("plots", plots, "draw pictures of curves and confusions");
 }
 

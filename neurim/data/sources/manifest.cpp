@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/data/sources/parts.h"
@@ -181,19 +183,23 @@ void note_contradictions(const Rows& rows, Listing& listing) {
   note(torn, "groups are in two splits, as the column split says, which makes figures too good");
 }
 
-/// Makes the rows of a file one group, together with the groups that they are of, so that no split that is cut separates
-/// them.
+/// Keeps the rows of a file together where splits are cut: where there are groups, makes one of those that they are of.
 void join_rows(const Rows& rows, Listing& listing) {
   if (rows.again.empty()) return;
-  listing.groups.resize(rows.files.size());
+  listing.same_as.resize(rows.files.size());
+  std::iota(listing.same_as.begin(), listing.same_as.end(), std::int64_t{0});
+  for (const auto& [row, first] : rows.again) listing.same_as[row] = static_cast<std::int64_t>(first);
+  if (listing.groups.empty()) return;
   std::map<std::string, std::string> part_of;  // a larger group
-  const auto whole = [&](std::string group) {
-    for (auto at = part_of.find(group); at != part_of.end(); at = part_of.find(group)) group = at->second;
-    return group;
+  const auto whole = [&](const std::string& group) {
+    std::string top = group;
+    for (auto at = part_of.find(top); at != part_of.end(); at = part_of.find(top)) top = at->second;
+    for (std::string each = group; each != top;) each = std::exchange(part_of[each], top);  // shorter for the next one
+    return top;
   };
   for (const auto& [row, first] : rows.again) {
     std::string &one = listing.groups[first], &other = listing.groups[row];
-    if (one.empty()) one = other.empty() ? rows.files[first] : other;
+    if (one.empty()) one = other.empty() ? text("row ", first, " of ", rows.files.size()) : other;
     if (other.empty()) other = one;
     if (const std::string from = whole(other), to = whole(one); from != to) part_of[from] = to;
   }

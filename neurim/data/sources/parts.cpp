@@ -102,14 +102,6 @@ std::set<Split> splits_named_in(const std::string& name) {
   return found;
 }
 
-/// The integer that the text is, also as "7.0": so tables have it where other cells of the column are empty.
-std::optional<std::int64_t> whole_number(const std::string& word) {
-  const std::size_t point = word.find('.');
-  const bool zeros = point != std::string::npos && point + 1 < word.size() &&
-                     word.find_first_not_of('0', point + 1) == std::string::npos;
-  return integer(zeros ? word.substr(0, point) : word);
-}
-
 /// What lies between the numbers, which rise: "3", "10 to 199".
 std::vector<std::string> gaps(const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> found;
@@ -204,19 +196,21 @@ void check_all_there(const std::vector<std::string>& files, const std::string& p
     std::uint64_t of = 0;
     std::size_t width = 0;  // of a number
     std::set<std::uint64_t> numbers;
+    fs::path folder;  // of one of them
   };
   std::map<std::pair<std::string, std::string>, Counted> sets;  // by what stands around the number
-  for (const std::string& file : files) {
+  for (const std::string& full : files) {
+    const std::string file = fs::path(full).filename().string();
     const std::size_t middle = file.rfind("-of-");
-    if (middle == std::string::npos || file.find('/', middle) != std::string::npos) continue;
+    if (middle == std::string::npos || middle == 0) continue;
     const std::size_t begin = file.find_last_not_of("0123456789", middle - 1) + 1;
     const std::string number = file.substr(begin, middle - begin);
     std::uint64_t at = 0, of = 0;
-    if (std::from_chars(number.data(), number.data() + number.size(), at).ec != std::errc() ||
-        std::from_chars(file.data() + middle + 4, file.data() + file.size(), of).ec != std::errc())
-      continue;
+    if (std::from_chars(number.data(), number.data() + number.size(), at).ec != std::errc()) continue;
+    const auto [end, error_of] = std::from_chars(file.data() + middle + 4, file.data() + file.size(), of);
+    if (error_of != std::errc() || (end != file.data() + file.size() && *end != '.')) continue;  // what else follows may differ from file to file
     Counted& set = sets[{file.substr(0, begin), file.substr(middle)}];
-    set.of = of, set.width = number.size();
+    set.of = of, set.width = number.size(), set.folder = fs::path(full).parent_path();
     set.numbers.insert(at);
   }
   for (const auto& [around, set] : sets) {
@@ -228,7 +222,7 @@ void check_all_there(const std::vector<std::string>& files, const std::string& p
     const std::string padded = std::string(set.width - std::min(set.width, number.size()), '0') + number;
     const std::uint64_t lacking = set.of - std::min<std::uint64_t>(set.numbers.size(), set.of - 1);
     fail(Fault::data, path, ": of the ", set.of, " files that their names count ", lacking, lacking == 1 ? " is" : " are",
-         " missing, such as ", around.first, padded, around.second,
+         " missing, such as ", (set.folder / (around.first + padded + around.second)).string(),
          "; put it there, or rename the others, so that they do not count it");
   }
 }
@@ -277,18 +271,8 @@ void Gathered::add(Split split, const std::string& label, double weight, const s
 
 Listing Gathered::finish(const std::string& path, const DatasetOptions& options, bool multi_label) const {
   Listing listing;
-  const auto words_in = [&](const std::string& label) {
-    return multi_label ? names_between_bars(label) : std::vector{label};
-  };
-  const bool numbers = std::all_of(index_.begin(), index_.end(), [&](const auto& entry) {
-    const std::vector<std::string> words = words_in(entry.first);
-    return std::all_of(words.begin(), words.end(), whole_number);
-  });
   const auto names_in = [&](const std::string& label) {
-    std::vector<std::string> names = words_in(label);
-    if (numbers)
-      for (std::string& name : names) name = text(*whole_number(name));
-    return names;
+    return multi_label ? names_between_bars(label) : std::vector{label};
   };
   std::vector<char> in_train(index_.size(), 0);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
