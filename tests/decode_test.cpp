@@ -265,19 +265,14 @@ TEST(Decode, AReductionIsTheMostThatEnlargesNothing) {
   decoder.open(stored(jpeg), {.scaled = true});
   const auto of = [&](const Box& part, int height, int width) { return decoder.reduction(part, height, width); };
   const Box whole{0, 0, 200, 300}, part{3, 5, 64, 161};
-  EXPECT_EQ(of(whole, 200, 300), 1);
-  EXPECT_EQ(of(whole, 400, 600), 1);
-  EXPECT_EQ(of(whole, 101, 10), 1);
-  EXPECT_EQ(of(whole, 10, 151), 1);
-  EXPECT_EQ(of(whole, 100, 150), 2);
-  EXPECT_EQ(of(whole, 51, 50), 2);
-  EXPECT_EQ(of(whole, 50, 75), 4);
-  EXPECT_EQ(of(whole, 25, 37), 8);
-  EXPECT_EQ(of(whole, 1, 1), 8);
-  EXPECT_EQ(of(part, 33, 10), 1);
-  EXPECT_EQ(of(part, 32, 80), 2);
-  EXPECT_EQ(of(part, 16, 41), 2);
-  EXPECT_EQ(of(part, 16, 40), 4);
+  struct {
+    Box part;
+    int height, width, reduction;
+  } const cases[] = {{whole, 200, 300, 1}, {whole, 400, 600, 1}, {whole, 101, 10, 1}, {whole, 10, 151, 1}, {whole, 100, 150, 2},
+                     {whole, 51, 50, 2},   {whole, 50, 75, 4},   {whole, 25, 37, 8},  {whole, 1, 1, 8},    {part, 33, 10, 1},
+                     {part, 32, 80, 2},    {part, 16, 41, 2},    {part, 16, 40, 4}};
+  for (const auto& [of_part, height, width, reduction] : cases)
+    EXPECT_EQ(of(of_part, height, width), reduction) << of_part.height << " x " << of_part.width << " to " << height << " x " << width;
   decoder.open(stored(turned), {.scaled = true});
   EXPECT_EQ(of({0, 0, 300, 200}, 75, 50), 4);
   for (const std::string& bytes : {jpeg, png}) {

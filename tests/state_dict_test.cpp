@@ -433,17 +433,13 @@ TEST(Fit, WrappersNamesArePassedOverAndSaid) {
   EXPECT_TRUE(load_model(wrapped, dict_of(net_tensors("module."))).notes.empty());
 }
 
+Model model_of(const Callable& net) { return {"net", 8, 3, 4, {0}, {1}, net}; }
+
 TEST(Fit, NamesOfOlderFilesAreKnownAndAuxiliaryClassifiersPassedOver) {
-  const Model model{.name = "net",
-                    .image_size = 8,
-                    .in_chans = 3,
-                    .num_classes = 4,
-                    .mean = {0},
-                    .deviation = {1},
-                    .net = Callable(3, 4),
-                    .other_names = {{"conv.weight", "stem.weight"}, {"conv.bias", "stem.bias"}},
-                    .older_names = {{"fc.bias", "classifier.b"}},
-                    .passed_over = {"aux."}};
+  Model model = model_of(Callable(3, 4));
+  model.other_names = {{"conv.weight", "stem.weight"}, {"conv.bias", "stem.bias"}};
+  model.older_names = {{"fc.bias", "classifier.b"}};
+  model.passed_over = {"aux."};
   auto tensors = net_tensors();
   tensors[3].first = "classifier.b";
   tensors.emplace_back("aux.fc.weight", Tensor::scalar(1));
@@ -467,14 +463,8 @@ TEST(Fit, NamesOfOlderFilesAreKnownAndAuxiliaryClassifiersPassedOver) {
 TEST(Fit, WhatTheNetComputesMayBeMissingButNotAnother) {
   const Callable net(3, 4);
   const Tensor places = Tensor::from({4}, std::vector<std::int64_t>{0, 1, 2, 3});
-  const Model model{.name = "net",
-                    .image_size = 8,
-                    .in_chans = 3,
-                    .num_classes = 4,
-                    .mean = {0},
-                    .deviation = {1},
-                    .net = net,
-                    .computed = {{"conv.bias", Tensor::full({DType::f32, {2}}, 7)}, {".places", places}}};
+  Model model = model_of(net);
+  model.computed = {{"conv.bias", Tensor::full({DType::f32, {2}}, 7)}, {".places", places}};
   auto tensors = net_tensors();
   EXPECT_EQ(load_model(model, dict_of(tensors)).all, 3);
   tensors.erase(tensors.begin() + 1);  // conv.bias

@@ -52,6 +52,13 @@ std::string shell_word(const std::string& path) {
   return out + '\'';
 }
 
+TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run) {
+  return {.console = &console,
+          .stop = &interrupt.signal(),
+          .dry_run = dry_run,
+          .saved = [&interrupt](const fs::path& run) { interrupt.saved(run); }};
+}
+
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {
   const std::string run = result.run.string();
   if (result.stopped) {

@@ -1,4 +1,4 @@
-// The last line that train, resume, val and demo print.
+// What train, resume and demo share from the first step to the last line, which val prints too.
 #pragma once
 #include <optional>
 
@@ -19,6 +19,9 @@ std::string figures_line(const Figures& figures);
 
 /// The path as a shell takes it.
 std::string shell_word(const std::string& path);
+
+/// A training that the signals stop, and that tells them where a run is to go on with. Both have to outlive it.
+TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run = false);
 
 /// Says how a run ended and gives the exit code of the process.
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console);

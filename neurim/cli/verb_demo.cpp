@@ -51,9 +51,7 @@ int verb_demo(const Words& words) {
                  static_cast<int>(val_pictures));
   }
   const Interrupt interrupt;
-  const TrainResult result = train(options, {.console = &console,
-                                             .stop = &interrupt.signal(),
-                                             .saved = [&](const fs::path& run) { interrupt.saved(run); }});
+  const TrainResult result = train(options, control_of(interrupt, console));
   if (result.stopped) return close_run(result, interrupt, console);
 
   const Checkpoint checkpoint = load_checkpoint(result.run);

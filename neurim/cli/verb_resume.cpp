@@ -26,12 +26,8 @@ int verb_resume(const Words& words) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
-  const TrainResult result = resume(run, epochs,
-                                    {.console = &console,
-                                     .stop = &interrupt.signal(),
-                                     .dry_run = line.dry_run(),
-                                     .saved = [&](const fs::path& folder) { interrupt.saved(folder); }},
-                                    device == "auto" ? "" : device);
+  const TrainResult result =
+      resume(run, epochs, control_of(interrupt, console, line.dry_run()), device == "auto" ? "" : device);
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

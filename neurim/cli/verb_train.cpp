@@ -21,10 +21,7 @@ int verb_train(const Words& words) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
-  const TrainResult result = train(options, {.console = &console,
-                                             .stop = &interrupt.signal(),
-                                             .dry_run = line.dry_run(),
-                                             .saved = [&](const fs::path& run) { interrupt.saved(run); }});
+  const TrainResult result = train(options, control_of(interrupt, console, line.dry_run()));
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 
