@@ -1,0 +1,83 @@
+"""The command that measures: peaks, plans and their distance from the roof, throughput."""
+import json
+import statistics
+import unittest
+
+from command import neurim
+
+
+class Machine(unittest.TestCase):
+    def test_roofline(self):
+        layers = [json.loads(line) for line in neurim("info", "resnet18", "imgsz=32", "--json").stdout.splitlines()]
+        layers = [layer for layer in layers if layer["event"] == "layer"]
+        forward = sum(layer["multiply_adds"] for layer in layers)
+        for mode, expected in (("infer", 2 * forward), ("train", 2 * (3 * forward - layers[0]["multiply_adds"]))):
+            run = neurim("info", "resnet18", "--plan", "--roofline", f"mode={mode}", "imgsz=32", "batch=2", "threads=2", "--json")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            rows = [json.loads(line) for line in run.stdout.splitlines()]
+            peaks, = (row for row in rows if row["event"] == "peaks")
+            self.assertEqual(peaks["threads"], 2)
+            rates = {level["name"]: level["read_bytes_per_second"] for level in peaks["memory"]}
+            tasks = [row for row in rows if row["event"] == "task"]
+            for task in tasks:
+                least = (2 * task["multiply_adds"] / peaks["fp32_operations_per_second"] if task["bound"] == "fp32"
+                         else task["bytes"] / rates[task["bound"]])
+                self.assertAlmostEqual(task["roof_ms"], 1e3 * least, delta=1e-6 * task["roof_ms"], msg=task)
+                self.assertAlmostEqual(task["share"], task["roof_ms"] / task["ms"], delta=1e-6 * task["share"], msg=task)
+                self.assertEqual(task["kind"] == "memory-bound", task["bound"] != "fp32", task)
+            self.assertEqual(sum(task["multiply_adds"] for task in tasks), expected)
+            self.assertIn([2, 64, 8, 8], [shape for task in tasks for shape in task["in"]])
+            kinds = {row["kind"]: row for row in rows if row["event"] == "kind"}
+            self.assertEqual(set(kinds), {task["kind"] for task in tasks} | {"all"})
+            for name, kind in kinds.items():
+                own = [task for task in tasks if name in ("all", task["kind"])]
+                self.assertEqual(kind["tasks"], len(own))
+                self.assertEqual(kind["multiply_adds"], sum(task["multiply_adds"] for task in own))
+                self.assertAlmostEqual(kind["ms"], sum(task["ms"] for task in own), delta=1e-6 * kind["ms"])
+            self.assertRegex(run.stderr, r"(?m)^  2 threads at once: fp32 \d+ GFLOP/s, .*DRAM \d+\.\d GB/s$")
+            self.assertRegex(run.stderr, r"(?m)^  all +%d " % len(tasks))
+        alone = neurim("info", "resnet18", "--roofline")
+        self.assertEqual((alone.returncode, alone.stdout), (2, ""))
+        self.assertIn("--plan --roofline", alone.stderr)
+
+    def test_doctor(self):
+        told = json.loads(neurim("doctor", "--json").stdout)
+        self.assertNotIn("peaks", told)
+        run = neurim("doctor", "--bench", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        measured = json.loads(run.stdout)
+        self.assertEqual(told["caches"], measured["caches"])
+        self.assertEqual([peaks["threads"] for peaks in measured["peaks"]],
+                         [1, measured["threads"]] if measured["threads"] > 1 else [1])
+        for peaks in measured["peaks"]:
+            rates = {one["name"]: one["operations_per_second"] for one in peaks["arithmetic"]}
+            self.assertGreater(rates["fp32"], 1e8)
+            self.assertEqual(peaks["memory"][-1]["name"], "DRAM")
+            for level, cache in zip(peaks["memory"], measured["caches"]):
+                self.assertEqual(level["name"], f"L{cache['level']}")
+                copies = -(-peaks["threads"] // min(peaks["threads"], cache["cpus"]))
+                self.assertEqual(level["capacity_bytes"], copies * cache["bytes"])
+                self.assertGreater(level["read_bytes_per_second"], 1e7)
+        self.assertGreater(measured["page_fault_seconds"], 0)
+
+    def test_benchmark(self):
+        run = neurim("benchmark", "lenet5", "mode=train", "batch=4", "seconds=0.05", "rounds=2", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        summary = json.loads(run.stdout.splitlines()[-1])
+        self.assertEqual(len(summary["samples"]), 2)
+        self.assertAlmostEqual(summary["images_per_second"], statistics.median(summary["samples"]))
+        self.assertEqual(set(summary["latency_ms"]), {"p50", "p90", "p99"})
+        for key in ("peak_rss_mib", "threads", "precision"):
+            self.assertIn(key, summary)
+
+    def test_benchmark_serves(self):
+        run = neurim("benchmark", "lenet5", "batch=2", "serve=true", input="go bs2 0.02\ngo bs2 0.01\nquit\n")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        hello, first, second, last = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((hello["ready"], hello["keys"]), (1, {"bs2": 2}))
+        self.assertTrue(first["times"] and second["times"])
+        self.assertGreater(last["peak_rss_mib"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,236 @@
+"""Models of the command: the zoo, files that describe one, weights of others, plug-ins."""
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import struct
+import unittest
+import zlib
+from pathlib import Path
+
+from command import ROOT, TrainedRun, neurim, png, tensors
+
+
+class Models(TrainedRun):
+    def test_sixteen_bits(self):
+        """Two classes that differ by a quarter of a level of 8 bits."""
+        data = self.root / "deep"
+        for i in range(64):
+            rows = b"".join(b"\0" + struct.pack(">28H", *(30000 + (64 if i % 2 and 8 < x < 20 else 0) + (x * y + i) % 3 for x in range(28))) for y in range(28))
+            def chunk(kind, content):
+                return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+            path = data / ("plain", "marked")[i % 2] / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 16, 0, 0, 0, 0))
+                             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+        words = ["train", f"data={data}", "model=lenet5", "batch=8", "epochs=12", "val_split=0.25", "mean=0.458", "std=0.0005", "plots=false",
+                 f"project={self.root}/runs", "--json"]
+        found = {}
+        for bits in ("auto", "8"):
+            run = neurim(*words, f"bits={bits}", f"name=deep{bits}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            found[bits] = json.loads(run.stdout.splitlines()[-1])["top1"]
+        self.assertEqual(found["auto"], 1)
+        self.assertLess(found["8"], 0.8)
+        self.assertIn("bits: 16\n", (self.root / "runs" / "deepauto" / "args.yaml").read_text())
+        self.assertEqual(neurim("predict", f"model={self.root}/runs/deepauto", f"source={data}").returncode, 0)
+        self.assertIn("bits=8", neurim(*words, "bits=16", "changes=trivial", "name=no").stderr)
+        self.assertEqual(neurim(*words, "bits=12").returncode, 2)
+
+    def test_model_file(self):
+        """A run of a network that a file describes needs the run folder alone."""
+        file = self.root / "mine" / "net.toml"
+        file.parent.mkdir(exist_ok=True)
+        text = """# mine
+args = { width = 8 }
+layers = [
+  { layer = "Conv2d", out = "$width", stride = 2, name = "stem" },
+  { layer = "ReLU" },
+  { layer = "Flatten" },
+  { layer = "Linear", out = "$classes" },
+]
+"""
+        file.write_text(text)
+        run = neurim("train", f"data={self.root}/data", f"model={file}", "in_chans=1", "imgsz=20x24", "batch=16", "epochs=2",
+                     f"project={self.root}/runs", "name=mine")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("net  ", run.stdout)
+        self.assertIn("input 1x20x24", run.stdout)
+        mine = self.root / "runs" / "mine"
+        whole = tensors(mine / "weights" / "last.safetensors")
+        self.assertEqual((mine / "model.toml").read_text(), text)
+        shutil.rmtree(file.parent)
+        for words in (["val", mine], ["predict", f"model={mine}", f"source={self.root}/data/val"], ["export", mine],
+                      ["info", mine], ["benchmark", mine, "seconds=0.02", "rounds=1"], ["resume", mine, "epochs=3"]):
+            more = [f"project={self.root}/runs"] if words[0] == "val" else []
+            done = neurim(*words, *more)
+            self.assertEqual(done.returncode, 0, (words, done.stderr))
+        self.assertIn(b"stem.weight", (mine / "export" / "best.onnx").read_bytes())
+        self.assertNotEqual(tensors(mine / "weights" / "last.safetensors"), whole)
+        folder = self.root / "mine_folder"
+        folder.mkdir()
+        shutil.copy(mine / "weights" / "best.safetensors", folder / "model.safetensors")
+        shutil.copy(mine / "weights" / "model.json", folder / "config.json")
+        self.assertIn("stem.weight", neurim("info", folder).stdout)
+        again = neurim("train", f"data={self.root}/data", f"model={mine}/model.toml", "in_chans=1", "imgsz=20x24", "batch=16", "epochs=2",
+                       f"project={self.root}/runs", "name=again")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(tensors(self.root / "runs" / "again" / "weights" / "last.safetensors"), whole)
+
+    def test_model_file_of_pictures_in_memory(self):
+        """Size and channels come from arrays where the file does not say them."""
+        data = self.root / "arrays"
+        data.mkdir()
+        pixels = [random.Random(i).randrange(256) for i in range(40 * 12 * 10)]
+        for split, name in (("train", "train"), ("val", "t10k")):
+            (data / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, 40, 12, 10) + bytes(pixels))
+            (data / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 40) + bytes(i % 4 for i in range(40)))
+        file = self.root / "flat.toml"
+        file.write_text('layers = [ { layer = "Flatten" }, { layer = "Linear", out = "$classes" } ]')
+        run = neurim("train", f"data={data}", f"model={file}", "batch=8", "epochs=1", f"project={self.root}/runs", "name=flat")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("input 1x12x10", run.stdout)
+        self.assertIn("484 parameters", run.stdout)  # 120 x 4 and 4
+
+    def test_broken_model_files(self):
+        file = self.root / "broken.toml"
+        for text, words in (("layers = [", "broken.toml:1: "), ("layers = [ { layer = 'Conv2' } ]", "did you mean 'Conv2d'?"),
+                            ("layers = [ { layer = 'Conv2d' } ]", "broken.toml:1: layer 0 (Conv2d): out is missing"),
+                            ("layers = [ { layer = 'ReLU' } ]", "{ layer = \"Flatten\" }")):
+            file.write_text(text)
+            for command in (["info", file], ["train", f"data={self.root}/data", f"model={file}", f"project={self.root}/runs", "name=broken"]):
+                run = neurim(*command)
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+                self.assertIn(words, run.stderr)
+        self.assertFalse((self.root / "runs" / "broken").exists())
+        self.assertEqual(neurim("info", self.root / "none.toml").returncode, 3)
+
+    def test_plugins(self):
+        plugin = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so")
+        file = ROOT / "examples" / "squareplus.toml"
+        without = neurim("info", file)
+        self.assertEqual(without.returncode, 3)
+        self.assertIn("plugins=FILE", without.stderr)
+        words = ["train", f"data={self.root}/data", f"model={file}", f"plugins={plugin}", "batch=16", "epochs=1", f"project={self.root}/runs"]
+        run = neurim(*words, "name=plugged")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        plugged = self.root / "runs" / "plugged"
+        self.assertIn("there is no layer 'Squareplus'", neurim("info", plugged).stderr)
+        for verb in ("info", "export"):
+            done = neurim(verb, plugged, f"plugins={plugin}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"Sqrt", (plugged / "export" / "best.onnx").read_bytes())
+        self.assertIn("Squareplus", neurim("layers", f"plugins={plugin}").stdout)
+        self.assertEqual(neurim("layers", "plugins=none.so").returncode, 2)
+
+    def test_layers(self):
+        run = neurim("layers", "conv2*", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        layer, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((layer["name"], summary["layers"]), ("Conv2d", 1))
+        self.assertTrue(layer["options"].startswith("out=0 kernel=[3,3] stride=[1,1] pad=0,0 padding_mode=zeros"), layer)
+        self.assertIn("lists all", neurim("layers", "nothing").stderr)
+
+    def test_export_info_and_models(self):
+        run = neurim("export", self.folder, "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        summary, path = json.loads(run.stdout.splitlines()[-1]), str(self.folder / "export" / "best.onnx")
+        self.assertEqual((summary["path"], summary["files"]), (path, [path]))
+        self.assertGreater((self.folder / "export" / "best.onnx").stat().st_size, 100_000)
+        info = neurim("info", self.folder).stdout
+        self.assertIn("c1.weight", info)
+        self.assertRegex(info, r"c2 +conv2d +\(1,16,10,10\) +2,416 +240,000\n")
+        plan = neurim("info", "lenet5", "--plan", "mode=train", "batch=2")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn("kernel", plan.stdout)
+        with_dropout = neurim("info", "squeezenet1_1", "--plan", "mode=train", "imgsz=32")
+        self.assertRegex(with_dropout.stdout, r" dropout ")
+        self.assertRegex(neurim("models", "le*").stdout, r"lenet5 +61,706 +416,520 +25 +1x28x28 +10\n")
+        layers = [json.loads(line) for line in neurim("info", "resnet18", "--json").stdout.splitlines()]
+        self.assertEqual(sum(layer.get("multiply_adds", 0) for layer in layers), 1_814_073_344)
+        self.assertEqual(neurim("models", "x*").returncode, 2)
+
+    def test_folders_with_a_config(self):
+        folder = self.root / "published"
+        folder.mkdir()
+        shutil.copy(self.folder / "weights" / "best.safetensors", folder / "model.safetensors")
+        card = json.loads((self.folder / "weights" / "model.json").read_text())
+        (folder / "config.json").write_text(json.dumps(card))
+        self.assertEqual(neurim("info", folder).stdout, neurim("info", self.folder).stdout)
+        figures = [json.loads(neurim("val", model, f"data={self.root}/data", "--json", cwd=self.root).stdout.splitlines()[-1])
+                   for model in (folder, self.folder)]
+        self.assertEqual(figures[0]["top1"], figures[1]["top1"])
+        picture = self.root / "data" / "val" / "dark" / "0.png"
+        run = neurim("predict", f"model={folder}", picture)
+        self.assertEqual((run.returncode, run.stdout), (0, neurim("predict", f"model={self.folder}", picture).stdout), run.stderr)
+        self.assertEqual(neurim("export", folder).returncode, 0)
+        self.assertTrue((folder / "model.onnx").exists())
+
+        del card["label_names"]
+        (folder / "config.json").write_text(json.dumps(card))
+        run = neurim("val", folder, f"data={self.root}/data", cwd=self.root)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("[0, 1, 2]", run.stderr)
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark,middle", "--json", cwd=self.root)
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["top1"], figures[1]["top1"])
+        run = neurim("val", folder, f"data={self.root}/data", "classes=bright,dark", cwd=self.root)
+        self.assertEqual((run.returncode, "classes names 2 classes, the model has 3" in run.stderr), (2, True), run.stderr)
+
+        card["num_classes"], card["label_names"] = 2, ["a", "b"]
+        (folder / "config.json").write_text(json.dumps(card))
+        run = neurim("info", folder)
+        self.assertEqual(run.returncode, 3)
+        for part in ("model.safetensors", "f3.weight", "(2,84) here"):
+            self.assertIn(part, run.stderr)
+
+    def test_pickles_are_not_run(self):
+        owned = self.root / "owned"
+        class Trap:
+            def __reduce__(self):
+                return os.system, (f"touch {owned}",)
+        header = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e80024de9032e")
+        machine = pickle.dumps({"little_endian": True}, protocol=2)
+        path = self.root / "trap.pth"
+        path.write_bytes(header + machine + pickle.dumps({"state_dict": Trap()}, protocol=2))
+        run = neurim("info", path)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("posix.system", run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertFalse(owned.exists())
+
+    def test_models_page(self):
+        """docs/models.md has a row for every model, with its figures and a measured difference."""
+        page = (ROOT / "docs" / "models.md").read_text()
+        rows = {row[0]: row[1:] for row in re.findall(
+            r"^\| `(\S+)`" + 5 * r" \| (\S+)" + r"(?: \(PyTorch's (\S+)\))? \|$", page, re.MULTILINE)}
+        models = [json.loads(line) for line in neurim("models", "--json").stdout.splitlines()]
+        models = {model["name"]: model for model in models if model["event"] == "model"}
+        self.assertEqual(set(rows), set(models))
+        for name, (parameters, multiply_adds, _, image, difference, own) in rows.items():
+            model, size = models[name], models[name]["imgsz"]
+            self.assertEqual(parameters, f"{model['parameters']:,}")
+            self.assertEqual(multiply_adds, f"{model['multiply_adds'] / 1e6:,.1f}")
+            self.assertEqual(image, f"{model['in_chans']}x{size}x{size}")
+            self.assertLessEqual(float(difference), max(1e-4, 3.5 * float(own or 0)))
+
+    def test_weights_that_diverged_are_refused(self):
+        broken = self.root / "broken.safetensors"
+        data = (self.folder / "weights" / "best.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        name, at = next((name, entry["data_offsets"][0]) for name, entry in json.loads(data[8:8 + size]).items()
+                        if name.endswith("weight"))
+        broken.write_bytes(data[:8 + size + at + 8] + struct.pack("<f", float("nan")) + data[8 + size + at + 12:])
+        for words in (["val", broken, f"data={self.root}/data"], ["predict", f"model={broken}", f"source={self.root}/data/val/dark/0.png"],
+                      ["export", broken], [*self.words, f"pretrained={broken}", "name=diverged"]):
+            with self.subTest(words[0]):
+                run = neurim(*words)
+                self.assertEqual(run.returncode, 3, run)
+                self.assertRegex(run.stderr, rf"broken\.safetensors: 1 of the \d+ values of {name} .* the first at index 2; "
+                                             r"the training that wrote it diverged")
+        self.assertFalse((self.root / "runs" / "diverged").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

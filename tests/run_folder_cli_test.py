@@ -1,0 +1,227 @@
+"""The folder of a run: one writer, stopping and resuming, full disks, and what stays in it."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from command import NEURIM, TrainedRun, instead, neurim, on_a_full_disk, png, tensors
+
+
+class RunFolder(TrainedRun):
+    def test_what_fails_before_the_first_step_leaves_no_run(self):
+        run = neurim(*self.words, "imgsz=8", "name=never")
+        self.assertEqual(run.returncode, 2, run)
+        self.assertIn("c2: conv2d", run.stderr)
+        for words in (["val", self.folder], ["predict", f"model={self.folder}", f"source={self.root}/data/val"], ["info", "lenet5"],
+                      ["benchmark", "lenet5"]):
+            for size in (8, 32):
+                wrong = neurim(*words, f"imgsz={size}")
+                self.assertEqual((wrong.returncode, "lenet5 is made for one size of pictures: give imgsz=28" in wrong.stderr),
+                                 (2, True), wrong)
+        small = neurim("info", "alexnet", "imgsz=8")
+        self.assertEqual((small.returncode, "imgsz=8 is too small for alexnet, which is made for 224: give a larger one" in small.stderr),
+                         (2, True), small)
+        self.assertFalse((self.root / "runs" / "never").exists())
+
+    def stopped(self, number, name):
+        """A run of many epochs that gets a signal after its first; then resumed to the end."""
+        words = [*instead(self.words, "epochs=12"), f"name={name}", "--json"]
+        with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            process.send_signal(number)
+            rest = process.communicate(timeout=60)[0]
+        return process.returncode, rest
+
+    def test_ctrl_c_is_answered_at_once_and_a_second_one_quits(self):
+        words = [*instead(self.words, "model=resnet18", "batch=42", "epochs=9"), "imgsz=224", "train_imgsz=224", "name=twice", "plots=false"]
+        with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            for _ in range(600):
+                if (self.root / "runs" / "twice" / "weights" / "last.opt.safetensors").exists():
+                    break
+                time.sleep(0.1)
+            time.sleep(0.1)
+            process.send_signal(signal.SIGINT)  # in the first step, which takes a while
+            self.assertEqual(process.stderr.readline(), "stopping after this step and saving; Ctrl-C again quits at once\n")
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(said, f"quit; what was saved last remains, go on with: neurim resume {self.root}/runs/twice\n")
+
+    def test_a_run_has_one_writer(self):
+        words = [*instead(self.words, "epochs=100000"), "name=busy", "plots=false"]
+        busy = self.root / "runs" / "busy"
+        with subprocess.Popen([NEURIM, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            for other in (["resume", busy], ["resume", busy, "--dry-run"], [*words, "exist_ok=true"], [*words, "exist_ok=true", "--dry-run"]):
+                run = neurim(*other)
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
+                self.assertIn(f"{busy} is being written by another process; wait for it or choose another name", run.stderr)
+            process.kill()
+            process.communicate(timeout=60)
+        self.assertEqual(neurim("resume", busy, "--dry-run").returncode, 0)
+
+    def contents(self, run):
+        return {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
+
+    def test_a_run_in_an_old_folder_takes_its_place_when_it_has_learnt(self):
+        run = self.root / "runs" / "replaced"
+        words = [*instead(self.words, "epochs=1"), "name=replaced", "exist_ok=true"]
+        self.assertEqual(neurim(*words).returncode, 0)
+        (run / "notes.txt").write_text("mine")
+        before = self.contents(run)
+        spoilt = self.root / "spoilt-data"
+        shutil.copytree(self.root / "data", spoilt)
+        (spoilt / "train" / "dark" / "broken.png").write_bytes(b"x")
+        for wrong, code in ((["lr=1e25", "opt=sgd"], 1), ([f"data={spoilt}", "max_bad=0"], 3), (["imgsz=8"], 2)):
+            failed = neurim(*instead(words, *wrong))
+            self.assertEqual(failed.returncode, code, failed)
+            self.assertNotIn("is kept in", failed.stderr)
+            self.assertEqual(self.contents(run), before)
+        done = neurim(*instead(words, "epochs=2"), "plots=false")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fresh = neurim(*instead(words, "epochs=2", "name=fresh"), "plots=false")
+        self.assertEqual(fresh.returncode, 0, fresh.stderr)
+        names = [sorted(re.sub(r"(tfevents)\..*", r"\1", str(path)) for path in self.contents(folder)) for folder in (run, self.root / "runs" / "fresh")]
+        names[0].remove("notes.txt")
+        self.assertEqual(*names)
+        self.assertEqual((run / "log.txt").read_text().count("neurim "), (self.root / "runs" / "fresh" / "log.txt").read_text().count("neurim "))
+        self.assertEqual(len((run / "metrics.jsonl").read_text().splitlines()), 2)
+        self.assertEqual(neurim("resume", run, "epochs=3").returncode, 0)
+
+    def test_val_says_when_there_is_no_best(self):
+        run = self.root / "without-best"
+        shutil.copytree(self.folder, run)
+        (run / "weights" / "best.safetensors").unlink()
+        judged = neurim("val", run)
+        self.assertIn("last.safetensors: the run has no best weights, so these are taken, its last ones", judged.stdout, judged)
+
+    def test_val_writes_beside_the_run(self):
+        folder = self.root / "p4"
+        self.assertEqual(neurim(*instead(self.words, "epochs=1", "project=p4"), "name=f", "plots=false", cwd=self.root).returncode, 0)
+        run = neurim("val", "p4/f", cwd=self.root)
+        self.assertIn("Saved p4/val\n", run.stdout, run)
+        self.assertIn("Saved ../val2\n", neurim("val", "weights/best.safetensors", cwd=folder / "f").stdout)
+        wrong = neurim("val", "p4/f", "name=x/y", cwd=self.root)
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""), wrong)
+        self.assertIn("name is 'x/y'", wrong.stderr)
+        self.assertIn("has no test split; it has train, val\n", neurim("val", "p4/f", "split=test", cwd=self.root).stderr)
+
+    def test_data_that_are_remembered_by_a_relative_path(self):
+        self.assertEqual(neurim(*instead(self.words, "epochs=1", "data=data"), "name=near", "plots=false", cwd=self.root).returncode, 0)
+        run = self.root / "runs" / "near"
+        elsewhere = self.root / "elsewhere"
+        elsewhere.mkdir()
+        judged = neurim("val", run, cwd=elsewhere)
+        self.assertEqual(judged.returncode, 3, judged)
+        self.assertIn(f"data: there is no such folder or file; {run}/weights/best.safetensors names it, relative to the folder of the training: "
+                      "give data=PATH", judged.stderr)
+        self.assertIn(f"{run}/args.yaml names it", neurim("resume", run, cwd=elsewhere).stderr)
+
+    def test_a_closed_stdout_is_no_file_of_the_run(self):
+        run = subprocess.run(["bash", "-c", 'exec "$@" >&-', "closed", NEURIM, *self.words, "name=closed", "--json"], stderr=subprocess.PIPE, text=True,
+                             timeout=120, check=False)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("stdout: cannot write", run.stderr.splitlines()[-1])
+        folder = self.root / "runs" / "closed"
+        self.assertNotIn('{"event"', (folder / "log.txt").read_text())
+        self.assertEqual(tensors(folder / "weights" / "last.safetensors"), tensors(self.folder / "weights" / "last.safetensors"))
+
+    def test_a_limit_of_the_size_of_files_is_a_full_disk(self):
+        run = on_a_full_disk(*self.words, "name=limited", room=400)
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (4, 1), run)
+        self.assertIn("File too large", run.stderr)
+        self.assertFalse((self.root / "runs" / "limited").exists())
+
+    def test_ctrl_c_saves_and_resume_ends_like_an_uninterrupted_run(self):
+        whole = neurim(*instead(self.words, "epochs=12"), "name=whole")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 75)):
+            name = f"stopped{code}"
+            returned, rest = self.stopped(number, name)
+            self.assertEqual(returned, code, rest)
+            self.assertEqual(json.loads(rest.splitlines()[-1])["event"], "stopped")
+            resumed = neurim("resume", self.root / "runs" / name)
+            self.assertEqual(resumed.returncode, 0, resumed.stderr)
+            for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
+                self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
+                                 tensors(self.root / "runs" / "whole" / "weights" / file), file)
+
+    def test_deterministic_runs_do_not_depend_on_the_threads(self):
+        for model, options in (("lenet5", []), ("resnet20", ["imgsz=32", "batch=8"])):
+            weights = set()
+            for threads in (1, 2):
+                name = f"{model}-threads{threads}"
+                run = neurim(*instead(self.words, f"model={model}", "epochs=1", *options), "deterministic=true", f"threads={threads}", f"name={name}",
+                             "plots=false")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                weights.add(tensors(self.root / "runs" / name / "weights" / "last.safetensors"))
+            self.assertEqual(len(weights), 1, model)
+
+    def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
+        before = tensors(self.folder / "weights" / "last.safetensors")
+        run = on_a_full_disk("resume", self.folder, "epochs=3", room=20)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        self.assertEqual(tensors(self.folder / "weights" / "last.safetensors"), before)
+        self.assertIn(f"go on with: neurim resume {self.folder}", run.stderr)
+
+    def test_a_full_disk_hides_no_figures(self):
+        whole = neurim("val", self.folder, "--json", f"project={self.root}/runs")
+        run = on_a_full_disk("val", self.folder, "--json", f"project={self.root}/nowhere")
+        self.assertEqual(run.returncode, 4, run)
+        told, kept = (json.loads(one.stdout.splitlines()[-1]) for one in (run, whole))
+        self.assertEqual((told["run"], told["top1"], told["loss"]), ("", kept["top1"], kept["loss"]))
+        self.assertIn("top1 ", run.stderr)
+        self.assertEqual(list((self.root / "nowhere").iterdir()), [])
+        run = on_a_full_disk("demo", "epochs=1", "train_pictures=1", "val_pictures=1", f"project={self.root}/full")
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("00000.png: cannot write: File too large; ", run.stderr)
+
+    def test_a_full_stdout_does_not_stop_a_run(self):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([NEURIM, *self.words, "name=unheard", "--json"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120,
+                                 check=False)
+        self.assertEqual(run.returncode, 4, run)
+        self.assertIn("stdout: cannot write", run.stderr.splitlines()[-1])
+        self.assertEqual(tensors(self.root / "runs" / "unheard" / "weights" / "last.safetensors"),
+                         tensors(self.folder / "weights" / "last.safetensors"))
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:
+            run = subprocess.run([NEURIM, *self.words, "name=unread"], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
+        self.assertEqual((run.returncode, run.stderr), (0, b""))
+
+    def test_a_run_that_patience_ended_stays_ended(self):
+        words = [*instead(self.words, "epochs=30"), "patience=1", "lr=1e-9", "name=patient", "plots=false"]
+        ended = neurim(*words)
+        self.assertIn("No better top1 for 1 epochs", ended.stdout, ended.stderr)
+        weights = self.root / "runs" / "patient" / "weights"
+        before = tensors(weights / "last.safetensors")
+        leftover = weights / f".best.safetensors.{2**22 + 1}.0.tmp"  # above what Linux numbers processes with
+        leftover.touch()
+        again = neurim("resume", weights.parent)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("the run has ended", again.stdout)
+        self.assertEqual(tensors(weights / "last.safetensors"), before)
+        self.assertEqual(again.stdout.splitlines()[-2:], ended.stdout.splitlines()[-2:])
+        self.assertFalse(leftover.exists())
+
+    def test_memory_stays_flat_over_epochs(self):
+        words = [*instead(self.words, "epochs=70", "batch=8"), "name=long", "plots=false", "--json", "--quiet"]
+        with subprocess.Popen([NEURIM, *map(str, words)], stdout=subprocess.PIPE, text=True) as process:
+            resident = []
+            for line in process.stdout:
+                if json.loads(line)["event"] == "epoch":
+                    statm = Path(f"/proc/{process.pid}/statm").read_text()
+                    resident.append(int(statm.split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20)
+        self.assertEqual((process.returncode, len(resident)), (0, 70))
+        self.assertLess(resident[-1] - resident[19], 3, resident)  # MiB in 50 epochs
+
+
+if __name__ == "__main__":
+    unittest.main()
