@@ -60,14 +60,20 @@ def in_terminal(columns, *words):
     return process.returncode, sent.decode()
 
 
-def gray_png(path, rows, orientation=1):
-    """A gray PNG with an EXIF orientation."""
+def write_png(path, width, height, bits, color, rows, more=()):
+    """A PNG of rows of samples, `color` 0 for gray and 2 for RGB, with further chunks as (kind, data) before the samples."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     path.parent.mkdir(parents=True, exist_ok=True)
-    exif = chunk(b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, orientation, 0)) if orientation != 1 else b""
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)) + exif
-                     + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b""))
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0)), *more,
+              (b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))), (b"IEND", b"")]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in chunks))
+
+
+def gray_png(path, rows, orientation=1):
+    """A gray PNG with an EXIF orientation."""
+    exif = (b"eXIf", b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, orientation, 0))
+    write_png(path, len(rows[0]), len(rows), 8, 0, rows, [exif] if orientation != 1 else [])
 
 
 def png(path, height, width, level, orientation=1):

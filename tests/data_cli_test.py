@@ -4,12 +4,13 @@ import json
 import os
 import shutil
 import statistics
+import struct
 import subprocess
 import tarfile
 import unittest
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, instead, neurim, on_a_full_disk, png, tensors
+from command import NEURIM, TrainedRun, instead, neurim, on_a_full_disk, png, tensors, write_png
 
 
 class Data(TrainedRun):
@@ -75,6 +76,26 @@ class Data(TrainedRun):
             run = neurim(*wrong, "decode=scald")
             self.assertEqual(run.returncode, 2, run)
             self.assertIn('did you mean "scaled"', run.stderr)
+
+    def test_sixteen_bits(self):
+        """Two classes that differ by a quarter of a level of 8 bits."""
+        data = self.root / "deep"
+        for i in range(64):
+            rows = [struct.pack(">28H", *(30000 + (64 if i % 2 and 8 < x < 20 else 0) + (x * y + i) % 3 for x in range(28))) for y in range(28)]
+            write_png(data / ("plain", "marked")[i % 2] / f"{i}.png", 28, 28, 16, 0, rows)
+        words = ["train", f"data={data}", "model=lenet5", "batch=8", "epochs=12", "val_split=0.25", "mean=0.458", "std=0.0005", "plots=false",
+                 f"project={self.root}/runs", "--json"]
+        found = {}
+        for bits in ("auto", "8"):
+            run = neurim(*words, f"bits={bits}", f"name=deep{bits}")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            found[bits] = json.loads(run.stdout.splitlines()[-1])["top1"]
+        self.assertEqual(found["auto"], 1)
+        self.assertLess(found["8"], 0.8)
+        self.assertIn("bits: 16\n", (self.root / "runs" / "deepauto" / "args.yaml").read_text())
+        self.assertEqual(neurim("predict", f"model={self.root}/runs/deepauto", f"source={data}").returncode, 0)
+        self.assertIn("bits=8", neurim(*words, "bits=16", "changes=trivial", "name=no").stderr)
+        self.assertEqual(neurim(*words, "bits=12").returncode, 2)
 
     def test_runs_in_the_folder_of_the_data_are_no_class(self):
         root = self.root / "inside"

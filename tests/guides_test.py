@@ -6,18 +6,13 @@ install_test builds.
 import math
 import os
 import re
-import struct
 import subprocess
-import sys
 import tempfile
 import unittest
-import zlib
 from pathlib import Path
 
-if "NEURIM_BUILD" not in os.environ:
-    print("NEURIM_BUILD is not set")
-    sys.exit(77)
-ROOT = Path(__file__).resolve().parent.parent
+from command import ROOT, write_png
+
 GUIDES = sorted(ROOT.glob("docs/guides/*.md"))
 PLUGIN = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so").resolve()
 
@@ -25,14 +20,8 @@ PLUGIN = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so").resolve()
 def png(path, color, number):
     """A picture of a colour with stripes that depend on a number."""
     side = 40
-    rows = b"".join(b"\0" + bytes(min(255, color[c] + (x * number + y) % 23) for x in range(side) for c in range(3)) for y in range(side))
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
-                     + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    rows = [bytes(min(255, color[c] + (x * number + y) % 23) for x in range(side) for c in range(3)) for y in range(side)]
+    write_png(path, side, side, 8, 2, rows)
 
 
 class Guides(unittest.TestCase):

@@ -7,38 +7,12 @@ import re
 import shutil
 import struct
 import unittest
-import zlib
 from pathlib import Path
 
 from command import ROOT, TrainedRun, neurim, png, tensors
 
 
 class Models(TrainedRun):
-    def test_sixteen_bits(self):
-        """Two classes that differ by a quarter of a level of 8 bits."""
-        data = self.root / "deep"
-        for i in range(64):
-            rows = b"".join(b"\0" + struct.pack(">28H", *(30000 + (64 if i % 2 and 8 < x < 20 else 0) + (x * y + i) % 3 for x in range(28))) for y in range(28))
-            def chunk(kind, content):
-                return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-            path = data / ("plain", "marked")[i % 2] / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 16, 0, 0, 0, 0))
-                             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-        words = ["train", f"data={data}", "model=lenet5", "batch=8", "epochs=12", "val_split=0.25", "mean=0.458", "std=0.0005", "plots=false",
-                 f"project={self.root}/runs", "--json"]
-        found = {}
-        for bits in ("auto", "8"):
-            run = neurim(*words, f"bits={bits}", f"name=deep{bits}")
-            self.assertEqual(run.returncode, 0, run.stderr)
-            found[bits] = json.loads(run.stdout.splitlines()[-1])["top1"]
-        self.assertEqual(found["auto"], 1)
-        self.assertLess(found["8"], 0.8)
-        self.assertIn("bits: 16\n", (self.root / "runs" / "deepauto" / "args.yaml").read_text())
-        self.assertEqual(neurim("predict", f"model={self.root}/runs/deepauto", f"source={data}").returncode, 0)
-        self.assertIn("bits=8", neurim(*words, "bits=16", "changes=trivial", "name=no").stderr)
-        self.assertEqual(neurim(*words, "bits=12").returncode, 2)
-
     def test_model_file(self):
         """A run of a network that a file describes needs the run folder alone."""
         file = self.root / "mine" / "net.toml"

@@ -144,6 +144,7 @@ std::vector<std::int64_t> take_repeats(Listing& listing) {
 
 /// Puts each where its first one is now: into `to`, else into train.
 void add_repeats(Listing& listing, const std::vector<std::int64_t>& repeats, Split to) {
+  if (repeats.empty()) return;
   const std::set<std::int64_t> cut(listing[to].begin(), listing[to].end());
   for (const std::int64_t item : repeats)
     listing[cut.contains(first_of(listing, item)) ? to : Split::train].push_back(item);
