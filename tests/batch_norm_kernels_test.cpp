@@ -56,27 +56,33 @@ TEST(BatchNormKernels, AddTheirOwnInput) {
   chain.check(chain.then(make_op("add"), {made.out[0], made.x}), 1e-5);
 }
 
-TEST(BatchNormKernels, DeclineOtherPatterns) {
-  const auto reason = [](auto continued) {
-    Chain chain;
-    const Normalized made = normalize(chain, {2, 16, 5, 5}, true, true);
-    std::string why;
-    EXPECT_TRUE(chain.run({}, 1, {continued(chain, made)}, &why).empty());
-    return why;
-  };
-  EXPECT_EQ(reason([](Chain& chain, const Normalized& made) {
-              return chain.then(make_op("sigmoid"), {made.out[0]})[0];
-            }),
-            "takes an addition, then a relu behind it, not sigmoid");
-  EXPECT_EQ(reason([](Chain& chain, const Normalized& made) {
-              const int rectified = chain.then(make_op("relu"), {made.out[0]})[0];
-              return chain.then(make_op("add"), {rectified, made.residual})[0];
-            }),
-            "takes an addition, then a relu behind it, not add");
-  EXPECT_EQ(reason([](Chain& chain, const Normalized& made) {
-              return chain.then(make_op("add"), {made.out[0], made.out[0]})[0];
-            }),
-            "takes an addition of another value of its output's shape alone");
+TEST(BatchNormKernels, OtherStepsBehind) {
+  for (const Shape& shape : kShapes)
+    for (const bool training : {true, false}) {
+      const auto check = [&](auto continued) {
+        Chain chain;
+        const Normalized made = normalize(chain, shape, training, true);
+        std::vector<int> all = made.out;
+        for (const int value : continued(chain, made)) all.push_back(value);
+        chain.check({all.back()}, 1e-5);
+        chain.check(all, 1e-5);
+      };
+      check([](Chain& chain, const Normalized& made) { return chain.then(make_op("sigmoid"), {made.out[0]}); });
+      check([](Chain& chain, const Normalized& made) { return chain.then(make_op("add"), {made.out[0], made.out[0]}); });
+      check([](Chain& chain, const Normalized& made) {
+        const int rectified = chain.then(make_op("relu"), {made.out[0]})[0], sum = chain.then(make_op("add"), {rectified, made.residual})[0];
+        return std::vector<int>{rectified, sum, chain.then(make_op("mul"), {sum, chain.then(make_op("sigmoid"), {sum})[0]})[0]};
+      });
+    }
+}
+
+TEST(BatchNormKernels, DeclineStepsThatReadWhatTheyPassed) {
+  Chain chain;
+  const Normalized made = normalize(chain, {2, 16, 5, 5}, true, false);
+  const int rectified = chain.then(make_op("relu"), {made.out[0]})[0];
+  std::string why;
+  EXPECT_TRUE(chain.run({}, 1, chain.then(make_op("mul"), {rectified, made.out[0]}), &why).empty());
+  EXPECT_EQ(why, "takes steps that read what they begin with and the site's inputs");
 }
 
 TEST(BatchNormKernels, GradientAgrees) {

@@ -56,7 +56,7 @@ std::vector<Problem> problems() {
       {{32, 1, 28, 28}, {6, 1, 5, 5}, {.pad = {2, 2, 2, 2}}},
       {{32, 6, 14, 14}, {16, 6, 5, 5}},
       {{16, 5, 9, 31}, {7, 5, 3, 3}, {.pad = {1, 1, 1, 1}}},
-      {{16, 16, 7, 6}, {20, 16, 3, 3}, {.pad = {0, 1, 2, 3}}},
+      {{16, 15, 7, 6}, {20, 15, 3, 3}, {.pad = {0, 1, 2, 3}}},
       {{16, 17, 5, 5}, {3, 17, 1, 1}},
       {{16, 4, 6, 5}, {9, 4, 1, 1}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}}},
       {{16, 3, 11, 10}, {5, 3, 3, 4}, {.stride = {2, 3}, .dilation = {2, 1}, .pad = {2, 1, 1, 2}}},
@@ -162,10 +162,10 @@ TEST(FewChannels, LeavesTheRestToOthers) {
     return reason;
   };
   EXPECT_EQ(why({8, 3, 5, 5}, {4, 3, 3, 3}), "takes images by 16");
-  EXPECT_EQ(why({16, 16, 5, 5}, {32, 16, 3, 3}), "leaves channels by 16 to blocked16");
-  EXPECT_EQ(why({16, 3, 5, 5}, {16, 3, 3, 3}), "leaves channels by 16 to blocked16");
+  EXPECT_EQ(why({16, 16, 5, 5}, {32, 16, 3, 3}), "leaves channels from 16 on to blocked16");
+  EXPECT_EQ(why({16, 3, 5, 5}, {16, 3, 3, 3}), "leaves channels from 16 on to blocked16");
   EXPECT_EQ(why({16, 4, 5, 5}, {4, 2, 3, 3}, {.groups = 2}), "takes no groups");
-  EXPECT_EQ(why({16, 100, 3, 3}, {90, 100, 3, 3}), "takes few weights");
+  EXPECT_EQ(why({16, 15, 40, 40}, {14, 15, 30, 30}), "takes few weights");
 }
 
 // --- the kernels around ---
@@ -222,9 +222,8 @@ TEST(ImagesLayout, Pools) {
     for (const bool gated : {false, true}) {
       Chain backward;
       backward.input(Tensor::from(shape, values));
-      backward.input(best);
       backward.input(uniform(best.shape(), -1, 1, 3));
-      std::vector<int> out = backward.then(max_grad, {0, 1, 2});
+      std::vector<int> out = backward.then(max_grad, {0, 1});
       if (gated) out = backward.then(make_op("relu_grad"), {0, out[0]});
       for (const Layout& layout : {Layout{}, Layout{Layout::blocked, 16}, kImages}) {
         std::string why;

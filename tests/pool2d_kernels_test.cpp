@@ -53,10 +53,8 @@ TEST(Pool2dKernels, MaxAndItsGradientAgree) {
       forward.check(y, 0);
       const Tensor best = forward.expected(y)[0];
       Chain backward;
-      const int dy = 2;
-      ASSERT_EQ(backward.input(x) + backward.input(best) + backward.input(uniform(best.shape(), -1, 1, 3)),
-                0 + 1 + dy);
-      backward.check(backward.then(with<MaxPool2dGrad>(row.options), {0, 1, dy}), 1e-6);
+      const std::vector<int> in{backward.input(x), backward.input(uniform(best.shape(), -1, 1, 3))};
+      backward.check(backward.then(with<MaxPool2dGrad>(row.options), in), 1e-6);
     }
 }
 
@@ -69,8 +67,7 @@ TEST(Pool2dKernels, NanWins) {
   forward.check(y, 0);
   const Tensor best = forward.expected(y)[0];
   Chain backward;
-  const std::vector<int> in{backward.input(x), backward.input(best),
-                            backward.input(uniform(best.shape(), -1, 1, 3))};
+  const std::vector<int> in{backward.input(x), backward.input(uniform(best.shape(), -1, 1, 3))};
   backward.check(backward.then(with<MaxPool2dGrad>({.kernel = {3, 3}}), in), 1e-6);
 }
 

@@ -13,8 +13,12 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/hardswish.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
+#include "neurim/ops/sigmoid.h"
+#include "neurim/ops/silu.h"
 #include "neurim/ops/sum.h"
 
 namespace neurim {
@@ -101,7 +105,8 @@ TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
                          testing::Values(Block{4, 16, 16, 8, 3, 1, 0}, Block{3, 32, 48, 7, 3, 1, 3}, Block{5, 16, 32, 9, 3, 2, -2},
                                          Block{2, 32, 32, 6, 1, 1, 0}, Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
-                                         Block{9, 48, 16, 4, 1, 2, 0}),
+                                         Block{9, 48, 16, 4, 1, 2, 0}, Block{4, 24, 40, 7, 1, 1, 1}, Block{3, 24, 24, 9, 3, 2, 0},
+                                         Block{2, 16, 144, 31, 1, 1, 2}),
                          [](const auto& info) {
                            const Block& b = info.param;
                            return text(b.images, "x", b.in, "x", b.size, "to", b.out, "kernel", b.kernel, "stride", b.stride);
@@ -155,30 +160,167 @@ TEST(RegionKernels, NotANumberStays) {
 }
 
 TEST(RegionKernels, ASumJoinsAConvolutionOfWholeBlocksOnly) {
-  for (const std::int64_t channels : {24, 32}) {
+  for (const std::int64_t channels : {12, 32}) {
     const Tensor w = random_tensor({channels, channels, 1, 1}, 1);
     const auto function = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], w) + in[0]}; };
     const Type x{DType::f32, {2, channels, 6, 6}};
     std::vector<std::string> ops;
     for (const PlanRow& row : plan(function, {x}, {.freeze = true}).rows()) ops.push_back(row.op);
     EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv2d+add"), channels == 32) << join(ops, ", ");
-    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv2d"), channels == 24) << join(ops, ", ");
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "conv2d"), channels == 12) << join(ops, ", ");
   }
+}
+
+/// Pointwise steps behind a convolution or a product, which go over its result piece by piece: what is planned is what is
+/// interpreted, forward and backward.
+TEST(RegionKernels, StepsBehind) {
+  using Steps = std::function<Tensor(const Tensor& y, const Tensor& residual, const Tensor& scale)>;
+  const std::vector<std::pair<const char*, Steps>> behind{
+      {"relu6", [](const Tensor& y, const Tensor&, const Tensor&) { return relu6(y); }},
+      {"hardswish", [](const Tensor& y, const Tensor&, const Tensor&) { return hardswish(y); }},
+      {"silu, scaled and added", [](const Tensor& y, const Tensor& r, const Tensor& s) { return r + silu(y) * s; }},
+      {"added, relu6", [](const Tensor& y, const Tensor& r, const Tensor&) { return relu6(r + y); }},
+      {"read twice", [](const Tensor& y, const Tensor&, const Tensor& s) { return y * sigmoid(y * s); }}};
+  struct Case {
+    Shape x, weight;
+    std::int64_t stride;  // 0: a product
+  };
+  const std::vector<Case> cases{{{2, 32, 6, 6}, {48, 32, 1, 1}, 1},
+                                {{1, 32, 9, 9}, {64, 32, 1, 1}, 1},
+                                {{5, 24, 7, 5}, {40, 24, 1, 1}, 2},
+                                {{3, 48, 9, 9}, {48, 1, 3, 3}, 2},
+                                {{2, 64, 8, 8}, {64, 32, 3, 3}, 2},
+                                {{2, 16, 37, 37}, {96, 16, 1, 1}, 1},
+                                {{1, 16, 29, 29}, {160, 16, 1, 1}, 1},
+                                {{1, 24, 9, 9}, {40, 24, 3, 3}, 1},
+                                {{7, 33}, {24, 33}, 0},
+                                {{2, 70, 8}, {1024, 8}, 0},
+                                {{1, 40}, {32, 40}, 0}};
+  for (const Case& c : cases)
+    for (const auto& [name, steps] : behind) {
+      const Tensor weight = random_tensor(c.weight, 1), bias = random_tensor({c.weight[0]}, 2);
+      Shape channels{c.weight[0]};
+      if (c.stride) channels = {1, c.weight[0], 1, 1};
+      const Tensor scale = random_tensor(channels, 3), x = random_tensor(c.x, 4);
+      const auto layer = [&](const Tensor& in) {
+        if (c.stride == 0) return linear(in, weight, bias);
+        const std::int64_t pad = c.weight[2] / 2;
+        return conv2d(in, weight, bias,
+                      {.stride = {c.stride, c.stride}, .pad = {pad, pad, pad, pad}, .groups = c.x[1] / c.weight[1]});
+      };
+      const Tensor residual =
+          random_tensor(plan([&](Tensors in) -> Tensors { return {layer(in[0])}; }, {x.type()})({x})[0].shape(), 5);
+      const auto net = [&](Tensors in) -> Tensors { return {steps(layer(in[0]), in[1], scale)}; };
+      const auto step = [&](Tensors in) -> Tensors {
+        const Tensors of{net(in)}, wrt{in[0], weight, bias, scale};
+        Tensors out = gradients(of, wrt);
+        out.push_back(of[0]);
+        for (Tensor& each : out)
+          if (!each) each = of[0];
+        return out;
+      };
+      for (const bool training : {false, true}) {
+        const auto function = training ? std::function<Tensors(Tensors)>(step) : net;
+        const Plan planned = plan(function, {x.type(), residual.type()}, {.training = training, .freeze = !training});
+        const Tensors expected =
+            plan(function, {x.type(), residual.type()}, {.training = training, .interpret = true})({x, residual});
+        const Tensors got = planned({x, residual});
+        const std::string where = text(name, " behind ", c.weight, training ? ", training" : "");
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_LT(difference(got[i], expected[i]), 5e-5) << where << ", output " << i;
+        std::vector<std::string> ops;
+        for (const PlanRow& row : planned.rows()) ops.push_back(row.op);
+        EXPECT_TRUE(std::any_of(ops.begin(), ops.end(),
+                                [](const std::string& op) { return starts_with(op, "conv2d+") || starts_with(op, "linear+"); }))
+            << where << ": " << join(ops, ", ");
+      }
+    }
+}
+
+/// The same around a batch norm in training: behind it, and on the way back before its gradient.
+TEST(RegionKernels, StepsAroundANorm) {
+  using Steps = std::function<Tensor(const Tensor& y, const Tensor& residual)>;
+  const std::vector<std::pair<const char*, Steps>> behind{
+      {"relu6", [](const Tensor& y, const Tensor&) { return relu6(y); }},
+      {"added, relu6", [](const Tensor& y, const Tensor& r) { return relu6(y + r); }},
+      {"silu", [](const Tensor& y, const Tensor&) { return silu(y); }},
+      {"hardswish, added", [](const Tensor& y, const Tensor& r) { return r + hardswish(y); }}};
+  const std::vector<Shape> kernels{{48, 32, 1, 1}, {32, 1, 3, 3}, {40, 32, 3, 3}, {32, 32, 3, 3}};
+  for (const Shape& kernel : kernels)
+    for (const auto& [name, steps] : behind) {
+      const std::int64_t channels = kernel[0], pad = kernel[2] / 2;
+      const Tensor w = random_tensor(kernel, 1), v = random_tensor({24, channels, 1, 1}, 2),
+                   gamma = random_tensor({channels}, 3, 1), beta = random_tensor({channels}, 4),
+                   x = random_tensor({3, 32, 9, 9}, 5), residual = random_tensor({3, channels, 9, 9}, 6),
+                   seed = random_tensor({3, 24, 9, 9}, 7);
+      const auto function = [&](const Tensors& in) -> Tensors {
+        const Tensor before = relu6(in[0]), y = conv2d(before, w, {}, {.pad = {pad, pad, pad, pad}, .groups = 32 / kernel[1]});
+        const Tensor a = steps(batch_norm(y, gamma, beta, {}, {}), in[1]);
+        const Tensors of{conv2d(a, v)}, wrt{in[0], in[1], w, v, gamma, beta}, seeds{in[2]};
+        Tensors out = gradients(of, wrt, seeds);
+        out.push_back(of[0]);
+        for (Tensor& each : out)
+          if (!each) each = of[0];
+        return out;
+      };
+      const Types types{x.type(), residual.type(), seed.type()};
+      const Plan planned = plan(function, types, {.training = true});
+      const Tensors expected = plan(function, types, {.training = true, .interpret = true})({x, residual, seed});
+      const Tensors got = planned({x, residual, seed});
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_LT(difference(got[i], expected[i]), 5e-5) << name << ", " << kernel << ", output " << i;
+      std::size_t forward = 0, backward = 0;
+      for (const PlanRow& row : planned.rows()) {
+        forward += starts_with(row.op, "conv2d+batch_norm_train");
+        backward += starts_with(row.op, "conv2d_input_grad+") && ends_with(row.op, "+batch_norm_grad");
+      }
+      EXPECT_EQ(forward, 1u) << name << ", " << kernel;
+      EXPECT_EQ(backward, 1u) << name << ", " << kernel;
+    }
+}
+
+/// Images of more than a piece, whose channels are computed in slices, and a single one of them in as many as there are threads.
+TEST(RegionKernels, LargeImages) {
+  for (const std::int64_t images : {1, 3})
+    for (const Shape& kernel : {Shape{96, 96, 1, 1}, Shape{96, 1, 3, 3}}) {
+      if (images > 1 && kernel[1] > 1) continue;  // slow to interpret
+      const std::int64_t pad = kernel[2] / 2;
+      const Tensor x = random_tensor({images, 96, 56, 56}, 1), w = random_tensor(kernel, 2), seed = random_tensor(x.shape(), 3);
+      const auto function = [&](const Tensors& in) -> Tensors {
+        const Tensor y = conv2d(relu6(in[0]), w, {}, {.pad = {pad, pad, pad, pad}, .groups = 96 / kernel[1]});
+        const Tensors of{silu(y)}, wrt{in[0], w}, seeds{in[1]};
+        Tensors out = gradients(of, wrt, seeds);
+        out.push_back(of[0]);
+        return out;
+      };
+      const Plan planned = plan(function, {x.type(), seed.type()}, {.training = true});
+      const Tensors expected = plan(function, {x.type(), seed.type()}, {.training = true, .interpret = true})({x, seed});
+      const Tensors got = planned({x, seed});
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_LT(difference(got[i], expected[i]), 5e-5) << images << " images, " << kernel << ", output " << i;
+      std::vector<std::string> ops;
+      for (const PlanRow& row : planned.rows()) ops.push_back(row.op);
+      EXPECT_TRUE(std::any_of(ops.begin(), ops.end(), [](const std::string& op) { return ends_with(op, "conv2d+silu"); }))
+          << join(ops, ", ");
+    }
 }
 
 TEST(RegionKernels, EachIsReached) {
   std::set<std::string> used;
-  const std::int64_t n = 4;
-  const Tensor w = random_tensor({16, 16, 3, 3}, 1), v = random_tensor({16, 16, 3, 3}, 2), gamma = random_tensor({16}, 3), beta = random_tensor({16}, 4);
+  const Type images{DType::f32, {8, 16, 64, 64}};  // large enough to be computed again rather than kept
+  const Tensor w = random_tensor({16, 16, 3, 3}, 1), u = random_tensor({16, 1, 3, 3}, 5), v = random_tensor({16, 16, 3, 3}, 2),
+               gamma = random_tensor({16}, 3), beta = random_tensor({16}, 4);
   const Conv2dOptions same{.pad = {1, 1, 1, 1}};
   const Plan planned = plan(
       [&](Tensors in) -> Tensors {
         const Tensor a = relu(batch_norm(conv2d(in[0], w, {}, same), gamma, beta, {}, {}));
-        const Tensors of{relu(batch_norm(conv2d(a, v, {}, same), gamma, beta, {}, {}))}, wrt{w, v};
+        const Tensor b = relu(batch_norm(conv2d(a, u, {}, {.pad = {1, 1, 1, 1}, .groups = 16}), gamma, beta, {}, {}));
+        const Tensors of{relu(batch_norm(conv2d(b, v, {}, same), gamma, beta, {}, {}))}, wrt{w, u, v};
         return gradients(of, wrt);
       },
-      {{DType::f32, {n, 16, 8, 8}}}, {.training = true});
-  for (const PlanRow& row : planned.rows()) used.insert(text(split(row.op, '+')[0], ':', row.kernel));
+      {images}, {.training = true});
+  for (const PlanRow& row : planned.rows())
+    for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
   for (const std::string& op : op_names())
     for (const Kernel& kernel : kernels(op, 0))
       if (kernel.chains) {

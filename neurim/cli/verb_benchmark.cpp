@@ -27,9 +27,9 @@ double peak_rss_mib() {
 /// A model with a plan of one batch size over drawn images; one call is one step or one inference.
 class Case {
  public:
-  /// The model lies on the device.
+  /// The model lies on the device; the checkpoint outlives the case.
   Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device)
-      : model_(clone(checkpoint.model)) {
+      : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
@@ -54,7 +54,7 @@ class Case {
   }
 
  private:
-  Model model_;
+  const Model& model_;
   std::unique_ptr<Optimizer> optimizer_;
   Plan plan_;
 };

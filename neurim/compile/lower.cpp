@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "neurim/base/error.h"
-#include "neurim/compile/program.h"
+#include "neurim/compile/chains.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/value.h"
 
@@ -46,12 +47,7 @@ class Lowering {
     program_.graph = std::move(graph);
     program_.graph.values.shrink_to_fit();
     primary_.assign(values().size(), -1);
-    readers_.resize(values().size());
-    for (std::size_t n = 0; n < nodes().size(); ++n)
-      for (int value : nodes()[n].in) readers_[static_cast<std::size_t>(value)].push_back(static_cast<int>(n));
-    wanted_outside_.assign(values().size(), 0);
-    for (int value : program_.graph.outputs) wanted_outside_[static_cast<std::size_t>(value)] = 1;
-    for (const auto& commit : program_.graph.commits) wanted_outside_[static_cast<std::size_t>(commit.value)] = 1;
+    chains_.emplace(program_.graph, options_);
   }
 
   Program run() {
@@ -61,11 +57,15 @@ class Lowering {
       program_.slots[static_cast<std::size_t>(slot)].index = static_cast<int>(i);
       program_.inputs.push_back(slot);
     }
-    form_regions();
+    regions_ = chains_->form();
+    region_of_.resize(nodes().size());
+    for (std::size_t region = 0; region < regions_.size(); ++region)
+      for (const int member : regions_[region].nodes) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(region);
     scheduled_.assign(regions_.size(), 0);
     for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
     lower_commits();
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
+    drop_unread_constants();
     return std::move(program_);
   }
 
@@ -78,128 +78,16 @@ class Lowering {
 
   // --- regions ---------------------------------------------------------------------------------------------------
 
-  /// The node that may join a region behind `last`: the first reader of its first output, when it may follow and keeps the
-  /// shape.
-  int follower(int last) const {
-    const int value = node(last).out[0];
-    const auto& readers = readers_[static_cast<std::size_t>(value)];
-    if (readers.empty()) return -1;
-    const int next = *std::min_element(readers.begin(), readers.end());
-    const Op& op = *node(next).op;
-    if (!op.follows() || type(node(next).out[0]).shape != type(value).shape) return -1;
-    return next;
-  }
-
-  /// Whether a value is computed from what the chain makes. Nodes before the chain's first cannot be.
-  bool depends(int value, const std::vector<int>& chain) const {
-    std::vector<int> open{values()[static_cast<std::size_t>(value)].node};
-    std::set<int> seen;
-    while (!open.empty()) {
-      const int maker = open.back();
-      open.pop_back();
-      if (maker < chain.front() || !seen.insert(maker).second) continue;
-      if (std::find(chain.begin(), chain.end(), maker) != chain.end()) return true;
-      for (int in : node(maker).in) open.push_back(values()[static_cast<std::size_t>(in)].node);
-    }
-    return false;
-  }
-
-  /// Whether the chain with `next` is still convex: what `next` reads from outside must not come from the chain.
-  bool convex(const std::vector<int>& chain, int next) const {
-    return std::none_of(node(next).in.begin(), node(next).in.end(), [&](int value) {
-      const int maker = values()[static_cast<std::size_t>(value)].node;
-      return std::find(chain.begin(), chain.end(), maker) == chain.end() && depends(value, chain);
-    });
-  }
-
-  /// Grows a chain behind every node that has none and cuts it to what a kernel takes.
-  void form_regions() {
-    region_of_.assign(nodes().size(), -1);
-    for (int n = 0; n < static_cast<int>(nodes().size()); ++n) {
-      if (region_of_[static_cast<std::size_t>(n)] >= 0) continue;
-      std::vector<int> chain{n};
-      if (!options_.interpret)
-        for (int next; (next = follower(chain.back())) >= 0 && region_of_[static_cast<std::size_t>(next)] < 0 && convex(chain, next);)
-          chain.push_back(next);
-      chain.resize(accepted_length(chain));
-      for (int member : chain) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(regions_.size());
-      regions_.push_back(std::move(chain));
-    }
-  }
-
   /// Lowers a region after those whose values it reads. Regions come in the order of their first nodes otherwise.
   void schedule(int region) {
     if (scheduled_[static_cast<std::size_t>(region)]) return;
     scheduled_[static_cast<std::size_t>(region)] = 1;
-    for (int member : regions_[static_cast<std::size_t>(region)])
+    for (int member : regions_[static_cast<std::size_t>(region)].nodes)
       for (int value : node(member).in) {
         const int maker = values()[static_cast<std::size_t>(value)].node;
         if (maker >= 0) schedule(region_of_[static_cast<std::size_t>(maker)]);
       }
     lower_region(regions_[static_cast<std::size_t>(region)]);
-  }
-
-  /// How many leading nodes of a chain some kernel would fuse, judged by `wants` or `prepare` with plain layouts.
-  std::size_t accepted_length(const std::vector<int>& chain) {
-    for (std::size_t length = chain.size(); length > 1; --length) {
-      const std::vector<int> part(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length));
-      Region region = describe(part);
-      for (const Kernel& kernel : kernels(region.steps[0].op->name(), program_.graph.device.kind)) {
-        if (!kernel.fuses && !kernel.chains) continue;
-        Site site = region.site(options_.chunks);
-        if (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site))) return length;
-      }
-    }
-    return 1;
-  }
-
-  /// A chain as a kernel sees it.
-  struct Region {
-    std::vector<int> nodes, values;  // graph numbers; values[i] is site value i
-    std::vector<Step> steps;
-    std::vector<Spec> specs;
-    std::vector<int> in, out;        // site values
-    Site site(int chunks) {
-      return {.steps = steps, .anchor = 0, .values = specs, .in = in, .out = out, .chunks = chunks};
-    }
-  };
-
-  Region describe(const std::vector<int>& chain) {
-    Region region{.nodes = chain};
-    std::map<int, int> number;
-    auto site_value = [&](int value) {
-      const auto [at, added] = number.emplace(value, static_cast<int>(region.values.size()));
-      if (added) {
-        region.values.push_back(value);
-        region.specs.push_back({type(value), layout_now(value)});
-      }
-      return at->second;
-    };
-    std::set<int> inner;
-    for (int member : chain) {
-      Step step{node(member).op.get(), {}, {}};
-      for (int value : node(member).in) {
-        step.in.push_back(site_value(value));
-        if (!inner.count(value) && std::find(region.in.begin(), region.in.end(), step.in.back()) == region.in.end())
-          region.in.push_back(step.in.back());
-      }
-      for (int value : node(member).out) {
-        step.out.push_back(site_value(value));
-        inner.insert(value);
-      }
-      region.steps.push_back(std::move(step));
-    }
-    if (chain.size() == 1) region.in = region.steps[0].in;  // one op sees its operands as they are, repeated ones too
-    for (int member : chain)
-      for (int value : node(member).out) {
-        const auto& readers = readers_[static_cast<std::size_t>(value)];
-        const bool needed = wanted_outside_[static_cast<std::size_t>(value)] || chain.size() == 1 ||
-                            std::any_of(readers.begin(), readers.end(), [&](int reader) {
-                              return std::find(chain.begin(), chain.end(), reader) == chain.end();
-                            });
-        if (needed) region.out.push_back(number[value]);
-      }
-    return region;
   }
 
   // --- slots and layouts -----------------------------------------------------------------------------------------
@@ -301,17 +189,19 @@ class Lowering {
 
   // --- tasks -----------------------------------------------------------------------------------------------------
 
-  void lower_region(const std::vector<int>& chain) {
-    const Op& op = *node(chain[0]).op;
-    if (chain.size() == 1 && op.alias(0, 0) == Alias::view && lower_view(chain[0])) return;
-    Region region = describe(chain);
+  void lower_region(const Chain& chain) {
+    const int anchor = chain.anchor_node();
+    const Op& op = *node(anchor).op;
+    const bool alone = chain.nodes.size() == 1;
+    if (alone && op.alias(0, 0) == Alias::view && lower_view(anchor)) return;
+    const ChainSite region = chains_->describe(chain, [&](int value) { return layout_now(value); });
     Task task;
-    task.nodes = chain;
+    task.nodes = chain.nodes;
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
-      if (chain.size() > 1 && !kernel.fuses && !kernel.chains) continue;
-      Region asked = region;
+      if (!may_take(kernel, chain)) continue;
+      ChainSite asked = region;
       Site site = asked.site(options_.chunks);
       if (!kernel.wants)
         for (Spec& spec : asked.specs) spec.layout = {};
@@ -341,9 +231,24 @@ class Lowering {
       program_.tasks.push_back(std::move(task));
       return;
     }
-    require(chain.size() > 1, node(chain[0]).where, node(chain[0]).where.empty() ? "" : ": ", op.name(), ": no kernel on ",
-            program_.graph.device, " takes it (", join(task.declined, "; "), ")");
-    for (int member : chain) lower_region({member});  // the layouts that came out are not the ones that were asked with
+    require(!alone, node(anchor).where, node(anchor).where.empty() ? "" : ": ", op.name(), ": no kernel on ", program_.graph.device,
+            " takes it (", join(task.declined, "; "), ")");
+    // The layouts that came out are not the ones that were asked with. What joined last is left to another kernel.
+    Chain rest = chain, left;
+    if (chain.anchor + 1 < std::ssize(chain.nodes)) {
+      const auto joined = [&](int n) {
+        return std::any_of(node(n).in.begin(), node(n).in.end(), [&](int value) {
+          const int maker = values()[static_cast<std::size_t>(value)].node;
+          return std::find(rest.nodes.begin(), rest.nodes.end(), maker) != rest.nodes.end();
+        });
+      };
+      do left.nodes.insert(left.nodes.begin(), rest.nodes.back()), rest.nodes.pop_back();
+      while (std::ssize(rest.nodes) > chain.anchor + 1 && !joined(rest.nodes.back()));
+      lower_region(rest);
+    } else {
+      left = rest;
+    }
+    for (const int member : left.nodes) lower_region({{member}});
   }
 
   /// Whether the output begins where memory may.
@@ -391,11 +296,27 @@ class Lowering {
     program_.outputs.push_back(number);
   }
 
+  /// Most weights are read in the layouts that they were packed to, and not as they were captured.
+  void drop_unread_constants() {
+    std::set<int> read(program_.outputs.begin(), program_.outputs.end());
+    for (const Task& task : program_.tasks) {
+      read.insert(task.in.begin(), task.in.end());
+      read.insert(task.out.begin(), task.out.end());
+    }
+    for (const Slot& alias : program_.slots)
+      if (alias.alias >= 0) read.insert(alias.alias);
+    for (int number = 0; number < static_cast<int>(program_.slots.size()); ++number)
+      if (slot(number).place == Slot::stored && slot(number).tensor.value()->constant && !read.count(number)) slot(number).tensor = {};
+    for (Graph::Value& value : program_.graph.values)
+      if (value.captured && value.captured.value()->constant) value.captured = {};
+  }
+
   const LowerOptions options_;
   Program program_;
-  std::vector<std::vector<int>> readers_, regions_;
+  std::optional<Chains> chains_;
+  std::vector<Chain> regions_;
   std::vector<int> region_of_;
-  std::vector<char> wanted_outside_, scheduled_;
+  std::vector<char> scheduled_;
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

@@ -1,5 +1,6 @@
 // Rewrites of the graph before it is lowered to kernels. Each takes a graph and gives a new one that computes the same.
 #pragma once
+#include "neurim/compile/program.h"
 #include "neurim/graph/trace.h"
 
 namespace neurim {
@@ -12,6 +13,10 @@ Graph fold(const Graph& graph);
 
 /// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias.
 Graph fold_batch_norm(const Graph& graph);
+
+/// Training: computes values again that are cheap (Op::cheap) instead of keeping them until the gradients read them, and in each
+/// reader whose kernels take such steps with it, as they will be asked with these options.
+Graph recompute(const Graph& graph, const LowerOptions& options);
 
 /// Replaces ops for which the device has no kernel by their decompositions.
 Graph decompose(const Graph& graph, bool interpret);

@@ -18,14 +18,16 @@ constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight
 
 Program build(const Graph& traced, const PlanOptions& options) {
   Graph graph = traced;
+  const int chunks = options.deterministic ? kFixedChunks : threads();
+  const LowerOptions lowering{options.interpret, options.training && !options.interpret, chunks};
   if (options.freeze) graph = freeze(graph);
   graph = decompose(graph, options.interpret);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(graph);
     if (options.freeze) graph = fold(fold_batch_norm(graph));
+    if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two
   }
-  const int chunks = options.deterministic ? kFixedChunks : threads();
-  Program program = lower(std::move(graph), {options.interpret, options.training && !options.interpret, chunks});
+  Program program = lower(std::move(graph), lowering);
   plan_memory(program);
   return program;
 }
@@ -80,7 +82,7 @@ struct PlanInstance {
       arena = std::make_unique<Storage>(options.device, program->arena_bytes);
     states.clear();
     for (const Slot& slot : program->slots)
-      if (slot.place == Slot::stored && !slot.tensor.value()->constant)
+      if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant)
         states.push_back({slot.tensor.value(), slot.tensor.value()->epoch, slot.layout});
     calls.clear();
     pointers.clear();

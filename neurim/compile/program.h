@@ -25,7 +25,7 @@ struct Slot {
   std::size_t shift = 0;  ///< where it begins there, in bytes
   std::size_t offset = 0;
   int index = -1;
-  Tensor tensor;   ///< the captured tensor of a stored slot
+  Tensor tensor;   ///< the captured tensor of a stored slot; undefined: a constant that no task reads so
 };
 
 /// One launch of the program.

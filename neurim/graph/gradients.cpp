@@ -75,6 +75,10 @@ Tensors gradients(std::span<const Tensor> of, std::span<const Tensor> wrt, std::
 
 Tensors Op::decompose(std::span<const Tensor>) const { return {}; }
 
+Tensor Op::again(std::span<const Tensor> in, std::span<const Tensor>) const {
+  return apply1(shared_from_this(), Tensors(in.begin(), in.end()));
+}
+
 Tensors Op::grad(const Gradient& g) const {
   Recorder* recorder = Recorder::current();
   const std::size_t first = recorder->graph.nodes.size();

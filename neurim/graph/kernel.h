@@ -1,5 +1,6 @@
 // Kernels: what a backend registers, and how a site of the graph asks for one.
 #pragma once
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,17 @@ struct Site {
   std::string why = {};         ///< the reason for declining
 
   const Op& op() const { return *steps[static_cast<std::size_t>(anchor)].op; }
+  /// The number of a value among the arguments, or -1.
+  int place_in(int value) const { return place(in, value); }
+  int place_out(int value) const { return place(out, value); }
   const Spec& input(int i) const { return values[static_cast<std::size_t>(in[static_cast<std::size_t>(i)])]; }
   const Spec& output(int i) const { return values[static_cast<std::size_t>(out[static_cast<std::size_t>(i)])]; }
+
+ private:
+  static int place(std::span<const int> list, int value) {
+    const auto at = std::find(list.begin(), list.end(), value);
+    return at == list.end() ? -1 : static_cast<int>(at - list.begin());
+  }
 };
 
 /// Says no, with the reason that `neurim info --plan` prints.
@@ -61,6 +71,7 @@ struct Kernel {
   bool (*wants)(Site&) = nullptr;
   bool chains = false;    ///< takes only sites of several steps
   bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
+  bool prologues = false; ///< of these also such with pointwise steps before the anchor, which make an operand of it
 };
 void add(const Kernel& kernel);
 /// The kernels for an op on a kind of device, best first. Throws Error(usage) where there are none at all:

@@ -79,6 +79,11 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }  ///< of a view: the input's element that is its first
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
+  /// Whether output 0 costs about one pass over memory, given the inputs and the other outputs; a plan may then compute it
+  /// again instead of keeping it. `again` does.
+  virtual bool cheap() const { return pointwise(); }
+  virtual Tensor again(std::span<const Tensor> in, std::span<const Tensor> out) const;
+  virtual bool exact() const { return false; }                 ///< turns on single bits of its inputs: computed again, they might differ
   virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
   virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }

@@ -31,7 +31,7 @@
 namespace neurim::nn {
 
 Tensor ReLU::operator()(const Tensor& x) const { return relu(x); }
-Tensor ReLU6::operator()(const Tensor& x) const { return clamp(x, 0, 6); }
+Tensor ReLU6::operator()(const Tensor& x) const { return relu6(x); }
 Tensor LeakyReLU::operator()(const Tensor& x) const { return leaky_relu(x, slope); }
 Tensor ELU::operator()(const Tensor& x) const { return elu(x, alpha); }
 Tensor SELU::operator()(const Tensor& x) const { return selu(x); }

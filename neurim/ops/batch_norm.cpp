@@ -120,6 +120,12 @@ Tensors BatchNormTrain::grad(const Gradient& g) const {
   return d;
 }
 
+Tensor BatchNormTrain::again(std::span<const Tensor> in, std::span<const Tensor> out) const {
+  const Tensor &x = in[0], &weight = in[1], &mean = out[1], &var = out[2];
+  const Tensor scale = weight * rsqrt(var + eps), shift = in[2] - mean * scale;
+  return cast(cast(x, weight.dtype()) * beside(scale, x.shape()) + beside(shift, x.shape()), x.dtype());
+}
+
 std::vector<Sample> BatchNorm::samples() const {
   std::vector<Sample> all;
   for (const Shape& x : sample_shapes()) {

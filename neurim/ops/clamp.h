@@ -33,8 +33,7 @@ class ClampGrad final : public UnaryGradOp {
 };
 
 /// Limits every element to [low, high]; any number type, any shape; either bound may be infinite. The bounds
-/// are within the reach of the gradient, as in PyTorch's clamp. Throws Error(usage) when low > high. relu6 is
-/// clamp(x, 0, 6).
+/// are within the reach of the gradient, as in PyTorch's clamp. Throws Error(usage) when low > high.
 Tensor clamp(const Tensor& x, double low, double high);
 
 }  // namespace neurim

@@ -28,6 +28,7 @@ class Compare final : public Op {
     return {{DType::boolean, broadcast(in[0].shape, in[1].shape, name())}};
   }
   bool pointwise() const override { return true; }
+  bool exact() const override { return &relation == &kEqual || &relation == &kNotEqual; }
   Onnx onnx() const override { return relation.onnx; }
   std::vector<Sample> samples() const override {
     const Fill few{0, 3};  // so that integers tie

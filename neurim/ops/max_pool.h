@@ -21,7 +21,7 @@ class MaxPool final : public Op {
 };
 using MaxPool2d = MaxPool<2>;
 
-/// Inputs (x, y, dy) -> dx.
+/// Inputs (x, dy) -> dx. It finds the maxima again: an x that a plan has computed again may differ from the first in its last bits.
 class MaxPool2dGrad final : public Op {
  public:
   Pool2dOptions options;

@@ -27,13 +27,37 @@ class Relu final : public UnaryOp {
   }
 };
 
+/// dy where 0 < y < 6, else 0; inputs (y, dy).
+class Relu6Grad final : public UnaryGradOp {
+ public:
+  std::string_view name() const override { return "relu6_grad"; }
+
+ protected:
+  Fill domain() const override { return {-4, 10}; }
+};
+
+class Relu6 final : public UnaryOp {
+ public:
+  std::string_view name() const override { return "relu6"; }
+  Tensors grad(const Gradient& g) const override {
+    return {apply1(std::make_shared<Relu6Grad>(), {g.out[0], g.dout[0]})};
+  }
+
+ protected:
+  Fill domain() const override { return {-4, 10}; }
+};
+
 }  // namespace
+
+Tensor relu6(const Tensor& x) { return apply1(std::make_shared<Relu6>(), {x}); }
 
 Tensor relu(const Tensor& x) { return apply1(std::make_shared<Relu>(), {x}); }
 
 void define_relu() {
   define<Relu>();
   define<ReluGrad>();
+  define<Relu6>();
+  define<Relu6Grad>();
 }
 
 }  // namespace neurim

@@ -293,6 +293,7 @@ TWINS = {
     "gru": recurrent(torch.nn.GRU),
     "iota": lambda a: torch.arange(a["n"], dtype=DTYPES[a["dtype"]]),
     "layer_norm": lambda a, x, weight, bias: F.layer_norm(x, weight.shape, weight, bias, a["eps"]),
+    "relu6": plain(F.relu6),
     "leaky_relu": lambda a, x: F.leaky_relu(x, a["slope"]),
     "less_equal": plain(torch.le),
     "less": plain(torch.lt),

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/pointwise.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/batch_norm.h"
 
@@ -15,12 +17,6 @@ using namespace cpu;
 
 Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
 
-/// Where a value stands among the arguments, or -1.
-int place(std::span<const int> arguments, int value) {
-  const auto at = std::find(arguments.begin(), arguments.end(), value);
-  return at == arguments.end() ? -1 : static_cast<int>(at - arguments.begin());
-}
-
 float* pointer(std::span<void* const> arguments, int at) {
   return at < 0 ? nullptr : static_cast<float*>(arguments[static_cast<std::size_t>(at)]);
 }
@@ -31,53 +27,52 @@ bool no(Site& site, const Parts&... why) {
   return false;
 }
 
-/// What follows the normalization in a site; numbers of site values, -1: nothing.
-struct Behind {
+/// What follows the normalization in a site and is done with it; numbers of site values, -1: nothing.
+struct Joined {
   int residual = -1, sum = -1, last = -1;
-  bool relu = false;
+  Relu relu;
+  std::size_t steps = 1;  ///< of the site until here; those behind go over what a call has written
 };
 
-/// Whether the site is a normalization alone, or with an addition, a relu or both behind it.
-bool takes(Site& site, Behind& behind) {
+/// Reads a normalization alone, or with an addition, a relu or relu6, or both behind it.
+bool takes(Site& site, Joined& joined) {
   for (const Spec& value : site.values)
     if (value.type.dtype != DType::f32) return no(site, "takes f32 only, not ", value.type.dtype);
-  behind.last = site.steps[0].out[0];
-  if (spec(site, behind.last).type.shape.numel() == 0) return no(site, "takes no empty tensors");
-  std::size_t s = 1;
-  const auto next = [&](std::string_view name) {
-    return s < site.steps.size() && site.steps[s].op->name() == name;
-  };
-  if (next("add")) {
-    const Step& step = site.steps[s++];
-    if (step.in[0] != behind.last && step.in[1] != behind.last)
-      return no(site, "takes an addition to its output alone");
-    behind.residual = step.in[step.in[0] == behind.last ? 1 : 0];
-    if (place(site.in, behind.residual) < 0 ||
-        spec(site, behind.residual).type.shape != spec(site, behind.last).type.shape)
-      return no(site, "takes an addition of another value of its output's shape alone");
-    behind.last = behind.sum = step.out[0];
+  joined.last = site.steps[0].out[0];
+  if (spec(site, joined.last).type.shape.numel() == 0) return no(site, "takes no empty tensors");
+  const auto next = [&]() { return joined.steps < site.steps.size() ? &site.steps[joined.steps] : nullptr; };
+  if (const Step* step = next(); step && step->op->name() == "add" && (step->in[0] == joined.last) != (step->in[1] == joined.last)) {
+    const int other = step->in[step->in[0] == joined.last ? 1 : 0];
+    if (site.place_in(other) >= 0 && spec(site, other).type.shape == spec(site, joined.last).type.shape) {
+      joined.residual = other;
+      joined.last = joined.sum = step->out[0];
+      ++joined.steps;
+    }
   }
-  if (next("relu")) {
-    if (site.steps[s].in[0] != behind.last) return no(site, "takes a relu of its output alone");
-    behind.relu = true;
-    behind.last = site.steps[s++].out[0];
+  if (const Step* step = next(); step && step->in[0] == joined.last && read_relu(*step->op, joined.relu)) {
+    joined.last = step->out[0];
+    ++joined.steps;
   }
-  if (s < site.steps.size())
-    return no(site, "takes an addition, then a relu behind it, not ", site.steps[s].op->name());
   return true;
+}
+
+/// The pointwise steps behind those, if any; on no, says why.
+bool read_steps(Site& site, const Joined& joined, std::optional<PointwiseSteps>& steps) {
+  return joined.steps == site.steps.size() || steps.emplace().read(site, joined.steps, site.steps.size());
 }
 
 /// Values of the activation's shape stay blocked if one of the site's inputs is, all others are plain.
 template <int kActivation>
 bool wants(Site& site) {
-  Behind behind;
-  if (!takes(site, behind)) return false;
+  Joined joined;
+  if (!takes(site, joined)) return false;
   const Shape shape = spec(site, site.steps[0].in[kActivation]).type.shape;
   Layout layout;
   for (const int in : site.in)
     if (spec(site, in).type.shape == shape && spec(site, in).layout == kBlocked) layout = kBlocked;
   for (Spec& value : site.values) value.layout = value.type.shape == shape ? layout : Layout{};
-  return true;
+  std::optional<PointwiseSteps> steps;
+  return read_steps(site, joined, steps);
 }
 
 /// "" or why these layouts are not taken.
@@ -128,8 +123,10 @@ void each_lane(const BatchNormShape& shape, std::int64_t group, Visit visit) {
 /// What a call of a kernel does with one group.
 struct Train {
   int x, weight, bias, residual, normal, sum, last, mean, var;  // arguments
-  bool relu;
+  Relu relu;
   double eps;
+  std::optional<PointwiseSteps> steps;  // behind what is written last
+  int end;                              // and where they end
   decltype(&portable::batch_norm_moments) moments = NEURIM_DISPATCH(batch_norm_moments);
   decltype(&portable::batch_norm_write) write_slice = NEURIM_DISPATCH(batch_norm_write);
 
@@ -167,9 +164,15 @@ struct Train {
 
   void write(const BatchNormShape& shape, const Args& args, std::int64_t group, int slice,
              const BatchNormLanes& lanes) const {
+    if (normal < 0 && sum < 0 && last < 0) return;  // the statistics alone may be asked for
     write_slice(shape, group, slice, lanes, pointer(args.in, x),
                 {pointer(args.in, residual), relu, pointer(args.out, normal), pointer(args.out, sum),
                  pointer(args.out, last)});
+    if (!steps) return;
+    for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
+      const std::int64_t begin = shape.at(group, image);
+      steps->run(args, pointer(args.out, last), pointer(args.out, end), begin, begin + shape.run_of(group));
+    }
   }
 };
 
@@ -320,55 +323,59 @@ struct Given {
 };
 
 /// The arguments of a normalization and what stands behind it.
-Train train_of(const Site& site, const Behind& behind, double eps) {
+Train train_of(const Site& site, const Joined& joined, const std::optional<PointwiseSteps>& steps, double eps) {
   const Step& step = site.steps[0];
-  const auto in = [&](std::size_t i) { return place(site.in, step.in[i]); };
+  const auto in = [&](std::size_t i) { return site.place_in(step.in[i]); };
   // A site gives out only what somebody needs; what comes last may go by up to three names.
-  const auto out = [&](int value) { return value == behind.last ? -1 : place(site.out, value); };
+  const auto out = [&](int value) { return value == joined.last ? -1 : site.place_out(value); };
   const bool trains = step.out.size() == 3;
   return {.x = in(0),
           .weight = in(1),
           .bias = in(2),
-          .residual = behind.residual < 0 ? -1 : place(site.in, behind.residual),
+          .residual = joined.residual < 0 ? -1 : site.place_in(joined.residual),
           .normal = out(step.out[0]),
-          .sum = out(behind.sum),
-          .last = place(site.out, behind.last),
-          .mean = trains ? place(site.out, step.out[1]) : -1,
-          .var = trains ? place(site.out, step.out[2]) : -1,
-          .relu = behind.relu,
-          .eps = eps};
+          .sum = out(joined.sum),
+          .last = memory_of(site, joined.steps - 1),
+          .mean = trains ? site.place_out(step.out[1]) : -1,
+          .var = trains ? site.place_out(step.out[2]) : -1,
+          .relu = joined.relu,
+          .eps = eps,
+          .steps = steps,
+          .end = memory_of(site, site.steps.size() - 1)};
 }
 
 Launch prepare_train(Site& site) {
-  Behind behind;
-  if (!takes(site, behind)) return {};
+  Joined joined;
+  std::optional<PointwiseSteps> steps;
+  if (!takes(site, joined) || !read_steps(site, joined, steps)) return {};
   const Spec& x = spec(site, site.steps[0].in[0]);
   if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
   const double eps = static_cast<const BatchNormTrain&>(site.op()).eps;
-  return TwoPass<Train>{shape_of(x), train_of(site, behind, eps)}.launch(site);
+  return TwoPass<Train>{shape_of(x), train_of(site, joined, steps, eps)}.launch(site);
 }
 
 Launch prepare_given(Site& site) {
-  Behind behind;
-  if (!takes(site, behind)) return {};
+  Joined joined;
+  std::optional<PointwiseSteps> steps;
+  if (!takes(site, joined) || !read_steps(site, joined, steps)) return {};
   const Step& step = site.steps[0];
   const Spec& x = spec(site, step.in[0]);
   if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
   const BatchNormShape shape = shape_of(x);
   const int parts = parts_of(site, shape.images * shape.image_stride, shape.groups * shape.slices);
   const double eps = static_cast<const BatchNorm&>(site.op()).eps;
-  auto self = std::make_shared<Given>(Given{shape, train_of(site, behind, eps), place(site.in, step.in[3]),
-                                            place(site.in, step.in[4]), parts});
+  auto self = std::make_shared<Given>(Given{shape, train_of(site, joined, steps, eps), site.place_in(step.in[3]),
+                                            site.place_in(step.in[4]), parts});
   return {Given::run, self, parts};
 }
 
 Launch prepare_grad(Site& site) {
-  Behind behind;
-  if (!takes(site, behind)) return {};
+  Joined joined;
+  if (!takes(site, joined)) return {};
   if (site.steps.size() > 1) return decline(site, "takes nothing behind it");
   const Spec& x = spec(site, site.steps[0].in[1]);
   if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
-  const auto in = [&](std::size_t i) { return place(site.in, site.steps[0].in[i]); };
+  const auto in = [&](std::size_t i) { return site.place_in(site.steps[0].in[i]); };
   const double eps = static_cast<const BatchNormGrad&>(site.op()).eps;
   return TwoPass<Grad>{shape_of(x), {in(0), in(1), in(2), in(3), in(4), eps}}.launch(site);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "neurim/backend/cpu/isa.h"
+#include "neurim/backend/cpu/relu.h"
 
 namespace neurim::cpu {
 
@@ -41,7 +42,7 @@ struct BatchNormLanes {
 /// Where y goes: before the addition, after it, and at the end; null: nowhere.
 struct BatchNormOutput {
   const float* residual;  ///< null: no addition
-  bool relu;
+  Relu relu;
   float *normal, *sum, *last;
 };
 

@@ -12,84 +12,90 @@ namespace {
 
 constexpr std::int64_t kLanes = 16;
 
-int place(std::span<const int> list, int value) {
-  const auto at = std::find(list.begin(), list.end(), value);
-  return at == list.end() ? -1 : static_cast<int>(at - list.begin());
+/// The operand of a two-operand step beside `value`, or -1 where that is not exactly one.
+int other(const Step& step, int value) {
+  if ((step.in[0] == value) == (step.in[1] == value)) return -1;
+  return step.in[0] == value ? step.in[1] : step.in[0];
 }
-
-/// The operand of a two-operand step that is not `value`.
-int other(const Step& step, int value) { return step.in[0] == value ? step.in[1] : step.in[0]; }
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-bool ConvNorm::read(const Site& site) { return site.op().name() == "conv2d" ? read_forward(site) : read_backward(site); }
+bool ConvNorm::read(const Site& site) {
+  forward_ = site.op().name() == "conv2d";
+  return read_places(site) && (forward_ ? read_forward(site) : read_backward(site));
+}
 
-/// Reads {conv2d, batch_norm_train[, add][, relu_]}.
-bool ConvNorm::read_forward(const Site& site) {
+/// The operands and results of the convolution and of the norm, whatever stands before, between and behind.
+bool ConvNorm::read_places(const Site& site) {
   const auto steps = site.steps;
-  if (steps.size() < 2 || steps[0].in.size() != 2 || steps[1].op->name() != "batch_norm_train") return false;
-  if (steps[1].in[0] != steps[0].out[0]) return false;
-  forward_ = true;
-  eps_ = static_cast<const BatchNormTrain&>(*steps[1].op).eps;
+  const auto anchor = static_cast<std::size_t>(site.anchor), behind = std::min(anchor + 1, steps.size() - 1);
+  const Step &conv = steps[anchor], &norm = forward_ ? steps[behind] : steps.back();
+  if (norm.op->name() != (forward_ ? "batch_norm_train" : "batch_norm_grad")) return false;
+  const auto in = [&](const Step& step, std::size_t i) { return site.place_in(step.in[i]); };
+  const auto out = [&](const Step& step, std::size_t i) { return site.place_out(step.out[i]); };
+  x_in_ = in(conv, 0), weight_in_ = in(conv, 1);
+  if (forward_) {
+    eps_ = static_cast<const BatchNormTrain&>(*norm.op).eps;
+    gamma_in_ = in(norm, 1), beta_in_ = in(norm, 2);
+    conv_out_ = out(conv, 0), mean_out_ = out(norm, 1), var_out_ = out(norm, 2), y_out_ = out(steps.back(), 0);
+    const bool wanted = y_out_ >= 0 || steps.size() == behind + 1;  // the statistics alone may be
+    return conv.in.size() == 2 && norm.in[0] == conv.out[0] && conv_out_ >= 0 && mean_out_ >= 0 && var_out_ >= 0 && wanted;
+  }
+  eps_ = static_cast<const BatchNormGrad&>(*norm.op).eps;
+  raw_in_ = in(norm, 1), gamma_in_ = in(norm, 2), mean_in_ = in(norm, 3), var_in_ = in(norm, 4);
+  conv_out_ = out(steps[steps.size() - 2], 0);  // the gradient before the norm, when others read it too
+  y_out_ = out(norm, 0), dgamma_out_ = out(norm, 1), dbeta_out_ = out(norm, 2);
+  return norm.in[0] == steps[steps.size() - 2].out[0] && norm.in[1] != norm.in[0] && y_out_ >= 0 && raw_in_ >= 0;
+}
+
+/// Reads {conv2d, batch_norm_train[, add][, relu]}.
+bool ConvNorm::read_forward(const Site& site) {
+  const auto steps = site.steps.subspan(static_cast<std::size_t>(site.anchor));
   int value = steps[1].out[0];
   for (std::size_t s = 2; s < steps.size(); ++s) {
-    if (steps[s].op->name() == "add" && add_in_ < 0 && !relu_ && other(steps[s], value) != value) {
-      add_in_ = place(site.in, other(steps[s], value));
+    if (steps[s].op->name() == "add" && add_in_ < 0 && !relu_.on && other(steps[s], value) >= 0) {
+      add_in_ = site.place_in(other(steps[s], value));
       if (add_in_ < 0 || site.input(add_in_).type != site.values[static_cast<std::size_t>(value)].type) return false;
-    } else if (steps[s].op->name() == "relu" && !relu_) {
-      relu_ = true;
-    } else {
+    } else if (relu_.on || steps[s].in[0] != value || !read_relu(*steps[s].op, relu_)) {
       return false;
     }
     value = steps[s].out[0];
   }
-  x_in_ = place(site.in, steps[0].in[0]);
-  weight_in_ = place(site.in, steps[0].in[1]);
-  gamma_in_ = place(site.in, steps[1].in[1]);
-  beta_in_ = place(site.in, steps[1].in[2]);
-  conv_out_ = place(site.out, steps[0].out[0]);
-  mean_out_ = place(site.out, steps[1].out[1]);
-  var_out_ = place(site.out, steps[1].out[2]);
-  y_out_ = place(site.out, value);
-  const int known = (conv_out_ >= 0) + (mean_out_ >= 0) + (var_out_ >= 0) + (y_out_ >= 0);
-  return conv_out_ >= 0 && mean_out_ >= 0 && var_out_ >= 0 && y_out_ >= 0 && known == static_cast<int>(site.out.size());
+  return site.out.size() == 3u + (y_out_ >= 0);
 }
 
 /// Reads {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}.
 bool ConvNorm::read_backward(const Site& site) {
-  const auto steps = site.steps;
-  if (steps.size() < 2 || steps.back().op->name() != "batch_norm_grad") return false;
-  forward_ = false;
+  const auto steps = site.steps.subspan(static_cast<std::size_t>(site.anchor));
   int value = steps[0].out[0];
   for (std::size_t s = 1; s + 1 < steps.size(); ++s) {
-    if (steps[s].op->name() == "add" && add_in_ < 0 && gate_in_ < 0 && other(steps[s], value) != value) {
-      add_in_ = place(site.in, other(steps[s], value));
+    if (steps[s].op->name() == "add" && add_in_ < 0 && gate_in_ < 0 && other(steps[s], value) >= 0) {
+      add_in_ = site.place_in(other(steps[s], value));
       if (add_in_ < 0 || site.input(add_in_).type != site.values[static_cast<std::size_t>(value)].type) return false;
-    } else if (steps[s].op->name() == "relu_grad" && gate_in_ < 0 && steps[s].in[1] == value && steps[s].in[0] != value) {
-      gate_in_ = place(site.in, steps[s].in[0]);
+    } else if (gate_in_ < 0 && read_relu(*steps[s].op, relu_, true) && steps[s].in[1] == value && steps[s].in[0] != value) {
+      gate_in_ = site.place_in(steps[s].in[0]);
       if (gate_in_ < 0) return false;
     } else {
       return false;
     }
     value = steps[s].out[0];
   }
-  const Step& norm = steps.back();
-  if (norm.in[0] != value || norm.in[1] == value) return false;
-  eps_ = static_cast<const BatchNormGrad&>(*norm.op).eps;
-  x_in_ = place(site.in, steps[0].in[0]);
-  weight_in_ = place(site.in, steps[0].in[1]);
-  raw_in_ = place(site.in, norm.in[1]);
-  gamma_in_ = place(site.in, norm.in[2]);
-  mean_in_ = place(site.in, norm.in[3]);
-  var_in_ = place(site.in, norm.in[4]);
-  conv_out_ = place(site.out, value);  // the gradient before the norm, when others read it too
-  y_out_ = place(site.out, norm.out[0]);
-  dgamma_out_ = place(site.out, norm.out[1]);
-  dbeta_out_ = place(site.out, norm.out[2]);
   const int known = (conv_out_ >= 0) + (y_out_ >= 0) + (dgamma_out_ >= 0) + (dbeta_out_ >= 0);
-  return y_out_ >= 0 && raw_in_ >= 0 && known == static_cast<int>(site.out.size());
+  return known == static_cast<int>(site.out.size());
+}
+
+bool ConvNorm::read_any(Site& site) {
+  if (ConvNorm known; known.read(site) && known.forward_) {  // its affine pass does the rest too
+    *this = known;
+    return true;
+  }
+  forward_ = site.op().name() == "conv2d";
+  if (!read_places(site)) return site.why = "takes batch norm in training, or its gradient", false;
+  const std::size_t first = static_cast<std::size_t>(site.anchor) + (forward_ ? 2 : 1), last = site.steps.size() - (forward_ ? 0 : 1);
+  steps_out_ = memory_of(site, first - 1);
+  return first == last || steps_.emplace().read(site, first, last);
 }
 
 const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images) {
@@ -99,12 +105,12 @@ const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t im
 }
 
 void ConvNorm::ask_scratch(Site& site, std::size_t own) {
-  const Shape& y = site.output(y_out_).type.shape;
+  const Shape& y = site.output(forward_ ? conv_out_ : y_out_).type.shape;
   channels_ = y[1];
   pixels_ = y[2] * y[3];
   own_ = aligned(own);
   sums_ = aligned(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
-  coefficients_ = aligned(static_cast<std::size_t>(3 * channels_) * sizeof(float));
+  coefficients_ = aligned(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
   site.scratch = static_cast<std::size_t>(parts()) * (own_ + sums_ + coefficients_);
 }
 
@@ -122,9 +128,13 @@ ConvEpilogue ConvNorm::begin(const Args& args, int part) const {
   ChannelSums* total = sums(args, part);
   std::memset(static_cast<void*>(total), 0, sums_);
   if (forward_) return {.sums = total, .first = true};
-  for (std::int64_t b = 0; b < blocks(); ++b)
-    std::memcpy(total[b].pivot, at(args.in, mean_in_) + b * kLanes, sizeof total[b].pivot);
-  return {.add = at(args.in, add_in_), .gate = at(args.in, gate_in_), .factor = at(args.in, raw_in_), .sums = total};
+  for (std::int64_t channel = 0; channel < channels_; ++channel)
+    total[channel / kLanes].pivot[channel % kLanes] = at(args.in, mean_in_)[channel];
+  return {.add = at(args.in, add_in_),
+          .gate = at(args.in, gate_in_),
+          .gate_most = relu_.most,
+          .factor = at(args.in, raw_in_),
+          .sums = total};
 }
 
 /// Joins the parts' sums of one channel, in order: the mean of what was summed and the sum of squares about it (Chan,
@@ -147,7 +157,8 @@ void ConvNorm::join_moments(const Args& args, std::int64_t channel, double& mean
 
 void ConvNorm::finish(const Args& args, int join) const {
   float* a = coefficients(args, join);
-  float *b = a + channels_, *c = b + channels_;
+  float *b = a + blocks() * kLanes, *c = b + blocks() * kLanes;
+  for (float* each : {a, b, c}) std::fill(each + channels_, each + blocks() * kLanes, 0.0f);  // what lies beyond stays zero
   const double pixels = static_cast<double>(begin_.back() * pixels_);
   for (std::int64_t channel = 0; channel < channels_; ++channel) {
     const double gamma = at(args.in, gamma_in_)[channel];
@@ -176,13 +187,17 @@ void ConvNorm::finish(const Args& args, int join) const {
       }
     }
   }
-  for (std::int64_t image = begin_[static_cast<std::size_t>(join)]; image < begin_[static_cast<std::size_t>(join) + 1]; ++image)
+  if (y_out_ < 0) return;
+  float* const to = at(args.out, steps_ && forward_ ? steps_out_ : y_out_);
+  // What was written last is still in a cache, and the next reader begins with the first images.
+  for (std::int64_t image = begin_[static_cast<std::size_t>(join) + 1] - 1; image >= begin_[static_cast<std::size_t>(join)]; --image)
     for (std::int64_t block = 0; block < blocks(); ++block) {
       const std::int64_t place = (image * blocks() + block) * pixels_ * kLanes;
       auto here = [&](const float* base) { return base ? base + place : nullptr; };
-      NEURIM_DISPATCH(affine_block)(raw(args) + place, a + block * kLanes, b + block * kLanes, forward_ ? nullptr : here(at(args.in, raw_in_)),
-             forward_ ? nullptr : c + block * kLanes, forward_ ? here(at(args.in, add_in_)) : nullptr, relu_,
-             at(args.out, y_out_) + place, pixels_);
+      NEURIM_DISPATCH(affine_block)(raw(args) + place, a + block * kLanes, b + block * kLanes,
+                                    forward_ ? nullptr : here(at(args.in, raw_in_)), forward_ ? nullptr : c + block * kLanes,
+                                    forward_ ? here(at(args.in, add_in_)) : nullptr, forward_ ? relu_ : Relu{}, to + place, pixels_);
+      if (steps_ && forward_) steps_->run(args, to, at(args.out, y_out_), place, place + pixels_ * kLanes);
     }
 }
 

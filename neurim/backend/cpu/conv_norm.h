@@ -2,9 +2,12 @@
 // convolution with the channel sums in its epilogue, each part a run of images; then, with the sums joined in fixed order,
 // one affine pass.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "neurim/backend/cpu/isa.h"
+#include "neurim/backend/cpu/pointwise.h"
+#include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
@@ -20,25 +23,32 @@ struct ChannelSums {
 struct ConvEpilogue {
   const float* bias = nullptr;    ///< one a channel
   const float* add = nullptr;     ///< as y
-  bool relu = false;
-  const float* gate = nullptr;    ///< y becomes 0 where this is not positive (the gradient of relu, by relu's output)
+  Relu relu;
+  const float* gate = nullptr;    ///< the relu's output by which y is its gradient: 0 where this is 0 or at the limit
+  float gate_most = kNoLimit;
   const float* factor = nullptr;  ///< c of ChannelSums
   ChannelSums* sums = nullptr;    ///< one a block of channels
   bool first = false;             ///< takes the pivots from the first pixel
 };
 
-/// y = a x + b (+ c z) (+ add), then max(y, 0) with `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries; z and
+/// y = a x + b (+ c z) (+ add), then `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries; z and
 /// add may be null. y may be x.
 NEURIM_EACH_ISA(void affine_block(const float* x, const float* a, const float* b, const float* z, const float* c,
-                                  const float* add, bool relu, float* y, std::int64_t count))
+                                  const float* add, const Relu& relu, float* y, std::int64_t count))
+
+/// Adds `count` pixels of 16 channels, which lie in memory; `factor` may be null, `first` takes the pivots from the first pixel.
+NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first))
 
 /// The chain as a kernel for the convolution needs it. Numbers of `*_in` index Site::in, those of `*_out` Site::out; -1 where
 /// there is none.
 class ConvNorm {
  public:
-  /// Reads {conv2d, batch_norm_train[, add][, relu_]} or {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}; false:
-  /// another chain.
+  /// Reads {conv2d, batch_norm_train[, add][, relu]} or {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}, with relu6
+  /// too; false: another chain.
   bool read(const Site& site);
+  /// The same with any pointwise steps in place of those named, for a kernel that calls run_steps. On no, says why. Layouts are
+  /// those of the site.
+  bool read_any(Site& site);
   /// Cuts the images into runs, one a part; gives where they begin, and the end.
   const std::vector<std::int64_t>& cut(const Site& site, std::int64_t images);
   /// After cut: asks for scratch, with `own` bytes for each part's own use.
@@ -46,10 +56,16 @@ class ConvNorm {
 
   int parts() const { return static_cast<int>(begin_.size()) - 1; }
   void* own(const Args& args, int part) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_; }
-  const float* x(const Args& args) const { return at(args.in, x_in_); }
+  const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
   /// Where the convolution's own results go.
+  float* result(const Args& args) const { return steps_ && !forward_ ? at(args.out, steps_out_) : raw(args); }
+  /// And where what is summed up lies: they, or of a data gradient what the steps made of them.
   float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
+  /// The steps of a data gradient over elements [begin, end) of its results.
+  void run_steps(const Args& args, std::int64_t begin, std::int64_t end) const {
+    if (steps_ && !forward_) steps_->run(args, result(args), raw(args), begin, end);
+  }
   /// What the convolution does to them, with the part's sums set to zero.
   ConvEpilogue begin(const Args& args, int part) const;
   /// The second phase, a run of images each.
@@ -58,15 +74,17 @@ class ConvNorm {
  private:
   bool read_forward(const Site& site);
   bool read_backward(const Site& site);
+  bool read_places(const Site& site);
   void join_moments(const Args& args, std::int64_t channel, double& mean, double& squares) const;
   static float* at(std::span<void* const> list, int number) {
     return number < 0 ? nullptr : static_cast<float*>(list[static_cast<std::size_t>(number)]);
   }
   ChannelSums* sums(const Args& args, int part) const;
   float* coefficients(const Args& args, int join) const;
-  std::int64_t blocks() const { return channels_ / 16; }
+  std::int64_t blocks() const { return (channels_ + 15) / 16; }
 
-  bool forward_ = true, relu_ = false;
+  bool forward_ = true;
+  Relu relu_;  // forward; backward: the one whose gradient it is
   int x_in_ = -1, weight_in_ = -1;               // the convolution's operands
   int add_in_ = -1, gate_in_ = -1;               // residual or second gradient; relu's output
   int gamma_in_ = -1, beta_in_ = -1;             // forward norm
@@ -74,6 +92,8 @@ class ConvNorm {
   int conv_out_ = -1, y_out_ = -1, mean_out_ = -1, var_out_ = -1;
   int dgamma_out_ = -1, dbeta_out_ = -1;
   double eps_ = 0;
+  std::optional<PointwiseSteps> steps_;
+  int steps_out_ = -1;  // where they begin
 
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
   std::vector<std::int64_t> begin_;         // image runs of the parts, and of the joins

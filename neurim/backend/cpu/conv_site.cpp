@@ -12,7 +12,7 @@ Direction direction_of(const Site& site) {
 }
 
 Operands operands_of(const Site& site) {
-  const Step& step = site.steps[0];
+  const Step& step = site.steps[static_cast<std::size_t>(site.anchor)];
   switch (direction_of(site)) {
     case Direction::forward:
       return {step.in[0], step.in[1], step.out[0]};
@@ -24,11 +24,13 @@ Operands operands_of(const Site& site) {
 }
 
 bool read_epilogue(const Site& site, Epilogue& epilogue) {
-  epilogue.bias = direction_of(site) == Direction::forward && site.steps[0].in.size() == 3;
-  int value = site.steps[0].out[0];
-  for (std::size_t s = 1; s < site.steps.size(); ++s) {
+  const auto anchor = static_cast<std::size_t>(site.anchor);
+  epilogue.bias = direction_of(site) == Direction::forward && site.steps[anchor].in.size() == 3;
+  int value = site.steps[anchor].out[0];
+  for (std::size_t s = anchor + 1; s < site.steps.size(); ++s) {
     const Step& step = site.steps[s];
-    if (step.op->name() == "add" && !epilogue.add && !epilogue.relu) {
+    if (std::find(step.in.begin(), step.in.end(), value) == step.in.end()) return false;
+    if (step.op->name() == "add" && !epilogue.add && !epilogue.relu.on) {
       const int other = step.in[0] == value ? step.in[1] : step.in[0];
       if (other == value || site.values[static_cast<std::size_t>(other)].type !=
                                 site.values[static_cast<std::size_t>(value)].type)
@@ -36,14 +38,12 @@ bool read_epilogue(const Site& site, Epilogue& epilogue) {
       epilogue.add = true;
       epilogue.residual =
           static_cast<int>(std::find(site.in.begin(), site.in.end(), other) - site.in.begin());
-    } else if (step.op->name() == "relu" && !epilogue.relu) {
-      epilogue.relu = true;
-    } else {
+    } else if (epilogue.relu.on || !read_relu(*step.op, epilogue.relu)) {
       return false;
     }
     value = step.out[0];
   }
-  return site.steps.size() == 1 || (site.out.size() == 1 && site.out[0] == value);
+  return site.steps.size() == anchor + 1 || (site.out.size() == 1 && site.out[0] == value);
 }
 
 }  // namespace neurim::cpu

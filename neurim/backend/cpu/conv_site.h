@@ -1,5 +1,6 @@
 // What a site that begins with a convolution, or with a gradient of one, asks for.
 #pragma once
+#include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
@@ -15,10 +16,11 @@ Operands operands_of(const Site& site);
 
 /// What follows a forward convolution in the site.
 struct Epilogue {
-  bool bias = false, add = false, relu = false;
+  bool bias = false, add = false;
+  Relu relu;
   int residual = -1;  ///< number of the site's input
 };
-/// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}; false: another chain.
+/// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}, with relu6 too; false: another chain.
 bool read_epilogue(const Site& site, Epilogue& epilogue);
 
 }  // namespace neurim::cpu

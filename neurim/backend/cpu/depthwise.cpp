@@ -22,8 +22,8 @@ bool wants(Site& site) {
   if (x.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
   if (x.type.shape.numel() == 0 || dy.type.shape.numel() == 0)
     return decline(site, "takes no empty tensors"), false;
-  if (weight[0] != op.options.groups || weight[1] != 1 || weight[0] % 16 != 0)
-    return decline(site, "takes one filter a channel, of whole blocks of 16"), false;
+  if (weight[0] != op.options.groups || weight[1] != 1 || !fills_blocks(weight[0]))
+    return decline(site, "takes one filter a channel, of 16 channels and more"), false;
   if (weight[2] <= 3 && weight[3] <= 3) return decline(site, "leaves kernels of up to 3x3 to oneDNN"), false;
   dy.layout = x.layout = kBlocked;
   Spec& dw = site.values[static_cast<std::size_t>(site.out[0])];
@@ -52,7 +52,7 @@ Launch prepare(Site& site) {
   const Conv2dOptions& o = op_of(site).options;
   const Shape &in = x.type.shape, &out = dy.type.shape, &weight = dw.type.shape;
   Depthwise all{.shape = {.images = in[0],
-                          .blocks = in[1] / 16,
+                          .blocks = (in[1] + 15) / 16,
                           .height = in[2],
                           .width = in[3],
                           .out_height = out[2],

@@ -1,4 +1,4 @@
-// Convolution and its gradients where 16 does not divide the channels: kernels over images16. A part is a run
+// Convolution and its gradients of fewer than 16 channels: kernels over images16. A part is a run
 // of output rows, counted through all groups of sixteen images; where the kernel reaches beyond the sides of
 // the image, its input rows are copied with zeros beside them, and rows above and below are left out. The
 // data gradient is the convolution of dy with the weights walked backwards; weight gradients of the parts are
@@ -80,7 +80,7 @@ const char* against(const Site& site, const Problem& problem) {
   const std::int64_t in = problem.x[1], out = problem.y[1];
   // oneDNN reads plain images of up to three channels and gives blocks, but has plain loops only for the way back.
   const bool image = in <= 3 && site.op().name() != "conv2d_input_grad";
-  if (out % kLanes == 0 && (in % kLanes == 0 || image)) return "leaves channels by 16 to blocked16";
+  if (fills_blocks(out) && (fills_blocks(in) || image)) return "leaves channels from 16 on to blocked16";
   if (problem.weight.numel() > kMostWeights) return "takes few weights";
   if (std::max(problem.x.numel() / problem.x[0], problem.y.numel() / problem.y[0]) > kMostPixels)
     return "takes smaller images";

@@ -42,6 +42,7 @@ class Primitive {
   Primitive() = default;
   Primitive(const dnnl::primitive& primitive, std::vector<std::pair<int, dnnl::memory::desc>> arguments)
       : primitive_(primitive), arguments_(std::move(arguments)) {}
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
   /// `data[i]` is the memory of the i-th argument.
   void run(void* const* data) const noexcept;
 

@@ -1,12 +1,11 @@
 // Convolution and its gradients by oneDNN, one thread to a piece. A batch is cut along the images; a single
 // image along the output channels. Weight gradients of the pieces are joined in fixed order by a second
 // phase.
+#include "neurim/backend/cpu/onednn_conv.h"
+
 #include <algorithm>
 #include <array>
 
-#include "neurim/backend/cpu/conv_site.h"
-#include "neurim/backend/cpu/onednn.h"
-#include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim::cpu {
@@ -17,41 +16,30 @@ using dnnl::prop_kind;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
-/// A series (…,L) as an image of one row, which oneDNN has more kernels for; anything else as it is.
-Type with_rows(const Type& type) {
-  if (type.shape.rank() != 3) return type;
-  return {type.dtype, {type.shape[0], type.shape[1], 1, type.shape[2]}};
-}
-
-/// The options of a convolution over any number of axes, as oneDNN wants them; a series has one row.
-struct Window {
-  memory::dims stride, dilation, pad_begin, pad_end;
-  std::int64_t groups;
-
-  template <std::size_t N>
-  explicit Window(const ConvOptions<N>& o)
-      : stride(o.stride.begin(), o.stride.end()),
-        dilation(o.dilation.begin(), o.dilation.end()),
-        pad_begin(o.pad.begin(), o.pad.begin() + N),
-        pad_end(o.pad.begin() + N, o.pad.end()),
-        groups(o.groups) {
-    if (N == 1) {
-      stride.insert(stride.begin(), 1), dilation.insert(dilation.begin(), 1);
-      pad_begin.insert(pad_begin.begin(), 0), pad_end.insert(pad_end.begin(), 0);
-    }
-    for (auto& step : dilation) --step;
+template <std::size_t N>
+Window window_of(const ConvOptions<N>& o) {
+  Window window{{o.stride.begin(), o.stride.end()},
+                {o.dilation.begin(), o.dilation.end()},
+                {o.pad.begin(), o.pad.begin() + N},
+                {o.pad.begin() + N, o.pad.end()},
+                o.groups};
+  if (N == 1) {
+    window.stride.insert(window.stride.begin(), 1), window.dilation.insert(window.dilation.begin(), 1);
+    window.pad_begin.insert(window.pad_begin.begin(), 0), window.pad_end.insert(window.pad_end.begin(), 0);
   }
-};
+  for (auto& step : window.dilation) --step;
+  return window;
+}
 
 template <std::size_t N>
 Window window_of(const Op& op, Direction direction) {
   switch (direction) {
     case Direction::forward:
-      return Window(static_cast<const Conv<N>&>(op).options);
+      return window_of(static_cast<const Conv<N>&>(op).options);
     case Direction::input_grad:
-      return Window(static_cast<const ConvInputGrad<N>&>(op).options);
+      return window_of(static_cast<const ConvInputGrad<N>&>(op).options);
     default:
-      return Window(static_cast<const ConvWeightGrad<N>&>(op).options);
+      return window_of(static_cast<const ConvWeightGrad<N>&>(op).options);
   }
 }
 
@@ -60,36 +48,57 @@ Window window_of(const Op& op, Direction direction, int rank) {
   return rank == 4 ? window_of<2>(op, direction) : window_of<3>(op, direction);
 }
 
-/// A convolution's shapes and options as oneDNN wants them, for the batch or for a piece of it.
-struct Problem {
-  Direction direction;
-  Type x, weight, y;
-  Layout x_layout, y_layout;
-  Window window;
-  Epilogue epilogue;
+}  // namespace
 
-  /// The weight as oneDNN sees it: (G,O/G,I,…) when there are groups.
-  Type grouped_weight() const {
-    if (window.groups == 1) return weight;
-    Type grouped{weight.dtype, {window.groups, weight.shape[0] / window.groups}};
-    for (int axis = 1; axis < weight.shape.rank(); ++axis) grouped.shape.push_back(weight.shape[axis]);
-    return grouped;
-  }
-  memory::desc any_weight() const {
-    const Type type = grouped_weight();
-    return {memory::dims(type.shape.begin(), type.shape.end()), memory::data_type::f32,
-            memory::format_tag::any};
-  }
-  memory::desc x_desc() const { return descriptor(x, x_layout); }
-  memory::desc y_desc() const { return descriptor(y, y_layout); }
+Type with_rows(const Type& type) {
+  if (type.shape.rank() != 3) return type;
+  return {type.dtype, {type.shape[0], type.shape[1], 1, type.shape[2]}};
+}
 
-  Problem piece(std::int64_t images, std::int64_t channels) const {
-    Problem part = *this;
-    part.x.shape[0] = part.y.shape[0] = images;
-    part.y.shape[1] = part.weight.shape[0] = channels;
-    return part;
+Type Problem::grouped_weight() const {
+  if (window.groups == 1) return weight;
+  Type grouped{weight.dtype, {window.groups, weight.shape[0] / window.groups}};
+  for (int axis = 1; axis < weight.shape.rank(); ++axis) grouped.shape.push_back(weight.shape[axis]);
+  return grouped;
+}
+
+memory::desc Problem::any_weight() const {
+  const Type type = grouped_weight();
+  return {memory::dims(type.shape.begin(), type.shape.end()), memory::data_type::f32, memory::format_tag::any};
+}
+
+Problem Problem::piece(std::int64_t images, std::int64_t channels) const {
+  Problem part = *this;
+  part.x.shape[0] = part.y.shape[0] = images;
+  if (channels == result().shape[1]) return part;
+  if (depthwise()) {
+    part.x.shape[1] = part.y.shape[1] = part.weight.shape[0] = part.window.groups = channels;
+  } else {
+    NEURIM_ASSERT(window.groups == 1);
+    const bool forward = direction == Direction::forward;
+    (forward ? part.y : part.x).shape[1] = part.weight.shape[forward ? 0 : 1] = channels;
   }
-};
+  return part;
+}
+
+std::pair<memory::desc, std::size_t> Problem::weight_of(const Layout& layout, const Problem& piece, std::int64_t first) const {
+  const memory::desc whole = descriptor(grouped_weight(), layout);
+  const std::int64_t channels = piece.result().shape[1];
+  if (channels == result().shape[1]) return {whole, 0};
+  memory::dims sizes = whole.get_dims(), begin(sizes.size());
+  const std::size_t axis = window.groups > 1 || direction == Direction::forward ? 0 : 1;
+  sizes[axis] = channels;
+  begin[axis] = first;
+  const memory::desc there = whole.submemory_desc(sizes, begin);
+  const auto offset = static_cast<std::size_t>(there.get_submemory_offset());
+  if (channels % 16 == 0) return {whole.submemory_desc(sizes, memory::dims(sizes.size())), offset};
+  // With lanes behind the last channel there is no such descriptor, and kernels do not heed where one begins.
+  const memory::desc own = describe(piece, piece.any_weight()).weight;
+  if (own.get_strides() != there.get_strides() || own.get_inner_blks() != there.get_inner_blks() ||
+      own.get_inner_idxs() != there.get_inner_idxs())
+    throw dnnl::error(dnnl_unimplemented, "has another form of the weights for a slice of them");
+  return {own, offset};
+}
 
 Problem problem_of(const Site& site) {
   const Operands at = operands_of(site);
@@ -106,16 +115,13 @@ Problem problem_of(const Site& site) {
   return problem;
 }
 
-/// The layouts for which oneDNN has fast kernels: blocked when the channels fill whole blocks, channels last
-/// for groups that do not. An image with few channels is read plain; from blocks back to such an image it has
-/// plain loops only.
 void choose_layouts(Problem& problem) {
-  const auto fills = [](std::int64_t channels) { return channels % 16 == 0; };
   const std::int64_t in = problem.x.shape[1] / problem.window.groups,
                      out = problem.y.shape[1] / problem.window.groups;
-  const bool depthwise = in == 1 && out == 1 && problem.x.shape.rank() == 4;  // of volumes: plain loops only
-  const bool x_blocks = fills(problem.x.shape[1]) && (fills(in) || depthwise);
-  const bool y_blocks = fills(problem.y.shape[1]) && (fills(out) || depthwise);
+  const bool depthwise = problem.depthwise() && problem.x.shape.rank() == 4;  // of volumes: plain loops only
+  const bool apart = problem.window.groups == 1 || depthwise;  // groups of their own have to fill blocks
+  const bool x_blocks = fills_blocks(problem.x.shape[1]) && (apart || in % 16 == 0);
+  const bool y_blocks = fills_blocks(problem.y.shape[1]) && (apart || out % 16 == 0);
   const bool image = problem.window.groups == 1 && in <= 3 && problem.direction != Direction::input_grad;
   const bool blocked = y_blocks && (x_blocks || image);
   const Layout other = problem.window.groups > 1 ? Layout{Layout::channels_last} : Layout{};
@@ -123,19 +129,11 @@ void choose_layouts(Problem& problem) {
   problem.y_layout = blocked ? kBlocked : other;
 }
 
-/// A primitive and the forms of what it reads besides x and y.
-struct Described {
-  dnnl::primitive primitive;
-  memory::desc weight, scratchpad;
-  bool loops;  ///< its implementation is oneDNN's plain loops, which take everything and are slow
-};
-
 template <class Primitive>
-Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight) {
+static Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight) {
   return {Primitive(desc), weight, desc.scratchpad_desc(), starts_with(desc.impl_info_str(), "ref")};
 }
 
-/// Throws dnnl::error when oneDNN has no implementation.
 Described describe(const Problem& p, const memory::desc& weight) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -143,7 +141,7 @@ Described describe(const Problem& p, const memory::desc& weight) {
   if (p.direction == Direction::forward) {
     dnnl::post_ops after;
     if (p.epilogue.add) after.append_binary(dnnl::algorithm::binary_add, y);
-    if (p.epilogue.relu) append_relu(after);
+    if (p.epilogue.relu.on) append_relu(after);
     attributes.set_post_ops(after);
     const memory::desc bias =
         p.epilogue.bias ? memory::desc({p.y.shape[1]}, memory::data_type::f32, memory::format_tag::a)
@@ -168,7 +166,6 @@ Described describe(const Problem& p, const memory::desc& weight) {
   return described_by<dnnl::convolution_backward_weights>(described, described.diff_weights_desc());
 }
 
-/// The arguments in the order x, weight, y, scratchpad[, bias][, residual].
 std::vector<std::pair<int, memory::desc>> arguments_of(const Problem& p, const Described& described) {
   static constexpr int kNumbers[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                                          {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
@@ -185,30 +182,29 @@ std::vector<std::pair<int, memory::desc>> arguments_of(const Problem& p, const D
   return arguments;
 }
 
-template <bool loops>
-bool wants(Site& site) {
+std::vector<std::int64_t> cut_evenly(std::int64_t count, std::int64_t pieces) {
+  std::vector<std::int64_t> begin;
+  for (std::int64_t i = 0; i <= pieces; ++i) begin.push_back(count * i / pieces);
+  return begin;
+}
+
+bool takes_types(Site& site, const Problem& problem) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
-  Problem problem = problem_of(site);
-  Epilogue epilogue;
-  if (!read_epilogue(site, epilogue))
-    return decline(site, "fuses add and relu behind the forward convolution only"), false;
   if (problem.x.shape.numel() == 0 || problem.y.shape.numel() == 0)
     return decline(site, "an axis is empty"), false;
-  choose_layouts(problem);
-  if (epilogue.add && !(problem.y_layout == kBlocked))
-    return decline(site,
-                   "adds to blocks of 16 channels only: in the plain order oneDNN has no fast loop for it"),
-           false;
+  return true;
+}
+
+bool ask_layouts(Site& site, const Problem& problem, bool loops) {
   const OneThread one;
   const Operands at = operands_of(site);
   try {
     const Described described = describe(problem, problem.any_weight());
     if (described.loops && !loops) return decline(site, "has plain loops only"), false;
     const Layout weight = packed_layout(problem.grouped_weight(), described.weight);
-    for (Spec& spec : site.values)
-      spec.layout = with_rows(spec.type) == problem.y ? problem.y_layout
-                                                      : Layout{};  // the residual and all outputs too
+    for (Spec& spec : site.values)  // what is added, and all outputs too
+      spec.layout = with_rows(spec.type) == problem.result() ? problem.result_layout() : Layout{};
     site.values[static_cast<std::size_t>(at.x)].layout = problem.x_layout;
     site.values[static_cast<std::size_t>(at.y)].layout = problem.y_layout;
     site.values[static_cast<std::size_t>(at.weight)].layout = weight;
@@ -218,11 +214,21 @@ bool wants(Site& site) {
   return true;
 }
 
-/// `count` items cut into `pieces` runs of nearly equal length: where they begin, and the end.
-std::vector<std::int64_t> cut(std::int64_t count, std::int64_t pieces) {
-  std::vector<std::int64_t> begin;
-  for (std::int64_t i = 0; i <= pieces; ++i) begin.push_back(count * i / pieces);
-  return begin;
+namespace {
+
+template <bool loops>
+bool wants(Site& site) {
+  Problem problem = problem_of(site);
+  Epilogue epilogue;
+  if (!takes_types(site, problem)) return false;
+  if (!read_epilogue(site, epilogue) || epilogue.relu.most == epilogue.relu.most)  // oneDNN's limits make numbers of NaN
+    return decline(site, "fuses add and relu behind the forward convolution only"), false;
+  choose_layouts(problem);
+  if (epilogue.add && !(problem.y_layout == kBlocked))
+    return decline(site,
+                   "adds to blocks of 16 channels only: in the plain order oneDNN has no fast loop for it"),
+           false;
+  return ask_layouts(site, problem, loops);
 }
 
 /// One piece of the batch or of the output channels: its primitive and offsets, in floats and for the scratch
@@ -288,12 +294,12 @@ Launch prepare(Site& site) {
   const OneThread one;
   const Problem problem = problem_of(site);
   const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
-  const std::int64_t images = problem.x.shape[0], channels = problem.y.shape[1];
+  const std::int64_t images = problem.x.shape[0], channels = problem.result().shape[1];
   const bool cut_channels = problem.direction == Direction::forward && images == 1 &&
-                            problem.window.groups == 1 && problem.y_layout == kBlocked &&
-                            channels % (16 * site.chunks) == 0;
-  const auto begin = cut(images, std::min<std::int64_t>(images, site.chunks));
-  const std::int64_t slices = cut_channels ? site.chunks : 1, slice = channels / slices;
+                            problem.window.groups == 1 && problem.y_layout == kBlocked;
+  const auto begin = cut_evenly(images, std::min<std::int64_t>(images, site.chunks));
+  const std::int64_t blocks = (channels + 15) / 16;
+  const auto slices = cut_evenly(blocks, cut_channels ? std::min<std::int64_t>(blocks, site.chunks) : 1);
   const auto floats = [](const Type& type, const Layout& layout) {
     return bytes(type, layout) / sizeof(float);
   };
@@ -306,20 +312,14 @@ Launch prepare(Site& site) {
   all->weight_size = weight_size;
   try {
     for (std::size_t i = 0; i + 1 < begin.size(); ++i)
-      for (std::int64_t c = 0; c < slices; ++c) {
-        const Problem part = problem.piece(begin[i + 1] - begin[i], slice);
-        memory::desc weight = descriptor(problem.grouped_weight(), weight_layout);
-        if (slices > 1) {
-          const Shape& whole = part.weight.shape;
-          weight = weight.submemory_desc(memory::dims(whole.begin(), whole.end()),
-                                         memory::dims(static_cast<std::size_t>(whole.rank())));
-        }
+      for (std::size_t c = 0; c + 1 < slices.size(); ++c) {
+        const std::int64_t first = 16 * slices[c], width = std::min(16 * slices[c + 1], channels) - first;
+        const Problem part = problem.piece(begin[i + 1] - begin[i], width);
+        const auto [weight, weight_begin] = problem.weight_of(weight_layout, part, first);
         const Described described = describe(part, weight);
-        const auto image = static_cast<std::size_t>(begin[i]), channel = static_cast<std::size_t>(c);
-        all->pieces.push_back({Primitive(described.primitive, arguments_of(part, described)), image * x_image,
-                               channel * (weight_size / static_cast<std::size_t>(slices)),
-                               image * y_image + channel * (y_image / static_cast<std::size_t>(slices)),
-                               channel * static_cast<std::size_t>(slice), site.scratch});
+        const auto image = static_cast<std::size_t>(begin[i]), block = static_cast<std::size_t>(slices[c]);
+        all->pieces.push_back({Primitive(described.primitive, arguments_of(part, described)), image * x_image, weight_begin,
+                               image * y_image + block * (y_image / static_cast<std::size_t>(blocks)), 16 * block, site.scratch});
         site.scratch += (described.scratchpad.get_size() + 63) / 64 * 64;
       }
   } catch (const dnnl::error& error) {
@@ -330,7 +330,7 @@ Launch prepare(Site& site) {
   if (problem.direction == Direction::weight_grad && parts > 1) {
     joins = site.chunks;
     all->partials = site.scratch;
-    all->ranges = cut(static_cast<std::int64_t>(weight_size), joins);
+    all->ranges = cut_evenly(static_cast<std::int64_t>(weight_size), joins);
     site.scratch += static_cast<std::size_t>(parts - 1) * weight_size * sizeof(float);
   }
   return {Convolution::run, all, parts, joins};

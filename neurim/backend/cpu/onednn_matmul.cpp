@@ -1,21 +1,25 @@
-// Matrix products and fully connected layers by oneDNN, one thread to a piece: a run of rows of the result, or of columns
-// when there are few rows.
+// Matrix products and fully connected layers by oneDNN, one thread to a part: a run of rows of the result, or of columns
+// when there are few rows. Pointwise steps behind them go over a piece of the result while it is in the part's own cache.
 #include <algorithm>
-#include <array>
+#include <map>
+#include <optional>
 
 #include "neurim/backend/cpu/onednn.h"
+#include "neurim/backend/cpu/pointwise.h"
 #include "neurim/ops/matmul.h"
 
 namespace neurim::cpu {
 
 namespace {
 
+constexpr std::int64_t kPiece = 1 << 17;  // floats of the result that steps behind it go over at a time
 
 /// c[m,n] = a[m,k] b[k,n] (+ bias[n]), repeated `batch` times; strides in elements.
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
-  bool bias = false, relu = false;
+  bool bias = false;
+  bool by_rows(int chunks) const { return m >= chunks || m >= n; }
 };
 
 /// Reads the site, or says why not.
@@ -23,10 +27,6 @@ bool read_product(Site& site, Product& product) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
   const Shape &a = site.input(0).type.shape, &b = site.input(1).type.shape;
-  if (site.steps.size() > 1) {
-    product.relu = site.steps.size() == 2 && site.steps[1].op->name() == "relu" && site.out.size() == 1;
-    if (!product.relu) return decline(site, "fuses relu only"), false;
-  }
   if (site.op().name() == "linear") {
     product.k = a[-1];
     product.m = product.k == 0 ? 0 : a.numel() / product.k;
@@ -50,27 +50,65 @@ bool read_product(Site& site, Product& product) {
     product.b_column = op.transpose_b ? product.k : 1;
   }
   if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0) return decline(site, "an axis is empty"), false;
+  if (site.steps.size() > 1 && (product.batch > 1 || site.place_in(site.steps[0].in.back()) + 1 != std::ssize(site.steps[0].in)))
+    return decline(site, "fuses steps behind one product of different operands only"), false;
   return true;
 }
 
+/// What one call computes: where its operands and its result begin, in floats, and runs of the result's memory.
 struct Piece {
   Primitive primitive;
-  std::size_t a = 0, b = 0, bias = 0, c = 0, scratch = 0;
+  std::size_t a = 0, b = 0, bias = 0, c = 0;
+  std::int64_t run = 0, runs = 1, stride = 0;
 };
 
 struct Matmuls {
-  std::vector<Piece> pieces;
   bool bias = false;
+  std::optional<PointwiseSteps> steps;
+  int result, last;                        // outputs: where the product and where the last step goes
+  std::size_t scratch = 0;                 // bytes of a part
+  std::vector<std::vector<Piece>> pieces;  // of each part
+
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& all = *static_cast<const Matmuls*>(self);
-    const Piece& piece = all.pieces[static_cast<std::size_t>(part)];
-    auto at = [](void* base, std::size_t offset) -> void* { return static_cast<float*>(base) + offset; };
-    std::array<void*, 5> data{at(args.in[0], piece.a), at(args.in[1], piece.b), at(args.out[0], piece.c),
-                              static_cast<char*>(args.scratch) + piece.scratch,
-                              all.bias ? at(args.in[2], piece.bias) : nullptr};
-    piece.primitive.run(data.data());
+    const auto number = static_cast<std::size_t>(part);
+    const auto at = [](void* base, std::size_t offset) -> void* { return static_cast<float*>(base) + offset; };
+    const auto output = [&](int place) { return static_cast<float*>(args.out[static_cast<std::size_t>(place)]); };
+    float *const result = output(all.result), *const last = output(all.last);
+    for (const Piece& piece : all.pieces[number]) {
+      void* const data[] = {at(args.in[0], piece.a), at(args.in[1], piece.b), at(result, piece.c),
+                            static_cast<char*>(args.scratch) + number * all.scratch,
+                            all.bias ? at(args.in[2], piece.bias) : nullptr};
+      piece.primitive.run(data);
+      for (std::int64_t run = 0; all.steps && run < piece.runs; ++run) {
+        const std::int64_t begin = static_cast<std::int64_t>(piece.c) + run * piece.stride;
+        all.steps->run(args, result, last, begin, begin + piece.run);
+      }
+    }
   }
 };
+
+/// The product of so many rows and columns of the result, and the bytes of its scratch. Throws dnnl::error.
+std::pair<Primitive, std::size_t> primitive_of(const Product& product, std::int64_t m, std::int64_t n) {
+  const auto f32 = memory::data_type::f32;
+  const memory::desc a({product.batch, m, product.k}, f32, {product.m * product.k, product.a_row, product.a_column}),
+      b({product.batch, product.k, n}, f32, {product.k * product.n, product.b_row, product.b_column}),
+      c({product.batch, m, n}, f32, {product.m * product.n, product.n, 1}), bias({1, 1, n}, f32, memory::dims{n, n, 1});
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto described = product.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
+                                      : dnnl::matmul::primitive_desc(engine(), a, b, c, attributes);
+  std::vector<std::pair<int, memory::desc>> arguments{
+      {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, described.scratchpad_desc()}};
+  if (product.bias) arguments.emplace_back(DNNL_ARG_BIAS, bias);
+  return {Primitive(dnnl::matmul(described), std::move(arguments)), (described.scratchpad_desc().get_size() + 63) / 64 * 64};
+}
+
+bool wants(Site& site) {
+  Product product;
+  for (Spec& spec : site.values) spec.layout = {};
+  return read_product(site, product) && (site.steps.size() == 1 || PointwiseSteps().read(site, 1, site.steps.size()));
+}
 
 Launch prepare(Site& site) {
   Product product;
@@ -78,40 +116,41 @@ Launch prepare(Site& site) {
   const OneThread one;
   auto all = std::make_shared<Matmuls>();
   all->bias = product.bias;
-  const bool by_rows = product.m >= site.chunks || product.m >= product.n;
-  const std::int64_t whole = by_rows ? product.m : product.n, pieces = std::min<std::int64_t>(whole, site.chunks);
-  const auto f32 = memory::data_type::f32;
-  for (std::int64_t i = 0; i < pieces; ++i) {
-    const std::int64_t begin = whole * i / pieces, count = whole * (i + 1) / pieces - begin;
-    const std::int64_t m = by_rows ? count : product.m, n = by_rows ? product.n : count;
-    const memory::desc a({product.batch, m, product.k}, f32, {product.m * product.k, product.a_row, product.a_column}),
-        b({product.batch, product.k, n}, f32, {product.k * product.n, product.b_row, product.b_column}),
-        c({product.batch, m, n}, f32, {product.m * product.n, product.n, 1}), bias({1, 1, n}, f32, memory::dims{n, n, 1});
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (product.relu) {
-      dnnl::post_ops after;
-      append_relu(after);
-      attributes.set_post_ops(after);
+  all->result = memory_of(site, 0);
+  all->last = memory_of(site, site.steps.size() - 1);
+  if (site.steps.size() > 1 && !all->steps.emplace().read(site, 1, site.steps.size())) return {};
+  const bool by_rows = product.by_rows(site.chunks);
+  const std::int64_t whole = by_rows ? product.m : product.n, parts = std::min<std::int64_t>(whole, site.chunks);
+  const std::int64_t most =
+      all->steps && by_rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
+  std::map<std::int64_t, Primitive> known;
+  try {
+    for (std::int64_t part = 0; part < parts; ++part) {
+      std::vector<Piece>& pieces = all->pieces.emplace_back();
+      const std::int64_t begin = whole * part / parts, count = whole * (part + 1) / parts - begin,
+                         calls = (count + most - 1) / most;
+      for (std::int64_t call = 0; call < calls; ++call) {
+        const std::int64_t first = begin + count * call / calls, last = begin + count * (call + 1) / calls;
+        Primitive& primitive = known[last - first];
+        if (!primitive) {
+          const auto [made, scratch] =
+              primitive_of(product, by_rows ? last - first : product.m, by_rows ? product.n : last - first);
+          primitive = made;
+          all->scratch = std::max(all->scratch, scratch);
+        }
+        Piece& piece = pieces.emplace_back(Piece{primitive});
+        piece.a = static_cast<std::size_t>(by_rows ? first * product.a_row : 0);
+        piece.b = static_cast<std::size_t>(by_rows ? 0 : first * product.b_column);
+        piece.c = static_cast<std::size_t>(by_rows ? first * product.n : first);
+        piece.run = by_rows ? (last - first) * product.n : last - first;
+        if (!by_rows) piece.runs = product.m, piece.stride = product.n;
+        piece.bias = static_cast<std::size_t>(by_rows ? 0 : first);
+      }
     }
-    try {
-      const auto described = product.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
-                                          : dnnl::matmul::primitive_desc(engine(), a, b, c, attributes);
-      std::vector<std::pair<int, memory::desc>> arguments{
-          {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, described.scratchpad_desc()}};
-      if (product.bias) arguments.emplace_back(DNNL_ARG_BIAS, bias);
-      Piece piece{Primitive(dnnl::matmul(described), std::move(arguments))};
-      piece.a = static_cast<std::size_t>(by_rows ? begin * product.a_row : 0);
-      piece.b = static_cast<std::size_t>(by_rows ? 0 : begin * product.b_column);
-      piece.c = static_cast<std::size_t>(by_rows ? begin * product.n : begin);
-      piece.bias = static_cast<std::size_t>(by_rows ? 0 : begin);
-      piece.scratch = site.scratch;
-      site.scratch += (described.scratchpad_desc().get_size() + 63) / 64 * 64;
-      all->pieces.push_back(std::move(piece));
-    } catch (const dnnl::error& error) {
-      return decline(site, error.what());
-    }
+  } catch (const dnnl::error& error) {
+    return decline(site, error.what());
   }
+  site.scratch = all->pieces.size() * all->scratch;
   return {Matmuls::run, all, static_cast<int>(all->pieces.size())};
 }
 
@@ -122,8 +161,8 @@ Launch prepare(Site& site) {
 namespace neurim {
 
 void cpu_onednn_matmul() {
-  add({.op = "linear", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .fuses = true});
-  add({.op = "matmul", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .fuses = true});
+  add({.op = "linear", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .wants = cpu::wants, .fuses = true});
+  add({.op = "matmul", .name = "onednn", .rank = 10, .prepare = cpu::prepare, .wants = cpu::wants, .fuses = true});
 }
 
 }  // namespace neurim

@@ -15,6 +15,10 @@ struct PhysicalAxis {
 
 inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16};
 
+/// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which costs
+/// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
+inline bool fills_blocks(std::int64_t channels) { return channels >= 16; }
+
 /// The loops over a tensor, outermost first. A blocked layout has two loops along the axis that it splits; the inner one
 /// runs beyond the axis when its size is no multiple of the block. Not for packed layouts.
 inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout& layout) {

@@ -1,8 +1,12 @@
 #include "neurim/backend/cpu/pointwise.h"
 
+#include <array>
+#include <limits>
+#include <map>
 #include <string>
 
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
@@ -26,13 +30,13 @@ std::string row_name(const Op& op) {
   return own_row ? text(op.name(), ' ', variant) : std::string(op.name());
 }
 
-StepFunction function_of(const Op& op) {
-  const std::string name = row_name(op);
+StepFunction function_named(std::string_view name) {
   const StepTable table = NEURIM_DISPATCH(step_table)();
   const auto row =
       std::find_if(table.rows, table.rows + table.count, [&](const StepRow& r) { return r.name == name; });
   return row == table.rows + table.count ? nullptr : row->run;
 }
+StepFunction function_of(const Op& op) { return function_named(row_name(op)); }
 
 Numbers numbers_of(const Op& op) {
   const auto pair = [](double a, double b) { return Numbers{static_cast<float>(a), static_cast<float>(b)}; };
@@ -99,6 +103,8 @@ void set_loops(PointwiseValue& value, const Shape& operand, const Shape& shape, 
       value.stride[value.axes++] = stride;
     }
   }
+  const int last = value.axes - 1;
+  if (blocked && value.stride[last] == 1 && value.stride[last - 1] == 0) value.run = value.size[last - 1] * value.size[last];
 }
 
 struct Prepared {
@@ -132,7 +138,7 @@ void assign_buffers(PointwiseChain& chain) {
     for (int v = 0; v < chain.values; ++v) {
       const PointwiseValue& value = chain.value[v];
       if (last_read[static_cast<std::size_t>(v)] == s && value.buffer >= 0 && value.out < 0 &&
-          value.form != PointwiseValue::one)
+          value.form != PointwiseValue::one && value.run == 0)
         released.push_back(value.buffer);
     }
     PointwiseValue& result = chain.value[chain.step[s].out];
@@ -140,21 +146,45 @@ void assign_buffers(PointwiseChain& chain) {
   }
 }
 
-Launch prepare(Site& site) {
-  if (!takes(site)) return {};
+/// Makes one of a product, a sum and a relu where the step before is the one and this the next, and nobody else reads between.
+bool join(const Site& site, const Step& step, PointwiseChain& chain) {
+  if (chain.steps == 0) return false;
+  PointwiseStep& before = chain.step[chain.steps - 1];
+  int reads = 0;
+  for (const Step& each : site.steps) reads += static_cast<int>(std::count(each.in.begin(), each.in.end(), before.out));
+  if (reads != 1 || site.place_out(before.out) >= 0) return false;
+  const StepFunction product = function_named("mul"), sum = function_named("mul add");
+  Relu relu;
+  if (before.run == product && step.op->name() == "add" && (step.in[0] == before.out || step.in[1] == before.out)) {
+    before.run = sum;
+    before.in[2] = step.in[step.in[0] == before.out ? 1 : 0];
+  } else if (before.run == sum && read_relu(*step.op, relu) && step.in[0] == before.out) {
+    before.run = function_named("mul add limited");
+    before.numbers = {0, relu.most == relu.most ? relu.most : std::numeric_limits<float>::infinity()};
+  } else {
+    return false;
+  }
+  before.out = step.out[0];
+  return true;
+}
+
+/// The site's steps as a chain; on no, says why.
+bool make_chain(Site& site, PointwiseChain& chain) {
+  const auto no = [&](const auto&... why) {
+    site.why = text(why...);
+    return false;
+  };
+  if (!takes(site)) return false;
   const Type type{DType::f32, spec(site, site.steps[0].out[0]).type.shape};
   const Layout layout = site.output(0).layout;
-  if (!loopable(type.shape, layout)) return decline(site, "does not take the layout ", layout);
-  auto prepared = std::make_shared<Prepared>();
-  PointwiseChain& chain = prepared->chain;
+  if (!loopable(type.shape, layout)) return no("does not take the layout ", layout);
   chain.values = static_cast<int>(site.values.size());
   for (int v = 0; v < chain.values; ++v) chain.value[v].boolean = spec(site, v).type.dtype == DType::boolean;
   for (std::size_t i = 0; i < site.in.size(); ++i) {
     const Spec& operand = spec(site, site.in[i]);
     const bool whole = operand.type.shape == type.shape;
     if (operand.layout != (whole ? layout : Layout{}))
-      return decline(site, "operand ", i, " is ", operand.type, ' ', operand.layout, " beside ", type, ' ',
-                     layout);
+      return no("operand ", i, " is ", operand.type, ' ', operand.layout, " beside ", type, ' ', layout);
     PointwiseValue& value = chain.value[site.in[i]];
     value.in = static_cast<int>(i);
     value.axes = 0;
@@ -164,11 +194,12 @@ Launch prepare(Site& site) {
     if (value.form == PointwiseValue::spread) set_loops(value, operand.type.shape, type.shape, layout);
   }
   for (std::size_t i = 0; i < site.out.size(); ++i) {
-    if (spec(site, site.out[i]).layout != layout) return decline(site, "takes outputs of one layout");
+    if (spec(site, site.out[i]).layout != layout) return no("takes outputs of one layout");
     chain.value[site.out[i]].form = PointwiseValue::whole;
     chain.value[site.out[i]].out = static_cast<int>(i);
   }
   for (const Step& step : site.steps) {
+    if (join(site, step, chain)) continue;
     PointwiseStep& own = chain.step[chain.steps++];
     own = {function_of(*step.op), numbers_of(*step.op), {step.in[0], step.in[0], step.in[0]}, step.out[0]};
     std::copy(step.in.begin(), step.in.end(), own.in);
@@ -180,6 +211,13 @@ Launch prepare(Site& site) {
     chain.last_channels = static_cast<int>(type.shape[1] % layout.block);
     chain.block_elements = chain.count / std::max<std::int64_t>(1, type.shape[0] * chain.blocks);
   }
+  return true;
+}
+
+Launch prepare(Site& site) {
+  auto prepared = std::make_shared<Prepared>();
+  const PointwiseChain& chain = prepared->chain;
+  if (!make_chain(site, prepared->chain)) return {};
   prepared->run = NEURIM_DISPATCH(run_pointwise);
   const std::int64_t blocks = (chain.count + kPointwiseBlock - 1) / kPointwiseBlock;
   prepared->parts = parts_of(site, chain.count, blocks);
@@ -194,6 +232,56 @@ Launch prepare(Site& site) {
 }
 
 }  // namespace
+
+int cpu::memory_of(const Site& site, std::size_t step) {
+  const int own = site.place_out(site.steps[step].out[0]);
+  return own >= 0 ? own : site.place_out(site.steps.back().out[0]);
+}
+
+bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last) {
+  // The steps alone, with numbers of their own for the values that they meet.
+  std::vector<Step> steps;
+  std::vector<Spec> values;
+  std::map<int, int> numbers;
+  const auto number = [&](int value) {
+    const auto [at, added] = numbers.emplace(value, static_cast<int>(values.size()));
+    if (added) values.push_back(spec(site, value));
+    return at->second;
+  };
+  has_x_ = first > 0;
+  const int x = has_x_ ? site.steps[first - 1].out[0] : -1, y = site.steps[last - 1].out[0];
+  std::vector<int> in, out;
+  if (has_x_) in.push_back(number(x));
+  for (const Step& step : site.steps.subspan(first, last - first)) {
+    for (const int value : step.in)
+      if (!numbers.count(value) && site.place_in(value) < 0) {
+        site.why = "takes steps that read what they begin with and the site's inputs";
+        return false;
+      }
+    Step& own = steps.emplace_back(Step{step.op, {}, {}});
+    for (const int value : step.in) own.in.push_back(number(value));
+    for (const int value : step.out) own.out.push_back(number(value));
+  }
+  in_.clear(), out_.clear();
+  out.push_back(number(y));
+  for (const auto& [value, own] : numbers) {
+    const int read = site.place_in(value), written = site.place_out(value);
+    if (read >= 0) in.push_back(own), in_.push_back(static_cast<std::size_t>(read));
+    if (written >= 0 && value != x && value != y) out.push_back(own), out_.push_back(static_cast<std::size_t>(written));
+  }
+  Site alone{.steps = steps, .values = values, .in = in, .out = out, .chunks = site.chunks};
+  const bool taken = make_chain(alone, chain_);
+  site.why = alone.why;
+  return taken;
+}
+
+void cpu::PointwiseSteps::run(const Args& args, float* x, float* y, std::int64_t begin, std::int64_t end) const {
+  std::array<void*, kMostValues> in, out;
+  in[0] = x, out[0] = y;
+  for (std::size_t i = 0; i < in_.size(); ++i) in[i + has_x_] = args.in[in_[i]];
+  for (std::size_t i = 0; i < out_.size(); ++i) out[i + 1] = args.out[out_[i]];
+  NEURIM_DISPATCH(run_pointwise)(chain_, in.data(), out.data(), begin, end);
+}
 
 void cpu_pointwise() {
   const StepTable table = NEURIM_DISPATCH(step_table)();

@@ -2,8 +2,10 @@
 // a step.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "neurim/backend/cpu/isa.h"
+#include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
 
@@ -44,6 +46,7 @@ struct PointwiseValue {
   int in = -1, out = -1;  ///< the argument that it is read from or written to, or -1
   int axes = 0;           ///< of a spread value: the loops over memory, outermost first
   std::int64_t size[kMostAxes] = {}, stride[kMostAxes] = {};
+  std::int64_t run = 0;   ///< of a spread value, elements of memory over which it repeats its first 16: its channels in a block
 };
 
 struct PointwiseStep {
@@ -66,8 +69,28 @@ struct PointwiseChain {
 };
 
 NEURIM_EACH_ISA(StepTable step_table())
-/// Computes elements [first, last) of memory; `first` is a multiple of kPointwiseBlock.
+/// Computes elements [first, last) of memory; in blocked layouts `first` is a multiple of 16.
 NEURIM_EACH_ISA(void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* out,
                                    std::int64_t first, std::int64_t last))
+
+/// The number among the outputs of the memory for output 0 of a step: its own, or, where nobody else reads it, that of the last
+/// step; -1 where nobody reads that either.
+int memory_of(const Site& site, std::size_t step);
+
+/// Pointwise steps inside another kernel, which runs them over pieces of what it has computed while those are in its cache.
+class PointwiseSteps {
+ public:
+  /// Reads the site's steps [first, last). Those that are not the site's first begin with output 0 of the one before, x. On no,
+  /// says why. Layouts are those of the site.
+  bool read(Site& site, std::size_t first, std::size_t last);
+  /// Elements [begin, end) of memory, in blocked layouts multiples of 16. y takes what the steps end with, and may be x. The
+  /// pointers are to whole tensors, of which only these elements need to be there.
+  void run(const Args& args, float* x, float* y, std::int64_t begin, std::int64_t end) const;
+
+ private:
+  PointwiseChain chain_;
+  std::vector<std::size_t> in_, out_;  // numbers in Args; not of x, the chain's first input, and of y, its first output
+  bool has_x_ = false;
+};
 
 }  // namespace neurim::cpu

@@ -15,7 +15,7 @@ using namespace cpu;
 
 /// Whether behind the gradient of max_pool2d stands that of the relu which made its x.
 bool gated(const Site& site) {
-  if (site.steps.size() != 2 || site.in.size() != 3 || site.out.size() != 1) return false;
+  if (site.steps.size() != 2 || site.in.size() != 2 || site.out.size() != 1) return false;
   const Step &pool = site.steps[0], &relu = site.steps[1];
   return pool.op->name() == "max_pool2d_grad" && relu.op->name() == "relu_grad" && relu.in[0] == pool.in[0] &&
          relu.in[1] == pool.out[0] && site.out[0] == relu.out[0];
@@ -103,7 +103,7 @@ struct Pool {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Pool*>(self);
-    const float* in[3] = {};
+    const float* in[2] = {};
     for (std::size_t i = 0; i < args.in.size(); ++i) in[i] = static_cast<const float*>(args.in[i]);
     own.function(own.shape, in, static_cast<float*>(args.out[0]), part_begin(own.pieces, own.parts, part),
                  part_begin(own.pieces, own.parts, part + 1),
@@ -119,10 +119,7 @@ Launch pool_prepare(Site& site) {
   constexpr bool kGradient = kKind == PoolKind::max_grad || kKind == PoolKind::mean_grad;
   const PoolKind kind = gated(site) ? PoolKind::max_relu_grad : kKind;
   const Shape& x = (kGradient ? site.output(0) : site.input(0)).type.shape;
-  const Shape& y = (kKind == PoolKind::max_grad ? site.input(1)
-                    : kGradient                 ? site.input(0)
-                                                : site.output(0))
-                       .type.shape;
+  const Shape& y = (kKind == PoolKind::max_grad ? site.input(1) : kGradient ? site.input(0) : site.output(0)).type.shape;
   const Layout layout = site.input(0).layout;
 
   auto pool = std::make_shared<Pool>();

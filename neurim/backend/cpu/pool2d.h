@@ -37,7 +37,7 @@ enum class PoolKind { max, max_grad, max_relu_grad, mean, mean_grad };
 /// floats.
 using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                               std::int64_t last, float* scratch);
-inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * shape.width + shape.out_width + 1; }
+inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * (shape.width + shape.out_width) + 1; }
 NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape))
 
 /// Planes of `size` places, each one float, or 16 of the `channels` of an image. (N,C) beside them is plain.

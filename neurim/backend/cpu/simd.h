@@ -34,6 +34,9 @@ inline void store_part(float* at, Vec v, int n) {
 }
 inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+/// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
+inline Vec limited(Vec v, Vec least, Vec most) { return min(most, max(least, v)); }
+inline Vec gated(Vec dy, Vec y, Vec most) { return (y > Vec{}) & (y != most) ? dy : Vec{}; }
 inline float sum(Vec v) {
   float total = 0;
   for (int i = 0; i < kLanes; ++i) total += v[i];

@@ -87,6 +87,7 @@ void reference_pointwise() {
     return x[0] < low ? low : x[0] > high ? high : x[0];
   });
   define("relu", [](const Op&, const double* x) { return x[0] < 0 ? 0 : x[0]; });
+  define("relu6", [](const Op&, const double* x) { return x[0] < 0 ? 0 : x[0] > 6 ? 6 : x[0]; });
   define("leaky_relu",
          [](const Op& op, const double* x) { return x[0] > 0 ? x[0] : x[0] * as<LeakyRelu>(op).slope; });
   define("elu", [](const Op& op, const double* x) {
@@ -106,6 +107,7 @@ void reference_pointwise() {
 
   // gradients: the saved value and dy
   define("relu_grad", [](const Op&, const double* x) { return x[0] > 0 ? x[1] : 0; });
+  define("relu6_grad", [](const Op&, const double* x) { return x[0] > 0 && x[0] < 6 ? x[1] : 0; });
   define("leaky_relu_grad",
          [](const Op& op, const double* x) { return x[0] > 0 ? x[1] : x[1] * as<LeakyReluGrad>(op).slope; });
   define("clamp_grad", [](const Op& op, const double* x) {

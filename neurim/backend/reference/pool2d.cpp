@@ -47,15 +47,14 @@ void max_pool2d_body(const Op& op, std::span<const View> in, std::span<const Vie
 }
 
 void max_pool2d_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  const View &x = in[0], &y = in[1], &dy = in[2];
+  const View &x = in[0], &dy = in[1];
   std::vector<double> dx(static_cast<std::size_t>(x.numel()), 0.0);
-  each_window(static_cast<const MaxPool2dGrad&>(op).options, x.shape(), y.shape(),
+  each_window(static_cast<const MaxPool2dGrad&>(op).options, x.shape(), dy.shape(),
               [&](std::int64_t at, const std::vector<std::int64_t>& places, std::int64_t) {
+                std::int64_t best = -1;  // the first maximum, or the first that is not a number
                 for (const std::int64_t place : places)
-                  if (x[place] == y[at] || (std::isnan(x[place]) && std::isnan(y[at]))) {
-                    dx[static_cast<std::size_t>(place)] += dy[at];
-                    break;
-                  }
+                  if (best < 0 || x[place] > x[best] || (std::isnan(x[place]) && !std::isnan(x[best]))) best = place;
+                if (best >= 0) dx[static_cast<std::size_t>(best)] += dy[at];
               });
   for (std::int64_t i = 0; i < x.numel(); ++i) out[0].set(i, dx[static_cast<std::size_t>(i)]);
 }

@@ -248,6 +248,8 @@ void clamp(OnnxSite& s) {
   s.node("Clip", {s.in[0], low, high});
 }
 
+void relu6(OnnxSite& s) { s.node("Clip", {s.in[0], s.scalar(0), s.scalar(6)}); }
+
 void leaky_relu(OnnxSite& s) { s.node("LeakyRelu", s.in, {{"alpha", as<LeakyRelu>(s.op).slope}}); }
 
 void hardsigmoid(OnnxSite& s) { s.node("HardSigmoid", s.in, {{"alpha", 1.0 / 6}, {"beta", 0.5}}); }
@@ -429,6 +431,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"pad", {pad}},
       {"reduce_max", {[](OnnxSite& s) { reduce(s, "ReduceMax", 18); }}},
       {"reduce_min", {[](OnnxSite& s) { reduce(s, "ReduceMin", 18); }}},
+      {"relu6", {relu6}},
       {"reshape", {reshape, true}},
       {"rnn", {recurrent}},
       {"rsqrt", {rsqrt}},

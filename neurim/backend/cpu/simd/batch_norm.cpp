@@ -167,7 +167,7 @@ void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int s
 
 void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes,
                       const float* x, const BatchNormOutput& out) {
-  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias);
+  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias), most = splat(out.relu.most);
   const Run run(shape.run_of(group));
   const auto write = [&](auto adds, auto rectifies, std::int64_t at, auto read, auto put) {
     Vec v = (read(x + at) - mean) * scale + bias;
@@ -176,7 +176,7 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
       v += read(out.residual + at);
       if (out.sum) put(out.sum + at, v);
     }
-    if constexpr (rectifies) v = v < 0 ? Vec{} : v;  // NaN stays
+    if constexpr (rectifies) v = limited(v, Vec{}, most);
     if (out.last) put(out.last + at, v);
   };
   const auto all = [&](auto adds, auto rectifies) {
@@ -192,9 +192,9 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
   constexpr std::true_type yes;
   constexpr std::false_type no;
   if (out.residual)
-    out.relu ? all(yes, yes) : all(yes, no);
+    out.relu.on ? all(yes, yes) : all(yes, no);
   else
-    out.relu ? all(no, yes) : all(no, no);
+    out.relu.on ? all(no, yes) : all(no, no);
 }
 
 void batch_norm_grad_write(const BatchNormShape& shape, std::int64_t group, int slice,

@@ -26,6 +26,8 @@ constexpr StepFunction step(F) {
         out[i] = f(x[i], y[i]);
       else if constexpr (requires { f(0.f, 0.f, numbers); })
         out[i] = f(x[i], y[i], numbers);
+      else if constexpr (requires { f(0.f, 0.f, 0.f, numbers); })
+        out[i] = f(x[i], y[i], z[i], numbers);
       else
         out[i] = f(x[i], y[i], z[i]);
     }
@@ -59,6 +61,7 @@ constexpr StepRow kRows[] = {
     {"cast bool", step([](float x) { return x != 0 ? 1.f : 0.f; })},
     {"clamp", step([](float x, Numbers limit) { return limited(x, limit.a, limit.b); })},
     {"relu", step([](float x) { return x < 0 ? 0.f : x; })},
+    {"relu6", step([](float x) { return limited(x, 0, 6); })},
     {"leaky_relu", step([](float x, Numbers slope) { return x > 0 ? x : x * slope.a; })},
     {"elu", step([](float x, Numbers alpha) { return x > 0 ? x : alpha.a * expm1_of(x); })},
     {"sigmoid", step([](float x) { return sigmoid_of(x); })},
@@ -73,6 +76,7 @@ constexpr StepRow kRows[] = {
 
     // gradients: the saved value and dy
     {"relu_grad", step([](float y, float dy) { return y > 0 ? dy : 0; })},
+    {"relu6_grad", step([](float y, float dy) { return (y > 0) & (y < 6) ? dy : 0; })},
     {"leaky_relu_grad", step([](float x, float dy, Numbers slope) { return x > 0 ? dy : dy * slope.a; })},
     {"clamp_grad",
      step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
@@ -112,6 +116,8 @@ constexpr StepRow kRows[] = {
 
     // three inputs
     {"where", step([](float x, float y, float z) { return x != 0 ? y : z; })},
+    {"mul add", step([](float x, float y, float z) { return x * y + z; })},
+    {"mul add limited", step([](float x, float y, float z, Numbers limit) { return limited(x * y + z, limit.a, limit.b); })},
 };
 
 // ---- operands
@@ -214,8 +220,10 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
                    std::int64_t last) {
   alignas(64) float buffers[kMostValues][kPointwiseBlock];
   float* at[kMostValues];
+  std::int64_t run[kMostValues];  // of a value that repeats: the run that its buffer holds
   for (int v = 0; v < chain.values; ++v) {
     const PointwiseValue& value = chain.value[v];
+    run[v] = -1;
     if (value.buffer >= 0) at[v] = buffers[value.buffer];
     if (value.form != PointwiseValue::one) continue;
     fill(at[v],
@@ -223,11 +231,24 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
                        : *static_cast<const float*>(in[value.in]),
          kPointwiseBlock);
   }
+  // Whether the buffer of a spread value has what it is at these elements; where it repeats there, it is made so.
+  const auto held = [&](int v, std::int64_t begin, int n) {
+    const PointwiseValue& value = chain.value[v];
+    const bool repeats = value.run > 0 && begin / value.run == (begin + n - 1) / value.run;
+    const std::int64_t before = run[v];
+    run[v] = repeats ? begin / value.run : -1;
+    if (!repeats || run[v] == before) return repeats;
+    spread(chain, value, static_cast<const float*>(in[value.in]), begin, 16, at[v]);
+    repeat(at[v], 16, kPointwiseBlock);
+    return true;
+  };
   for (std::int64_t begin = first; begin < last; begin += kPointwiseBlock) {
     const int n = static_cast<int>(last - begin < kPointwiseBlock ? last - begin : kPointwiseBlock);
     for (int v = 0; v < chain.values; ++v) {
       const PointwiseValue& value = chain.value[v];
-      if (value.buffer < 0)
+      if (value.buffer < 0 && value.form == PointwiseValue::inner)
+        continue;  // two steps are one
+      else if (value.buffer < 0)
         at[v] = static_cast<float*>(value.in >= 0 ? in[value.in] : out[value.out]) + begin;
       else if (value.in < 0 || value.form == PointwiseValue::one)
         continue;
@@ -235,7 +256,7 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
         convert(at[v], static_cast<const std::uint8_t*>(in[value.in]) + begin, n);
       else if (value.boolean)
         spread(chain, value, static_cast<const std::uint8_t*>(in[value.in]), begin, n, at[v]);
-      else
+      else if (!held(v, begin, n))
         spread(chain, value, static_cast<const float*>(in[value.in]), begin, n, at[v]);
     }
     for (int s = 0; s < chain.steps; ++s) {

@@ -114,11 +114,11 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
     float* dx = out + p * plane;
     FreshRows fresh(dx, shape.height, shape.width * kLanes);
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
-      const float* y = in[1] + (p * shape.out_height + r) * line;
-      const float* dy = in[2] + (p * shape.out_height + r) * line;
+      const float* dy = in[1] + (p * shape.out_height + r) * line;
       if (!kTiles) fresh.until(end_row(shape, shape.rows[r]));
       each_window<kWindow>(shape, shape.rows[r], [&](auto each, std::int64_t at, std::int64_t o) {
-        const Vec best = load(y + o * kLanes);
+        Vec best = splat(-__builtin_inff());
+        each([&](std::int64_t place) { best = larger(best, load(x + at + place)); });
         const IVec nan = best != best;
         Vec left = load(dy + o * kLanes);  // zero once the first maximum has taken it
         each([&](std::int64_t place) {
@@ -166,22 +166,26 @@ template <int kStride, class Visit>
   for (std::int64_t o = column.first; o < column.last; ++o) visit(o, o * step + column.offset);
 }
 
+/// The maxima of a row of windows; x is the plane's, `best` has room for a row of it.
+template <int kStride>
+void max_row(const PoolShape& shape, const PoolWindow& row, const float* x, float* y, float* best) {
+  x += row.first * shape.width;
+  fill(best, -__builtin_inff(), shape.width);
+  for (int i = 0; i < row.count; ++i, x += shape.row_step * shape.width)
+#pragma GCC ivdep
+    for (std::int64_t w = 0; w < shape.width; ++w) best[w] = larger(best[w], x[w]);
+  fill(y, -__builtin_inff(), shape.out_width);
+  for (int j = 0; j < shape.kernel[1]; ++j)
+    each_output<kStride>(shape.kernel_columns[j], shape.stride,
+                         [&](std::int64_t o, std::int64_t w) { y[o] = larger(y[o], best[w]); });
+}
+
 template <int kStride>
 void max_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                std::int64_t last, float* best) {
-  for (std::int64_t r = first; r < last; ++r) {
-    const PoolWindow& row = shape.rows[r % shape.out_height];
-    const float* x = in[0] + (r / shape.out_height * shape.height + row.first) * shape.width;
-    float* y = out + r * shape.out_width;
-    fill(best, -__builtin_inff(), shape.width);
-    for (int i = 0; i < row.count; ++i, x += shape.row_step * shape.width)
-#pragma GCC ivdep
-      for (std::int64_t w = 0; w < shape.width; ++w) best[w] = larger(best[w], x[w]);
-    fill(y, -__builtin_inff(), shape.out_width);
-    for (int j = 0; j < shape.kernel[1]; ++j)
-      each_output<kStride>(shape.kernel_columns[j], shape.stride,
-                           [&](std::int64_t o, std::int64_t w) { y[o] = larger(y[o], best[w]); });
-  }
+  for (std::int64_t r = first; r < last; ++r)
+    max_row<kStride>(shape, shape.rows[r % shape.out_height], in[0] + r / shape.out_height * shape.height * shape.width,
+                     out + r * shape.out_width, best);
 }
 
 template <int kStride>
@@ -235,14 +239,14 @@ template <int kStride, bool kRelu>
 void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                     std::int64_t last, float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
-  float *left = scratch, *apart = scratch + shape.out_width;
+  float *left = scratch, *y = left + shape.out_width, *apart = y + shape.out_width;
   for (std::int64_t p = first; p < last; ++p) {
     FreshRows fresh(out + p * plane, shape.height, shape.width);
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
       const PoolWindow& row = shape.rows[r];
-      const float* y = in[1] + (p * shape.out_height + r) * shape.out_width;
       fresh.until(end_row(shape, row));
-      std::memcpy(left, in[2] + (p * shape.out_height + r) * shape.out_width,
+      max_row<kStride>(shape, row, in[0] + p * plane, y, apart);
+      std::memcpy(left, in[1] + (p * shape.out_height + r) * shape.out_width,
                   static_cast<std::size_t>(shape.out_width) * sizeof(float));
       for (int i = 0; i < row.count; ++i) {
         const std::int64_t at = p * plane + (row.first + i * shape.row_step) * shape.width;

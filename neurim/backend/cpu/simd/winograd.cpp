@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -134,54 +134,6 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   }
 }
 
-#if defined(__AVX512F__)
-constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and a broadcast value
-#else
-constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
-#endif
-
-/// B blocks of output channels of T tiles at one point, kept in registers over all input channels. v[in block][tile][16],
-/// u[block][in block][16 in][16 out] and m[block][tile][16]; the blocks of v and m are `block_size` floats apart, those of u
-/// `row_size`.
-template <int B, int T>
-void product(std::int64_t in_blocks, std::int64_t block_size, std::int64_t row_size, const float* v, const float* u, float* m) {
-  Vec sums[B][T];
-#pragma GCC unroll 32
-  for (int b = 0; b < B; ++b)
-#pragma GCC unroll 32
-    for (int t = 0; t < T; ++t) sums[b][t] = Vec{};
-  for (std::int64_t block = 0; block < in_blocks; ++block) {
-    const float* value = v + block * block_size;
-    const float* weight = u + block * kBlock;
-#pragma GCC unroll 2
-    for (int i = 0; i < kLanes; ++i) {
-      Vec row[B];
-#pragma GCC unroll 32
-      for (int b = 0; b < B; ++b) row[b] = load(weight + b * row_size + i * kLanes);
-#pragma GCC unroll 32
-      for (int t = 0; t < T; ++t) {
-        const Vec one = splat(value[t * kLanes + i]);
-#pragma GCC unroll 32
-        for (int b = 0; b < B; ++b) sums[b][t] += row[b] * one;
-      }
-    }
-  }
-#pragma GCC unroll 32
-  for (int b = 0; b < B; ++b)
-#pragma GCC unroll 32
-    for (int t = 0; t < T; ++t) store(m + b * block_size + t * kLanes, sums[b][t]);
-}
-
-using Product = void (*)(std::int64_t, std::int64_t, std::int64_t, const float*, const float*, float*);
-
-/// The products of 1 to T tiles.
-template <int B, int... T>
-constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
-  return {product<B, T + 1>...};
-}
-constexpr auto kOne = products<1>(std::make_integer_sequence<int, kAccumulators>());
-constexpr auto kTwo = products<2>(std::make_integer_sequence<int, kAccumulators / 2>());
-
 /// The sums over the tiles of 8 input channels times B blocks of output channels, in registers.
 template <int B>
 void accumulate(std::int64_t count, const float* v, const float* dm, std::int64_t dm_block, bool add, float* du,
@@ -266,27 +218,17 @@ void winograd_input(const WinogradShape& s, const WinogradTiles& tiles, const fl
 
 void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
                        std::int64_t first, std::int64_t last, float* m) {
-  const std::int64_t block_size = tiles.count * kLanes, row_size = shape.in_blocks * kBlock;
+  const std::int64_t size = tiles.count * kLanes, row = shape.in_blocks * kBlock;
+  const BlockProduct product{tiles.count, shape.in_blocks * kLanes, size, row, size};
   for (std::int64_t point = 0; point < kWinogradPoints; ++point)
-    for (std::int64_t block = first; block < last; block += 2) {
-      const bool two = block + 1 < last;
-      const float* values = v + point * tiles.input_plane;
-      const float* weights = u + (point * shape.out_blocks + block) * row_size;
-      float* out = m + point * tiles.output_plane + (block - first) * block_size;
-      // Groups of nearly equal width, as few as the registers allow.
-      const std::int64_t most = two ? kAccumulators / 2 : kAccumulators, groups = (tiles.count + most - 1) / most;
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const std::int64_t begin = tiles.count * g / groups, end = tiles.count * (g + 1) / groups;
-        const auto width = static_cast<std::size_t>(end - begin - 1);
-        (two ? kTwo[width] : kOne[width])(shape.in_blocks, block_size, row_size, values + begin * kLanes, weights,
-                                          out + begin * kLanes);
-      }
-    }
+    block_product(product, last - first, v + point * tiles.input_plane, u + (point * shape.out_blocks + first) * row, {},
+                  m + point * tiles.output_plane);
 }
 
 void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
                   std::int64_t first, std::int64_t last, float* y) {
   const std::int64_t pixels = s.out_height * s.out_width;
+  const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -316,8 +258,8 @@ void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const f
           const std::int64_t pixel = row + j * kLanes;
           Vec value = out[j] + bias;
           if (epilogue.add) value += load(epilogue.add + pixel);
-          if (epilogue.relu) value = max(Vec{}, value);  // a NaN stays
-          if (epilogue.gate) value = load(epilogue.gate + pixel) > Vec{} ? value : Vec{};
+          if (epilogue.relu.on) value = limited(value, Vec{}, most);
+          if (epilogue.gate) value = gated(value, load(epilogue.gate + pixel), gate_most);
           store(y + pixel, value);
           if (!epilogue.sums) continue;
           if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);

@@ -1,0 +1,217 @@
+// Convolutions of 1x1 kernels at stride 1 and their data gradients, which are the same with the weights turned: a matrix product
+// over the channels, pixel by pixel, with the steps before and behind it (see Before and Behind). A part is a run of pixels,
+// counted through all images, or where there are more weights than pixels a run of output channels. It goes tile by tile: some
+// pixels, whose channels stay in the second-level cache while all weights are read.
+#include <algorithm>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/winograd.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kTile = 1 << 16;  // floats of the activation
+
+std::int64_t blocks_of(std::int64_t channels) { return (channels + kLanes - 1) / kLanes; }
+
+/// The product that runs: of x forward, of dy for the data gradient.
+struct Problem {
+  bool forward;
+  Type source, result;
+  int source_value, weight_value;  ///< of the site
+
+  std::int64_t images() const { return source.shape[0]; }
+  std::int64_t pixels() const { return source.shape[2] * source.shape[3]; }
+};
+
+/// Why not, or null.
+const char* read_problem(const Site& site, Problem& problem) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  problem.forward = direction_of(site) == Direction::forward;
+  const Operands at = operands_of(site);
+  const auto type = [&](int value) -> const Type& { return site.values[static_cast<std::size_t>(value)].type; };
+  problem.source_value = problem.forward ? at.x : at.y;
+  problem.weight_value = at.weight;
+  problem.source = type(problem.source_value);
+  problem.result = type(problem.forward ? at.y : at.x);
+  const Conv2dOptions& o =
+      problem.forward ? static_cast<const Conv2d&>(site.op()).options : static_cast<const Conv2dInputGrad&>(site.op()).options;
+  const Shape& weight = type(at.weight).shape;
+  if (weight[2] != 1 || weight[3] != 1 || o.groups != 1 || o.stride != std::array<std::int64_t, 2>{1, 1} ||
+      problem.source.shape[2] != problem.result.shape[2] || problem.source.shape[3] != problem.result.shape[3])
+    return "takes 1x1 kernels at stride 1, without groups and padding";
+  if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
+  if (problem.source.shape.numel() == 0) return "takes no empty tensors";
+  if (problem.source_value == problem.weight_value) return "takes two operands";
+  return nullptr;
+}
+
+Layout weights(const Problem& problem, const Type& weight) {
+  return problem.forward ? forward_weights(weight) : gradient_weights(weight);
+}
+
+bool is_activation(const Site& site, const Problem& problem, const Type& type) {
+  return type == problem.result || (site.anchor > 0 && type == problem.source);
+}
+
+bool wants(Site& site) {
+  Problem problem;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  for (Spec& spec : site.values) spec.layout = is_activation(site, problem, spec.type) ? kBlocked : Layout{};
+  Spec& weight = site.values[static_cast<std::size_t>(problem.weight_value)];
+  weight.layout = weights(problem, weight.type);
+  site.values[static_cast<std::size_t>(problem.source_value)].layout = kBlocked;
+  return Before().read_steps(site) && Behind().read_steps(site);
+}
+
+bool has_layouts(const Site& site, const Problem& problem) {
+  const Spec& weight = site.values[static_cast<std::size_t>(problem.weight_value)];
+  return weight.layout == weights(problem, weight.type) &&
+         std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
+           return &spec == &weight || !is_activation(site, problem, spec.type) || spec.layout == kBlocked;
+         });
+}
+
+/// Pixels of one image, or all those of several.
+struct Tile {
+  std::int64_t image, images, pixel, pixels;
+};
+
+struct Conv1x1 {
+  int weight, bias;  // arguments, or -1
+  std::int64_t in_channels, out_channels, pixels;
+  Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
+  Before before;
+  Behind behind;
+  struct Part {
+    std::int64_t first_block, last_block;
+    std::vector<Tile> tiles;
+  };
+  std::vector<Part> parts;
+
+  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Conv1x1*>(self);
+    const int parts = static_cast<int>(own.parts.size());
+    part < parts ? own.run_part(args, part) : own.behind.norm->finish(args, part - parts);
+  }
+
+  void run_part(const Args& args, int number) const {
+    const Part& part = parts[static_cast<std::size_t>(number)];
+    const ConvEpilogue sums = behind.begin(args, number);
+    const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
+    float *const results = behind.results(args), *const room = static_cast<float*>(behind.own(args, number));
+    const std::int64_t weight_block = in_blocks() * kLanes * kLanes;
+    for (const Tile& tile : part.tiles) {
+      const std::int64_t x_block = (before.steps ? tile.pixels : pixels) * kLanes;
+      const float* const x = source(args, tile, room);
+      const BlockProduct product{tile.pixels, in_channels, x_block, weight_block, pixels * kLanes};
+      for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
+        const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
+        alignas(64) float biases[2 * kLanes] = {};
+        if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
+        for (std::int64_t i = 0; i < tile.images; ++i) {
+          const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.pixel) * kLanes;
+          const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + to : nullptr, epilogue.relu};
+          NEURIM_DISPATCH(block_product)
+          (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after, results + to);
+          const bool first = &tile == &part.tiles[0] && i == 0;
+          if (tile.pixels == pixels)
+            behind.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
+          else
+            for (std::int64_t b = 0; b < blocks; ++b) {
+              const std::int64_t at = to + b * pixels * kLanes;
+              behind.run(args, sums, block + b, 1, at, at + tile.pixels * kLanes, first);
+            }
+        }
+      }
+    }
+  }
+
+  /// The activation in a tile, where it lies or made in `room`.
+  const float* source(const Args& args, const Tile& tile, float* room) const {
+    const auto place = [&](std::int64_t image, std::int64_t block) {
+      return ((image * in_blocks() + block) * pixels + tile.pixel) * kLanes;
+    };
+    if (!before.steps) return before.activation(args, room, place(tile.image, 0), 0);
+    if (tile.pixels == pixels) return before.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
+    for (std::int64_t block = 0; block < in_blocks(); ++block) {
+      const std::int64_t begin = place(tile.image, block);
+      before.activation(args, room + block * tile.pixels * kLanes, begin, begin + tile.pixels * kLanes);
+    }
+    return room;
+  }
+
+  /// Cuts pixels [first, last) of all images into tiles.
+  std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
+    const std::int64_t most = std::max<std::int64_t>(kTile / in_channels, 56),
+                       together = std::max<std::int64_t>(1, most / pixels);
+    std::vector<Tile> tiles;
+    while (first < last) {
+      const std::int64_t image = first / pixels, pixel = first % pixels, rest = std::min(pixels - pixel, last - first);
+      if (pixel == 0 && pixels <= most && last - first >= pixels) {
+        const std::int64_t images = std::min(together, (last - first) / pixels);
+        tiles.push_back({image, images, 0, pixels});
+        first += images * pixels;
+        continue;
+      }
+      for (std::int64_t i = 0, count = (rest + most - 1) / most; i < count; ++i)
+        tiles.push_back({image, 1, pixel + rest * i / count, rest * (i + 1) / count - rest * i / count});
+      first += rest;
+    }
+    return tiles;
+  }
+};
+
+Launch prepare(Site& site) {
+  Problem problem;
+  if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  if (!has_layouts(site, problem)) return decline(site, "takes blocks of 16 channels");
+  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
+  auto all =
+      std::make_shared<Conv1x1>(Conv1x1{.weight = site.place_in(problem.weight_value),
+                                        .bias = problem.forward && anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1,
+                                        .in_channels = problem.source.shape[1],
+                                        .out_channels = problem.result.shape[1],
+                                        .pixels = problem.pixels()});
+  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
+  if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  const std::int64_t images = problem.images(), pixels = images * problem.pixels(), blocks = all->out_blocks();
+  if (all->behind.norm) {
+    const auto& begin = all->behind.norm->cut(site, images);
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i)
+      all->parts.push_back({0, blocks, all->cut(begin[i] * problem.pixels(), begin[i + 1] * problem.pixels())});
+  } else if (pixels < all->out_channels && blocks >= site.chunks) {  // all read x rather than all weights
+    for (int i = 0; i < site.chunks; ++i)
+      all->parts.push_back({blocks * i / site.chunks, blocks * (i + 1) / site.chunks, all->cut(0, pixels)});
+  } else {
+    const std::int64_t count = std::min<std::int64_t>(pixels, site.chunks);
+    for (std::int64_t i = 0; i < count; ++i)
+      all->parts.push_back({0, blocks, all->cut(pixels * i / count, pixels * (i + 1) / count)});
+  }
+  std::int64_t most = 0;  // floats of a tile
+  for (const auto& part : all->parts)
+    for (const Tile& tile : part.tiles) most = std::max(most, tile.images * all->in_blocks() * tile.pixels * kLanes);
+  const int parts = static_cast<int>(all->parts.size());
+  all->behind.ask_scratch(site, parts, all->before.steps ? static_cast<std::size_t>(most) * sizeof(float) : 0);
+  return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};
+}
+
+}  // namespace
+
+void cpu_conv1x1() {
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add({.op = op, .name = "cpu 1x1", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
+}
+
+}  // namespace neurim

@@ -1,0 +1,45 @@
+// What stands before and behind a convolution, or a gradient of one, in its site.
+#pragma once
+#include <optional>
+
+#include "neurim/backend/cpu/conv_norm.h"
+#include "neurim/backend/cpu/pointwise.h"
+
+namespace neurim::cpu {
+
+/// The pointwise steps before the anchor, which make the activation that it reads.
+struct Before {
+  std::optional<PointwiseSteps> steps;
+  int read = -1;  ///< where there are none: the number in Args of the activation
+
+  /// On no, says why.
+  bool read_steps(Site& site);
+  /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
+  float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
+};
+
+/// A norm, with pointwise steps, or such steps alone, or nothing.
+struct Behind {
+  std::optional<ConvNorm> norm;
+  std::optional<PointwiseSteps> steps;
+  int result = -1, last = -1;  ///< of the steps alone: outputs where they begin and end
+
+  /// On no, says why.
+  bool read_steps(Site& site);
+  /// Asks for scratch, with `own` bytes for each part's own use.
+  void ask_scratch(Site& site, int parts, std::size_t own);
+  void* own(const Args& args, int part) const;
+  /// Where the convolution's own results go.
+  float* results(const Args& args) const;
+  /// Begins a part: its sums, where there is a norm.
+  ConvEpilogue begin(const Args& args, int part) const { return norm ? norm->begin(args, part) : ConvEpilogue{}; }
+  /// Goes over elements [begin, end) of what the convolution has computed, a run of pixels in each of `blocks` blocks of channels
+  /// from `block` on. `first`: those are the part's first.
+  void run(const Args& args, const ConvEpilogue& part, std::int64_t block, std::int64_t blocks, std::int64_t begin,
+           std::int64_t end, bool first) const;
+
+ private:
+  std::size_t own_ = 0;
+};
+
+}  // namespace neurim::cpu

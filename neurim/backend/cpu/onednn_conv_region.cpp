@@ -1,0 +1,359 @@
+// A convolution or data gradient by oneDNN with what stands behind it, a batch norm in training (see ConvNorm) or pointwise
+// steps, and with pointwise steps before it, which make its operand; and a weight gradient with such steps before it. oneDNN
+// computes a piece of the result at a time, small enough that it and its operand are still in the part's own cache when the rest
+// goes over them.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/onednn_conv.h"
+
+namespace neurim::cpu {
+
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 18;  // floats of the result
+
+/// The convolution alone.
+Problem read_problem(const Site& site) {
+  Problem problem = problem_of(site);
+  problem.epilogue = {.bias = problem.epilogue.bias};
+  return problem;
+}
+
+/// The activation that is read, of a weight gradient the convolution's own.
+const Type& source(const Problem& problem) { return problem.direction == Direction::input_grad ? problem.y : problem.x; }
+const Layout& source_layout(const Problem& problem) {
+  return problem.direction == Direction::input_grad ? problem.y_layout : problem.x_layout;
+}
+
+/// Asks for the layouts; values like the activation that is read lie as it does.
+bool ask(Site& site, const Problem& problem) {
+  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
+  if (anchor.in[0] == anchor.in[1]) return decline(site, "takes two operands"), false;
+  if (!ask_layouts(site, problem, false)) return false;
+  for (Spec& spec : site.values)
+    if (site.anchor > 0 && with_rows(spec.type) == source(problem)) spec.layout = source_layout(problem);
+  return true;
+}
+
+/// Whether values like the result and like the activation lie as they do.
+bool has_layouts(const Site& site, const Problem& problem) {
+  const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  return std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
+    if (&spec == &weight) return true;
+    const Type type = with_rows(spec.type);
+    if (type == problem.result()) return spec.layout == problem.result_layout();
+    return site.anchor == 0 || type != source(problem) || spec.layout == source_layout(problem);
+  });
+}
+
+bool wants(Site& site) {
+  Problem problem = read_problem(site);
+  if (!takes_types(site, problem)) return false;
+  choose_layouts(problem);
+  if (problem.result_layout() != kBlocked) return decline(site, "takes blocks of 16 channels"), false;
+  return ask(site, problem) && Before().read_steps(site) && Behind().read_steps(site);
+}
+
+/// What a call of a primitive computes: runs of images and of channel blocks; and where its operands begin, in floats.
+struct Piece {
+  Primitive primitive;
+  std::int64_t first_image, images, first_block, blocks;
+  std::int64_t begin, end;  // of the activation
+  std::size_t weight;
+};
+
+struct Region {
+  Direction direction;
+  int weight, bias;             // arguments, or -1
+  std::int64_t blocks, pixels;  // of the result
+  Before before;
+  Behind behind;
+  std::size_t scratch = 0, room = 0;       // bytes of a part for oneDNN, and for the activation
+  std::vector<std::vector<Piece>> pieces;  // of each part
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Region*>(self);
+    const int parts = static_cast<int>(own.pieces.size());
+    if (part >= parts)
+      own.behind.norm->finish(args, part - parts);
+    else
+      own.run_part(args, part);
+  }
+
+  std::int64_t place(std::int64_t image, std::int64_t block) const { return (image * blocks + block) * pixels * 16; }
+
+  void run_part(const Args& args, int part) const {
+    const auto at = [&](int argument, std::size_t offset) {
+      return static_cast<float*>(args.in[static_cast<std::size_t>(argument)]) + offset;
+    };
+    const ConvEpilogue epilogue = behind.begin(args, part);
+    float* const results = behind.results(args);
+    void* const own = behind.own(args, part);
+    auto* const made = reinterpret_cast<float*>(static_cast<char*>(own) + scratch);
+    float* from = nullptr;
+    const std::vector<Piece>& all = pieces[static_cast<std::size_t>(part)];
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      const Piece& piece = all[p];
+      if (p == 0 || piece.begin != all[p - 1].begin || piece.end != all[p - 1].end)
+        from = before.activation(args, made, piece.begin, piece.end);
+      float* const to = results + place(piece.first_image, piece.first_block);
+      const bool forward = direction == Direction::forward;
+      void* const data[] = {forward ? from : to, at(weight, piece.weight), forward ? to : from, own,
+                            bias < 0 ? nullptr : at(bias, static_cast<std::size_t>(16 * piece.first_block))};
+      piece.primitive.run(data);
+      for (std::int64_t image = piece.first_image; image < piece.first_image + piece.images; ++image)
+        behind.run(args, epilogue, piece.first_block, piece.blocks, place(image, piece.first_block),
+                   place(image, piece.first_block + piece.blocks), image == all[0].first_image);
+    }
+  }
+};
+
+/// Of the result, what one part computes.
+struct Share {
+  std::int64_t first_image, last_image, first_block, last_block;
+};
+
+std::vector<Share> shares_of(const Site& site, Region& region, const Problem& problem) {
+  std::vector<Share> shares;
+  const std::int64_t images = problem.result().shape[0];
+  if (!region.behind.norm && images < site.chunks && problem.cuts_channels() && region.blocks >= site.chunks) {
+    const auto runs = cut_evenly(region.blocks, site.chunks);
+    for (std::size_t i = 0; i + 1 < runs.size(); ++i) shares.push_back({0, images, runs[i], runs[i + 1]});
+  } else {
+    const auto runs = region.behind.norm ? region.behind.norm->cut(site, images)
+                                         : cut_evenly(images, std::min<std::int64_t>(images, site.chunks));
+    for (std::size_t i = 0; i + 1 < runs.size(); ++i) shares.push_back({runs[i], runs[i + 1], 0, region.blocks});
+  }
+  return shares;
+}
+
+/// Cuts a share into pieces of whole images, or of the channels of one.
+std::vector<Piece> cut_share(const Share& share, const Region& region, const Problem& problem) {
+  const std::int64_t blocks = share.last_block - share.first_block, image = blocks * region.pixels * 16,
+                     slices = problem.cuts_channels() ? std::clamp<std::int64_t>((image + kPiece - 1) / kPiece, 1, blocks) : 1,
+                     worth = std::max(kPiece, 4 * problem.weight.shape.numel()),  // images enough to read the weights for
+      together = region.blocks == blocks && slices == 1 ? std::max<std::int64_t>(1, worth / image) : 1,
+                     images = share.last_image - share.first_image;
+  const auto begin = cut_evenly(images, (images + together - 1) / together), cuts = cut_evenly(blocks, slices);
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i + 1 < begin.size(); ++i)
+    for (std::size_t c = 0; c + 1 < cuts.size(); ++c)
+      pieces.push_back({{},
+                        share.first_image + begin[i],
+                        begin[i + 1] - begin[i],
+                        share.first_block + cuts[c],
+                        cuts[c + 1] - cuts[c],
+                        0,
+                        0,
+                        0});
+  return pieces;
+}
+
+/// Sets which elements of the activation a piece reads: whole images, or, depthwise, its blocks of one.
+void set_source(Piece& piece, const Problem& problem) {
+  const std::int64_t image =
+      static_cast<std::int64_t>(bytes(source(problem), source_layout(problem)) / sizeof(float)) / source(problem).shape[0];
+  piece.begin = piece.first_image * image;
+  piece.end = piece.begin + piece.images * image;
+  const std::int64_t blocks = (source(problem).shape[1] + 15) / 16;
+  if (!problem.depthwise() || piece.blocks == blocks) return;
+  piece.begin += piece.first_block * (image / blocks);
+  piece.end = piece.begin + piece.blocks * (image / blocks);
+}
+
+std::size_t lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Launch prepare(Site& site) {
+  const OneThread one;
+  const Problem problem = read_problem(site);
+  const Type& result = problem.result();
+  if (!takes_types(site, problem)) return {};
+  if (problem.result_layout() != kBlocked || !has_layouts(site, problem)) return decline(site, "takes blocks of 16 channels");
+  const std::int64_t images = result.shape[0], channels = result.shape[1];
+  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
+  auto region = std::make_shared<Region>(Region{.direction = problem.direction,
+                                                .weight = site.place_in(anchor.in[1]),
+                                                .bias = problem.epilogue.bias ? site.place_in(anchor.in[2]) : -1,
+                                                .blocks = (channels + 15) / 16,
+                                                .pixels = result.shape.numel() / (images * channels)});
+  if (!region->before.read_steps(site) || !region->behind.read_steps(site)) return {};
+  const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
+  std::map<std::pair<std::int64_t, std::int64_t>, Primitive> known;  // of so many images and channels
+  try {
+    for (const Share& share : shares_of(site, *region, problem)) {
+      for (Piece& piece : region->pieces.emplace_back(cut_share(share, *region, problem))) {
+        const std::int64_t first = 16 * piece.first_block, width = std::min(first + 16 * piece.blocks, channels) - first;
+        const Problem part = problem.piece(piece.images, width);
+        const auto [weight, weight_begin] = problem.weight_of(weight_layout, part, first);
+        Primitive& primitive = known[{piece.images, width}];
+        if (!primitive) {
+          const Described described = describe(part, weight);
+          if (described.loops) return decline(site, "has plain loops only for a piece of it");
+          region->scratch = std::max(region->scratch, lines(described.scratchpad.get_size()));
+          primitive = Primitive(described.primitive, arguments_of(part, described));
+        }
+        piece.primitive = primitive;
+        piece.weight = weight_begin;
+        set_source(piece, problem);
+        if (region->before.steps)
+          region->room = std::max(region->room, lines(static_cast<std::size_t>(piece.end - piece.begin) * sizeof(float)));
+      }
+    }
+  } catch (const dnnl::error& error) {
+    return decline(site, error.what());
+  }
+  const int parts = static_cast<int>(region->pieces.size());
+  region->behind.ask_scratch(site, parts, region->scratch + region->room);
+  return {Region::run, region, parts, region->behind.norm ? parts : 0};
+}
+
+// --- weight gradients --------------------------------------------------------------------------------------------
+
+/// Sums over pieces of the images, or depthwise of the channels of one.
+struct WeightSum {
+  struct Piece : cpu::Piece {
+    std::size_t dy, floats;  // where it begins; of the weight
+    bool first;              // of the part, for these weights
+  };
+  int dy;  // argument
+  Before before;
+  std::size_t weight_size;                        // floats
+  std::size_t scratch = 0, room = 0, addend = 0;  // bytes of a part: for oneDNN, the activation, and what is added
+  std::vector<std::vector<Piece>> pieces;
+  std::vector<std::int64_t> ranges;  // of the joins
+
+  std::size_t own() const { return scratch + room + addend; }
+  float* sum(const Args& args, std::size_t part) const {
+    if (part == 0) return static_cast<float*>(args.out[0]);
+    return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + pieces.size() * own()) + (part - 1) * weight_size;
+  }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& all = *static_cast<const WeightSum*>(self);
+    const auto number = static_cast<std::size_t>(part), parts = all.pieces.size();
+    number < parts ? all.run_part(args, number) : all.join(args, number - parts);
+  }
+
+  void run_part(const Args& args, std::size_t part) const {
+    char* const mine = static_cast<char*>(args.scratch) + part * own();
+    auto *const made = reinterpret_cast<float*>(mine + scratch), *const added = reinterpret_cast<float*>(mine + scratch + room);
+    for (const Piece& piece : pieces[part]) {
+      float* const x = before.activation(args, made, piece.begin, piece.end);
+      float* const total = sum(args, part) + piece.weight;
+      void* const data[] = {x, piece.first ? total : added, static_cast<float*>(args.in[static_cast<std::size_t>(dy)]) + piece.dy,
+                            mine};
+      piece.primitive.run(data);
+      if (!piece.first)
+        for (std::size_t i = 0; i < piece.floats; ++i) total[i] += added[i];
+    }
+  }
+
+  void join(const Args& args, std::size_t range) const {
+    float* const total = sum(args, 0);
+    for (std::size_t part = 1; part < pieces.size(); ++part) {
+      const float* const added = sum(args, part);
+      for (std::int64_t i = ranges[range]; i < ranges[range + 1]; ++i) total[i] += added[i];
+    }
+  }
+};
+
+bool wants_weight_grad(Site& site) {
+  Problem problem = read_problem(site);
+  if (!takes_types(site, problem)) return false;
+  if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size()) return decline(site, "takes nothing behind it"), false;
+  choose_layouts(problem);
+  if (problem.x_layout != kBlocked || problem.y_layout != kBlocked) return decline(site, "takes blocks of 16 channels"), false;
+  return ask(site, problem) && Before().read_steps(site);
+}
+
+Launch prepare_weight_grad(Site& site) {
+  const OneThread one;
+  const Problem problem = read_problem(site);
+  if (!takes_types(site, problem)) return {};
+  const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
+  if (problem.x_layout != kBlocked || problem.y_layout != kBlocked || !has_layouts(site, problem))
+    return decline(site, "takes blocks of 16 channels");
+  auto all = std::make_shared<WeightSum>();
+  all->dy = site.place_in(site.steps[static_cast<std::size_t>(site.anchor)].in[0]);
+  if (!all->before.read_steps(site)) return {};
+  all->weight_size = bytes(problem.weight, weight_layout) / sizeof(float);
+  const std::int64_t images = problem.x.shape[0], blocks = (problem.x.shape[1] + 15) / 16,
+                     dy_blocks = (problem.y.shape[1] + 15) / 16;
+  const std::int64_t x_image = static_cast<std::int64_t>(bytes(problem.x, kBlocked) / sizeof(float)) / images,
+                     dy_image = static_cast<std::int64_t>(bytes(problem.y, kBlocked) / sizeof(float)) / images;
+  // Depthwise, slices of the channels of an image; else images enough that adding up the weights costs little.
+  const bool slices = problem.depthwise() && problem.cuts_channels() && x_image > kPiece;
+  const std::int64_t cuts = slices ? std::min((x_image + kPiece - 1) / kPiece, blocks) : 1,
+                     together =
+                         std::max<std::int64_t>(1, std::max(kPiece, 4 * static_cast<std::int64_t>(all->weight_size)) / x_image);
+  const auto runs = cut_evenly(images, std::min<std::int64_t>(images, site.chunks)), slice = cut_evenly(blocks, cuts);
+  std::map<std::pair<std::int64_t, std::int64_t>, Primitive> known;
+  try {
+    for (std::size_t part = 0; part + 1 < runs.size(); ++part) {
+      std::vector<WeightSum::Piece>& pieces = all->pieces.emplace_back();
+      const std::int64_t count = runs[part + 1] - runs[part];
+      const auto begin = cut_evenly(count, slices ? count : (count + together - 1) / together);
+      for (std::size_t i = 0; i + 1 < begin.size(); ++i)
+        for (std::size_t c = 0; c + 1 < slice.size(); ++c) {
+          WeightSum::Piece& piece = pieces.emplace_back();
+          piece.first_image = runs[part] + begin[i], piece.images = begin[i + 1] - begin[i];
+          piece.first_block = slice[c], piece.blocks = slice[c + 1] - slice[c];
+          piece.first = i == 0;
+          set_source(piece, problem);
+          const std::int64_t first = 16 * piece.first_block,
+                             width = std::min(first + 16 * piece.blocks, problem.x.shape[1]) - first;
+          const Problem part_of = problem.piece(piece.images, width);
+          const auto [weight, weight_begin] = problem.weight_of(weight_layout, part_of, first);
+          piece.weight = weight_begin;
+          piece.floats = weight.get_size() / sizeof(float);
+          piece.dy =
+              static_cast<std::size_t>(piece.first_image * dy_image + (slices ? piece.first_block * (dy_image / dy_blocks) : 0));
+          Primitive& primitive = known[{piece.images, width}];
+          if (!primitive) {
+            const Described described = describe(part_of, weight);
+            if (described.loops) return decline(site, "has plain loops only for a piece of it");
+            all->scratch = std::max(all->scratch, lines(described.scratchpad.get_size()));
+            primitive = Primitive(described.primitive, arguments_of(part_of, described));
+          }
+          piece.primitive = primitive;
+          all->room = std::max(all->room, lines(static_cast<std::size_t>(piece.end - piece.begin) * sizeof(float)));
+          if (!piece.first) all->addend = std::max(all->addend, lines(piece.floats * sizeof(float)));
+        }
+    }
+  } catch (const dnnl::error& error) {
+    return decline(site, error.what());
+  }
+  const std::size_t parts = all->pieces.size();
+  site.scratch = parts * all->own() + (parts - 1) * all->weight_size * sizeof(float);
+  if (parts > 1) all->ranges = cut_evenly(static_cast<std::int64_t>(all->weight_size), site.chunks);
+  return {WeightSum::run, all, static_cast<int>(parts), parts > 1 ? site.chunks : 0};
+}
+
+}  // namespace
+
+}  // namespace neurim::cpu
+
+namespace neurim {
+
+void cpu_onednn_conv_region() {
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add({.op = op,
+         .name = "onednn region",
+         .rank = 10,
+         .prepare = cpu::prepare,
+         .wants = cpu::wants,
+         .chains = true,
+         .prologues = true});
+  add({.op = "conv2d_weight_grad",
+       .name = "onednn region",
+       .rank = 10,
+       .prepare = cpu::prepare_weight_grad,
+       .wants = cpu::wants_weight_grad,
+       .chains = true,
+       .prologues = true});
+}
+
+}  // namespace neurim
