@@ -22,7 +22,7 @@ namespace {
 
 using op_table::uniform;
 
-constexpr int kLayers = 4;
+constexpr int kLayers = 3;
 const Type kImages{DType::f32, {4, 16, 64, 64}};  // 1 MiB
 const double kMiB = 1 << 20;
 
