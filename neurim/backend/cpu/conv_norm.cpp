@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/batch_norm.h"
 
 namespace neurim::cpu {
@@ -17,8 +18,6 @@ int other(const Step& step, int value) {
   if ((step.in[0] == value) == (step.in[1] == value)) return -1;
   return step.in[0] == value ? step.in[1] : step.in[0];
 }
-
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -108,9 +107,9 @@ void ConvNorm::ask_scratch(Site& site, std::size_t own) {
   const Shape& y = site.output(forward_ ? conv_out_ : y_out_).type.shape;
   channels_ = y[1];
   pixels_ = y[2] * y[3];
-  own_ = aligned(own);
-  sums_ = aligned(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
-  coefficients_ = aligned(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
+  own_ = whole_lines(own);
+  sums_ = whole_lines(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
+  coefficients_ = whole_lines(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
   site.scratch = static_cast<std::size_t>(parts()) * (own_ + sums_ + coefficients_);
 }
 

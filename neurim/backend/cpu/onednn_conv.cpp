@@ -320,7 +320,7 @@ Launch prepare(Site& site) {
         const auto image = static_cast<std::size_t>(begin[i]), block = static_cast<std::size_t>(slices[c]);
         all->pieces.push_back({Primitive(described.primitive, arguments_of(part, described)), image * x_image, weight_begin,
                                image * y_image + block * (y_image / static_cast<std::size_t>(blocks)), 16 * block, site.scratch});
-        site.scratch += (described.scratchpad.get_size() + 63) / 64 * 64;
+        site.scratch += whole_lines(described.scratchpad.get_size());
       }
   } catch (const dnnl::error& error) {
     return decline(site, error.what());

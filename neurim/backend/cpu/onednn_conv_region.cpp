@@ -164,7 +164,36 @@ void set_source(Piece& piece, const Problem& problem) {
   piece.end = piece.begin + piece.blocks * (image / blocks);
 }
 
-std::size_t lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+/// The calls of a problem's pieces: one primitive for each number of images and channels.
+struct Calls {
+  const Problem& problem;
+  Layout weight_layout;
+  std::size_t scratch = 0, room = 0;  // bytes for the largest: for oneDNN, and for what it reads
+  std::map<std::pair<std::int64_t, std::int64_t>, Primitive> known = {};
+
+  /// Sets what a piece computes and reads. Gives the floats of its weights, or 0 where oneDNN has plain loops only. Throws
+  /// dnnl::error.
+  std::size_t set(Piece& piece) {
+    const std::int64_t first = 16 * piece.first_block,
+                       width = std::min(first + 16 * piece.blocks, problem.result().shape[1]) - first;
+    const Problem part = problem.piece(piece.images, width);
+    const auto [weight, weight_begin] = problem.weight_of(weight_layout, part, first);
+    Primitive& primitive = known[{piece.images, width}];
+    if (!primitive) {
+      const Described described = describe(part, weight);
+      if (described.loops) return 0;
+      scratch = std::max(scratch, whole_lines(described.scratchpad.get_size()));
+      primitive = Primitive(described.primitive, arguments_of(part, described));
+    }
+    piece.primitive = primitive;
+    piece.weight = weight_begin;
+    set_source(piece, problem);
+    room = std::max(room, whole_lines(static_cast<std::size_t>(piece.end - piece.begin) * sizeof(float)));
+    return weight.get_size() / sizeof(float);
+  }
+};
+
+constexpr const char* kLoops = "has plain loops only for a piece of it";
 
 Launch prepare(Site& site) {
   const OneThread one;
@@ -181,30 +210,16 @@ Launch prepare(Site& site) {
                                                 .pixels = result.shape.numel() / (images * channels)});
   if (!region->before.read_steps(site) || !region->behind.read_steps(site)) return {};
   const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
-  std::map<std::pair<std::int64_t, std::int64_t>, Primitive> known;  // of so many images and channels
+  Calls calls{problem, weight_layout};
   try {
-    for (const Share& share : shares_of(site, *region, problem)) {
-      for (Piece& piece : region->pieces.emplace_back(cut_share(share, *region, problem))) {
-        const std::int64_t first = 16 * piece.first_block, width = std::min(first + 16 * piece.blocks, channels) - first;
-        const Problem part = problem.piece(piece.images, width);
-        const auto [weight, weight_begin] = problem.weight_of(weight_layout, part, first);
-        Primitive& primitive = known[{piece.images, width}];
-        if (!primitive) {
-          const Described described = describe(part, weight);
-          if (described.loops) return decline(site, "has plain loops only for a piece of it");
-          region->scratch = std::max(region->scratch, lines(described.scratchpad.get_size()));
-          primitive = Primitive(described.primitive, arguments_of(part, described));
-        }
-        piece.primitive = primitive;
-        piece.weight = weight_begin;
-        set_source(piece, problem);
-        if (region->before.steps)
-          region->room = std::max(region->room, lines(static_cast<std::size_t>(piece.end - piece.begin) * sizeof(float)));
-      }
-    }
+    for (const Share& share : shares_of(site, *region, problem))
+      for (Piece& piece : region->pieces.emplace_back(cut_share(share, *region, problem)))
+        if (calls.set(piece) == 0) return decline(site, kLoops);
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
+  region->scratch = calls.scratch;
+  if (region->before.steps) region->room = calls.room;
   const int parts = static_cast<int>(region->pieces.size());
   region->behind.ask_scratch(site, parts, region->scratch + region->room);
   return {Region::run, region, parts, region->behind.norm ? parts : 0};
@@ -290,7 +305,7 @@ Launch prepare_weight_grad(Site& site) {
                      together =
                          std::max<std::int64_t>(1, std::max(kPiece, 4 * static_cast<std::int64_t>(all->weight_size)) / x_image);
   const auto runs = cut_evenly(images, std::min<std::int64_t>(images, site.chunks)), slice = cut_evenly(blocks, cuts);
-  std::map<std::pair<std::int64_t, std::int64_t>, Primitive> known;
+  Calls calls{problem, weight_layout};
   try {
     for (std::size_t part = 0; part + 1 < runs.size(); ++part) {
       std::vector<WeightSum::Piece>& pieces = all->pieces.emplace_back();
@@ -302,30 +317,18 @@ Launch prepare_weight_grad(Site& site) {
           piece.first_image = runs[part] + begin[i], piece.images = begin[i + 1] - begin[i];
           piece.first_block = slice[c], piece.blocks = slice[c + 1] - slice[c];
           piece.first = i == 0;
-          set_source(piece, problem);
-          const std::int64_t first = 16 * piece.first_block,
-                             width = std::min(first + 16 * piece.blocks, problem.x.shape[1]) - first;
-          const Problem part_of = problem.piece(piece.images, width);
-          const auto [weight, weight_begin] = problem.weight_of(weight_layout, part_of, first);
-          piece.weight = weight_begin;
-          piece.floats = weight.get_size() / sizeof(float);
+          piece.floats = calls.set(piece);
+          if (piece.floats == 0) return decline(site, kLoops);
           piece.dy =
               static_cast<std::size_t>(piece.first_image * dy_image + (slices ? piece.first_block * (dy_image / dy_blocks) : 0));
-          Primitive& primitive = known[{piece.images, width}];
-          if (!primitive) {
-            const Described described = describe(part_of, weight);
-            if (described.loops) return decline(site, "has plain loops only for a piece of it");
-            all->scratch = std::max(all->scratch, lines(described.scratchpad.get_size()));
-            primitive = Primitive(described.primitive, arguments_of(part_of, described));
-          }
-          piece.primitive = primitive;
-          all->room = std::max(all->room, lines(static_cast<std::size_t>(piece.end - piece.begin) * sizeof(float)));
-          if (!piece.first) all->addend = std::max(all->addend, lines(piece.floats * sizeof(float)));
+          if (!piece.first) all->addend = std::max(all->addend, whole_lines(piece.floats * sizeof(float)));
         }
     }
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
+  all->scratch = calls.scratch;
+  if (all->before.steps) all->room = calls.room;
   const std::size_t parts = all->pieces.size();
   site.scratch = parts * all->own() + (parts - 1) * all->weight_size * sizeof(float);
   if (parts > 1) all->ranges = cut_evenly(static_cast<std::int64_t>(all->weight_size), site.chunks);

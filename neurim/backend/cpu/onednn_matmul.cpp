@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "neurim/backend/cpu/onednn.h"
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
 #include "neurim/ops/matmul.h"
 
@@ -101,7 +102,7 @@ std::pair<Primitive, std::size_t> primitive_of(const Product& product, std::int6
   std::vector<std::pair<int, memory::desc>> arguments{
       {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, described.scratchpad_desc()}};
   if (product.bias) arguments.emplace_back(DNNL_ARG_BIAS, bias);
-  return {Primitive(dnnl::matmul(described), std::move(arguments)), (described.scratchpad_desc().get_size() + 63) / 64 * 64};
+  return {Primitive(dnnl::matmul(described), std::move(arguments)), whole_lines(described.scratchpad_desc().get_size())};
 }
 
 bool wants(Site& site) {

@@ -19,6 +19,9 @@ inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blo
 /// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
 inline bool fills_blocks(std::int64_t channels) { return channels >= 16; }
 
+/// Rounded up to whole cache lines.
+inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// The loops over a tensor, outermost first. A blocked layout has two loops along the axis that it splits; the inner one
 /// runs beyond the axis when its size is no multiple of the block. Not for packed layouts.
 inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout& layout) {
