@@ -1,8 +1,8 @@
 # One target per folder of the house.
 #
 # neurim_floor(NAME [COLD] [JOINED] [FOLDER folder] [DEPENDS floor…] [LINK library…])
-#   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one). COLD: the
-#   work on tensors is done elsewhere, so -O1 will do, which builds in four fifths of the time. JOINED: see neurim_joined.
+#   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one). COLD: see
+#   NEURIM_COLD. JOINED: see neurim_joined.
 function(neurim_floor name)
   cmake_parse_arguments(arg "COLD;JOINED" "FOLDER" "DEPENDS;LINK;SOURCES" ${ARGN})
   if(NOT arg_FOLDER)
@@ -12,7 +12,7 @@ function(neurim_floor name)
   add_library(neurim_${name} STATIC ${sources} ${arg_SOURCES})
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(neurim_${name} PRIVATE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
-                         $<$<AND:$<BOOL:${arg_COLD}>,$<CONFIG:Release>>:-O1>)
+                         $<$<BOOL:${arg_COLD}>:${NEURIM_COLD}>)
   neurim_precompiled(neurim_${name} floors${arg_COLD})
   if(arg_JOINED)
     neurim_joined(neurim_${name})

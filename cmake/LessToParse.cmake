@@ -1,3 +1,12 @@
+# Less to do for the compiler.
+#
+# NEURIM_COLD: the options of what is not hot, because the work on tensors is done elsewhere. -O1 builds it in three quarters of
+# the time of -O3, and under the sanitizers -O0 in two thirds of the time of -O1.
+set(NEURIM_COLD $<$<CONFIG:Release>:-O1>)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=(address|thread)")
+  set(NEURIM_COLD -O0)
+endif()
+
 # Less to parse. The preset dev does without, so that a missing #include shows.
 #
 # neurim_precompiled(TARGET OWNER)

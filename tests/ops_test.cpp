@@ -145,56 +145,73 @@ std::string describe(const Kernel& kernel, const Request& request) {
 constexpr std::uint8_t kMostDevices =
     8;  // of the kinds that a build can have; one that is not there has no kernels
 
-/// Calls visit(sample, types, kernel, request) for whatever a kernel of the op may be asked.
+/// A sample in one dtype, and what is to come out, computed when it is first asked for.
+class Case {
+ public:
+  Case(const Sample& sample, Types types)
+      : sample(sample), types(std::move(types)), in(inputs(sample, this->types, kSeed)) {}
+
+  std::string where() const { return reproducer(*sample.op, types, kSeed); }
+  const Tensors& exact() const {
+    if (exact_.empty()) exact_ = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
+    return exact_;
+  }
+
+  const Sample& sample;
+  const Types types;
+  const Tensors in;
+
+ private:
+  mutable Tensors exact_;
+};
+
+/// Calls visit(case, kernel, request) for whatever a kernel of the op may be asked.
 template <class Visit>
 void each_request(const std::string& op, Visit visit) {
   for (const Sample& sample : make_op(op)->samples())
     for (const DType dtype : dtypes(sample)) {
       const Types types = in_dtype(sample.in, dtype);
       guarded(sample, types, [&] {
+        const Case one(sample, types);
         for (std::uint8_t device = 0; device < kMostDevices; ++device)
           for (const Kernel& kernel : kernels(op, device))
             if (!kernel.chains)  // those are regions_test's
-              for (const Request& request : kRequests) visit(sample, types, kernel, request);
+              for (const Request& request : kRequests) visit(one, kernel, request);
       });
     }
 }
 
 TEST_P(OpTable, KernelsAgreeWithReference) {
-  each_request(
-      GetParam(), [](const Sample& sample, const Types& types, const Kernel& kernel, const Request& request) {
-        const Tensors in = inputs(sample, types, kSeed);
-        const Asked asked(kernel, *sample.op, in, request);
-        if (!asked.accepted()) return;
-        const std::string where = reproducer(*sample.op, types, kSeed) + ": " + describe(kernel, request);
-        // What the memory held before must not matter (the second run begins from NaN), nor where the results
-        // go.
-        std::string fault;
-        const Device device{kernel.device, 0};
-        const Tensors out = asked.run(device, 0x00, false, fault);
-        expect_none(difference(out, asked.run(device, 0xff, false, fault), 0), where + ": two runs differ");
-        expect_none(difference(out, asked.run(device, 0xff, true, fault), 0), where + ": in place differs");
-        expect_none(fault, where);
-        const Tensors exact = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
-        for (std::size_t i = 0; i < out.size(); ++i)
-          expect_none(difference({exact[i]}, {out[i]}, kernel_tolerance(sample, out[i].dtype())),
-                      text(where, ", output ", i));
-      });
+  each_request(GetParam(), [](const Case& one, const Kernel& kernel, const Request& request) {
+    const Asked asked(kernel, *one.sample.op, one.in, request);
+    if (!asked.accepted()) return;
+    const std::string where = one.where() + ": " + describe(kernel, request);
+    // What the memory held before must not matter (the second run begins from NaN), nor where the results go.
+    std::string fault;
+    const Device device{kernel.device, 0};
+    const Tensors out = asked.run(device, 0x00, false, fault);
+    expect_none(difference(out, asked.run(device, 0xff, false, fault), 0), where + ": two runs differ");
+    expect_none(difference(out, asked.run(device, 0xff, true, fault), 0), where + ": in place differs");
+    expect_none(fault, where);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      expect_none(difference({one.exact()[i]}, {out[i]}, kernel_tolerance(one.sample, out[i].dtype())),
+                  text(where, ", output ", i));
+  });
 }
 
 /// Preparing costs little, so that this needs nothing from the test above and may run alone.
 TEST_P(OpTable, EveryKernelIsReached) {
   std::map<std::string, std::set<std::string>> refusals;
   std::set<std::string> reached;
-  each_request(GetParam(),
-               [&](const Sample& sample, const Types& types, const Kernel& kernel, const Request& request) {
-                 const std::string name = text(driver({kernel.device, 0}).name(), " kernel ", kernel.name);
-                 const Asked asked(kernel, *sample.op, inputs(sample, types, kSeed), request);
-                 if (asked.accepted())
-                   reached.insert(name);
-                 else
-                   refusals[name].insert(asked.why_not());
-               });
+  each_request(GetParam(), [&](const Case& one, const Kernel& kernel, const Request& request) {
+    const std::string name = text(driver({kernel.device, 0}).name(), " kernel ", kernel.name);
+    if (reached.count(name)) return;
+    const Asked asked(kernel, *one.sample.op, one.in, request);
+    if (asked.accepted())
+      reached.insert(name);
+    else
+      refusals[name].insert(asked.why_not());
+  });
   for (const auto& [name, reasons] : refusals)
     EXPECT_TRUE(reached.count(name)) << GetParam() << ": no sample reaches the " << name << ": "
                                      << join({reasons.begin(), reasons.end()}, "; ");

@@ -56,7 +56,7 @@ void max_pool2d_grad_body(const Op& op, std::span<const View> in, std::span<cons
                   if (best < 0 || x[place] > x[best] || (std::isnan(x[place]) && !std::isnan(x[best]))) best = place;
                 if (best >= 0) dx[static_cast<std::size_t>(best)] += dy[at];
               });
-  for (std::int64_t i = 0; i < x.numel(); ++i) out[0].set(i, dx[static_cast<std::size_t>(i)]);
+  out[0].set(dx);
 }
 
 void avg_pool2d_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
@@ -81,7 +81,7 @@ void avg_pool2d_grad_body(const Op& op, std::span<const View> in, std::span<cons
                 for (const std::int64_t place : places)
                   dx[static_cast<std::size_t>(place)] += in[0][at] / static_cast<double>(divisor);
               });
-  for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, dx[static_cast<std::size_t>(i)]);
+  out[0].set(dx);
 }
 
 void global_avg_pool2d_body(const Op&, std::span<const View> in, std::span<const View> out, std::uint32_t&) {

@@ -20,9 +20,10 @@ Types types_of(std::span<const View> views) {
 }
 
 /// An operand that may not be there.
-const View* at(std::span<const View> views, int i) {
-  return i < 0 ? nullptr : &views[static_cast<std::size_t>(i)];
-}
+const View* at(std::span<const View> views, int i) { return i < 0 ? nullptr : &views[static_cast<std::size_t>(i)]; }
+
+/// Its values; none where it is not there.
+Vector all(const View* view) { return view ? view->values() : Vector(); }
 
 /// The steps of sequence n in the order of the walk; `status` tells of a length that cannot be.
 std::vector<std::int64_t> walk(const RecurrentOp& op, const View* lengths, std::int64_t n, std::int64_t steps,
@@ -51,33 +52,32 @@ void set_row(const View& view, std::int64_t n, const Vector& values) {
 }
 
 /// Adds rows [first, first + sums.size()) of a weight (…,columns) times x.
-void add_product(const View& weight, std::int64_t first, const Vector& x, Vector& sums) {
+void add_product(const Vector& weight, std::int64_t first, const Vector& x, Vector& sums) {
   const auto columns = static_cast<std::int64_t>(x.size());
   for (std::size_t i = 0; i < sums.size(); ++i)
     for (std::int64_t k = 0; k < columns; ++k)
-      sums[i] += weight[(first + static_cast<std::int64_t>(i)) * columns + k] * x[place(k)];
+      sums[i] += weight[place((first + static_cast<std::int64_t>(i)) * columns + k)] * x[place(k)];
 }
 
 /// Adds the transpose of rows [first, first + x.size()) times x.
-void add_transposed(const View& weight, std::int64_t first, const Vector& x, Vector& sums) {
+void add_transposed(const Vector& weight, std::int64_t first, const Vector& x, Vector& sums) {
   const auto columns = static_cast<std::int64_t>(sums.size());
   for (std::size_t i = 0; i < x.size(); ++i)
     for (std::int64_t k = 0; k < columns; ++k)
-      sums[place(k)] += weight[(first + static_cast<std::int64_t>(i)) * columns + k] * x[i];
+      sums[place(k)] += weight[place((first + static_cast<std::int64_t>(i)) * columns + k)] * x[i];
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void recurrence_body(const Op& base, std::span<const View> in, std::span<const View> out,
-                     std::uint32_t& status) {
+void recurrence_body(const Op& base, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const auto& op = static_cast<const Recurrence&>(base);
   const Recurrence::Places p = op.places();
   const auto [steps, batch, hidden, outputs, count] = recurrence_size(op, types_of(in));
-  const View &gates = in[0], &weight = in[1];
-  const View *bias = at(in, p.bias_hh), *weight_hr = at(in, p.weight_hr), *peephole = at(in, p.peephole);
+  const View& gates = in[0];
+  const Vector weight = in[1].values(), weight_hr = all(at(in, p.weight_hr));
+  const View *bias = at(in, p.bias_hh), *peephole = at(in, p.peephole);
   const View *out_gates = at(out, p.out_gates), *saved = at(out, p.saved);
-  const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru,
-             relu = op.options.nonlinearity == "relu";
+  const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru, relu = op.options.nonlinearity == "relu";
   const std::int64_t H = hidden;
   for (std::int64_t n = 0; n < batch; ++n) {
     Vector h = row(at(in, p.h0), n, outputs), c = row(at(in, p.c0), n, lstm ? H : 0);
@@ -96,8 +96,7 @@ void recurrence_body(const Op& base, std::span<const View> in, std::span<const V
         Vector inner(place(H));
         add_product(weight, 0, h, gate);
         for (std::size_t u = 0; u < place(H); ++u) {
-          double &i = gate[u], &f = gate[place(H) + u], &g = gate[place(2 * H) + u],
-                 &o = gate[place(3 * H) + u];
+          double &i = gate[u], &f = gate[place(H) + u], &g = gate[place(2 * H) + u], &o = gate[place(3 * H) + u];
           i = sigmoid(i + peep(0, u));
           f = sigmoid(f + peep(1, u));
           g = std::tanh(g);
@@ -107,7 +106,7 @@ void recurrence_body(const Op& base, std::span<const View> in, std::span<const V
         }
         keep = c;
         h = inner;
-        if (weight_hr) h.assign(place(outputs), 0), add_product(*weight_hr, 0, inner, h);
+        if (!weight_hr.empty()) h.assign(place(outputs), 0), add_product(weight_hr, 0, inner, h);
       } else if (gru) {
         const Vector r_h = hear(0, h), z_h = hear(1, h);
         for (std::size_t u = 0; u < place(H); ++u) {
@@ -142,17 +141,16 @@ void recurrence_body(const Op& base, std::span<const View> in, std::span<const V
   }
 }
 
-void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<const View> out,
-                          std::uint32_t& status) {
+void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const auto& op = static_cast<const RecurrenceGrad&>(base);
   const RecurrenceGrad::Places p = op.places();
   const auto [steps, batch, hidden, outputs, count] = recurrence_size(op, types_of(in));
-  const View &weight = in[0], &y = *at(in, p.y), &dy = *at(in, p.dy);
-  const View *weight_hr = at(in, p.weight_hr), *peephole = at(in, p.peephole), *gates = at(in, p.gates);
+  const Vector weight = in[0].values(), weight_hr = all(at(in, p.weight_hr));
+  const View &y = *at(in, p.y), &dy = *at(in, p.dy);
+  const View *peephole = at(in, p.peephole), *gates = at(in, p.gates);
   const View *saved = at(in, p.saved), *dhidden = at(out, p.dhidden), *dprojected = at(out, p.dprojected);
   const View& dgates = out[0];
-  const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru,
-             relu = op.options.nonlinearity == "relu";
+  const bool lstm = op.cell == Cell::lstm, gru = op.cell == Cell::gru, relu = op.options.nonlinearity == "relu";
   const std::int64_t H = hidden;
   const auto gate_of = [H](const Vector& all, std::int64_t g) {
     const auto first = all.begin() + g * H;
@@ -170,7 +168,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
       for (std::size_t u = 0; u < seed.size(); ++u) dh[u] += seed[u];
       Vector d(place(count * H)), dinner = dh, dstate(place(outputs));
       if (dprojected) set_row(*dprojected, from, dh);
-      if (weight_hr) dinner.assign(place(H), 0), add_transposed(*weight_hr, 0, dh, dinner);
+      if (!weight_hr.empty()) dinner.assign(place(H), 0), add_transposed(weight_hr, 0, dh, dinner);
       if (lstm) {
         const Vector gate = row(gates, from, 4 * H), c = row(saved, from, H);
         const Vector c_before = s == 0 ? row(at(in, p.c0), n, H) : row(saved, before, H);
@@ -178,8 +176,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
           return peephole ? (*peephole)[which * H + static_cast<std::int64_t>(u)] : 0.0;
         };
         for (std::size_t u = 0; u < place(H); ++u) {
-          const double i = gate[u], f = gate[place(H) + u], g = gate[place(2 * H) + u],
-                       o = gate[place(3 * H) + u];
+          const double i = gate[u], f = gate[place(H) + u], g = gate[place(2 * H) + u], o = gate[place(3 * H) + u];
           double &di = d[u], &df = d[place(H) + u], &dg = d[place(2 * H) + u], &d_o = d[place(3 * H) + u];
           const double squashed = std::tanh(c[u]);
           d_o = dinner[u] * squashed * o * (1 - o);
@@ -221,8 +218,7 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
         set_row(*dhidden, from, heard);
       } else {
         const Vector now = row(&y, from, H);
-        for (std::size_t u = 0; u < place(H); ++u)
-          d[u] = relu ? (now[u] > 0 ? dh[u] : 0) : dh[u] * (1 - now[u] * now[u]);
+        for (std::size_t u = 0; u < place(H); ++u) d[u] = relu ? (now[u] > 0 ? dh[u] : 0) : dh[u] * (1 - now[u] * now[u]);
         add_transposed(weight, 0, d, dstate);
       }
       dh = dstate;

@@ -159,7 +159,7 @@ void gather_grad_body(const Op& op, std::span<const View> in, std::span<const Vi
     for (std::int64_t k = 0; k < gathering.inner; ++k)
       total[static_cast<std::size_t>(whole + k)] += in[0][part + k];
   });
-  for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, total[static_cast<std::size_t>(i)]);
+  out[0].set(total);
 }
 
 void one_hot_body(const Op&, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {

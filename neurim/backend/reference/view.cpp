@@ -48,6 +48,16 @@ void View::set(std::int64_t i, double value) const {
   }
 }
 
+std::vector<double> View::values() const {
+  std::vector<double> all(static_cast<std::size_t>(numel()));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = (*this)[static_cast<std::int64_t>(i)];
+  return all;
+}
+
+void View::set(std::span<const double> values) const {
+  for (std::size_t i = 0; i < values.size(); ++i) set(static_cast<std::int64_t>(i), values[i]);
+}
+
 BroadcastIndex::BroadcastIndex(const Shape& operand, const Shape& out) : out_(out) {
   const auto dense = strides(operand);
   const int shift = out.rank() - operand.rank();

@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "neurim/graph/kernel.h"
 
@@ -16,6 +17,9 @@ struct View {
   std::int64_t numel() const { return type.shape.numel(); }
   double operator[](std::int64_t i) const;
   void set(std::int64_t i, double value) const;
+  /// All of them at once: several times as fast where each is read often.
+  std::vector<double> values() const;
+  void set(std::span<const double> values) const;
 };
 
 /// A reference kernel: plain loops that accumulate in double. `status` takes bits of Status.
