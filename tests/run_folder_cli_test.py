@@ -23,8 +23,8 @@ class RunFolder(TrainedRun):
                 wrong = neurim(*words, f"imgsz={size}")
                 self.assertEqual((wrong.returncode, "lenet5 is made for one size of pictures: give imgsz=28" in wrong.stderr),
                                  (2, True), wrong)
-        small = neurim("info", "alexnet", "imgsz=8")
-        self.assertEqual((small.returncode, "imgsz=8 is too small for alexnet, which is made for 224: give a larger one" in small.stderr),
+        small = neurim("info", "squeezenet1_1", "imgsz=8")
+        self.assertEqual((small.returncode, "imgsz=8 is too small for squeezenet1_1, which is made for 224: give a larger one" in small.stderr),
                          (2, True), small)
         self.assertFalse((self.root / "runs" / "never").exists())
 
