@@ -286,7 +286,7 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
   for (const auto& [name, entry] : weights.entries) {
     if (known.count(name) || is_counter(name)) continue;
     const auto begin = std::find_if(passed_over.begin(), passed_over.end(),
-                                    [&](const std::string& part) { return starts_with(name, prefix + part); });
+                                    [&, &name = name](const std::string& part) { return starts_with(name, prefix + part); });
     begin == passed_over.end() ? report.unused.push_back(name) : void(passed.insert(*begin));
   }
   for (const std::string& part : passed)

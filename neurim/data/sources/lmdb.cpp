@@ -251,8 +251,8 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
     const Bytes bytes = bytes_of_file(file);
     const std::unordered_map<std::string, std::string> labels = sidecar(fs::path(file).parent_path());
     const std::size_t before = found.size();
-    naming([&] { return file; },
-           [&] {
+    naming([&file = file] { return file; },
+           [&, &split = split] {
              for (const LmdbRecord& record : index_lmdb(bytes)) {
                const auto named = labels.find(record.key);
                const std::optional<Datum> datum = read_datum(bytes, record);
