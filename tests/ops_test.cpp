@@ -24,6 +24,26 @@ class OpTable : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(All, OpTable, testing::ValuesIn(op_names()),
                          [](const auto& test) { return test.param; });
 
+/// A sample in one dtype, and what is to come out, computed when it is first asked for.
+class Case {
+ public:
+  Case(const Sample& sample, Types types)
+      : sample(sample), types(std::move(types)), in(inputs(sample, this->types, kSeed)) {}
+
+  std::string where() const { return reproducer(*sample.op, types, kSeed); }
+  const Tensors& exact() const {
+    if (exact_.empty()) exact_ = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
+    return exact_;
+  }
+
+  const Sample& sample;
+  const Types types;
+  const Tensors in;
+
+ private:
+  mutable Tensors exact_;
+};
+
 /// Fails with one line, reproducer first, when there is a difference.
 void expect_none(const std::string& difference, const std::string& where) {
   if (!difference.empty()) ADD_FAILURE() << where << ": " << difference;
@@ -84,9 +104,9 @@ TEST_P(OpTable, ReferenceInEveryDTypeAgreesWithF64) {
     for (const DType dtype : dtypes(sample)) {
       const Types types = in_dtype(sample.in, dtype);
       guarded(sample, types, [&] {
-        const std::string where = reproducer(*sample.op, types, kSeed);
-        const Tensors in = inputs(sample, types, kSeed), out = reference_outputs(sample.op, in);
-        const Tensors exact = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
+        const Case one(sample, types);
+        const std::string where = one.where();
+        const Tensors out = reference_outputs(sample.op, one.in);
         EXPECT_EQ(types_of(out), sample.op->infer(types)) << where;
         // A decomposition rounds between its ops too, which the fastest kernels may compute.
         const auto tolerance = [&](double rounding) {
@@ -95,7 +115,7 @@ TEST_P(OpTable, ReferenceInEveryDTypeAgreesWithF64) {
                                               : sample.tolerance + 4 * rounding;
         };
         for (std::size_t i = 0; i < out.size(); ++i)
-          expect_none(difference({exact[i]}, {out[i]}, tolerance(epsilon(out[i].dtype()))),
+          expect_none(difference({one.exact()[i]}, {out[i]}, tolerance(epsilon(out[i].dtype()))),
                       text(where, ", output ", i));
       });
     }
@@ -144,26 +164,6 @@ std::string describe(const Kernel& kernel, const Request& request) {
 
 constexpr std::uint8_t kMostDevices =
     8;  // of the kinds that a build can have; one that is not there has no kernels
-
-/// A sample in one dtype, and what is to come out, computed when it is first asked for.
-class Case {
- public:
-  Case(const Sample& sample, Types types)
-      : sample(sample), types(std::move(types)), in(inputs(sample, this->types, kSeed)) {}
-
-  std::string where() const { return reproducer(*sample.op, types, kSeed); }
-  const Tensors& exact() const {
-    if (exact_.empty()) exact_ = reference_outputs(sample.op, converted(in, in_dtype(types, DType::f64)));
-    return exact_;
-  }
-
-  const Sample& sample;
-  const Types types;
-  const Tensors in;
-
- private:
-  mutable Tensors exact_;
-};
 
 /// Calls visit(case, kernel, request) for whatever a kernel of the op may be asked.
 template <class Visit>

@@ -23,29 +23,25 @@ std::vector<double> totals(const Op& op, const View& x, const View& y, double st
   return total;
 }
 
-void store(const View& y, const std::vector<double>& values, double divisor = 1) {
-  for (std::size_t i = 0; i < values.size(); ++i) y.set(static_cast<std::int64_t>(i), values[i] / divisor);
-}
-
 void sum(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  store(out[0], totals(op, in[0], out[0], 0, std::plus()));
+  out[0].set(totals(op, in[0], out[0], 0, std::plus()));
 }
 
 void mean(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   const double count = static_cast<double>(in[0].numel()) / static_cast<double>(out[0].numel());
-  store(out[0], totals(op, in[0], out[0], 0, std::plus()), count);
+  std::vector<double> means = totals(op, in[0], out[0], 0, std::plus());
+  for (double& each : means) each /= count;
+  out[0].set(means);
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void reduce_max(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  store(out[0], totals(op, in[0], out[0], -kInfinity,
-                       [](double t, double x) { return x > t || std::isnan(x) ? x : t; }));
+  out[0].set(totals(op, in[0], out[0], -kInfinity, [](double t, double x) { return x > t || std::isnan(x) ? x : t; }));
 }
 
 void reduce_min(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
-  store(out[0], totals(op, in[0], out[0], kInfinity,
-                       [](double t, double x) { return x < t || std::isnan(x) ? x : t; }));
+  out[0].set(totals(op, in[0], out[0], kInfinity, [](double t, double x) { return x < t || std::isnan(x) ? x : t; }));
 }
 
 void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
