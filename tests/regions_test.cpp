@@ -304,6 +304,52 @@ TEST(RegionKernels, LargeImages) {
   }
 }
 
+/// 1x1, depthwise and 1x1 convolutions without anything between in memory, images whole and cut, bands one and several.
+TEST(RegionKernels, ConvolutionsInARow) {
+  struct Case {
+    Shape x;
+    std::int64_t wide, out, kernel, stride, pad, dilation;
+  };
+  const std::vector<Case> cases{
+      {{2, 16, 9, 9}, 96, 24, 3, 1, 1, 1},   {{3, 24, 12, 7}, 144, 24, 3, 2, 1, 1},  {{1, 24, 60, 5}, 72, 40, 5, 2, 2, 1},
+      {{1, 16, 48, 40}, 96, 16, 3, 1, 1, 1}, {{2, 32, 40, 33}, 192, 32, 7, 1, 3, 1}, {{2, 16, 11, 10}, 32, 16, 3, 1, 2, 2},
+      {{2, 16, 13, 13}, 40, 24, 3, 3, 0, 1}, {{2, 16, 10, 10}, 32, 16, 2, 3, 0, 1},  {{2, 160, 7, 7}, 960, 160, 3, 1, 1, 1},
+      {{1, 16, 26, 3}, 24, 16, 5, 1, 2, 1},  {{2, 16, 4, 60}, 64, 16, 1, 2, 0, 1}};
+  using Activation = std::function<Tensor(const Tensor&)>;
+  const std::vector<Activation> activations{[](const Tensor& x) { return relu6(x); },
+                                            [](const Tensor& x) { return hardswish(x); }, [](const Tensor& x) { return x; }};
+  const int before = threads();
+  set_threads(2);  // more would cut images into too few rows
+  for (const Case& c : cases)
+    for (std::size_t kind = 0; kind < 9; ++kind) {
+      const Activation& activation = activations[kind % 3];
+      const bool expands = kind < 6, projects = kind < 3 || kind > 5;
+      const std::int64_t in = c.x[1], wide = expands ? c.wide : in;
+      const Tensor x = random_tensor(c.x, 1), w1 = random_tensor({wide, in, 1, 1}, 2), b1 = random_tensor({wide}, 3),
+                   w2 = random_tensor({wide, 1, c.kernel, c.kernel}, 4), b2 = random_tensor({wide}, 5),
+                   w3 = random_tensor({c.out, wide, 1, 1}, 6), b3 = random_tensor({c.out}, 7);
+      const auto net = [&](Tensors given) -> Tensors {
+        Tensor y = given[0];
+        if (expands) y = activation(conv2d(y, w1, b1));
+        y = activation(conv2d(y, w2, b2,
+                              {.stride = {c.stride, c.stride},
+                               .dilation = {c.dilation, c.dilation},
+                               .pad = {c.pad, c.pad, c.pad, c.pad},
+                               .groups = wide}));
+        if (!projects) return {y};
+        y = conv2d(y, w3, b3);
+        return {y.shape() == given[0].shape() ? y + given[0] : y};
+      };
+      const Plan planned = plan(net, {x.type()}, {.freeze = true});
+      const Tensor expected = plan(net, {x.type()}, {.interpret = true})({x})[0], got = planned({x})[0];
+      const std::string where = text(c.x, " kernel ", c.kernel, ", kind ", kind);
+      EXPECT_LT(difference(got, expected), 2e-5) << where;
+      const auto rows = planned.rows();
+      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu bands"; })) << where;
+    }
+  set_threads(before);
+}
+
 TEST(RegionKernels, EachIsReached) {
   std::set<std::string> used;
   const Type images{DType::f32, {8, 16, 64, 64}};  // large enough to be computed again rather than kept
@@ -318,8 +364,14 @@ TEST(RegionKernels, EachIsReached) {
         return gradients(of, wrt);
       },
       {images}, {.training = true});
-  for (const PlanRow& row : planned.rows())
-    for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
+  const Plan frozen = plan(
+      [&](Tensors in) -> Tensors {
+        return {conv2d(relu(conv2d(in[0], u, {}, {.pad = {1, 1, 1, 1}, .groups = 16})), random_tensor({32, 16, 1, 1}, 6))};
+      },
+      {images}, {.freeze = true});
+  for (const Plan& each : {planned, frozen})
+    for (const PlanRow& row : each.rows())
+      for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
   for (const std::string& op : op_names())
     for (const Kernel& kernel : kernels(op, 0))
       if (kernel.chains) {

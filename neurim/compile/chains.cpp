@@ -10,6 +10,8 @@ namespace neurim {
 
 namespace {
 
+constexpr int kMostAlike = 3;  // ops like the anchor in a chain
+
 bool has(const std::vector<int>& list, int n) { return std::find(list.begin(), list.end(), n) != list.end(); }
 
 /// The layout in which a value stands before anything is lowered.
@@ -20,8 +22,13 @@ Layout captured_layout(const Graph& graph, int value) {
 
 }  // namespace
 
-bool may_take(const Kernel& kernel, const Chain& chain) {
+bool may_take(const Kernel& kernel, const Graph& graph, const Chain& chain) {
+  const auto like_anchor = [&](int n) {
+    const Op& op = *graph.nodes[static_cast<std::size_t>(n)].op;
+    return op.name() == kernel.op && !op.follows();
+  };
   if (chain.anchor > 0 && !kernel.prologues) return false;
+  if (kernel.series != (std::count_if(chain.nodes.begin(), chain.nodes.end(), like_anchor) > 1)) return false;
   return chain.nodes.size() > 1 ? kernel.fuses || kernel.chains : !kernel.chains;
 }
 
@@ -43,6 +50,14 @@ int Chains::follower(int last) const {
   if (readers(value).empty()) return -1;
   const int next = *std::min_element(readers(value).begin(), readers(value).end());
   return node(next).op->follows() && shape(node(next).out[0]) == shape(value) ? next : -1;
+}
+
+/// The node that alone reads what `last` makes, when it is of the same kind as this op.
+int Chains::successor(int last, const Op& op) const {
+  const int value = node(last).out[0];
+  if (readers(value).size() != 1 || wanted_outside(value)) return -1;
+  const int next = readers(value)[0];
+  return node(next).op->name() == op.name() ? next : -1;
 }
 
 /// Whether a value is computed from what the chain makes. A chain computes nothing before it has read all that it reads, so one
@@ -110,7 +125,13 @@ Chain Chains::grown(int anchor, bool before, bool beside) const {
   chain.anchor = static_cast<int>(chain.nodes.size());
   chain.nodes.push_back(anchor);
   std::vector<std::size_t> ends{chain.nodes.size()};
-  for (int next; (next = follower(chain.nodes.back())) >= 0 && !taken(next);) {
+  const Op& op = *node(anchor).op;
+  const auto list = kernels(op.name(), graph_.device.kind);
+  const bool series = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.series; });
+  for (int alike = 1;;) {
+    int next = follower(chain.nodes.back());
+    if (next < 0 && series && alike++ < kMostAlike) next = successor(chain.nodes.back(), op);
+    if (next < 0 || taken(next)) break;
     std::vector<int> more;
     if (beside) own_producers(next, chain.nodes, more);
     more.push_back(next);
@@ -130,7 +151,7 @@ Chain Chains::grown(int anchor, bool before, bool beside) const {
 int Chains::rank_for(const Chain& chain, int least) const {
   ChainSite described = describe(chain, [&](int value) { return captured_layout(graph_, value); });
   for (const Kernel& kernel : kernels(node(chain.anchor_node()).op->name(), graph_.device.kind)) {
-    if (kernel.rank < least || !may_take(kernel, chain)) continue;
+    if (kernel.rank < least || !may_take(kernel, graph_, chain)) continue;
     ChainSite asked = described;
     if (!kernel.wants)
       for (Spec& spec : asked.specs) spec.layout = {};

@@ -26,7 +26,7 @@ struct ChainSite {
 };
 
 /// Whether a kernel may be asked about such a chain at all.
-bool may_take(const Kernel& kernel, const Chain& chain);
+bool may_take(const Kernel& kernel, const Graph& graph, const Chain& chain);
 
 class Chains {
  public:
@@ -49,6 +49,7 @@ class Chains {
   bool taken(int n) const { return chain_of_[static_cast<std::size_t>(n)] >= 0; }
 
   int follower(int last) const;
+  int successor(int last, const Op& op) const;
   bool depends(int value, const std::vector<int>& chain) const;
   bool convex(const std::vector<int>& chain, const std::vector<int>& more) const;
   void own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found) const;

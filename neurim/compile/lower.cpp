@@ -200,7 +200,7 @@ class Lowering {
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
-      if (!may_take(kernel, chain)) continue;
+      if (!may_take(kernel, program_.graph, chain)) continue;
       ChainSite asked = region;
       Site site = asked.site(options_.chunks);
       if (!kernel.wants)

@@ -72,6 +72,7 @@ struct Kernel {
   bool chains = false;    ///< takes only sites of several steps
   bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
   bool prologues = false; ///< of these also such with pointwise steps before the anchor, which make an operand of it
+  bool series = false;    ///< takes only those of several ops of that name, each of which alone reads the one before
 };
 void add(const Kernel& kernel);
 /// The kernels for an op on a kind of device, best first. Throws Error(usage) where there are none at all:

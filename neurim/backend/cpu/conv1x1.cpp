@@ -58,26 +58,28 @@ Layout weights(const Problem& problem, const Type& weight) {
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 
-bool is_activation(const Site& site, const Problem& problem, const Type& type) {
-  return type == problem.result || (site.anchor > 0 && type == problem.source);
+/// Whether a value of the site is the activation that is read, the result, or lies as they do.
+bool is_activation(const Site& site, const Problem& problem, std::size_t value) {
+  const Type& type = site.values[value].type;
+  return static_cast<int>(value) == problem.source_value || type == problem.result || (site.anchor > 0 && type == problem.source);
+}
+
+Layout layout_of(const Site& site, const Problem& problem, std::size_t value) {
+  if (static_cast<int>(value) == problem.weight_value) return weights(problem, site.values[value].type);
+  return is_activation(site, problem, value) ? kBlocked : Layout{};
 }
 
 bool wants(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
-  for (Spec& spec : site.values) spec.layout = is_activation(site, problem, spec.type) ? kBlocked : Layout{};
-  Spec& weight = site.values[static_cast<std::size_t>(problem.weight_value)];
-  weight.layout = weights(problem, weight.type);
-  site.values[static_cast<std::size_t>(problem.source_value)].layout = kBlocked;
+  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, problem, v);
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
 bool has_layouts(const Site& site, const Problem& problem) {
-  const Spec& weight = site.values[static_cast<std::size_t>(problem.weight_value)];
-  return weight.layout == weights(problem, weight.type) &&
-         std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
-           return &spec == &weight || !is_activation(site, problem, spec.type) || spec.layout == kBlocked;
-         });
+  for (std::size_t v = 0; v < site.values.size(); ++v)
+    if (site.values[v].layout != layout_of(site, problem, v)) return false;
+  return true;
 }
 
 /// Pixels of one image, or all those of several.

@@ -23,27 +23,30 @@ Operands operands_of(const Site& site) {
   }
 }
 
-bool read_epilogue(const Site& site, Epilogue& epilogue) {
-  const auto anchor = static_cast<std::size_t>(site.anchor);
-  epilogue.bias = direction_of(site) == Direction::forward && site.steps[anchor].in.size() == 3;
-  int value = site.steps[anchor].out[0];
-  for (std::size_t s = anchor + 1; s < site.steps.size(); ++s) {
+bool read_epilogue(const Site& site, std::size_t conv, std::size_t last, Epilogue& epilogue) {
+  epilogue.bias = direction_of(site) == Direction::forward && site.steps[conv].in.size() == 3;
+  int value = site.steps[conv].out[0];
+  for (std::size_t s = conv + 1; s < last; ++s) {
     const Step& step = site.steps[s];
     if (std::find(step.in.begin(), step.in.end(), value) == step.in.end()) return false;
     if (step.op->name() == "add" && !epilogue.add && !epilogue.relu.on) {
       const int other = step.in[0] == value ? step.in[1] : step.in[0];
-      if (other == value || site.values[static_cast<std::size_t>(other)].type !=
-                                site.values[static_cast<std::size_t>(value)].type)
-        return false;
       epilogue.add = true;
-      epilogue.residual =
-          static_cast<int>(std::find(site.in.begin(), site.in.end(), other) - site.in.begin());
+      epilogue.residual = site.place_in(other);
+      if (epilogue.residual < 0 || other == value ||
+          site.values[static_cast<std::size_t>(other)].type != site.values[static_cast<std::size_t>(value)].type)
+        return false;
     } else if (epilogue.relu.on || !read_relu(*step.op, epilogue.relu)) {
       return false;
     }
+    if (site.place_out(value) >= 0) return false;
     value = step.out[0];
   }
-  return site.steps.size() == anchor + 1 || (site.out.size() == 1 && site.out[0] == value);
+  return true;
+}
+
+bool read_epilogue(const Site& site, Epilogue& epilogue) {
+  return read_epilogue(site, static_cast<std::size_t>(site.anchor), site.steps.size(), epilogue);
 }
 
 }  // namespace neurim::cpu

@@ -22,5 +22,7 @@ struct Epilogue {
 };
 /// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}, with relu6 too; false: another chain.
 bool read_epilogue(const Site& site, Epilogue& epilogue);
+/// The same of the convolution that is step `conv`, up to step `last`.
+bool read_epilogue(const Site& site, std::size_t conv, std::size_t last, Epilogue& epilogue);
 
 }  // namespace neurim::cpu

@@ -1,8 +1,9 @@
-// The weight gradient of depthwise convolutions: one filter a channel, a vector of 16 channels at a time.
+// Depthwise convolutions and their weight gradient: one filter a channel, a vector of 16 channels at a time.
 #pragma once
 #include <cstdint>
 
 #include "neurim/backend/cpu/isa.h"
+#include "neurim/backend/cpu/relu.h"
 #include "neurim/core/types.h"
 
 namespace neurim::cpu {
@@ -18,9 +19,14 @@ struct DepthwiseShape {
   std::int64_t kernel[2], stride[2], dilation[2], pad[2];
 };
 
+/// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
+/// with row `x_row` of the block and has all rows that are read.
+NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const float* x, std::int64_t x_row, const float* weight,
+                                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* y))
+
 /// dw[block][row][column][16] = the sum of dy * x over the images and pixels, of the blocks [first, last).
 /// Sums of images are added up one by one, in order.
-NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x,
-                                           float* dw, std::int64_t first, std::int64_t last))
+NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x, float* dw,
+                                           std::int64_t first, std::int64_t last))
 
 }  // namespace neurim::cpu

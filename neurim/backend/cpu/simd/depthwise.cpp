@@ -1,6 +1,7 @@
 #include "neurim/backend/cpu/depthwise.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "neurim/backend/cpu/simd.h"
 
@@ -25,8 +26,7 @@ Reach reach(const DepthwiseShape& s, int axis, std::int64_t place) {
 /// Adds one image's sums for the columns [column, column + kColumns) of a kernel row to dw. Where all columns
 /// lie inside the input, each dy is read once for all of them.
 template <int kColumns>
-void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t row,
-                 std::int64_t column) {
+void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t row, std::int64_t column) {
   const Reach rows = reach(s, 0, row);
   Reach columns[kColumns];
   std::int64_t begin = 0, end = s.out_width;
@@ -59,16 +59,82 @@ void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float
   }
 }
 
-using AddColumns = void (*)(const DepthwiseShape&, const float*, const float*, float*, std::int64_t,
-                            std::int64_t);
+using AddColumns = void (*)(const DepthwiseShape&, const float*, const float*, float*, std::int64_t, std::int64_t);
 constexpr AddColumns kAddColumns[] = {add_columns<1>, add_columns<2>, add_columns<3>, add_columns<4>,
                                       add_columns<5>, add_columns<6>, add_columns<7>};
 constexpr std::int64_t kMost = 7;  // sums that stay in registers
 
+#if defined(__AVX512F__)
+constexpr int kPixels = 8;
+#else
+constexpr int kPixels = 4;
+#endif
+
+/// The rows and columns of the kernel that lie inside the input for an output.
+struct Taps {
+  std::int64_t first_row, last_row, first_column, last_column;
+};
+
+/// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside.
+template <int kCount>
+void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most,
+              float* y) {
+  const std::int64_t step = s.stride[1] * kLanes;
+  Vec sums[kCount];
+#pragma GCC unroll 8
+  for (int p = 0; p < kCount; ++p) sums[p] = bias;
+  for (std::int64_t row = taps.first_row; row < taps.last_row; ++row)
+    for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) {
+      const Vec factor = load(weight + (row * s.kernel[1] + column) * kLanes);
+      const float* from = x + (row * s.dilation[0] * s.width + column * s.dilation[1]) * kLanes;
+#pragma GCC unroll 8
+      for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + p * step);
+    }
+#pragma GCC unroll 8
+  for (int p = 0; p < kCount; ++p) store(y + p * kLanes, limited(sums[p], least, most));
+}
+
+/// Of the places along an axis those [first, last) that lie inside the input for output `at`.
+void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
+  const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis], step = s.dilation[axis];
+  first = begin < 0 ? std::min((-begin + step - 1) / step, s.kernel[axis]) : 0;
+  last = begin < size ? std::min((size - 1 - begin) / step + 1, s.kernel[axis]) : 0;
+  last = std::max(first, last);
+}
+
 }  // namespace
 
-void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw,
-                           std::int64_t first, std::int64_t last) {
+void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row, const float* weight, const float* bias,
+                    const Relu& relu, std::int64_t first, std::int64_t last, float* y) {
+  const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
+  // The outputs [begin, end) of a row have all columns inside.
+  const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
+                     begin = std::min((s.pad[1] + s.stride[1] - 1) / s.stride[1], s.out_width), room = s.width + s.pad[1] - reach,
+                     end = std::clamp(room < 0 ? 0 : room / s.stride[1] + 1, begin, s.out_width);
+  for (std::int64_t o = first; o < last; ++o, y += s.out_width * kLanes) {
+    Taps taps;
+    inside(s, 0, o, taps.first_row, taps.last_row);
+    const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * s.width - s.pad[1]) * kLanes;
+    const auto one = [&](std::int64_t i) {
+      inside(s, 1, i, taps.first_column, taps.last_column);
+      add_taps<1>(s, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
+    };
+    for (std::int64_t i = 0; i < begin; ++i) one(i);
+    taps.first_column = 0, taps.last_column = s.kernel[1];
+    std::int64_t i = begin;
+    const auto some = [&](auto count) {
+      for (; i + count <= end; i += count)
+        add_taps<count>(s, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
+    };
+    some(std::integral_constant<int, kPixels>());
+    some(std::integral_constant<int, kPixels / 2>());
+    some(std::integral_constant<int, 1>());
+    for (; i < s.out_width; ++i) one(i);
+  }
+}
+
+void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t first,
+                           std::int64_t last) {
   const std::int64_t filter = s.kernel[0] * s.kernel[1] * kLanes, x_plane = s.height * s.width * kLanes,
                      y_plane = s.out_height * s.out_width * kLanes;
   std::fill(dw + first * filter, dw + last * filter, 0.0f);
@@ -77,8 +143,7 @@ void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float
       for (std::int64_t row = 0; row < s.kernel[0]; ++row)
         for (std::int64_t column = 0; column < s.kernel[1]; column += kMost) {
           const std::int64_t plane = n * s.blocks + block, columns = std::min(kMost, s.kernel[1] - column);
-          kAddColumns[columns - 1](s, dy + plane * y_plane, x + plane * x_plane, dw + block * filter, row,
-                                   column);
+          kAddColumns[columns - 1](s, dy + plane * y_plane, x + plane * x_plane, dw + block * filter, row, column);
         }
 }
 

@@ -1,0 +1,269 @@
+// Convolutions in a row without anything of theirs in memory between: 1x1, depthwise and 1x1 again, as in inverted residuals
+// (Sandler et al., "MobileNetV2", CVPR'18), or two of these. An image is done in bands of rows, so few that what lies between
+// stays in the second-level cache; rows that the next band reads too are kept. A part is a run of images, or of the rows of one.
+#include <algorithm>
+#include <cstring>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/depthwise.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/pointwise.h"
+#include "neurim/backend/cpu/winograd.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the convolutions
+
+/// A convolution and what follows it.
+struct Stage {
+  bool depthwise;
+  int x, weight, bias, y;  ///< values of the site; -1: none
+  std::int64_t in_channels, out_channels;
+  DepthwiseShape shape;  ///< of a 1x1 one too: its kernel is a pixel
+  Epilogue epilogue;     ///< where it is all that follows; else there are steps
+  std::optional<PointwiseSteps> steps;
+  std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
+
+  std::int64_t in_blocks() const { return (in_channels + kLanes - 1) / kLanes; }
+  std::int64_t out_blocks() const { return (out_channels + kLanes - 1) / kLanes; }
+  std::int64_t row_size() const { return shape.out_width * kLanes; }
+  /// The rows [first, last) of x that rows [first, last) of y read.
+  std::int64_t first_row(std::int64_t row) const { return std::max<std::int64_t>(row * shape.stride[0] - shape.pad[0], 0); }
+  std::int64_t last_row(std::int64_t row) const {
+    const std::int64_t end = (row - 1) * shape.stride[0] - shape.pad[0] + (shape.kernel[0] - 1) * shape.dilation[0] + 1;
+    return std::clamp<std::int64_t>(end, 0, shape.height);
+  }
+};
+
+const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
+
+/// The convolution that is step `conv`, with what follows it up to step `last`; on no, says why.
+bool read_stage(Site& site, std::size_t conv, std::size_t last, Stage& stage) {
+  const Step& step = site.steps[conv];
+  stage.x = step.in[0], stage.weight = step.in[1], stage.bias = step.in.size() == 3 ? step.in[2] : -1;
+  stage.y = site.steps[last - 1].out[0];
+  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
+  const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape, &y = type_of(site, stage.y).shape;
+  stage.in_channels = x[1], stage.out_channels = y[1];
+  stage.depthwise = o.groups > 1;
+  const bool one =
+      weight[2] == 1 && weight[3] == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} && x[2] == y[2] && x[3] == y[3];
+  if (stage.depthwise ? weight[0] != o.groups || weight[1] != 1 : !one)
+    return decline(site, "takes 1x1 kernels at stride 1 and depthwise ones"), false;
+  if (!fills_blocks(x[1]) || !fills_blocks(y[1])) return decline(site, "takes 16 channels and more"), false;
+  stage.shape = {.images = x[0],
+                 .blocks = stage.in_blocks(),
+                 .height = x[2],
+                 .width = x[3],
+                 .out_height = y[2],
+                 .out_width = y[3],
+                 .kernel = {weight[2], weight[3]},
+                 .stride = {o.stride[0], o.stride[1]},
+                 .dilation = {o.dilation[0], o.dilation[1]},
+                 .pad = {o.pad[0], o.pad[1]}};
+  const bool fused = read_epilogue(site, conv, last, stage.epilogue) && (!stage.depthwise || !stage.epilogue.add);
+  if (!fused) stage.epilogue = {};
+  return fused || stage.steps.emplace().read(site, conv + 1, last);
+}
+
+/// Reads the site; on no, says why.
+bool read_stages(Site& site, std::vector<Stage>& stages) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
+  std::vector<std::size_t> begin;
+  for (std::size_t s = 0; s < site.steps.size(); ++s)
+    if (site.steps[s].op->name() == "conv2d") begin.push_back(s);
+  if (begin[0] != 0 || begin.size() < 2 || begin.size() > 3) return decline(site, "takes two or three convolutions"), false;
+  if (site.out.size() != 1 || site.out[0] != site.steps.back().out[0]) return decline(site, "gives the last result alone"), false;
+  begin.push_back(site.steps.size());
+  int depthwise = 0;
+  for (std::size_t i = 0; i + 1 < begin.size(); ++i) {
+    if (i > 0 && site.steps[begin[i]].in[0] != stages.back().y)
+      return decline(site, "takes each one's result as the next one's input"), false;
+    if (!read_stage(site, begin[i], begin[i + 1], stages.emplace_back())) return false;
+    depthwise += stages.back().depthwise;
+  }
+  if (type_of(site, stages[0].x).shape.numel() == 0 || type_of(site, stages.back().y).shape.numel() == 0)
+    return decline(site, "takes no empty tensors"), false;
+  if (depthwise != 1 || (stages.size() == 3 && !stages[1].depthwise))
+    return decline(site, "takes one depthwise convolution, between others"), false;
+  // A cut through an image computes the rows twice that both sides read.
+  const Stage& last = stages.back();
+  constexpr std::int64_t kLeast = 12;  // rows of a part that are worth it
+  const std::int64_t cuts = (site.chunks + last.shape.images - 1) / last.shape.images;
+  if (cuts > 1 && last.shape.out_height < cuts * kLeast) return decline(site, "takes images of more rows for each thread"), false;
+  return true;
+}
+
+/// Sets the layouts, or with `given` says whether they are so.
+bool layouts(Site& site, const std::vector<Stage>& stages, bool given) {
+  bool all = true;
+  for (std::size_t v = 0; v < site.values.size(); ++v) {
+    Spec& spec = site.values[v];
+    Layout layout;
+    for (const Stage& stage : stages) {
+      if (spec.type == type_of(site, stage.x) || spec.type == type_of(site, stage.y)) layout = kBlocked;
+    }
+    for (const Stage& stage : stages)
+      if (static_cast<int>(v) == stage.weight)
+        layout = stage.depthwise ? depthwise_weights(spec.type) : forward_weights(spec.type);
+    all &= spec.layout == layout;
+    if (!given) spec.layout = layout;
+  }
+  return all || !given;
+}
+
+bool wants(Site& site) {
+  std::vector<Stage> stages;
+  return read_stages(site, stages) && layouts(site, stages, false);
+}
+
+/// Rows of the last result, of some images.
+struct Part {
+  std::int64_t first_image, last_image, first_row, last_row;
+};
+
+struct Bands {
+  std::vector<Stage> stages;  ///< their values are arguments
+  std::int64_t rows;          ///< of the last result in a band
+  std::int64_t size;          ///< floats of a part's scratch
+  std::vector<Part> parts;
+
+  /// A stage's results: the block's rows from `base` on, of which those up to `done` are computed; blocks are `block` floats
+  /// apart.
+  struct Result {
+    float* data;
+    std::int64_t base, done, block;
+  };
+
+  static void run(const void* self, const Args& args, int number) noexcept {
+    const auto& own = *static_cast<const Bands*>(self);
+    const Part& part = own.parts[static_cast<std::size_t>(number)];
+    float* const scratch = static_cast<float*>(args.scratch) + number * own.size;
+    for (std::int64_t image = part.first_image; image < part.last_image; ++image) own.run_image(args, part, image, scratch);
+  }
+
+  void run_image(const Args& args, const Part& part, std::int64_t image, float* scratch) const {
+    const std::size_t count = stages.size();
+    Result results[3];
+    std::int64_t end[3], row = part.first_row;
+    for (std::size_t i = count; i-- > 0;) {
+      const Stage& stage = stages[i];
+      const std::int64_t plane = stage.shape.out_height * stage.row_size();
+      results[i] = i + 1 == count ? Result{static_cast<float*>(args.out[0]) + image * stage.out_blocks() * plane, 0, row, plane}
+                                  : Result{scratch + stage.place, row, row, stage.most_rows * stage.row_size()};
+      row = stage.first_row(row);
+    }
+    for (row = part.first_row; row < part.last_row; row = end[count - 1]) {
+      end[count - 1] = std::min(row + rows, part.last_row);
+      for (std::size_t i = count - 1; i-- > 0;) end[i] = stages[i + 1].last_row(end[i + 1]);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i + 1 < count) keep(stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
+        if (end[i] > results[i].done) compute(args, image, i, results, end[i]);
+      }
+    }
+  }
+
+  /// Forgets the rows before `row`.
+  static void keep(const Stage& stage, Result& result, std::int64_t row) {
+    if (row <= result.base) return;
+    const std::int64_t dropped = (std::min(row, result.done) - result.base) * stage.row_size(),
+                       kept = (result.done - result.base) * stage.row_size() - dropped;
+    for (std::int64_t block = 0; block < stage.out_blocks() && kept > 0; ++block) {
+      float* const rows = result.data + block * result.block;
+      std::memmove(rows, rows + dropped, static_cast<std::size_t>(kept) * sizeof(float));
+    }
+    result.base = row;
+    result.done = std::max(result.done, row);
+  }
+
+  /// A stage's rows up to `last`.
+  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last) const {
+    const Stage& stage = stages[number];
+    Result& to = results[number];
+    const std::int64_t first = to.done, in_row = stage.shape.width * kLanes, in_plane = stage.shape.height * in_row;
+    const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
+    const Result from = number > 0
+                            ? results[number - 1]
+                            : Result{const_cast<float*>(in(stage.x)) + image * stage.in_blocks() * in_plane, 0, 0, in_plane};
+    const float* const weight = in(stage.weight);
+    const std::int64_t step = stage.depthwise ? 1 : 2;
+    for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
+      const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
+      alignas(64) float biases[2 * kLanes] = {};
+      if (stage.bias >= 0)
+        std::copy_n(in(stage.bias) + block * kLanes, std::min(blocks * kLanes, stage.out_channels - block * kLanes), biases);
+      float* const y = to.data + block * to.block + (first - to.base) * stage.row_size();
+      // Where the rows stand in the whole tensor.
+      const std::int64_t plane = stage.shape.out_height * stage.row_size(),
+                         place = (image * stage.out_blocks() + block) * plane + first * stage.row_size();
+      if (stage.depthwise) {
+        const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
+        NEURIM_DISPATCH(depthwise_rows)
+        (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
+         y);
+      } else {
+        const BlockProduct product{(last - first) * stage.shape.out_width, stage.in_channels, from.block,
+                                   stage.in_blocks() * kLanes * kLanes, to.block};
+        const BlockEpilogue epilogue{biases, stage.epilogue.add ? in(stage.epilogue.residual) + place : nullptr,
+                                     stage.epilogue.relu};
+        NEURIM_DISPATCH(block_product)
+        (product, blocks, from.data + (first - from.base) * in_row, weight + block * product.weight_block, epilogue, y);
+      }
+      if (!stage.steps) continue;
+      for (std::int64_t b = 0; b < blocks; ++b) {
+        const std::int64_t begin = place + b * plane;
+        float* const all = y + b * to.block - begin;
+        stage.steps->run(args, all, all, begin, begin + (last - first) * stage.row_size());
+      }
+    }
+    to.done = last;
+  }
+};
+
+Launch prepare(Site& site) {
+  auto all = std::make_shared<Bands>();
+  std::vector<Stage>& stages = all->stages;
+  if (!read_stages(site, stages)) return {};
+  if (!layouts(site, stages, true)) return decline(site, "takes blocks of 16 channels");
+  for (Stage& stage : stages)
+    for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
+  const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height,
+                     cuts = (site.chunks + images - 1) / images, runs = std::min<std::int64_t>(images, site.chunks);
+  for (std::int64_t run = 0; run < runs; ++run)
+    for (std::int64_t cut = 0; cut < cuts; ++cut)
+      all->parts.push_back({images * run / runs, images * (run + 1) / runs, height * cut / cuts, height * (cut + 1) / cuts});
+  const std::int64_t longest = (height + cuts - 1) / cuts;
+  // As many rows as fit.
+  const auto fit = [&](std::int64_t rows) {
+    all->rows = rows, all->size = 0;
+    for (std::size_t i = stages.size() - 1; i-- > 0;) {
+      const DepthwiseShape& next = stages[i + 1].shape;
+      rows = std::min((rows - 1) * next.stride[0] + (next.kernel[0] - 1) * next.dilation[0] + 1, next.height);
+      stages[i].most_rows = rows;
+      stages[i].place = all->size;
+      all->size += stages[i].out_blocks() * rows * stages[i].row_size();
+    }
+    return all->size <= kCache;
+  };
+  std::int64_t rows = longest;
+  while (rows > 1 && !fit(rows)) --rows;
+  const std::int64_t bands = (longest + rows - 1) / rows;
+  fit((longest + bands - 1) / bands);
+  site.scratch = all->parts.size() * static_cast<std::size_t>(all->size) * sizeof(float);
+  return {Bands::run, all, static_cast<int>(all->parts.size())};
+}
+
+}  // namespace
+
+void cpu_conv_bands() {
+  add({.op = "conv2d", .name = "cpu bands", .rank = 25, .prepare = prepare, .wants = wants, .chains = true, .series = true});
+}
+
+}  // namespace neurim
