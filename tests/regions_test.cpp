@@ -41,10 +41,11 @@ class Regions : public testing::TestWithParam<Block> {
   /// The loss, the gradients of all parameters and of x, and the running statistics after one step.
   Tensors step(const PlanOptions& options) const {
     const Block& b = GetParam();
-    const Tensor w1 = random_tensor({b.out, b.in, b.kernel, b.kernel}, 1), w2 = random_tensor({b.out, b.out, b.kernel, b.kernel}, 2),
-                 w3 = random_tensor({b.out, b.in, 1, 1}, 3), g1 = random_tensor({b.out}, 4, 1), b1 = random_tensor({b.out}, 5),
-                 g2 = random_tensor({b.out}, 6, 1), b2 = random_tensor({b.out}, 7), mean = random_tensor({b.out}, 8),
-                 var = random_tensor({b.out}, 9, 5), seed = random_tensor({b.images, b.out, out_size(), out_size()}, 10);
+    const Tensor w1 = random_tensor({b.out, b.in, b.kernel, b.kernel}, 1),
+                 w2 = random_tensor({b.out, b.out, b.kernel, b.kernel}, 2), w3 = random_tensor({b.out, b.in, 1, 1}, 3),
+                 g1 = random_tensor({b.out}, 4, 1), b1 = random_tensor({b.out}, 5), g2 = random_tensor({b.out}, 6, 1),
+                 b2 = random_tensor({b.out}, 7), mean = random_tensor({b.out}, 8), var = random_tensor({b.out}, 9, 5),
+                 seed = random_tensor({b.images, b.out, out_size(), out_size()}, 10);
     const Tensor x = random_tensor({b.images, b.in, b.size, b.size}, 11, b.mean);
     const Conv2dOptions first{.stride = {b.stride, b.stride}, .pad = pads()}, second{.pad = pads()},
         shortcut{.stride = {b.stride, b.stride}};
@@ -79,7 +80,8 @@ class Regions : public testing::TestWithParam<Block> {
 double difference(const Tensor& a, const Tensor& b) {
   const auto x = a.values<double>(), y = b.values<double>();
   double most = 0, scale = 1e-30;
-  for (std::size_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x[i] - y[i])), scale = std::max(scale, std::abs(y[i]));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    most = std::max(most, std::abs(x[i] - y[i])), scale = std::max(scale, std::abs(y[i]));
   return most / scale;
 }
 
@@ -103,8 +105,9 @@ TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
-                         testing::Values(Block{4, 16, 16, 8, 3, 1, 0}, Block{3, 32, 48, 7, 3, 1, 3}, Block{5, 16, 32, 9, 3, 2, -2},
-                                         Block{2, 32, 32, 6, 1, 1, 0}, Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
+                         testing::Values(Block{4, 16, 16, 8, 3, 1, 0}, Block{3, 32, 48, 7, 3, 1, 3},
+                                         Block{5, 16, 32, 9, 3, 2, -2}, Block{2, 32, 32, 6, 1, 1, 0},
+                                         Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
                                          Block{9, 48, 16, 4, 1, 2, 0}, Block{4, 24, 40, 7, 1, 1, 1}, Block{3, 24, 24, 9, 3, 2, 0},
                                          Block{2, 16, 144, 9, 1, 1, 2}),
                          [](const auto& info) {
@@ -348,6 +351,51 @@ TEST(RegionKernels, ConvolutionsInARow) {
       EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu bands"; })) << where;
     }
   set_threads(before);
+}
+
+/// Few channels of fewer than sixteen images, in rows of pixels: narrow and wide, whole and in bands, one part and two.
+TEST(RegionKernels, PlainConvolutions) {
+  struct Case {
+    Shape x, weight;
+    Conv2dOptions options;
+  };
+  const std::vector<Case> cases{{{1, 1, 28, 28}, {6, 1, 5, 5}, {.pad = {2, 2, 2, 2}}},
+                                {{1, 6, 14, 14}, {16, 6, 5, 5}, {}},
+                                {{3, 2, 9, 1}, {7, 2, 3, 1}, {.pad = {1, 0, 2, 0}}},
+                                {{2, 5, 3, 40}, {13, 5, 2, 4}, {.dilation = {1, 3}, .pad = {0, 5, 1, 9}}},
+                                {{1, 3, 70, 65}, {8, 3, 3, 3}, {.dilation = {2, 2}, .pad = {2, 2, 2, 2}}},
+                                {{1, 24, 40, 50}, {3, 24, 3, 3}, {.pad = {1, 1, 1, 1}}},
+                                {{1, 15, 3, 300}, {15, 15, 3, 7}, {.pad = {3, 3, 3, 3}}},
+                                {{1, 2, 4, 4}, {4, 2, 2, 2}, {.pad = {6, 7, 5, 8}}}};
+  const std::vector<std::function<Tensor(const Tensor&)>> activations{
+      [](const Tensor& x) { return x; }, [](const Tensor& x) { return relu(x); }, [](const Tensor& x) { return relu6(x); }};
+  for (const Case& c : cases)
+    for (std::size_t kind = 0; kind < 6; ++kind) {
+      const Tensor x = random_tensor(c.x, 1), w = random_tensor(c.weight, 2),
+                   b = kind < 3 ? random_tensor({c.weight[0]}, 3) : Tensor();
+      const auto net = [&](const Tensors& in) -> Tensors { return {activations[kind % 3](conv2d(in[0], w, b, c.options))}; };
+      const Plan planned = plan(net, {x.type()}, {.freeze = true});
+      const std::string where = text(c.x, " with ", c.weight, ", kind ", kind);
+      EXPECT_LT(difference(planned({x})[0], plan(net, {x.type()}, {.interpret = true})({x})[0]), 2e-5) << where;
+      ASSERT_EQ(planned.rows().size(), 1u) << where;
+      EXPECT_EQ(planned.rows()[0].kernel, "cpu plain") << where;
+    }
+}
+
+TEST(RegionKernels, LinearOfOneRow) {
+  for (const auto& [in, out] : {std::pair{1, 1}, {84, 10}, {400, 120}, {17, 9000}, {16, 3}})
+    for (const bool bias : {false, true}) {
+      const Tensor x = random_tensor({1, in}, 1), w = random_tensor({out, in}, 2), b = bias ? random_tensor({out}, 3) : Tensor(),
+                   residual = random_tensor({1, out}, 4);
+      const auto net = [&](const Tensors& given) -> Tensors {
+        return {hardswish(linear(given[0], w, b) + residual), linear(given[0], w, b)};
+      };
+      const Plan planned = plan(net, {x.type()}, {.freeze = true});
+      const Tensors got = planned({x}), expected = plan(net, {x.type()}, {.interpret = true})({x});
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_LT(difference(got[i], expected[i]), 2e-5) << in << " to " << out;
+      const auto rows = planned.rows();
+      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu one row"; }));
+    }
 }
 
 TEST(RegionKernels, EachIsReached) {

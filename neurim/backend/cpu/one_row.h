@@ -1,0 +1,13 @@
+// Fully connected layers of a single row.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/isa.h"
+
+namespace neurim::cpu {
+
+/// y[o] = bias[o] + the sum over i of weight[o][i] x[i], for o in [first, last); bias may be null.
+NEURIM_EACH_ISA(void row_times_weights(const float* x, const float* weight, const float* bias, std::int64_t in,
+                                       std::int64_t first, std::int64_t last, float* y))
+
+}  // namespace neurim::cpu
