@@ -20,8 +20,9 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the convolutions
 
-/// A convolution and what follows it.
+/// A convolution and what follows it: steps [conv, end) of the site.
 struct Stage {
+  std::size_t conv, end;
   bool depthwise;
   int x, weight, bias, y;  ///< values of the site; -1: none
   std::int64_t in_channels, out_channels;
@@ -36,18 +37,26 @@ struct Stage {
   /// The rows [first, last) of x that rows [first, last) of y read.
   std::int64_t first_row(std::int64_t row) const { return std::max<std::int64_t>(row * shape.stride[0] - shape.pad[0], 0); }
   std::int64_t last_row(std::int64_t row) const {
-    const std::int64_t end = (row - 1) * shape.stride[0] - shape.pad[0] + (shape.kernel[0] - 1) * shape.dilation[0] + 1;
-    return std::clamp<std::int64_t>(end, 0, shape.height);
+    const std::int64_t first = (row - 1) * shape.stride[0] - shape.pad[0];
+    return std::clamp<std::int64_t>(first + (shape.kernel[0] - 1) * shape.dilation[0] + 1, 0, shape.height);
   }
 };
 
 const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
 
-/// The convolution that is step `conv`, with what follows it up to step `last`; on no, says why.
-bool read_stage(Site& site, std::size_t conv, std::size_t last, Stage& stage) {
-  const Step& step = site.steps[conv];
+/// How often the site's steps read a value.
+std::int64_t readings(const Site& site, int value) {
+  std::int64_t count = 0;
+  for (const Step& step : site.steps) count += std::count(step.in.begin(), step.in.end(), value);
+  return count;
+}
+
+/// Reads the convolution of a stage; on no, says why.
+bool read_stage(Site& site, Stage& stage) {
+  const Step& step = site.steps[stage.conv];
   stage.x = step.in[0], stage.weight = step.in[1], stage.bias = step.in.size() == 3 ? step.in[2] : -1;
-  stage.y = site.steps[last - 1].out[0];
+  stage.y = site.steps[stage.end - 1].out[0];
+  if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
   const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape, &y = type_of(site, stage.y).shape;
   stage.in_channels = x[1], stage.out_channels = y[1];
@@ -67,12 +76,23 @@ bool read_stage(Site& site, std::size_t conv, std::size_t last, Stage& stage) {
                  .stride = {o.stride[0], o.stride[1]},
                  .dilation = {o.dilation[0], o.dilation[1]},
                  .pad = {o.pad[0], o.pad[1]}};
-  const bool fused = read_epilogue(site, conv, last, stage.epilogue) && (!stage.depthwise || !stage.epilogue.add);
-  if (!fused) stage.epilogue = {};
-  return fused || stage.steps.emplace().read(site, conv + 1, last);
+  return true;
 }
 
-/// Reads the site; on no, says why.
+/// Reads what follows the convolutions, in the layouts of the site; on no, says why.
+bool read_steps(Site& site, std::vector<Stage>& stages) {
+  for (Stage& stage : stages) {
+    // A residual lies as the last result does, and the others' blocks are elsewhere.
+    const bool adds = !stage.depthwise && stage.end == site.steps.size(),
+               fused = read_epilogue(site, stage.conv, stage.end, stage.epilogue) && (adds || !stage.epilogue.add);
+    if (fused) continue;
+    stage.epilogue = {};
+    if (!stage.steps.emplace().read(site, stage.conv + 1, stage.end)) return false;
+  }
+  return true;
+}
+
+/// Reads the convolutions of the site; on no, says why.
 bool read_stages(Site& site, std::vector<Stage>& stages) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
@@ -84,9 +104,11 @@ bool read_stages(Site& site, std::vector<Stage>& stages) {
   begin.push_back(site.steps.size());
   int depthwise = 0;
   for (std::size_t i = 0; i + 1 < begin.size(); ++i) {
-    if (i > 0 && site.steps[begin[i]].in[0] != stages.back().y)
+    if (i > 0 && site.steps[begin[i]].in[0] != stages[i - 1].y)
       return decline(site, "takes each one's result as the next one's input"), false;
-    if (!read_stage(site, begin[i], begin[i + 1], stages.emplace_back())) return false;
+    Stage& stage = stages.emplace_back();
+    stage.conv = begin[i], stage.end = begin[i + 1];
+    if (!read_stage(site, stage)) return false;
     depthwise += stages.back().depthwise;
   }
   if (type_of(site, stages[0].x).shape.numel() == 0 || type_of(site, stages.back().y).shape.numel() == 0)
@@ -121,7 +143,7 @@ bool layouts(Site& site, const std::vector<Stage>& stages, bool given) {
 
 bool wants(Site& site) {
   std::vector<Stage> stages;
-  return read_stages(site, stages) && layouts(site, stages, false);
+  return read_stages(site, stages) && layouts(site, stages, false) && read_steps(site, stages);
 }
 
 /// Rows of the last result, of some images.
@@ -232,6 +254,7 @@ Launch prepare(Site& site) {
   std::vector<Stage>& stages = all->stages;
   if (!read_stages(site, stages)) return {};
   if (!layouts(site, stages, true)) return decline(site, "takes blocks of 16 channels");
+  if (!read_steps(site, stages)) return {};
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
   const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height,

@@ -35,6 +35,7 @@ struct OneRow {
 const char* against(const Site& site) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
+  if (site.steps[0].in[0] == site.steps[0].in[1]) return "takes two operands";
   const Shape &x = site.input(0).type.shape, &weight = site.input(1).type.shape;
   if (x.numel() == 0 || weight.numel() == 0) return "takes no empty tensors";
   if (x.numel() != x[-1]) return "takes one row";

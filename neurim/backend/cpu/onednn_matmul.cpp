@@ -27,6 +27,8 @@ struct Product {
 bool read_product(Site& site, Product& product) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
+  if (site.steps.size() > 1 && site.steps[0].in[0] == site.steps[0].in[1])
+    return decline(site, "fuses steps behind one product of different operands only"), false;
   const Shape &a = site.input(0).type.shape, &b = site.input(1).type.shape;
   if (site.op().name() == "linear") {
     product.k = a[-1];

@@ -74,6 +74,7 @@ const char* against(const Site& site) {
   const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
   const auto shape = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape; };
   const Shape x = shape(step.in[0]), weight = shape(step.in[1]), y = shape(step.out[0]);
+  if (step.in[0] == step.in[1]) return "takes two operands";
   if (o.groups != 1 || o.stride != std::array<std::int64_t, 2>{1, 1}) return "takes stride 1 and no groups";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   if (weight[2] == 1 && weight[3] == 1) return "leaves 1x1 kernels to matrix products";
