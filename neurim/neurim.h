@@ -122,6 +122,7 @@
 #include "neurim/ops/mish.h"
 #include "neurim/ops/mse_loss.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/multihead_attention.h"
 #include "neurim/ops/neg.h"
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"

@@ -29,8 +29,9 @@ class Asked {
   Asked(const Kernel& kernel, const Op& op, const Tensors& in, const Request& request)
       : op_(op), step_{&op, {}, {}} {
     for (const Tensor& tensor : in) {
+      const bool constant = request.known && !step_.in.empty();
       step_.in.push_back(static_cast<int>(specs_.size()));
-      specs_.push_back({tensor.type(), kernel.wants && tensor.rank() >= 3 ? request.layout : Layout{}});
+      specs_.push_back({tensor.type(), kernel.wants && tensor.rank() >= 3 ? request.layout : Layout{}, constant});
     }
     for (const Type& type : op.infer(types_of(in))) {
       step_.out.push_back(static_cast<int>(specs_.size()));
@@ -50,7 +51,8 @@ class Asked {
       physical_.emplace_back(bytes(specs_[i].type, specs_[i].layout));
       pack(specs_[i].type, specs_[i].layout, row_major.data(), physical_.back().data());
     }
-    for (std::size_t i = 1; request.known && i < in.size(); ++i) specs_[i].known = physical_[i].data();
+    for (std::size_t i = 1; i < in.size(); ++i)
+      if (specs_[i].constant) specs_[i].known = physical_[i].data();
     launch_ = kernel.prepare(site_);
   }
   Asked(const Asked&) = delete;
@@ -118,7 +120,7 @@ class Asked {
       std::vector<std::byte>& block = blocks[place[step_.in.size() + i]];
       block.resize(bytes(spec.type, spec.layout));
       unpack(spec.type, spec.layout, block.data(), row_major.data());
-      if (spec.layout.kind == Layout::blocked) {
+      if (spec.layout.kind == Layout::blocked || spec.layout.kind == Layout::last_blocked) {
         std::vector<std::byte> again(block.size());
         pack(spec.type, spec.layout, row_major.data(), again.data());
         if (!equal(again, block)) fault = text("the tail of a block of output ", i, " is not zero");

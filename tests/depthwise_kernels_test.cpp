@@ -1,5 +1,9 @@
-// The weight gradient of depthwise convolutions on shapes of mobile networks and on odd ones.
+// Depthwise convolutions and their weight gradient on shapes of mobile networks and on odd ones.
+#include "neurim/compile/plan.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/hardswish.h"
+#include "neurim/ops/relu.h"
 #include "tests/ask_chain.h"
 
 namespace neurim {
@@ -28,17 +32,45 @@ std::vector<int> weight_grad(Chain& chain, const Row& row) {
   return chain.then(op, {dy, chain.input(uniform(row.x, -1, 1, 2))});
 }
 
+std::vector<Row> rows() {
+  return {Row{{2, 48, 14, 14}, 5, 5, {.pad = {2, 2, 2, 2}}},
+          {{3, 32, 15, 13}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}}},
+          {{2, 16, 2, 2}, 5, 5, {.pad = {2, 2, 2, 2}}},  // no output has all columns inside
+          {{1, 16, 1, 1}, 7, 7, {.pad = {3, 3, 3, 3}}},
+          {{2, 64, 20, 9}, 7, 7, {.pad = {3, 3, 3, 3}}},
+          {{2, 24, 9, 11}, 5, 5, {.pad = {2, 2, 2, 2}}},  // a block with lanes behind the last channel
+          {{1, 16, 40, 40}, 3, 17, {.stride = {3, 1}, .pad = {1, 8, 1, 8}}},
+          {{1, 32, 9, 30}, 1, 4, {.stride = {1, 5}, .pad = {0, 0, 0, 3}}},
+          {{1, 16, 19, 21}, 5, 4, {.stride = {1, 2}, .dilation = {2, 3}, .pad = {4, 2, 3, 5}}}};
+}
+
+/// Alone, with a relu, and with a sum and another step behind it.
+TEST(DepthwiseKernels, ConvolutionsAgree) {
+  std::vector<Row> all = rows();
+  all.push_back({{1, 40, 12, 33}, 5, 5, {.pad = {2, 2, 2, 2}}});
+  all.push_back({{2, 16, 3, 3}, 2, 9, {.stride = {2, 4}, .pad = {3, 9, 2, 4}}});  // outputs that see padding alone
+  all.push_back({{1, 16, 5, 70}, 7, 7, {.stride = {2, 1}, .dilation = {1, 2}, .pad = {6, 3, 0, 9}}});
+  for (const Row& row : all) {
+    Conv2dOptions options = row.options;
+    options.groups = row.x[1];
+    const Tensor x = uniform(row.x, -1, 1, 1), weight = uniform({row.x[1], 1, row.kernel_height, row.kernel_width}, -1, 1, 2),
+                 bias = uniform({row.x[1]}, -1, 1, 3);
+    for (int kind = 0; kind < 3; ++kind) {
+      SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width, " kind ", kind));
+      const auto net = [&](const Tensors& in) -> Tensors {
+        const Tensor y = conv2d(in[0], weight, kind == 0 ? Tensor() : bias, options);
+        return {kind == 0 ? y : kind == 1 ? relu(y) : hardswish(y + uniform(y.shape(), -1, 1, 4))};
+      };
+      const Plan planned = plan(net, {x.type()}, {.freeze = true});
+      EXPECT_EQ(difference(plan(net, {x.type()}, {.interpret = true})({x}), planned({x}), 1e-5), "");
+      const auto tasks = planned.rows();
+      EXPECT_EQ(std::count_if(tasks.begin(), tasks.end(), [](const PlanRow& task) { return task.kernel == kKernel; }), 1);
+    }
+  }
+}
+
 TEST(DepthwiseKernels, WeightGradientsAgree) {
-  for (const Row& row :
-       {Row{{2, 48, 14, 14}, 5, 5, {.pad = {2, 2, 2, 2}}},
-        {{3, 32, 15, 13}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}}},
-        {{2, 16, 2, 2}, 5, 5, {.pad = {2, 2, 2, 2}}},  // no output has all columns inside
-        {{1, 16, 1, 1}, 7, 7, {.pad = {3, 3, 3, 3}}},
-        {{2, 64, 20, 9}, 7, 7, {.pad = {3, 3, 3, 3}}},
-        {{2, 24, 9, 11}, 5, 5, {.pad = {2, 2, 2, 2}}},  // a block with lanes behind the last channel
-        {{1, 16, 40, 40}, 3, 17, {.stride = {3, 1}, .pad = {1, 8, 1, 8}}},
-        {{1, 32, 9, 30}, 1, 4, {.stride = {1, 5}, .pad = {0, 0, 0, 3}}},
-        {{1, 16, 19, 21}, 5, 4, {.stride = {1, 2}, .dilation = {2, 3}, .pad = {4, 2, 3, 5}}}}) {
+  for (const Row& row : rows()) {
     SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width));
     Chain chain;
     const std::vector<int> out = weight_grad(chain, row);

@@ -117,6 +117,7 @@ std::string without_form(const Op& op) {
   const auto says = [&](std::string_view word) { return said.find(word) != said.npos; };
   if (op.name() == "lstm" && says("state=true") && says("projection=true")) return "lstm";
   const auto* attention = dynamic_cast<const ScaledDotProductAttention*>(&op);
+  if (const auto* heads = dynamic_cast<const MultiheadAttentionOp*>(&op)) attention = &heads->attention;
   return attention && attention->dropout_p > 0 ? "dropout" : "";
 }
 

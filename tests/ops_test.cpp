@@ -154,7 +154,8 @@ const Request kRequests[] = {{},
                              {.overruled = true},
                              {.known = true, .chunks = 3},
                              {.layout = {Layout::channels_last}},
-                             {.layout = {Layout::blocked, 16}, .chunks = 3}};
+                             {.layout = {Layout::blocked, 16}, .chunks = 3},
+                             {.layout = {Layout::last_blocked, 16}, .chunks = 2}};
 
 std::string describe(const Kernel& kernel, const Request& request) {
   return text(driver({kernel.device, 0}).name(), " kernel ", kernel.name, ", inputs ", request.layout,

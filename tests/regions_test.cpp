@@ -14,6 +14,7 @@
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/hardswish.h"
+#include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
@@ -437,7 +438,13 @@ TEST(RegionKernels, EachIsReached) {
         return {conv2d(relu(conv2d(in[0], u, {}, {.pad = {1, 1, 1, 1}, .groups = 16})), random_tensor({32, 16, 1, 1}, 6))};
       },
       {images}, {.freeze = true});
-  for (const Plan& each : {planned, frozen})
+  const Plan rows = plan(
+      [&](Tensors in) -> Tensors {
+        const Tensor x = linear(layer_norm(in[0], {16}, gamma, beta), random_tensor({32, 16}, 7));
+        return {linear(relu(linear(relu(x), random_tensor({16, 32}, 8))), random_tensor({16, 16}, 9))};
+      },
+      {{DType::f32, {2, 128, 16}}}, {.freeze = true});
+  for (const Plan& each : {planned, frozen, rows})
     for (const PlanRow& row : each.rows())
       for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
   for (const std::string& op : op_names())

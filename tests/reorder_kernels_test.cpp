@@ -71,6 +71,11 @@ TEST(ReorderKernels, BlockAndUnblockImages) {
     expect_copies(shape, {{}, {Layout::batch_blocked, 16}, {Layout::blocked, 16}}, {1, 3});
 }
 
+TEST(ReorderKernels, BlockAndUnblockFeatures) {
+  for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}, {1, 300, 3}, {4, 1, 16}, {2, 9, 2, 3, 40}})
+    expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::blocked, 16}}, {1, 2, 8});
+}
+
 TEST(ReorderKernels, ChannelsLast) {
   for (const Shape& shape : {Shape{2, 64, 28, 28}, {5, 17, 60, 7}, {1, 3, 33, 33}, {4, 24, 9, 90}, {2, 20, 6}})
     expect_copies(shape, {{}, {Layout::channels_last}, {Layout::blocked, 16}}, {1, 2, 8});

@@ -6,7 +6,7 @@
 //
 // A SHAPE is an input of f32, or of another dtype as in i64:16 (integers are all 0); attributes are the op's
 // own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,
-// channels_last, blocked (by 16 channels) or batch_blocked; kernels that want others take those. known: all
+// channels_last, blocked (by 16 channels), batch_blocked or last_blocked; kernels that want others take those. known: all
 // inputs but the first are constants, as weights are in a frozen plan. The plain loops of the reference are
 // timed only where only=reference asks for them. The kernels take turns, in five rounds of `seconds` in all
 // for each; bytes are those of inputs and outputs in the kernel's layouts.
@@ -101,8 +101,9 @@ Layout layout_named(const std::string& name) {
   if (name == "channels_last") return {Layout::channels_last};
   if (name == "blocked") return {Layout::blocked, 16};
   if (name == "batch_blocked") return {Layout::batch_blocked, 16};
+  if (name == "last_blocked") return {Layout::last_blocked, 16};
   fail(Fault::usage, "layout: there is no '", name,
-       "'; known are plain, channels_last, blocked, batch_blocked");
+       "'; known are plain, channels_last, blocked, batch_blocked, last_blocked");
 }
 
 /// One op as one kernel prepared it, with operands of its own.
@@ -114,6 +115,7 @@ class Trial {
     for (const Tensor& tensor : in) {
       types.push_back(tensor.type());
       step_.in.push_back(add(tensor.type(), kernel.wants && tensor.rank() >= 3 ? layout : Layout{}));
+      specs_.back().constant = known && step_.in.size() > 1;
     }
     for (const Type& type : op.infer(types)) step_.out.push_back(add(type, {}));
     site_.steps = {&step_, 1};
@@ -130,7 +132,7 @@ class Trial {
       std::vector<std::byte> row_major(neurim::bytes(in[i].type()));
       in[i].read(row_major.data());
       pack(specs_[i].type, specs_[i].layout, row_major.data(), allocate(operand_bytes(specs_[i])));
-      if (known && i > 0) specs_[i].known = pointers_.back();
+      if (specs_[i].constant) specs_[i].known = pointers_.back();
     }
     launch_ = kernel.prepare(site_);
     for (std::size_t i = in.size(); i < specs_.size(); ++i) allocate(operand_bytes(specs_[i]));

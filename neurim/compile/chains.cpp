@@ -95,15 +95,20 @@ bool Chains::convex(const std::vector<int>& chain, const std::vector<int>& more)
   return true;
 }
 
-/// The pointwise nodes that make operands of `reader` alone, which is to join the chain, in order. Not those that may follow the
-/// node that makes theirs: they cost less there.
-void Chains::own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found) const {
+/// The pointwise nodes that make operands of `reader` alone, which is to join the chain, in order; where it begins the chain also
+/// others that may precede it, themselves alone. Not those that may follow the node that makes theirs: they cost less there.
+void Chains::own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found, bool begins) const {
   for (const int value : node(reader).in) {
     const int made = maker(value);
     if (made < 0 || taken(made) || has(chain, made) || has(found, made) || wanted_outside(value)) continue;
-    if (!node(made).op->pointwise() || node(made).in.empty()) continue;
-    const auto inside = [&](int n) { return n == reader || has(found, n); };
+    const bool pointwise = node(made).op->pointwise();
+    if (!(pointwise || (begins && node(made).op->precedes())) || node(made).in.empty()) continue;
+    const auto inside = [&](int n) { return n == reader || (pointwise && has(found, n)); };
     if (!std::all_of(readers(value).begin(), readers(value).end(), inside)) continue;
+    if (!pointwise) {
+      found.push_back(made);
+      continue;
+    }
     std::vector<int> before = found;
     own_producers(made, chain, before);
     const bool could_follow = std::any_of(node(made).in.begin(), node(made).in.end(), [&](int in) {
@@ -116,12 +121,12 @@ void Chains::own_producers(int reader, const std::vector<int>& chain, std::vecto
   }
 }
 
-/// The longest chain around an anchor that a kernel takes; `before` and `beside`: with the pointwise nodes that make operands for
-/// the anchor and for what follows it alone. What a chain saves is less than what a kernel of lower rank than that of its anchor
+/// The longest chain around an anchor that a kernel takes; `before` and `beside`: with the nodes that make operands for the anchor
+/// and for what follows it alone. What a chain saves is less than what a kernel of lower rank than that of its anchor
 /// alone costs.
 Chain Chains::grown(int anchor, bool before, bool beside) const {
   Chain chain;
-  if (before) own_producers(anchor, {}, chain.nodes);
+  if (before) own_producers(anchor, {}, chain.nodes, true);
   chain.anchor = static_cast<int>(chain.nodes.size());
   chain.nodes.push_back(anchor);
   std::vector<std::size_t> ends{chain.nodes.size()};
@@ -171,7 +176,7 @@ std::vector<Chain> Chains::form() {
     const auto list = kernels(node(n).op->name(), graph_.device.kind);
     return std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.prologues; });
   };
-  // First what reads through pointwise nodes: those come earlier in the graph and would be chains of their own.
+  // First what reads through nodes before it: those come earlier in the graph and would be chains of their own.
   for (int n = 0; n < count && !options_.interpret; ++n)
     if (!taken(n) && takes_prologues(n))
       if (Chain chain = grown(n, true, true); chain.anchor > 0) add(std::move(chain));
@@ -193,7 +198,8 @@ ChainSite Chains::describe(const Chain& chain, const LayoutOf& layout_of) const 
     const auto [at, added] = number.emplace(value, static_cast<int>(described.values.size()));
     if (added) {
       described.values.push_back(value);
-      described.specs.push_back({graph_.values[static_cast<std::size_t>(value)].type, layout_of(value)});
+      const Graph::Value& own = graph_.values[static_cast<std::size_t>(value)];
+      described.specs.push_back({own.type, layout_of(value), own.captured && own.captured.value()->constant});
     }
     return at->second;
   };

@@ -52,7 +52,7 @@ class Chains {
   int successor(int last, const Op& op) const;
   bool depends(int value, const std::vector<int>& chain) const;
   bool convex(const std::vector<int>& chain, const std::vector<int>& more) const;
-  void own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found) const;
+  void own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found, bool begins = false) const;
   Chain grown(int anchor, bool before, bool beside) const;
   int rank_for(const Chain& chain, int least) const;
 

@@ -63,8 +63,8 @@ class Lowering {
       for (const int member : regions_[region].nodes) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(region);
     scheduled_.assign(regions_.size(), 0);
     for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
-    lower_commits();
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
+    lower_commits();  // last: outputs may be old values of states
     drop_unread_constants();
     return std::move(program_);
   }
@@ -193,7 +193,7 @@ class Lowering {
     const int anchor = chain.anchor_node();
     const Op& op = *node(anchor).op;
     const bool alone = chain.nodes.size() == 1;
-    if (alone && op.alias(0, 0) == Alias::view && lower_view(anchor)) return;
+    if (alone && (lower_relaid(anchor) || (op.alias(0, 0) == Alias::view && lower_view(anchor)))) return;
     const ChainSite region = chains_->describe(chain, [&](int value) { return layout_now(value); });
     Task task;
     task.nodes = chain.nodes;
@@ -211,8 +211,7 @@ class Lowering {
       }
       for (int value : asked.in) {
         Spec& spec = asked.specs[static_cast<std::size_t>(value)];
-        const Tensor& captured = values()[static_cast<std::size_t>(asked.values[static_cast<std::size_t>(value)])].captured;
-        if (captured && captured.value()->constant && program_.graph.device == Device{})
+        if (spec.constant && program_.graph.device == Device{})
           spec.known = slot(slot_in(asked.values[static_cast<std::size_t>(value)], spec.layout)).tensor.value()->storage->data();
       }
       task.launch = kernel.prepare(site);
@@ -251,6 +250,20 @@ class Lowering {
     for (const int member : left.nodes) lower_region({{member}});
   }
 
+  /// Whether the output stands in the input's memory, in a layout of its own.
+  bool lower_relaid(int n) {
+    if (node(n).in.empty()) return false;
+    const int in = node(n).in[0];
+    const Layout standing = layout_now(in);
+    if (standing == Layout{}) return false;
+    const auto layout = node(n).op->relaid(type(in), standing);
+    if (!layout) return false;
+    const int from = slot_in(in, standing);
+    read_.insert(from);
+    slot(new_slot(node(n).out[0], *layout)).alias = from;
+    return true;
+  }
+
   /// Whether the output begins where memory may.
   bool lower_view(int n) {
     const Type& type = values()[static_cast<std::size_t>(node(n).in[0])].type;
@@ -270,7 +283,7 @@ class Lowering {
     std::vector<int> from;
     for (const auto& commit : program_.graph.commits) {
       from.push_back(slot_in(commit.value, slot(primary(commit.state)).layout));
-      if (slot(from.back()).place != Slot::stored) continue;
+      if (slot(program_.owner(from.back())).place != Slot::stored) continue;
       const int snapshot = new_slot(commit.value, slot(from.back()).layout);
       add_reorder(from.back(), snapshot);
       from.back() = snapshot;

@@ -35,6 +35,23 @@ std::pair<const void*, int> identity(const Tensor& tensor) {
                          : std::pair<const void*, int>{tensor.value(), -1};
 }
 
+/// Whether one of the kernels would take a node by itself.
+bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& node) {
+  Step step{node.op.get(), {}, {}};
+  std::vector<Spec> specs;
+  const auto add = [&](std::vector<int>& numbers, int value) {
+    numbers.push_back(static_cast<int>(specs.size()));
+    specs.push_back({graph.values[static_cast<std::size_t>(value)].type, {}});
+  };
+  for (const int value : node.in) add(step.in, value);
+  for (const int value : node.out) add(step.out, value);
+  return std::any_of(list.begin(), list.end(), [&](const Kernel& kernel) {
+    std::vector<Spec> asked = specs;
+    Site site{.steps = {&step, 1}, .values = asked, .in = step.in, .out = step.out};
+    return !kernel.chains && (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site)));
+  });
+}
+
 }  // namespace
 
 Graph freeze(const Graph& graph) {
@@ -70,17 +87,24 @@ Graph fold(const Graph& graph) {
   });
 }
 
-Graph decompose(const Graph& graph, bool interpret) {
-  const auto known = [&](const Op& op) {
-    const auto list = kernels(op.name(), graph.device.kind);
-    return interpret ? !list.empty() && list.back().rank == 0 : !list.empty();
-  };
+Graph decompose(const Graph& graph, bool interpret, bool all) {
   Graph out = graph;
+  std::set<std::string_view> primitives;  // that have kernels but no decomposition
+  // What has a reference kernel is one op wherever it stands; others, where a kernel takes them.
+  const auto taken = [&](const Graph::Node& node) {
+    const auto list = kernels(node.op->name(), graph.device.kind);
+    if (!list.empty() && (list.back().rank == 0 || primitives.count(node.op->name()))) return true;
+    return !interpret && !all && takes(list, out, node);
+  };
   // A decomposition may name ops that decompose in turn; each round replaces one level.
-  while (std::any_of(out.nodes.begin(), out.nodes.end(), [&](const auto& node) { return !known(*node.op); }))
+  while (std::any_of(out.nodes.begin(), out.nodes.end(), [&](const auto& node) { return !taken(node); }))
     out = rewrite(out, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
-      if (known(*node.op)) return {};
+      if (taken(node)) return {};
       Tensors parts = node.op->decompose(in);
+      if (parts.empty() && !interpret && !kernels(node.op->name(), graph.device.kind).empty()) {
+        primitives.insert(node.op->name());
+        return {};
+      }
       require(!parts.empty(), node.where, node.where.empty() ? "" : ": ", node.op->name(), ": no kernel on ", graph.device,
               " takes it");
       return parts;

@@ -18,7 +18,8 @@ Graph fold_batch_norm(const Graph& graph);
 /// reader whose kernels take such steps with it, as they will be asked with these options.
 Graph recompute(const Graph& graph, const LowerOptions& options);
 
-/// Replaces ops for which the device has no kernel by their decompositions.
-Graph decompose(const Graph& graph, bool interpret);
+/// Replaces ops by their decompositions where no kernel of the device takes them; with `all` every one without a reference kernel:
+/// its gradient is that of the decomposition.
+Graph decompose(const Graph& graph, bool interpret, bool all);
 
 }  // namespace neurim

@@ -21,7 +21,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   const int chunks = options.deterministic ? kFixedChunks : threads();
   const LowerOptions lowering{options.interpret, options.training && !options.interpret, chunks};
   if (options.freeze) graph = freeze(graph);
-  graph = decompose(graph, options.interpret);  // first: gradients may repeat what a forward op decomposes to
+  graph = decompose(graph, options.interpret, options.training);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(graph);
     if (options.freeze) graph = fold(fold_batch_norm(graph));

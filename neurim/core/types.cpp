@@ -51,13 +51,14 @@ void each_place(const Type& type, const Layout& layout, Visit visit) {
         visit(i * image + k, (i / block * image + k) * block + i % block);
     return;
   }
-  const std::int64_t n = type.shape[0], c = type.shape[1], rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
-  const std::int64_t block = layout.kind == Layout::blocked ? layout.block : c;
+  const bool last = layout.kind == Layout::last_blocked;
+  const std::int64_t n = type.shape[0], c = type.shape[last ? -1 : 1], rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
+  const std::int64_t block = layout.kind == Layout::channels_last ? c : layout.block;
   const std::int64_t blocks = (c + block - 1) / block;
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < c; ++j)
       for (std::int64_t k = 0; k < rest; ++k)
-        visit((i * c + j) * rest + k, ((i * blocks + j / block) * rest + k) * block + j % block);
+        visit(last ? (i * rest + k) * c + j : (i * c + j) * rest + k, ((i * blocks + j / block) * rest + k) * block + j % block);
 }
 
 template <class T>
@@ -139,6 +140,7 @@ void append(std::string& out, const Layout& layout) {
     case Layout::channels_last: out += "channels_last"; break;
     case Layout::blocked: out += text("blocked", layout.block); break;
     case Layout::batch_blocked: out += text("images", layout.block); break;
+    case Layout::last_blocked: out += text("features", layout.block); break;
     case Layout::packed: out += packed_format(layout.format).name; break;
   }
 }
@@ -170,11 +172,20 @@ std::array<std::int64_t, Shape::kMaxRank> strides(const Shape& shape) {
   return out;
 }
 
+std::optional<int> split_axis(const Layout& layout) {
+  switch (layout.kind) {
+    case Layout::blocked: return 1;
+    case Layout::batch_blocked: return 0;
+    case Layout::last_blocked: return -1;
+    default: return std::nullopt;
+  }
+}
+
 std::size_t bytes(const Type& type, const Layout& layout) {
   std::int64_t count = type.shape.numel();
   if (layout.kind == Layout::packed) return packed_format(layout.format).bytes;
-  if (layout.kind == Layout::blocked || layout.kind == Layout::batch_blocked) {
-    const std::int64_t size = type.shape[layout.kind == Layout::blocked ? 1 : 0];
+  if (const auto axis = split_axis(layout)) {
+    const std::int64_t size = type.shape[*axis];
     count = size == 0 ? 0 : count / size * filled(size, layout.block);
   }
   std::int64_t total = 0;

@@ -71,6 +71,7 @@ struct Layout {
     channels_last,  ///< axis 1 innermost
     blocked,        ///< axis 1 split by `block`, the block innermost (nChw16c); the tail of the last block is zero
     batch_blocked,  ///< axis 0 split by `block`, the block innermost (ceil(N/16)CHW16n); its tail is zero too
+    last_blocked,   ///< the last of three axes or more split so, its blocks behind axis 0 (x(N,L,C) as N ceil(C/16) L 16c)
     packed,         ///< an opaque form that a backend registered under `format`
   };
   Kind kind = plain;
@@ -79,6 +80,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 void append(std::string& out, const Layout& layout);
+/// The axis that a layout splits into blocks, if any; -1: the last.
+std::optional<int> split_axis(const Layout& layout);
 
 /// Bytes of a tensor of this type in this layout; of a packed one as its backend registered it.
 std::size_t bytes(const Type& type, const Layout& layout = {});

@@ -12,11 +12,12 @@
 
 namespace neurim {
 
-/// A value at a site: its type, its physical layout, and its data when they are constant at prepare (weights of a frozen
-/// plan), in that layout.
+/// A value at a site: its type and its physical layout; whether it is constant, as weights of a frozen plan are; and then at
+/// prepare, on the CPU, its data in that layout.
 struct Spec {
   Type type;
   Layout layout;
+  bool constant = false;
   const void* known = nullptr;
 };
 
@@ -71,7 +72,7 @@ struct Kernel {
   bool (*wants)(Site&) = nullptr;
   bool chains = false;    ///< takes only sites of several steps
   bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
-  bool prologues = false; ///< of these also such with pointwise steps before the anchor, which make an operand of it
+  bool prologues = false; ///< of these also such with steps before the anchor, which make operands of it (Op::precedes)
   bool series = false;    ///< takes only those of several ops of that name, each of which alone reads the one before
 };
 void add(const Kernel& kernel);

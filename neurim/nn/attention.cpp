@@ -9,7 +9,6 @@
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/split.h"
-#include "neurim/ops/transpose.h"
 #include "neurim/ops/where.h"
 
 namespace neurim::nn {
@@ -20,17 +19,6 @@ void check_sizes(std::string_view who, std::int64_t features, std::int64_t heads
   require(features > 0 && heads > 0 && features % heads == 0, who, ": ", features,
           " features do not divide into ", heads, " heads");
   require(dropout >= 0 && dropout <= 1, who, ": dropout is ", dropout, ", has to lie in [0, 1]");
-}
-
-/// Attention of queries to keys and values (N,…,heads*E), whose heads lie side by side in the last axis.
-Tensor attend(const Tensors& query_key_value, std::int64_t heads, const Tensor& mask,
-              const AttentionOptions& options) {
-  const auto apart = [&](const Tensor& x) {
-    return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
-  };
-  const Tensor y = scaled_dot_product_attention(apart(query_key_value[0]), apart(query_key_value[1]),
-                                                apart(query_key_value[2]), mask, options);
-  return reshape(transpose(y, {0, 2, 1, 3}), query_key_value[0].shape());
 }
 
 /// The masks as one that is added to the scores (N,heads,L,S) of a query and a key; undefined when there is
@@ -124,8 +112,8 @@ Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, co
     projected = {linear(query, weights[0], biases[0]), linear(key, weights[1], biases[1]),
                  linear(value, weights[2], biases[2])};
   }
-  return out_proj(attend(projected, num_heads, added(mask, query, key, num_heads),
-                         {.is_causal = mask.is_causal, .dropout_p = config.dropout}));
+  return out_proj(multihead_attention(projected[0], projected[1], projected[2], num_heads, added(mask, query, key, num_heads),
+                                      {.is_causal = mask.is_causal, .dropout_p = config.dropout}));
 }
 
 Attention::Attention(std::int64_t dim) : Attention(dim, Config{}) {}
@@ -143,8 +131,9 @@ Tensor Attention::operator()(const Tensor& x) const {
   require(x.rank() == 3, "Attention: takes x(N,L,features), got ", x.shape());
   const std::int64_t dim = proj.weight.size(0);
   const Tensors projected = split(qkv(x), {dim, dim, dim}, -1);
-  return dropout(proj(attend(projected, config.num_heads, {}, {.dropout_p = config.attn_drop})),
-                 config.proj_drop);
+  const Tensor y = multihead_attention(projected[0], projected[1], projected[2], config.num_heads, {},
+                                       {.dropout_p = config.attn_drop});
+  return dropout(proj(y), config.proj_drop);
 }
 
 }  // namespace neurim::nn

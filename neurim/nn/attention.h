@@ -2,7 +2,7 @@
 // transformers.
 #pragma once
 #include "neurim/nn/linear.h"
-#include "neurim/ops/scaled_dot_product_attention.h"
+#include "neurim/ops/multihead_attention.h"
 
 namespace neurim::nn {
 

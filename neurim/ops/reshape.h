@@ -15,6 +15,8 @@ class Reshape final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Alias alias(int, int) const override { return Alias::view; }
+  /// Blocks of an axis stay where they are when the axes between them and the first one become others.
+  std::optional<Layout> relaid(const Type& in, const Layout& layout) const override;
   Onnx onnx() const override { return {"Reshape", 14}; }
   std::vector<Sample> samples() const override;
 };

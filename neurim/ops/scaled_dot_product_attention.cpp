@@ -156,22 +156,28 @@ std::vector<Sample> ScaledDotProductAttention::samples() const {
   return all;
 }
 
+Tensors ScaledDotProductAttention::set(const AttentionOptions& options, double features, const Tensor& attn_mask) {
+  scale = options.scale.value_or(1 / std::sqrt(features));
+  is_causal = options.is_causal;
+  require(options.dropout_p >= 0 && options.dropout_p <= 1, name(), ": dropout_p is ", options.dropout_p,
+          ", has to lie in [0, 1]");
+  Tensors more;
+  if (attn_mask) more.push_back(attn_mask);
+  if (options.dropout_p > 0 && training()) {
+    const RandomKey random = next_random_key();
+    dropout_p = options.dropout_p;
+    ordinal = random.ordinal;
+    more.push_back(random.key);
+  }
+  return more;
+}
+
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const Tensor& attn_mask, const AttentionOptions& options) {
   auto op = std::make_shared<ScaledDotProductAttention>();
-  const auto features = static_cast<double>(query.rank() == 4 ? query.size(3) : 1);
-  op->scale = options.scale.value_or(1 / std::sqrt(features));
-  op->is_causal = options.is_causal;
-  require(options.dropout_p >= 0 && options.dropout_p <= 1, op->name(), ": dropout_p is ", options.dropout_p,
-          ", has to lie in [0, 1]");
+  const Tensors more = op->set(options, static_cast<double>(query.rank() == 4 ? query.size(3) : 1), attn_mask);
   Tensors in{query, key, value};
-  if (attn_mask) in.push_back(attn_mask);
-  if (options.dropout_p > 0 && training()) {
-    const RandomKey random = next_random_key();
-    op->dropout_p = options.dropout_p;
-    op->ordinal = random.ordinal;
-    in.push_back(random.key);
-  }
+  in.insert(in.end(), more.begin(), more.end());
   return apply1(op, in);
 }
 

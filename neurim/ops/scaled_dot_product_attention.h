@@ -39,6 +39,8 @@ class ScaledDotProductAttention final : public Op {
   /// Of queries with keys, and of their weights with values.
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
+  /// Takes these options for heads of so many features; the inputs behind query, key and value.
+  Tensors set(const AttentionOptions& options, double features, const Tensor& attn_mask);
 
  private:
   bool masked(std::size_t inputs) const { return inputs == (dropout_p > 0 ? 5u : 4u); }

@@ -29,6 +29,18 @@ Tensors Transpose::grad(const Gradient& g) const {
   return {transpose(g.dout[0], inverse)};
 }
 
+std::optional<Layout> Transpose::relaid(const Type& in, const Layout& layout) const {
+  const bool apart = layout.kind == Layout::blocked, last = layout.kind == Layout::last_blocked;
+  const int rank = in.shape.rank();
+  if (rank < 3 || (!apart && !last)) return std::nullopt;
+  std::vector<std::int64_t> order{0};  // axis 1 last, or the last one second
+  if (last) order.push_back(rank - 1);
+  for (int axis = apart ? 2 : 1; axis < (last ? rank - 1 : rank); ++axis) order.push_back(axis);
+  if (apart) order.push_back(1);
+  if (perm != order) return std::nullopt;
+  return Layout{apart ? Layout::last_blocked : Layout::blocked, layout.block};
+}
+
 std::vector<Sample> Transpose::samples() const {
   const auto row = [](const Shape& shape, std::vector<std::int64_t> order) -> Sample {
     return {std::make_shared<Transpose>(std::move(order)), {{DType::f32, shape}}};

@@ -13,6 +13,8 @@ class Transpose final : public Op {
   void fields(Fields& f) override { f("perm", perm); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
+  /// From images to rows of pixels and back, blocks of channels stay where they are.
+  std::optional<Layout> relaid(const Type& in, const Layout& layout) const override;
   Onnx onnx() const override { return {"Transpose", 13}; }
   std::vector<Sample> samples() const override;
 };

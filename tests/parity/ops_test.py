@@ -238,6 +238,11 @@ def attention(a, query, key, value, mask=None):
     return weights @ value
 
 
+def attention_side_by_side(a, query, key, value, mask=None):
+    apart = (t.unflatten(-1, (a["heads"], -1)).transpose(1, 2) for t in (query, key, value))
+    return attention(a, *apart, mask).transpose(1, 2).flatten(2)
+
+
 def with_sinusoidal_positions(x):
     length, features = x.shape[1:]
     steps = 10000 ** (-2 * torch.arange((features + 1) // 2).double() / features)
@@ -316,6 +321,7 @@ TWINS = {
     "selu": plain(F.selu),
     "rnn": recurrent(torch.nn.RNN),
     "scaled_dot_product_attention": attention,
+    "multihead_attention": attention_side_by_side,
     "sgd_step": sgd_step,
     "shrink": shrink,
     "silu": plain(F.silu),

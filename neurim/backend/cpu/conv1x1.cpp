@@ -1,7 +1,8 @@
-// Convolutions of 1x1 kernels at stride 1 and their data gradients, which are the same with the weights turned: a matrix product
-// over the channels, pixel by pixel, with the steps before and behind it (see Before and Behind). A part is a run of pixels,
-// counted through all images, or where there are more weights than pixels a run of output channels. It goes tile by tile: some
-// pixels, whose channels stay in the second-level cache while all weights are read.
+// Convolutions of 1x1 kernels at stride 1, their data gradients, which are the same with the weights turned, and fully connected
+// layers whose weights are constant, of which a row of features is a pixel: a matrix product over the channels, pixel by pixel,
+// with the steps before and behind it (see Before and Behind). A part is a run of pixels, counted through all images, or where
+// there are more weights than pixels a run of output channels. It goes tile by tile: some pixels, whose channels stay in the
+// second-level cache while all weights are read.
 #include <algorithm>
 
 #include "neurim/backend/cpu/block_product.h"
@@ -19,39 +20,49 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kTile = 1 << 16;  // floats of the activation
 
-std::int64_t blocks_of(std::int64_t channels) { return (channels + kLanes - 1) / kLanes; }
-
 /// The product that runs: of x forward, of dy for the data gradient.
 struct Problem {
   bool forward;
+  Layout layout;  ///< of activations
   Type source, result;
   int source_value, weight_value;  ///< of the site
 
   std::int64_t images() const { return source.shape[0]; }
-  std::int64_t pixels() const { return source.shape[2] * source.shape[3]; }
+  std::int64_t in_channels() const { return source.shape[*split_axis(layout)]; }
+  std::int64_t out_channels() const { return result.shape[*split_axis(layout)]; }
+  std::int64_t pixels() const { return source.shape.numel() / (images() * in_channels()); }
 };
+
+/// Null, or why the kernel leaves the convolution to others.
+const char* against(const Site& site, const Problem& problem) {
+  const Conv2dOptions& o =
+      problem.forward ? static_cast<const Conv2d&>(site.op()).options : static_cast<const Conv2dInputGrad&>(site.op()).options;
+  const Shape& weight = site.values[static_cast<std::size_t>(problem.weight_value)].type.shape;
+  const bool alone = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} &&
+                     problem.source.shape[2] == problem.result.shape[2] && problem.source.shape[3] == problem.result.shape[3];
+  return alone ? nullptr : "takes 1x1 kernels at stride 1, without groups and padding";
+}
 
 /// Why not, or null.
 const char* read_problem(const Site& site, Problem& problem) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
+  const bool linear = site.op().name() == "linear";
   problem.forward = direction_of(site) == Direction::forward;
+  problem.layout = linear ? kFeatures : kBlocked;
   const Operands at = operands_of(site);
   const auto type = [&](int value) -> const Type& { return site.values[static_cast<std::size_t>(value)].type; };
   problem.source_value = problem.forward ? at.x : at.y;
   problem.weight_value = at.weight;
   problem.source = type(problem.source_value);
   problem.result = type(problem.forward ? at.y : at.x);
-  const Conv2dOptions& o =
-      problem.forward ? static_cast<const Conv2d&>(site.op()).options : static_cast<const Conv2dInputGrad&>(site.op()).options;
   const Shape& weight = type(at.weight).shape;
-  if (weight[2] != 1 || weight[3] != 1 || o.groups != 1 || o.stride != std::array<std::int64_t, 2>{1, 1} ||
-      problem.source.shape[2] != problem.result.shape[2] || problem.source.shape[3] != problem.result.shape[3])
-    return "takes 1x1 kernels at stride 1, without groups and padding";
+  if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
+  if (linear && !site.values[static_cast<std::size_t>(at.weight)].constant) return "takes constant weights";
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
   if (problem.source.shape.numel() == 0) return "takes no empty tensors";
   if (problem.source_value == problem.weight_value) return "takes two operands";
-  return nullptr;
+  return linear ? nullptr : against(site, problem);
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
@@ -66,14 +77,23 @@ bool is_activation(const Site& site, const Problem& problem, std::size_t value) 
 
 Layout layout_of(const Site& site, const Problem& problem, std::size_t value) {
   if (static_cast<int>(value) == problem.weight_value) return weights(problem, site.values[value].type);
-  return is_activation(site, problem, value) ? kBlocked : Layout{};
+  return is_activation(site, problem, value) ? problem.layout : Layout{};
+}
+
+/// Reads what stands before and behind; on no, says why.
+bool read_steps(Site& site, Before& before, Behind& behind) {
+  if (!before.read_steps(site) || !behind.read_steps(site)) return false;
+  const bool other = behind.norm && site.op().name() == "linear";  // its channels are another axis
+  return !other || (decline(site, "takes no batch norm behind a fully connected layer"), false);
 }
 
 bool wants(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
   for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, problem, v);
-  return Before().read_steps(site) && Behind().read_steps(site);
+  Before before;
+  Behind behind;
+  return read_steps(site, before, behind);
 }
 
 bool has_layouts(const Site& site, const Problem& problem) {
@@ -183,10 +203,10 @@ Launch prepare(Site& site) {
   auto all =
       std::make_shared<Conv1x1>(Conv1x1{.weight = site.place_in(problem.weight_value),
                                         .bias = problem.forward && anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1,
-                                        .in_channels = problem.source.shape[1],
-                                        .out_channels = problem.result.shape[1],
+                                        .in_channels = problem.in_channels(),
+                                        .out_channels = problem.out_channels(),
                                         .pixels = problem.pixels()});
-  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
+  if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   const std::int64_t images = problem.images(), pixels = images * problem.pixels(), blocks = all->out_blocks();
   if (all->behind.norm) {
@@ -212,7 +232,7 @@ Launch prepare(Site& site) {
 }  // namespace
 
 void cpu_conv1x1() {
-  for (const char* op : {"conv2d", "conv2d_input_grad"})
+  for (const char* op : {"conv2d", "conv2d_input_grad", "linear"})
     add({.op = op, .name = "cpu 1x1", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
 }
 

@@ -24,6 +24,14 @@ struct DepthwiseShape {
 NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const float* x, std::int64_t x_row, const float* weight,
                                     const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* y))
 
+/// One block of one image of y: as depthwise_rows of all rows. `room` is for depthwise_room() floats.
+NEURIM_EACH_ISA(void depthwise_plane(const DepthwiseShape& shape, const float* x, const float* weight, const float* bias,
+                                     const Relu& relu, float* room, float* y))
+/// A block of x, as wide as the outputs reach.
+inline std::int64_t depthwise_room(const DepthwiseShape& shape) {
+  return shape.height * ((shape.out_width - 1) * shape.stride[1] + (shape.kernel[1] - 1) * shape.dilation[1] + 1) * 16;
+}
+
 /// dw[block][row][column][16] = the sum of dy * x over the images and pixels, of the blocks [first, last).
 /// Sums of images are added up one by one, in order.
 NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x, float* dw,

@@ -50,6 +50,47 @@ Launch prepare(Site& site) {
   return {launch, prepared, prepared->parts};
 }
 
+/// Rows of features in blocks of 16: parts are runs of the rows of one image.
+struct Features {
+  NormPixels shape;
+  std::int64_t rows, cuts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Features*>(self);
+    const std::int64_t image = part / own.cuts, cut = part % own.cuts, first = own.rows * cut / own.cuts;
+    NormPixels shape = own.shape;
+    shape.pixels = own.rows * (cut + 1) / own.cuts - first;
+    const std::int64_t at = (image * blocks_of(shape.channels) * own.rows + first) * 16;
+    const auto in = [&](std::size_t i) { return static_cast<const float*>(args.in[i]); };
+    NEURIM_DISPATCH(norm_pixels)
+    (shape, in(0) + at, in(1), args.in.size() > 2 ? in(2) : nullptr, static_cast<float*>(args.out[0]) + at);
+  }
+};
+
+/// Asks for features in blocks where they come so and each row is one of them, else for plain tensors.
+bool wants_rows(Site& site) {
+  const Spec& x = site.values[static_cast<std::size_t>(site.in[0])];
+  const bool blocks = x.layout == kFeatures && site.input(1).type.shape.rank() == 1 && x.type.shape.numel() > 0;
+  for (Spec& value : site.values) value.layout = {};
+  if (blocks)
+    for (const int value : {site.in[0], site.out[0]}) site.values[static_cast<std::size_t>(value)].layout = kFeatures;
+  return true;
+}
+
+Launch prepare_rows(Site& site) {
+  if (site.input(0).layout != kFeatures) return prepare(site);
+  if (site.output(0).layout != kFeatures || site.input(1).type.shape.rank() != 1)
+    return decline(site, "takes norms over the last axis, from blocks of features to such");
+  const auto prepared = prepared_for(site, site.input(0).type, site.input(1).type);
+  if (!prepared) return {};
+  const Shape& x = site.input(0).type.shape;
+  const std::int64_t rows = x.numel() / (x[0] * x[-1]), block = rows * 16;
+  const std::int64_t cuts = std::min((prepared->parts + x[0] - 1) / x[0], rows);
+  const auto own = std::make_shared<Features>(
+      Features{{0, x[-1], block, block, prepared->shape.centered, prepared->shape.eps}, rows, cuts});
+  return {Features::run, own, static_cast<int>(x[0] * cuts)};
+}
+
 /// Every part sums its rows' shares of dweight and dbias into its piece of the scratch memory; the second
 /// phase adds the pieces in their order.
 Launch prepare_grad(Site& site) {
@@ -85,8 +126,9 @@ Launch prepare_grad(Site& site) {
 }  // namespace
 
 void cpu_norm() {
-  for (const std::string_view op : {"layer_norm", "group_norm", "rms_norm"})
-    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare});
+  for (const std::string_view op : {"layer_norm", "rms_norm"})
+    add({.op = op, .name = "cpu", .device = 0, .rank = 20, .prepare = prepare_rows, .wants = wants_rows});
+  add({.op = "group_norm", .name = "cpu", .device = 0, .rank = 20, .prepare = prepare});
   add({.op = "norm_grad", .name = "cpu", .device = 0, .rank = 20, .prepare = prepare_grad});
 }
 

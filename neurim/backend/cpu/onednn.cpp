@@ -122,7 +122,9 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
   return {Layout::packed, 0, number};
 }
 
-static Layout weights_in(const Type& weight, dnnl::memory::format_tag tag) {
+static Layout weights_in(const Type& given, dnnl::memory::format_tag tag) {
+  Type weight = given;
+  while (weight.shape.rank() < 4) weight.shape.push_back(1);  // a fully connected layer's are those of a 1x1 convolution
   return packed_layout(weight, {dnnl::memory::dims(weight.shape.begin(), weight.shape.end()), data_type(weight.dtype), tag});
 }
 Layout forward_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::OIhw16i16o); }

@@ -13,11 +13,14 @@ struct PhysicalAxis {
   std::int64_t size, unit;
 };
 
-inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16};
+inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16}, kFeatures{Layout::last_blocked, 16};
 
 /// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which costs
 /// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
 inline bool fills_blocks(std::int64_t channels) { return channels >= 16; }
+
+/// Blocks of 16 for so many channels.
+inline std::int64_t blocks_of(std::int64_t channels) { return (channels + 15) / 16; }
 
 /// Rounded up to whole cache lines.
 inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -25,16 +28,15 @@ inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 6
 /// The loops over a tensor, outermost first. A blocked layout has two loops along the axis that it splits; the inner one
 /// runs beyond the axis when its size is no multiple of the block. Not for packed layouts.
 inline std::vector<PhysicalAxis> physical_axes(const Shape& shape, const Layout& layout) {
-  const int split = layout.kind == Layout::blocked ? 1 : layout.kind == Layout::batch_blocked ? 0 : -1;
+  const int rank = shape.rank(), last = rank - 1, given = split_axis(layout).value_or(rank), split = given < 0 ? last : given;
+  const PhysicalAxis blocks{split, split < rank ? (shape[split] + layout.block - 1) / layout.block : 0, layout.block};
   std::vector<PhysicalAxis> axes;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (axis == split)
-      axes.push_back({axis, (shape[axis] + layout.block - 1) / layout.block, layout.block});
-    else if (axis != 1 || layout.kind != Layout::channels_last)
-      axes.push_back({axis, shape[axis], 1});
+  for (int axis = 0; axis < rank; ++axis) {
+    if (axis != split && (axis != 1 || layout.kind != Layout::channels_last)) axes.push_back({axis, shape[axis], 1});
+    if (axis == split ? given >= 0 : given < 0 && axis == 0) axes.push_back(blocks);
   }
   if (layout.kind == Layout::channels_last) axes.push_back({1, shape[1], 1});
-  if (split >= 0) axes.push_back({split, layout.block, 1});
+  if (split < rank) axes.push_back({split, layout.block, 1});
   return axes;
 }
 
@@ -43,7 +45,14 @@ inline bool loopable(const Shape& shape, const Layout& layout) {
   if (layout.kind == Layout::plain) return true;
   if (shape.rank() < 2) return false;
   if (layout == kImages) return shape[0] % layout.block == 0;  // no tail to keep zero
-  return layout.kind == Layout::channels_last || layout == kBlocked;
+  return layout.kind == Layout::channels_last || layout == kBlocked || (layout == kFeatures && shape.rank() > 2);
+}
+
+/// Whether the channels stand in blocks of 16 behind axis 0, the last of them with a tail; `channels`: how many.
+inline bool channel_blocks(const Type& type, const Layout& layout, std::int64_t& channels) {
+  if (layout != kBlocked && layout != kFeatures) return false;
+  channels = type.shape[*split_axis(layout)];
+  return true;
 }
 
 /// Into how many parts to cut work whose parts do not meet: a few a chunk, each large enough to be worth a

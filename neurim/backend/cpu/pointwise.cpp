@@ -87,7 +87,7 @@ bool wants(Site& site) {
 void set_loops(PointwiseValue& value, const Shape& operand, const Shape& shape, const Layout& layout) {
   const auto dense = strides(operand);
   const std::vector<PhysicalAxis> axes = physical_axes(shape, layout);
-  const bool blocked = layout.kind == Layout::blocked;
+  const bool blocked = layout == kBlocked || layout == kFeatures;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const int axis = axes[i].axis - (shape.rank() - operand.rank());
     const std::int64_t stride =
@@ -206,9 +206,9 @@ bool make_chain(Site& site, PointwiseChain& chain) {
   }
   assign_buffers(chain);
   chain.count = static_cast<std::int64_t>(bytes(type, layout) / sizeof(float));
-  if (layout.kind == Layout::blocked && type.shape[1] % layout.block != 0) {
-    chain.blocks = (type.shape[1] + layout.block - 1) / layout.block;
-    chain.last_channels = static_cast<int>(type.shape[1] % layout.block);
+  if (std::int64_t channels; channel_blocks(type, layout, channels) && channels % 16 != 0) {
+    chain.blocks = blocks_of(channels);
+    chain.last_channels = static_cast<int>(channels % 16);
     chain.block_elements = chain.count / std::max<std::int64_t>(1, type.shape[0] * chain.blocks);
   }
   return true;

@@ -23,8 +23,9 @@ struct Prepared {
 /// channels stay, or are summed.
 bool wants(Site& site) {
   Spec& x = site.values[static_cast<std::size_t>(site.in[0])];
-  const bool channels_go =
-      x.type.shape.rank() >= 2 && static_cast<const ReduceOp&>(site.op()).reduced(x.type.shape.rank())[1];
+  const int rank = x.type.shape.rank();
+  const auto channels = static_cast<std::size_t>(x.layout == kFeatures ? rank - 1 : 1);
+  const bool channels_go = rank >= 2 && static_cast<const ReduceOp&>(site.op()).reduced(rank)[channels];
   const bool sums = site.op().name() == "sum" || site.op().name() == "mean";
   if (!loopable(x.type.shape, x.layout) || (channels_go && !sums)) x.layout = {};
   return true;
@@ -41,7 +42,8 @@ Reduction loops_of(const ReduceOp& op, const Shape& shape, const Layout& layout)
   std::vector<PhysicalAxis> axes = physical_axes(shape, layout);
   std::vector<Loop> loops;  // innermost first
   std::int64_t stride = 1;
-  const bool blocked = layout.kind == Layout::blocked;
+  std::int64_t channels = 0;
+  const bool blocked = channel_blocks({DType::f32, shape}, layout, channels);
   for (std::size_t i = axes.size(); i-- > 0;) {
     const PhysicalAxis& axis = axes[i];
     const bool goes = gone[static_cast<std::size_t>(axis.axis)];
@@ -75,7 +77,7 @@ Reduction loops_of(const ReduceOp& op, const Shape& shape, const Layout& layout)
       r.kept_out[r.kept++] = loop.out;
     }
   }
-  if (r.channel_loop >= 0) r.channels = shape[1];
+  if (r.channel_loop >= 0) r.channels = channels;
   r.pieces = r.inner_kept ? (r.inner + Reduction::kLanes - 1) / Reduction::kLanes : 1;
   for (int i = 0; i < r.kept; ++i) r.pieces *= r.kept_size[i];
   return r;

@@ -13,7 +13,7 @@ using namespace cpu;
 
 /// Whether this layout of a shape is one of vectors that the kernels below know.
 bool of_vectors(const Shape& shape, const Layout& layout) {
-  return layout == kBlocked || (layout == kImages && loopable(shape, layout));
+  return layout == kBlocked || ((layout == kImages || layout == kFeatures) && loopable(shape, layout));
 }
 
 struct Transposed {
@@ -26,8 +26,8 @@ struct Transposed {
   Transposed(const Site& site, const Layout& layout, bool blocks) {
     const Shape& logical = site.input(0).type.shape;
     const std::int64_t images = layout == kImages ? logical[0] / 16 : logical[0],
-                       channels = layout == kImages ? 16 : logical[1];
-    shape = {images, channels, logical.numel() / (images * channels)};
+                       channels = layout == kImages ? 16 : logical[*split_axis(layout)];
+    shape = {images, channels, logical.numel() / (images * channels), layout == kFeatures};
     run_range = blocks ? NEURIM_DISPATCH(block_channels) : NEURIM_DISPATCH(unblock_channels);
     // A range of places whose two forms fit the first-level cache.
     ranges = (shape.places + 255) / 256;
@@ -84,7 +84,7 @@ Launch prepare(Site& site) {
   }
   for (const Layout& layout : {from, to})
     if (layout != Layout{} && !of_vectors(type.shape, layout))
-      return decline(site, "takes plain, blocked16 and whole images16, not ", from, " to ", to);
+      return decline(site, "takes plain, blocked16, features16 and whole images16, not ", from, " to ", to);
   if (type.dtype != DType::f32) return decline(site, "takes f32 only, not ", type.dtype);
   if (type.shape.numel() == 0) return decline(site, "takes no empty tensors");
   if (from != Layout{} && to != Layout{}) {

@@ -1,4 +1,4 @@
-// Copies of f32 tensors between the plain layout and blocks of 16 channels or images.
+// Copies of f32 tensors between the plain layout and blocks of 16 channels, features or images.
 #pragma once
 #include <cstdint>
 
@@ -6,9 +6,11 @@
 
 namespace neurim::cpu {
 
-/// (N,C,…) with `places` elements behind a channel. The work is cut into ranges of places of a channel block.
+/// (N,C,…) with `places` elements behind a channel, or `last`: (N,…,C) with as many rows of channels. The work is cut into ranges
+/// of places of a channel block.
 struct BlockShape {
   std::int64_t images, channels, places;
+  bool last;
   std::int64_t blocks() const { return (channels + 15) / 16; }
 };
 

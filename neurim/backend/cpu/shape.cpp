@@ -264,7 +264,8 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
   return walks;
 }
 
-int split_axis(const Layout& layout) {
+/// The axis whose sixteens are vectors that stand in its place, or -1.
+int vector_axis(const Layout& layout) {
   return layout == kBlocked ? 1 : layout == kImages ? 0 : -1;
 }
 
@@ -273,7 +274,7 @@ std::vector<Walk> walks_of(const Site& site, const Layout& layout) {
   const Type &in = site.input(0).type, &out = site.output(0).type;
   const Move move = move_of(site.op(), in.shape, out.shape);
   if (layout == Layout{}) return {plain_walk(move, in, out)};
-  const int split = split_axis(layout);
+  const int split = vector_axis(layout);
   if (split < 0 || in.shape.rank() != out.shape.rank() || in.shape.rank() < 2) return {};
   return vector_walks(move, in, out, split);
 }
@@ -346,7 +347,7 @@ struct Joined {
 /// Whether all values are whole in this layout, as joining them along `axis` needs.
 bool joins(const Site& site, const Layout& layout, int axis) {
   if (layout == Layout{}) return true;
-  const int split = split_axis(layout);
+  const int split = vector_axis(layout);
   return split >= 0 && axis != 0 &&
          std::all_of(site.values.begin(), site.values.end(), [&](const Spec& value) {
            return value.type.shape.rank() >= 2 && value.type.shape[split] % 16 == 0;
@@ -373,7 +374,7 @@ Launch prepare_concat(Site& site) {
                                  [&](const Spec& value) { return value.layout == layout; });
   if (!alike || !joins(site, layout, axis)) return decline(site, "takes one layout of whole blocks");
   const Shape& out = site.output(0).type.shape;
-  const int split = split_axis(layout);
+  const int split = vector_axis(layout);
   Joined joined{{0}, 1, 1};
   for (int a = 0; a < axis; ++a) joined.outer *= a == split ? out[a] / 16 : out[a];
   for (std::size_t i = 0; i < site.in.size(); ++i)

@@ -37,10 +37,11 @@ inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
 inline Vec limited(Vec v, Vec least, Vec most) { return min(most, max(least, v)); }
 inline Vec gated(Vec dy, Vec y, Vec most) { return (y > Vec{}) & (y != most) ? dy : Vec{}; }
+/// Neighbouring halves are added up until one number is left.
 inline float sum(Vec v) {
-  float total = 0;
-  for (int i = 0; i < kLanes; ++i) total += v[i];
-  return total;
+  const auto eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -1,6 +1,6 @@
 // Elementary functions of floats, written so that the compiler turns a loop over them into vector code on
 // every instruction set: no branches, no calls. Denormal numbers count as zero, as in every compute thread.
-// The polynomials are minimax fits (Lawson's algorithm) with errors below half an ulp.
+// The polynomials are minimax fits (Lawson's algorithm) with errors below half an ulp, where nothing else is said.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Exponential {
   std::int32_t power;
   float tail;
 };
+inline constexpr float kRound = 0x1.8p23f;  ///< adding it rounds to an integer, which stands in the lowest bits
 inline Exponential exponential(float x) {
-  constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer
   const float n = (x * 0x1.715476p0f + kRound) - kRound;
   // log(2) in two parts, the first of so few bits that its product with n is exact.
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
@@ -35,6 +35,25 @@ inline float exp_of(float x) {
   const Exponential e = exponential(x < -104.f ? -104.f : x > 89.f ? 89.f : x);
   const std::int32_t half = e.power >> 1;  // two factors reach what one cannot say
   return (1 + e.tail) * power_of_two(half) * power_of_two(e.power - half);
+}
+
+/// y * 2^n, of which adding kRound to n made `rounded`; no factor of the way leaves the normal numbers.
+inline float scaled(float y, float rounded) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + (std::bit_cast<std::uint32_t>(rounded) << 23));
+}
+
+/// e^x for x up to 0; 0 below -87, where it is no normal number.
+inline float exp_below(float x) {
+  const float z = x < -87.f ? -87.f : x, rounded = z * 0x1.715476p0f + kRound;
+  const Exponential e = exponential(z);
+  const float y = scaled(1 + e.tail, rounded);
+  return x < -87.f ? 0.f : x == x ? y : x;
+}
+
+/// 2^x for x in [-126, 127], to 1e-7 of it.
+inline float exp2_of(float x) {
+  const float rounded = x + kRound, r = x - (rounded - kRound);
+  return scaled(1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f)))), rounded);
 }
 
 /// e^x - 1, exact near 0; for x above 87 the largest it can say.
@@ -95,6 +114,38 @@ inline float erf_of(float x) {
                   z * (-0.638225615f + z * (-0.103037432f + z * (0.0218053516f + z * (-0.00293961563f +
                                                                                       z * 0.0001855749f))))));
   return size < 1 ? near : x < 0 ? -far : x > 0 ? far : x;
+}
+
+/// The share of a normal distribution that lies beyond z deviations, z in [0, 10]: erfc(z / sqrt(2)) / 2, whose logarithm is
+/// a polynomial as far as 6, where it is 1e-9; smaller still from there on. To 4e-8, and 2e-6 of it up to 6.
+inline float normal_tail(float z) {
+  return exp2_of(
+      -0.99999994f +
+      z * (-1.15110648f +
+           z * (-0.459200323f +
+                z * (-0.0525074899f +
+                     z * (0.00705006951f +
+                          z * (-8.81219603e-05f +
+                               z * (-0.000235671483f +
+                                    z * (6.33216623e-05f +
+                                         z * (-8.66359187e-06f + z * (6.40368739e-07f + z * -2.02010391e-08f))))))))));
+}
+
+/// |x|, at most 10.
+inline float normal_size(float x) {
+  const float size = __builtin_fabsf(x);
+  return size < 10.f ? size : 10.f;
+}
+
+inline float gelu_of(float x) {
+  const float size = normal_size(x);
+  return (x < 0 ? 0 : x) - size * normal_tail(size);
+}
+
+inline float gelu_slope(float x) {
+  const float size = normal_size(x), tail = normal_tail(size), density = 0.398942280f * exp2_of(-0.721347520f * (size * size));
+  const float z = x < -10.f ? -10.f : x > 10.f ? 10.f : x;
+  return (x > 0 ? 1 - tail : tail) + z * density;
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

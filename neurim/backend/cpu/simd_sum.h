@@ -11,6 +11,15 @@ namespace neurim::cpu::NEURIM_ISA {
 inline constexpr int kSumLanes = 64;
 inline constexpr int kSumBlock = 1024;  ///< additions go to a double after so many elements
 
+/// What `join` makes of all lanes, half of them with the other half until one is left: no chain of so many.
+template <class Join>
+float joined(float* lane, Join join) {
+#pragma GCC unroll 8
+  for (int half = kSumLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lane[l] = join(lane[l], lane[l + half]);
+  return lane[0];
+}
+
 /// The sum of f(i) over [0, n).
 template <class F>
 double sum_of(std::int64_t n, F f) {
@@ -22,7 +31,7 @@ double sum_of(std::int64_t n, F f) {
     for (; i + kSumLanes <= end; i += kSumLanes)
       for (int l = 0; l < kSumLanes; ++l) lane[l] += f(i + l);
     for (int l = 0; i + l < end; ++l) lane[l] += f(i + l);
-    for (int l = 0; l < kSumLanes && l < end - begin; ++l) total += static_cast<double>(lane[l]);
+    total += static_cast<double>(joined(lane, [](float a, float b) { return a + b; }));
   }
   return total;
 }

@@ -1,7 +1,9 @@
 #include "neurim/backend/cpu/depthwise.h"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
+#include <utility>
 
 #include "neurim/backend/cpu/simd.h"
 
@@ -65,9 +67,9 @@ constexpr AddColumns kAddColumns[] = {add_columns<1>, add_columns<2>, add_column
 constexpr std::int64_t kMost = 7;  // sums that stay in registers
 
 #if defined(__AVX512F__)
-constexpr int kPixels = 8;
+constexpr int kPixels = 8, kGroup = 16;  // outputs side by side whose sums stay in registers
 #else
-constexpr int kPixels = 4;
+constexpr int kPixels = 4, kGroup = 6;
 #endif
 
 /// The rows and columns of the kernel that lie inside the input for an output.
@@ -81,18 +83,25 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
               float* y) {
   const std::int64_t step = s.stride[1] * kLanes;
   Vec sums[kCount];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int p = 0; p < kCount; ++p) sums[p] = bias;
   for (std::int64_t row = taps.first_row; row < taps.last_row; ++row)
     for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) {
       const Vec factor = load(weight + (row * s.kernel[1] + column) * kLanes);
       const float* from = x + (row * s.dilation[0] * s.width + column * s.dilation[1]) * kLanes;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + p * step);
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int p = 0; p < kCount; ++p) store(y + p * kLanes, limited(sums[p], least, most));
 }
+
+using AddTaps = void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*);
+template <int... kCount>
+constexpr std::array<AddTaps, sizeof...(kCount)> add_taps_of(std::integer_sequence<int, kCount...>) {
+  return {add_taps<kCount + 1>...};
+}
+constexpr auto kAddTaps = add_taps_of(std::make_integer_sequence<int, kGroup>());
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
@@ -130,6 +139,30 @@ void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row,
     some(std::integral_constant<int, kPixels / 2>());
     some(std::integral_constant<int, 1>());
     for (; i < s.out_width; ++i) one(i);
+  }
+}
+
+void depthwise_plane(const DepthwiseShape& s, const float* x, const float* weight, const float* bias, const Relu& relu, float* room,
+                     float* y) {
+  const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
+  DepthwiseShape wide = s;
+  wide.width = (s.out_width - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+  const std::int64_t left = std::min(s.pad[1], wide.width), there = std::clamp<std::int64_t>(wide.width - left, 0, s.width);
+  for (std::int64_t row = 0; row < s.height; ++row) {
+    float* const to = room + row * wide.width * kLanes;
+    std::fill_n(to, left * kLanes, 0.0f);
+    std::copy_n(x + row * s.width * kLanes, there * kLanes, to + left * kLanes);
+    std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
+  }
+  const std::int64_t groups = (s.out_width + kGroup - 1) / kGroup;
+  Taps taps{0, 0, 0, s.kernel[1]};
+  for (std::int64_t o = 0; o < s.out_height; ++o, y += s.out_width * kLanes) {
+    inside(s, 0, o, taps.first_row, taps.last_row);
+    const float* const row = room + (o * s.stride[0] - s.pad[0]) * wide.width * kLanes;
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t first = s.out_width * g / groups, count = s.out_width * (g + 1) / groups - first;
+      kAddTaps[count - 1](wide, taps, row + first * s.stride[1] * kLanes, weight, start, least, most, y + first * kLanes);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "neurim/backend/cpu/norm.h"
 
+#include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_sum.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -113,6 +114,41 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
     else
       for (std::int64_t c = 0; c < shape.channels; ++c)
         grad_channel(inner, s, means, d + c * inner, from + c * inner, scale[c], to + c * inner);
+  }
+}
+
+void norm_pixels(const NormPixels& shape, const float* x, const float* weight, const float* bias, float* y) {
+  const std::int64_t whole = shape.channels / kLanes;
+  const int rest = static_cast<int>(shape.channels % kLanes);
+  const double count = static_cast<double>(shape.channels);
+  IVec there{};  // the lanes of the last block that are channels
+  for (int l = 0; l < rest; ++l) there[l] = -1;
+  for (std::int64_t p = 0; p < shape.pixels; ++p, x += kLanes, y += kLanes) {
+    Vec mean{}, squares{};
+    if (shape.centered) {
+      Vec sums = rest ? load(x + whole * shape.x_block) : Vec{};
+      for (std::int64_t b = 0; b < whole; ++b) sums += load(x + b * shape.x_block);
+      mean = splat(static_cast<float>(static_cast<double>(sum(sums)) / count));
+    }
+    for (std::int64_t b = 0; b < whole; ++b) {
+      const Vec apart = load(x + b * shape.x_block) - mean;
+      squares += apart * apart;
+    }
+    if (rest) {
+      const Vec apart = there ? load(x + whole * shape.x_block) - mean : Vec{};
+      squares += apart * apart;
+    }
+    const double variance = static_cast<double>(sum(squares)) / count;
+    const Vec inverse = splat(static_cast<float>(1 / __builtin_sqrt(variance + static_cast<double>(shape.eps))));
+    for (std::int64_t b = 0; b < whole; ++b) {
+      const Vec shift = bias ? load(bias + b * kLanes) : Vec{};
+      store(y + b * shape.y_block, (load(x + b * shape.x_block) - mean) * inverse * load(weight + b * kLanes) + shift);
+    }
+    if (!rest) continue;
+    const std::int64_t at = whole * kLanes;
+    const Vec shift = bias ? load_part(bias + at, rest) : Vec{};
+    const Vec normal = there ? (load(x + whole * shape.x_block) - mean) * inverse : Vec{};
+    store(y + whole * shape.y_block, normal * load_part(weight + at, rest) + shift);
   }
 }
 

@@ -36,7 +36,6 @@ constexpr StepFunction step(F) {
 
 float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
-constexpr float kRootHalf = 0.707106781f;
 constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
@@ -66,7 +65,7 @@ constexpr StepRow kRows[] = {
     {"elu", step([](float x, Numbers alpha) { return x > 0 ? x : alpha.a * expm1_of(x); })},
     {"sigmoid", step([](float x) { return sigmoid_of(x); })},
     {"tanh", step([](float x) { return tanh_of(x); })},
-    {"gelu", step([](float x) { return 0.5f * x * (1 + erf_of(x * kRootHalf)); })},
+    {"gelu", step([](float x) { return gelu_of(x); })},
     {"gelu tanh", step([](float x) { return x * sigmoid_of(2 * gelu_inside(x)); })},
     {"silu", step([](float x) { return x * sigmoid_of(x); })},
     {"hardsigmoid", step([](float x) { return limited(x + 3, 0, 6) / 6; })},
@@ -82,9 +81,7 @@ constexpr StepRow kRows[] = {
      step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
     {"sigmoid_grad", step([](float y, float dy) { return dy * y * (1 - y); })},
     {"tanh_grad", step([](float y, float dy) { return dy * (1 - y * y); })},
-    {"gelu_grad", step([](float x, float dy) {
-       return dy * (0.5f * (1 + erf_of(x * kRootHalf)) + x * exp_of(-0.5f * x * x) * 0.5f * kGeluScale);
-     })},
+    {"gelu_grad", step([](float x, float dy) { return dy * gelu_slope(x); })},
     {"gelu_grad tanh", step([](float x, float dy) {
        const float s = sigmoid_of(2 * gelu_inside(x));
        return dy * (s + 2 * x * s * (1 - s) * kGeluScale * (1 + 3 * kGeluCube * x * x));

@@ -11,9 +11,9 @@ namespace {
 struct Block {
   std::int64_t plain, blocked;
   int channels;
-  Block(const BlockShape& shape, std::int64_t block)
-      : plain((block / shape.blocks() * shape.channels + block % shape.blocks() * kLanes) * shape.places),
-        blocked(block * shape.places * kLanes) {
+  Block(const BlockShape& shape, std::int64_t block) : blocked(block * shape.places * kLanes) {
+    const std::int64_t image = block / shape.blocks() * shape.channels * shape.places, first = block % shape.blocks() * kLanes;
+    plain = image + first * (shape.last ? 1 : shape.places);
     const std::int64_t left = shape.channels - block % shape.blocks() * kLanes;
     channels = static_cast<int>(left < kLanes ? left : kLanes);
   }
@@ -26,6 +26,13 @@ void block_channels(const BlockShape& shape, const float* plain, float* blocked,
   const Block own(shape, block);
   const float* from = plain + own.plain;
   float* to = blocked + own.blocked;
+  if (shape.last) {
+    for (std::int64_t place = first; place < last; ++place) {
+      const float* const row = from + place * shape.channels;
+      store(to + place * kLanes, own.channels == kLanes ? load(row) : load_part(row, own.channels));
+    }
+    return;
+  }
   const int fours = own.channels / 4 * 4;
   const auto one_by_one = [&](std::int64_t place, int channel) {
     for (int c = channel; c < kLanes; ++c)
@@ -46,6 +53,14 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
   const Block own(shape, block);
   const float* from = blocked + own.blocked;
   float* to = plain + own.plain;
+  if (shape.last) {
+    for (std::int64_t place = first; place < last; ++place) {
+      float* const row = to + place * shape.channels;
+      const Vec channels = load(from + place * kLanes);
+      own.channels == kLanes ? store(row, channels) : store_part(row, channels, own.channels);
+    }
+    return;
+  }
   const int fours = own.channels / 4 * 4;
   const auto one_by_one = [&](std::int64_t place, int channel) {
     for (int c = channel; c < own.channels; ++c) to[c * shape.places + place] = from[place * kLanes + c];

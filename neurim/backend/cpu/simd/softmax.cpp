@@ -8,14 +8,13 @@ namespace neurim::cpu::NEURIM_ISA {
 namespace {
 
 float greatest(const float* x, std::int64_t n) {
-  float lane[kSumLanes], most = -kInfinity;
+  float lane[kSumLanes];
   for (float& l : lane) l = -kInfinity;
   std::int64_t i = 0;
   for (; i + kSumLanes <= n; i += kSumLanes)
     for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  for (int l = 0; l < kSumLanes && l < n; ++l) most = lane[l] > most ? lane[l] : most;
-  return most;
+  return joined(lane, [](float a, float b) { return a > b ? a : b; });
 }
 
 /// log(sum(e^x)) as two terms, whose sum it is.
@@ -23,7 +22,7 @@ struct LogSum {
   float most, rest;
   LogSum(const float* x, std::int64_t n) : most(greatest(x, n)) {
     const float m = most;
-    rest = log_of(static_cast<float>(sum_of(n, [=](std::int64_t i) { return exp_of(x[i] - m); })));
+    rest = log_of(static_cast<float>(sum_of(n, [=](std::int64_t i) { return exp_below(x[i] - m); })));
   }
 };
 
@@ -35,7 +34,7 @@ void run_softmax(const float* x, float* y, std::int64_t size, std::int64_t first
     float* to = y + row * size;
     const float most = greatest(from, size);
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < size; ++i) to[i] = exp_of(from[i] - most);
+    for (std::int64_t i = 0; i < size; ++i) to[i] = exp_below(from[i] - most);
     const float scale = static_cast<float>(1 / sum_of(size, [=](std::int64_t i) { return to[i]; }));
     for (std::int64_t i = 0; i < size; ++i) to[i] *= scale;
   }

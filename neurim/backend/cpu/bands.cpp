@@ -1,16 +1,20 @@
-// Convolutions in a row without anything of theirs in memory between: 1x1, depthwise and 1x1 again, as in inverted residuals
-// (Sandler et al., "MobileNetV2", CVPR'18), or two of these. An image is done in bands of rows, so few that what lies between
-// stays in the second-level cache; rows that the next band reads too are kept. A part is a run of images, or of the rows of one.
+// Layers in a row without anything of theirs in memory between. Convolutions: 1x1, depthwise and 1x1 again, as in inverted
+// residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these. Fully connected layers with constant weights, and a
+// layer norm before them, as in transformers, two or three in all; of these a row of features is a row of pixels. An image is done in bands of
+// rows, so few that what lies between stays in the second-level cache; rows that the next band reads too are kept. A part is a
+// run of images, or of the rows of one.
 #include <algorithm>
 #include <cstring>
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/depthwise.h"
+#include "neurim/backend/cpu/norm.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
 #include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/layer_norm.h"
 
 namespace neurim {
 
@@ -18,21 +22,22 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the convolutions
+constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the layers
 
-/// A convolution and what follows it: steps [conv, end) of the site.
+/// A layer and what follows it: steps [layer, end) of the site.
 struct Stage {
-  std::size_t conv, end;
-  bool depthwise;
+  std::size_t layer, end;
+  enum Kind : std::uint8_t { product, depthwise, norm } kind;
   int x, weight, bias, y;  ///< values of the site; -1: none
   std::int64_t in_channels, out_channels;
-  DepthwiseShape shape;  ///< of a 1x1 one too: its kernel is a pixel
+  DepthwiseShape shape;  ///< of others too: their kernel is a pixel
+  float eps = 0;         ///< of a norm
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
 
-  std::int64_t in_blocks() const { return (in_channels + kLanes - 1) / kLanes; }
-  std::int64_t out_blocks() const { return (out_channels + kLanes - 1) / kLanes; }
+  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t row_size() const { return shape.out_width * kLanes; }
   /// The rows [first, last) of x that rows [first, last) of y read.
   std::int64_t first_row(std::int64_t row) const { return std::max<std::int64_t>(row * shape.stride[0] - shape.pad[0], 0); }
@@ -51,21 +56,18 @@ std::int64_t readings(const Site& site, int value) {
   return count;
 }
 
-/// Reads the convolution of a stage; on no, says why.
-bool read_stage(Site& site, Stage& stage) {
-  const Step& step = site.steps[stage.conv];
-  stage.x = step.in[0], stage.weight = step.in[1], stage.bias = step.in.size() == 3 ? step.in[2] : -1;
-  stage.y = site.steps[stage.end - 1].out[0];
-  if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
-  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
+bool is_layer(const Op& op) { return op.name() == "conv2d" || op.name() == "linear" || op.name() == "layer_norm"; }
+
+/// Reads a convolution; on no, says why.
+bool read_convolution(Site& site, Stage& stage) {
+  const Conv2dOptions& o = static_cast<const Conv2d&>(*site.steps[stage.layer].op).options;
   const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape, &y = type_of(site, stage.y).shape;
   stage.in_channels = x[1], stage.out_channels = y[1];
-  stage.depthwise = o.groups > 1;
+  stage.kind = o.groups > 1 ? Stage::depthwise : Stage::product;
   const bool one =
       weight[2] == 1 && weight[3] == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} && x[2] == y[2] && x[3] == y[3];
-  if (stage.depthwise ? weight[0] != o.groups || weight[1] != 1 : !one)
+  if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !one)
     return decline(site, "takes 1x1 kernels at stride 1 and depthwise ones"), false;
-  if (!fills_blocks(x[1]) || !fills_blocks(y[1])) return decline(site, "takes 16 channels and more"), false;
   stage.shape = {.images = x[0],
                  .blocks = stage.in_blocks(),
                  .height = x[2],
@@ -79,47 +81,90 @@ bool read_stage(Site& site, Stage& stage) {
   return true;
 }
 
+/// Reads a fully connected layer or a norm; on no, says why.
+bool read_features(Site& site, Stage& stage) {
+  const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape;
+  if (x.rank() < 3 || x.numel() == 0) return decline(site, "takes three axes and more, none of them empty"), false;
+  stage.in_channels = x[-1], stage.out_channels = weight[0];
+  if (const auto* norm = dynamic_cast<const LayerNorm*>(site.steps[stage.layer].op)) {
+    if (weight.rank() != 1 || stage.end != stage.layer + 1)
+      return decline(site, "takes norms over the last axis, and nothing behind them"), false;
+    stage.kind = Stage::norm;
+    stage.eps = static_cast<float>(norm->eps);
+  } else {
+    stage.kind = Stage::product;
+    if (!site.values[static_cast<std::size_t>(stage.weight)].constant) return decline(site, "takes constant weights"), false;
+  }
+  const std::int64_t rows = x.numel() / (x[0] * x[-1]);
+  stage.shape = {.images = x[0],
+                 .blocks = stage.in_blocks(),
+                 .height = rows,
+                 .width = 1,
+                 .out_height = rows,
+                 .out_width = 1,
+                 .kernel = {1, 1},
+                 .stride = {1, 1},
+                 .dilation = {1, 1},
+                 .pad = {0, 0}};
+  return true;
+}
+
+/// Reads the layer of a stage; on no, says why.
+bool read_stage(Site& site, Stage& stage) {
+  const Step& step = site.steps[stage.layer];
+  stage.x = step.in[0], stage.weight = step.in[1], stage.bias = step.in.size() == 3 ? step.in[2] : -1;
+  stage.y = site.steps[stage.end - 1].out[0];
+  if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
+  if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
+  if (!fills_blocks(stage.in_channels) || !fills_blocks(stage.out_channels))
+    return decline(site, "takes 16 channels and more"), false;
+  return true;
+}
+
 /// Reads what follows the convolutions, in the layouts of the site; on no, says why.
 bool read_steps(Site& site, std::vector<Stage>& stages) {
   for (Stage& stage : stages) {
     // A residual lies as the last result does, and the others' blocks are elsewhere.
-    const bool adds = !stage.depthwise && stage.end == site.steps.size(),
-               fused = read_epilogue(site, stage.conv, stage.end, stage.epilogue) && (adds || !stage.epilogue.add);
+    const bool adds = stage.kind == Stage::product && stage.end == site.steps.size(),
+               fused = read_epilogue(site, stage.layer, stage.end, stage.epilogue) && (adds || !stage.epilogue.add);
     if (fused) continue;
     stage.epilogue = {};
-    if (!stage.steps.emplace().read(site, stage.conv + 1, stage.end)) return false;
+    if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end)) return false;
   }
   return true;
 }
 
-/// Reads the convolutions of the site; on no, says why.
+/// Reads the layers of the site; on no, says why.
 bool read_stages(Site& site, std::vector<Stage>& stages) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
   std::vector<std::size_t> begin;
   for (std::size_t s = 0; s < site.steps.size(); ++s)
-    if (site.steps[s].op->name() == "conv2d") begin.push_back(s);
-  if (begin[0] != 0 || begin.size() < 2 || begin.size() > 3) return decline(site, "takes two or three convolutions"), false;
+    if (is_layer(*site.steps[s].op)) begin.push_back(s);
+  if (begin[0] != 0 || begin.size() < 2 || begin.size() > 3) return decline(site, "takes two or three layers"), false;
   if (site.out.size() != 1 || site.out[0] != site.steps.back().out[0]) return decline(site, "gives the last result alone"), false;
   begin.push_back(site.steps.size());
   int depthwise = 0;
+  const bool features = site.op().name() == "linear";
   for (std::size_t i = 0; i + 1 < begin.size(); ++i) {
     if (i > 0 && site.steps[begin[i]].in[0] != stages[i - 1].y)
       return decline(site, "takes each one's result as the next one's input"), false;
     Stage& stage = stages.emplace_back();
-    stage.conv = begin[i], stage.end = begin[i + 1];
+    stage.layer = begin[i], stage.end = begin[i + 1];
+    if (features == (site.steps[stage.layer].op->name() == "conv2d")) return decline(site, "takes layers of one kind"), false;
     if (!read_stage(site, stage)) return false;
-    depthwise += stages.back().depthwise;
+    depthwise += stage.kind == Stage::depthwise;
   }
   if (type_of(site, stages[0].x).shape.numel() == 0 || type_of(site, stages.back().y).shape.numel() == 0)
     return decline(site, "takes no empty tensors"), false;
-  if (depthwise != 1 || (stages.size() == 3 && !stages[1].depthwise))
+  if (!features && (depthwise != 1 || (stages.size() == 3 && stages[1].kind != Stage::depthwise)))
     return decline(site, "takes one depthwise convolution, between others"), false;
-  // A cut through an image computes the rows twice that both sides read.
+  // A cut through an image computes the rows twice that both sides of a depthwise convolution read; for rows of features all
+  // weights are read once a band.
   const Stage& last = stages.back();
-  constexpr std::int64_t kLeast = 12;  // rows of a part that are worth it
-  const std::int64_t cuts = (site.chunks + last.shape.images - 1) / last.shape.images;
-  if (cuts > 1 && last.shape.out_height < cuts * kLeast) return decline(site, "takes images of more rows for each thread"), false;
+  const std::int64_t cuts = (site.chunks + last.shape.images - 1) / last.shape.images,
+                     least = features ? 32 : cuts > 1 ? 12 : 0;  // rows of a part that are worth it
+  if (last.shape.out_height < cuts * least) return decline(site, "takes images of more rows for each thread"), false;
   return true;
 }
 
@@ -130,11 +175,14 @@ bool layouts(Site& site, const std::vector<Stage>& stages, bool given) {
     Spec& spec = site.values[v];
     Layout layout;
     for (const Stage& stage : stages) {
-      if (spec.type == type_of(site, stage.x) || spec.type == type_of(site, stage.y)) layout = kBlocked;
+      if (spec.type == type_of(site, stage.x) || spec.type == type_of(site, stage.y))
+        layout = site.op().name() == "linear" ? kFeatures : kBlocked;
     }
     for (const Stage& stage : stages)
       if (static_cast<int>(v) == stage.weight)
-        layout = stage.depthwise ? depthwise_weights(spec.type) : forward_weights(spec.type);
+        layout = stage.kind == Stage::depthwise ? depthwise_weights(spec.type)
+                 : stage.kind == Stage::product ? forward_weights(spec.type)
+                                                : Layout{};
     all &= spec.layout == layout;
     if (!given) spec.layout = layout;
   }
@@ -215,7 +263,13 @@ struct Bands {
                             ? results[number - 1]
                             : Result{const_cast<float*>(in(stage.x)) + image * stage.in_blocks() * in_plane, 0, 0, in_plane};
     const float* const weight = in(stage.weight);
-    const std::int64_t step = stage.depthwise ? 1 : 2;
+    to.done = last;
+    if (stage.kind == Stage::norm) {
+      const NormPixels norm{last - first, stage.in_channels, from.block, to.block, true, stage.eps};
+      return NEURIM_DISPATCH(norm_pixels)(norm, from.data + (first - from.base) * in_row, weight, in(stage.bias),
+                                          to.data + (first - to.base) * stage.row_size());
+    }
+    const std::int64_t step = stage.kind == Stage::product ? 2 : 1;
     for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
       const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
       alignas(64) float biases[2 * kLanes] = {};
@@ -225,7 +279,7 @@ struct Bands {
       // Where the rows stand in the whole tensor.
       const std::int64_t plane = stage.shape.out_height * stage.row_size(),
                          place = (image * stage.out_blocks() + block) * plane + first * stage.row_size();
-      if (stage.depthwise) {
+      if (stage.kind == Stage::depthwise) {
         const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
         NEURIM_DISPATCH(depthwise_rows)
         (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
@@ -245,7 +299,6 @@ struct Bands {
         stage.steps->run(args, all, all, begin, begin + (last - first) * stage.row_size());
       }
     }
-    to.done = last;
   }
 };
 
@@ -285,8 +338,20 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
-void cpu_conv_bands() {
-  add({.op = "conv2d", .name = "cpu bands", .rank = 25, .prepare = prepare, .wants = wants, .chains = true, .series = true});
+void cpu_bands() {
+  const auto add_as = [](std::string_view op, bool prologues, bool series) {
+    add({.op = op,
+         .name = "cpu bands",
+         .rank = 25,
+         .prepare = prepare,
+         .wants = wants,
+         .chains = true,
+         .prologues = prologues,
+         .series = series});
+  };
+  add_as("conv2d", false, true);
+  add_as("linear", true, true);
+  add_as("linear", true, false);
 }
 
 }  // namespace neurim

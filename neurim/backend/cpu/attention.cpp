@@ -1,0 +1,159 @@
+#include "neurim/backend/cpu/attention.h"
+
+#include <algorithm>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/multihead_attention.h"
+#include "neurim/ops/slice.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
+
+/// Features of a tensor whose last axis lies in blocks: the argument, and where they begin.
+struct Operand {
+  int in;
+  std::int64_t features, first;  ///< of the tensor; the first of those that are meant
+
+  /// Block `block` of them in one image with `rows` rows.
+  const float* at(const Args& args, std::int64_t image, std::int64_t rows, std::int64_t block) const {
+    const float* const all = static_cast<const float*>(args.in[static_cast<std::size_t>(in)]);
+    return all + (image * (features / kLanes) + first / kLanes + block) * rows * kLanes;
+  }
+};
+
+/// Softmax(scale * query key^T) value, in runs of the queries of one head.
+struct Attention {
+  Operand query, key, value;
+  std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of a head's features
+  float scale;
+  std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
+  std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
+  int parts;
+
+  std::int64_t runs() const { return images * heads * cuts; }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Attention*>(self);
+    float* const scratch = static_cast<float*>(args.scratch) + part * own.size;
+    for (std::int64_t i = part_begin(own.runs(), own.parts, part); i < part_begin(own.runs(), own.parts, part + 1); ++i)
+      own.run_queries(args, i, scratch);
+  }
+
+  void run_queries(const Args& args, std::int64_t number, float* keys) const {
+    float *const scores = keys + packed, *const inverse = scores + blocks_of(positions) * rows * kLanes;
+    const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes;
+    NEURIM_DISPATCH(pack_keys)
+    (key.at(args, image, positions, head * blocks), positions * kLanes, blocks * kLanes, positions, keys);
+    const float *const queries = query.at(args, image, length, head * blocks),
+                *const values = value.at(args, image, positions, head * value_blocks);
+    float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
+    const std::int64_t end = length * (cut + 1) / cuts;
+    for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
+      const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
+      NEURIM_DISPATCH(block_product)
+      ({count, blocks * kLanes, plane, blocks * kLanes * kLanes, count * kLanes}, blocks_of(positions), queries + at, keys, {},
+       scores);
+      NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
+      NEURIM_DISPATCH(block_product)
+      ({count, positions, count * kLanes, positions * kLanes, plane}, value_blocks, scores, values, {}, y + at);
+      NEURIM_DISPATCH(scale_rows)(y + at, plane, value_blocks, count, inverse);
+    }
+  }
+};
+
+/// The slice that makes a value, where the site has it.
+const Step* made_by(const Site& site, int value) {
+  for (const Step& step : site.steps.first(static_cast<std::size_t>(site.anchor)))
+    if (step.out[0] == value) return &step;
+  return nullptr;
+}
+
+/// Reads an operand: an input, or a part of its features; on no, says why.
+bool read_operand(Site& site, int value, Operand& operand) {
+  const auto type = [&](int v) -> const Type& { return site.values[static_cast<std::size_t>(v)].type; };
+  const Step* const slice = made_by(site, value);
+  const int source = slice ? slice->in[0] : value;
+  operand = {site.place_in(source), type(source).shape[-1], 0};
+  if (slice) {
+    const SliceRange range = static_cast<const Slice&>(*slice->op).options.range(type(source).shape, "slice");
+    operand.first = range.start[2];
+    const auto whole = [&](int axis) {
+      return range.start[static_cast<std::size_t>(axis)] == 0 && type(value).shape[axis] == type(source).shape[axis];
+    };
+    if (range.step[2] != 1 || !whole(0) || !whole(1)) return decline(site, "takes slices of neighbouring features"), false;
+  }
+  if (operand.in < 0) return decline(site, "takes inputs and slices of them"), false;
+  if (operand.features % kLanes || operand.first % kLanes) return decline(site, "takes whole blocks of 16 features"), false;
+  return true;
+}
+
+bool read(Site& site, Attention& own) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
+  const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
+  const Step& step = site.steps[static_cast<std::size_t>(site.anchor)];
+  if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size() ||
+      std::any_of(site.steps.begin(), site.steps.end() - 1, [](const Step& s) { return s.op->name() != "slice"; }))
+    return decline(site, "takes slices before it and nothing behind it"), false;
+  if (step.in.size() != 3 || op.attention.is_causal || op.attention.dropout_p > 0)
+    return decline(site, "takes no mask and no dropout"), false;
+  if (!(op.attention.scale >= 0)) return decline(site, "takes no negative scale"), false;
+  const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
+  const Shape &query = shape(step.in[0]), &key = shape(step.in[1]), &value = shape(step.in[2]);
+  const std::int64_t features = query[2] / op.heads, values = value[2] / op.heads;
+  if (features % kLanes || values % kLanes) return decline(site, "takes heads of whole blocks of 16 features"), false;
+  if (query.numel() == 0 || value.numel() == 0) return decline(site, "takes no empty tensors"), false;
+  own = {.images = query[0],
+         .heads = op.heads,
+         .length = query[1],
+         .positions = key[1],
+         .blocks = features / kLanes,
+         .value_blocks = values / kLanes,
+         .scale = static_cast<float>(op.attention.scale)};
+  return read_operand(site, step.in[0], own.query) && read_operand(site, step.in[1], own.key) &&
+         read_operand(site, step.in[2], own.value);
+}
+
+bool wants(Site& site) {
+  Attention own;
+  if (!read(site, own)) return false;
+  for (Spec& spec : site.values) spec.layout = kFeatures;
+  return true;
+}
+
+Launch prepare(Site& site) {
+  auto own = std::make_shared<Attention>();
+  if (!read(site, *own)) return {};
+  if (std::any_of(site.values.begin(), site.values.end(), [](const Spec& spec) { return spec.layout != kFeatures; }))
+    return decline(site, "takes blocks of 16 features");
+  const std::int64_t pairs = own->images * own->heads, key_blocks = blocks_of(own->positions);
+  own->cuts = pairs % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
+  constexpr std::int64_t kGroup = 14;  // rows that a block product keeps in registers
+  own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
+  own->packed = key_blocks * own->blocks * kLanes * kLanes;
+  own->size = own->packed + (key_blocks + 1) * own->rows * kLanes;
+  own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));
+  site.scratch = static_cast<std::size_t>(own->parts * own->size) * sizeof(float);
+  return {Attention::run, own, own->parts};
+}
+
+}  // namespace
+
+void cpu_attention() {
+  add({.op = "multihead_attention",
+       .name = "cpu",
+       .rank = 20,
+       .prepare = prepare,
+       .wants = wants,
+       .fuses = true,
+       .prologues = true});
+}
+
+}  // namespace neurim

@@ -1,0 +1,52 @@
+#include "neurim/backend/cpu/attention.h"
+
+#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_math.h"
+#include "neurim/backend/cpu/simd_transpose.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+void pack_keys(const float* keys, std::int64_t block, std::int64_t features, std::int64_t count, float* packed) {
+  for (std::int64_t first = 0; first < count; first += kLanes)
+    for (std::int64_t f = 0; f < features; f += kLanes, packed += kLanes * kLanes) {
+      const float* const from = keys + f / kLanes * block + first * kLanes;
+      const int there = static_cast<int>(count - first < kLanes ? count - first : kLanes), fours = there / 4 * 4;
+      for (int k = 0; k < fours; k += 4)
+        for (int i = 0; i < kLanes; i += 4) transpose4(from + k * kLanes + i, kLanes, packed + i * kLanes + k, kLanes);
+      for (int i = 0; i < kLanes; ++i)
+        for (int k = fours; k < kLanes; ++k) packed[i * kLanes + k] = k < there ? from[k * kLanes + i] : 0;
+    }
+}
+
+void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, float scale, float* inverse) {
+  const std::int64_t whole = keys / kLanes, step = rows * kLanes;
+  const int rest = static_cast<int>(keys % kLanes);
+  IVec there{};  // the lanes of the last block that are keys
+  for (int l = 0; l < rest; ++l) there[l] = -1;
+  for (std::int64_t r = 0; r < rows; ++r, scores += kLanes) {
+    Vec greatest = splat(-kInfinity);
+    for (std::int64_t b = 0; b < whole; ++b) greatest = max(load(scores + b * step), greatest);
+    if (rest) greatest = max(there ? load(scores + whole * step) : greatest, greatest);
+    float most = greatest[0];
+    for (int l = 1; l < kLanes; ++l) most = greatest[l] > most ? greatest[l] : most;
+    Vec sums{};
+    for (std::int64_t b = 0; b < whole + (rest > 0); ++b) {
+      float* const at = scores + b * step;
+#pragma GCC ivdep
+      for (int l = 0; l < kLanes; ++l) at[l] = exp_below(scale * (at[l] - most));
+      if (b == whole) store(at, there ? load(at) : Vec{});
+      sums += load(at);
+    }
+    inverse[r] = 1 / sum(sums);
+  }
+}
+
+void scale_rows(float* y, std::int64_t block, std::int64_t blocks, std::int64_t rows, const float* factor) {
+  for (std::int64_t b = 0; b < blocks; ++b)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* const at = y + b * block + r * kLanes;
+      store(at, load(at) * splat(factor[r]));
+    }
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA

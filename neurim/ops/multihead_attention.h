@@ -1,0 +1,32 @@
+// Attention of several heads that lie side by side.
+#pragma once
+#include "neurim/ops/scaled_dot_product_attention.h"
+
+namespace neurim {
+
+/// As scaled_dot_product_attention of `heads` heads: query(N,L,H*E), key(N,S,H*E) and value(N,S,H*V) of one floating dtype, the
+/// features of each head side by side in the last axis -> (N,L,H*V). Without a scale it is 1/sqrt(E). Throws Error(usage) when
+/// the heads do not divide the features.
+Tensor multihead_attention(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t heads,
+                           const Tensor& attn_mask = {}, const AttentionOptions& options = {});
+
+/// Inputs (query, key, value[, attn_mask][, random key]), the last two as of ScaledDotProductAttention.
+class MultiheadAttentionOp final : public Op {
+ public:
+  std::int64_t heads = 1;
+  ScaledDotProductAttention attention;  ///< of each head
+  std::string_view name() const override { return "multihead_attention"; }
+  void fields(Fields& f) override {
+    f("heads", heads);
+    attention.fields(f);
+  }
+  Types infer(std::span<const Type> in) const override;
+  Tensors decompose(std::span<const Tensor> in) const override;
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
+  std::vector<Sample> samples() const override;
+
+ private:
+  Types apart(std::span<const Type> in) const;  ///< the inputs with an axis for the heads
+};
+
+}  // namespace neurim
