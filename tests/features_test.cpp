@@ -12,6 +12,7 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/exp.h"
 #include "neurim/ops/gelu.h"
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
@@ -22,10 +23,13 @@
 #include "neurim/ops/reduce_max.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/reshape.h"
+#include "neurim/ops/sigmoid.h"
+#include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/split.h"
 #include "neurim/ops/sum.h"
+#include "neurim/ops/tanh.h"
 #include "neurim/ops/transpose.h"
 #include "tests/ask_chain.h"
 
@@ -297,6 +301,35 @@ TEST(Features, ExtremeNumbers) {
     EXPECT_EQ(shares[5], 0);
     EXPECT_NEAR(shares[0], 1.0 / 63, 1e-8);
   }
+}
+
+/// Far from zero, at the ends of what powers of two can say, and where nothing is a number.
+TEST(Features, ExtremeActivations) {
+  std::vector<float> given{0, -0.0f, 3e38f, -3e38f, 1e20f, -1e20f, 1e-20f, -1e-20f, 9.9f, -9.9f, 10.1f, -10.1f, 40, -40};
+  for (float size = 84; size < 92; size += 0.25f) given.insert(given.end(), {size, -size});
+  const std::size_t numbers = given.size();
+  for (const unsigned bits : {0x7fc00000u, 0x7fc00001u, 0x7fffffffu, 0xffc00003u}) given.push_back(std::bit_cast<float>(bits));
+  const Tensor x = Tensor::from(Shape{static_cast<std::int64_t>(given.size())}, given);
+  using One = double (*)(double);
+  const auto agrees = [&](const char* name, const Tensor& y, One expected) {
+    const auto values = y.values<float>();
+    for (std::size_t i = 0; i < numbers; ++i) {
+      const double want = expected(static_cast<double>(given[i]));
+      if (std::isinf(static_cast<float>(want))) {
+        EXPECT_EQ(values[i], static_cast<float>(want)) << name << ' ' << given[i];
+      } else {
+        EXPECT_NEAR(values[i], want, std::max(1e-36, 4e-7 * std::abs(want))) << name << ' ' << given[i];
+      }
+    }
+    for (std::size_t i = numbers; i < given.size(); ++i) EXPECT_TRUE(std::isnan(values[i])) << name << ' ' << i;
+  };
+  const auto planned = [&](Tensor (*op)(const Tensor&)) {
+    return plan([&](const Tensors& in) { return Tensors{op(in[0])}; }, {x.type()})({x})[0];
+  };
+  agrees("exp", planned([](const Tensor& v) { return exp(v); }), [](double v) { return std::exp(v); });
+  agrees("sigmoid", planned([](const Tensor& v) { return sigmoid(v); }), [](double v) { return 1 / (1 + std::exp(-v)); });
+  agrees("tanh", planned([](const Tensor& v) { return tanh(v); }), [](double v) { return std::tanh(v); });
+  agrees("silu", planned([](const Tensor& v) { return silu(v); }), [](double v) { return v / (1 + std::exp(-v)); });
 }
 
 }  // namespace

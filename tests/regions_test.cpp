@@ -401,22 +401,46 @@ TEST(RegionKernels, OperandsThatAreTheWeightToo) {
     const Tensors got = plan(net, {x.type()}, {.freeze = true})({x}), expected = plan(net, {x.type()}, {.interpret = true})({x});
     EXPECT_LT(difference(got[0], expected[0]), 2e-5) << shape;
   }
+  const Tensor x = random_tensor({3, 16, 5, 5}, 1), both = random_tensor({16}, 2, 3);
+  for (const bool training : {false, true}) {
+    const auto net = [&](const Tensors& in) -> Tensors { return {relu(batch_norm(in[0], both, both, both, both, 0, 0.1))}; };
+    const auto result = [&](PlanOptions options) {
+      options.training = training;
+      return plan(net, {x.type()}, options)({x})[0];
+    };
+    EXPECT_LT(difference(result({}), result({.interpret = true})), 2e-5) << training;
+  }
 }
 
-TEST(RegionKernels, LinearOfOneRow) {
-  for (const auto& [in, out] : {std::pair{1, 1}, {84, 10}, {400, 120}, {17, 9000}, {16, 3}})
-    for (const bool bias : {false, true}) {
-      const Tensor x = random_tensor({1, in}, 1), w = random_tensor({out, in}, 2), b = bias ? random_tensor({out}, 3) : Tensor(),
-                   residual = random_tensor({1, out}, 4);
-      const auto net = [&](const Tensors& given) -> Tensors {
-        return {hardswish(linear(given[0], w, b) + residual), linear(given[0], w, b)};
-      };
+/// Fully connected layers of one row, and convolutions of one pixel, which are the same.
+TEST(RegionKernels, OneRowAndOnePixel) {
+  for (const auto& [in, out] : {std::pair{1, 1}, {84, 10}, {400, 120}, {17, 9000}, {16, 3}, {8, 96}, {96, 8}, {960, 1280}})
+    for (const int kind : {0, 1, 2, 3}) {
+      const bool pixel = kind % 2;
+      const Shape tail = pixel ? Shape{1, out, 1, 1} : Shape{1, out};
+      const Tensor x = random_tensor(pixel ? Shape{1, in, 1, 1} : Shape{1, in}, 1),
+                   w = random_tensor(pixel ? Shape{out, in, 1, 1} : Shape{out, in}, 2),
+                   b = kind > 1 ? random_tensor({out}, 3) : Tensor(), residual = random_tensor(tail, 4);
+      const auto layer = [&](const Tensor& given) { return pixel ? conv2d(given, w, b) : linear(given, w, b); };
+      const auto net = [&](const Tensors& given) -> Tensors { return {hardswish(layer(given[0]) + residual), layer(given[0])}; };
       const Plan planned = plan(net, {x.type()}, {.freeze = true});
       const Tensors got = planned({x}), expected = plan(net, {x.type()}, {.interpret = true})({x});
       for (std::size_t i = 0; i < 2; ++i) EXPECT_LT(difference(got[i], expected[i]), 2e-5) << in << " to " << out;
       const auto rows = planned.rows();
-      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu one row"; }));
+      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(),
+                              [&](const PlanRow& row) { return row.kernel == (pixel ? "cpu one pixel" : "cpu one row"); }));
     }
+}
+
+/// Of an image of one pixel that is padded, the result may be another pixel.
+TEST(RegionKernels, OnePixelInItsPadding) {
+  const Tensor x = random_tensor({1, 20, 1, 1}, 1), w = random_tensor({24, 20, 1, 1}, 2), b = random_tensor({24}, 3);
+  for (const Conv2dOptions& options :
+       {Conv2dOptions{.stride = {3, 3}, .pad = {1, 1, 1, 1}}, {.stride = {2, 1}, .pad = {1, 0, 0, 0}}, {.stride = {2, 3}}}) {
+    const auto net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], w, b, options)}; };
+    const Tensors got = plan(net, {x.type()}, {.freeze = true})({x}), expected = plan(net, {x.type()}, {.interpret = true})({x});
+    EXPECT_LT(difference(got[0], expected[0]), 2e-5);
+  }
 }
 
 TEST(RegionKernels, EachIsReached) {

@@ -89,11 +89,11 @@ Graph fold(const Graph& graph) {
 
 Graph decompose(const Graph& graph, bool interpret, bool all) {
   Graph out = graph;
-  std::set<std::string_view> primitives;  // that have kernels but no decomposition
+  std::set<std::string> primitives;  // that have kernels but no decomposition
   // What has a reference kernel is one op wherever it stands; others, where a kernel takes them.
   const auto taken = [&](const Graph::Node& node) {
     const auto list = kernels(node.op->name(), graph.device.kind);
-    if (!list.empty() && (list.back().rank == 0 || primitives.count(node.op->name()))) return true;
+    if (!list.empty() && (list.back().rank == 0 || primitives.count(std::string(node.op->name())))) return true;
     return !interpret && !all && takes(list, out, node);
   };
   // A decomposition may name ops that decompose in turn; each round replaces one level.
@@ -102,7 +102,7 @@ Graph decompose(const Graph& graph, bool interpret, bool all) {
       if (taken(node)) return {};
       Tensors parts = node.op->decompose(in);
       if (parts.empty() && !interpret && !kernels(node.op->name(), graph.device.kind).empty()) {
-        primitives.insert(node.op->name());
+        primitives.emplace(node.op->name());
         return {};
       }
       require(!parts.empty(), node.where, node.where.empty() ? "" : ": ", node.op->name(), ": no kernel on ", graph.device,

@@ -77,8 +77,8 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual Tensors decompose(std::span<const Tensor> in) const; ///< the same in other ops; {}: a primitive
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
   virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }  ///< of a view: the input's element that is its first
-  /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where that is none of it.
-  /// Asked with layouts that are not plain, see Alias::view for those.
+  /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none there.
+  /// Asked with layouts that are not plain; for plain ones see Alias::view.
   virtual std::optional<Layout> relaid(const Type& /*in*/, const Layout& /*layout*/) const { return std::nullopt; }
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs

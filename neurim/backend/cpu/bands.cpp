@@ -1,7 +1,7 @@
 // Layers in a row without anything of theirs in memory between. Convolutions: 1x1, depthwise and 1x1 again, as in inverted
-// residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these. Fully connected layers with constant weights, and a
-// layer norm before them, as in transformers, two or three in all; of these a row of features is a row of pixels. An image is done in bands of
-// rows, so few that what lies between stays in the second-level cache; rows that the next band reads too are kept. A part is a
+// residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these. Fully connected layers with constant weights, and a layer norm
+// before them, as in transformers, two or three in all; of these a row of features is a row of pixels. An image is done in bands
+// of rows, so few that what lies between stays in the second-level cache; rows that the next band reads too are kept. A part is a
 // run of images, or of the rows of one.
 #include <algorithm>
 #include <cstring>

@@ -14,52 +14,55 @@ namespace neurim::cpu::NEURIM_ISA {
 inline constexpr float kInfinity = __builtin_inff();
 inline constexpr float kNaN = __builtin_nanf("");
 
-/// e^x = 2^power * (1 + tail).
-struct Exponential {
-  std::int32_t power;
-  float tail;
-};
 inline constexpr float kRound = 0x1.8p23f;  ///< adding it rounds to an integer, which stands in the lowest bits
+
+/// 2^n for n in [-127, 128], given n + kRound; 0 at -127, infinity at 128.
+inline float power_of_two(float rounded) {
+  return std::bit_cast<float>(0x3f800000u + (std::bit_cast<std::uint32_t>(rounded) << 23));
+}
+
+/// e^x = 2^n * (1 + tail), `rounded` being n + kRound.
+struct Exponential {
+  float rounded, tail;
+};
 inline Exponential exponential(float x) {
-  const float n = (x * 0x1.715476p0f + kRound) - kRound;
+  const float rounded = x * 0x1.715476p0f + kRound, n = rounded - kRound;
   // log(2) in two parts, the first of so few bits that its product with n is exact.
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
   const float p = 0.5f + r * (0.166665182f + r * (0.041666206f + r * (0.0083688898f + r * 0.00139504892f)));
-  return {static_cast<std::int32_t>(n), r + r * r * p};
+  return {rounded, r + r * r * p};
 }
-
-/// 2^n for n in [-127, 127]; 0 at -127.
-inline float power_of_two(std::int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
 
 inline float exp_of(float x) {
   const Exponential e = exponential(x < -104.f ? -104.f : x > 89.f ? 89.f : x);
-  const std::int32_t half = e.power >> 1;  // two factors reach what one cannot say
-  return (1 + e.tail) * power_of_two(half) * power_of_two(e.power - half);
+  // Two factors reach what one cannot say.
+  const float half = (e.rounded - kRound) * 0.5f + kRound, rest = e.rounded - (half - kRound);
+  return (1 + e.tail) * power_of_two(half) * power_of_two(rest);
 }
 
-/// y * 2^n, of which adding kRound to n made `rounded`; no factor of the way leaves the normal numbers.
-inline float scaled(float y, float rounded) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(y) + (std::bit_cast<std::uint32_t>(rounded) << 23));
+/// e^x for x in [-87, 89]; infinity from 88.4 on.
+inline float exp_within(float x) {
+  const Exponential e = exponential(x);
+  return (1 + e.tail) * power_of_two(e.rounded);
 }
 
 /// e^x for x up to 0; 0 below -87, where it is no normal number.
 inline float exp_below(float x) {
-  const float z = x < -87.f ? -87.f : x, rounded = z * 0x1.715476p0f + kRound;
-  const Exponential e = exponential(z);
-  const float y = scaled(1 + e.tail, rounded);
-  return x < -87.f ? 0.f : x == x ? y : x;
+  const float y = exp_within(x < -87.f ? -87.f : x);
+  return x < -87.f ? 0.f : y;
 }
 
 /// 2^x for x in [-126, 127], to 1e-7 of it.
 inline float exp2_of(float x) {
   const float rounded = x + kRound, r = x - (rounded - kRound);
-  return scaled(1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f)))), rounded);
+  const float y = 1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f))));
+  return y * power_of_two(rounded);
 }
 
 /// e^x - 1, exact near 0; for x above 87 the largest it can say.
 inline float expm1_of(float x) {
   const Exponential e = exponential(x < -88.f ? -88.f : x > 87.f ? 87.f : x);
-  const float power = power_of_two(e.power);
+  const float power = power_of_two(e.rounded);
   return power * e.tail + (power - 1);
 }
 
@@ -86,13 +89,15 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-inline float sigmoid_of(float x) { return 1 / (1 + exp_of(-x)); }
+/// 1 + e^-x; infinity where its inverse is no normal number.
+inline float sigmoid_inverse(float x) { return 1 + exp_within(x < -89.f ? 89.f : x > 87.f ? -87.f : -x); }
+inline float sigmoid_of(float x) { return 1 / sigmoid_inverse(x); }
 
 inline float tanh_of(float x) {
-  const float size = x < 0 ? -x : x;
-  const float e = expm1_of(2 * size);  // beyond 10 the quotient is 1
-  const float y = size < 10 ? e / (e + 2) : size == size ? 1.f : x;
-  return x < 0 ? -y : y;
+  const float size = __builtin_fabsf(x);
+  const Exponential e = exponential(size > 10.f ? 20.f : 2 * size);  // beyond 10 the quotient is 1
+  const float power = power_of_two(e.rounded), more = power * e.tail + (power - 1);
+  return __builtin_copysignf(more / (more + 2), x);
 }
 
 /// Below 1 a polynomial; above, log(1 - erf) is one.

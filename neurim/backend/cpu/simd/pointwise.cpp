@@ -36,6 +36,7 @@ constexpr StepFunction step(F) {
 
 float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
+constexpr float kSixth = 1.0f / 6;  // multiplications cost a tenth of divisions
 constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
@@ -66,10 +67,10 @@ constexpr StepRow kRows[] = {
     {"sigmoid", step([](float x) { return sigmoid_of(x); })},
     {"tanh", step([](float x) { return tanh_of(x); })},
     {"gelu", step([](float x) { return gelu_of(x); })},
-    {"gelu tanh", step([](float x) { return x * sigmoid_of(2 * gelu_inside(x)); })},
-    {"silu", step([](float x) { return x * sigmoid_of(x); })},
-    {"hardsigmoid", step([](float x) { return limited(x + 3, 0, 6) / 6; })},
-    {"hardswish", step([](float x) { return x * limited(x + 3, 0, 6) / 6; })},
+    {"gelu tanh", step([](float x) { return x / sigmoid_inverse(2 * gelu_inside(x)); })},
+    {"silu", step([](float x) { return x / sigmoid_inverse(x); })},
+    {"hardsigmoid", step([](float x) { return limited(x + 3, 0, 6) * kSixth; })},
+    {"hardswish", step([](float x) { return x * (limited(x + 3, 0, 6) * kSixth); })},
     {"softplus", step([](float x) { return (x > 0 ? x : 0) + log1p_of(exp_of(-__builtin_fabsf(x))); })},
     {"logical_not", step([](float x) { return x == 0 ? 1.f : 0.f; })},
 
@@ -91,7 +92,7 @@ constexpr StepRow kRows[] = {
        return dy * s * (1 + x * (1 - s));
      })},
     {"hardswish_grad", step([](float x, float dy) {
-       return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + 0.5f);
+       return x <= -3 ? 0 : x >= 3 ? dy : dy * (x * (2 * kSixth) + 0.5f);
      })},
 
     // two inputs
