@@ -68,16 +68,7 @@ bool read_convolution(Site& site, Stage& stage) {
       weight[2] == 1 && weight[3] == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} && x[2] == y[2] && x[3] == y[3];
   if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !one)
     return decline(site, "takes 1x1 kernels at stride 1 and depthwise ones"), false;
-  stage.shape = {.images = x[0],
-                 .blocks = stage.in_blocks(),
-                 .height = x[2],
-                 .width = x[3],
-                 .out_height = y[2],
-                 .out_width = y[3],
-                 .kernel = {weight[2], weight[3]},
-                 .stride = {o.stride[0], o.stride[1]},
-                 .dilation = {o.dilation[0], o.dilation[1]},
-                 .pad = {o.pad[0], o.pad[1]}};
+  stage.shape = depthwise_shape(x, weight, y, o);
   return true;
 }
 
@@ -95,17 +86,8 @@ bool read_features(Site& site, Stage& stage) {
     stage.kind = Stage::product;
     if (!site.values[static_cast<std::size_t>(stage.weight)].constant) return decline(site, "takes constant weights"), false;
   }
-  const std::int64_t rows = x.numel() / (x[0] * x[-1]);
-  stage.shape = {.images = x[0],
-                 .blocks = stage.in_blocks(),
-                 .height = rows,
-                 .width = 1,
-                 .out_height = rows,
-                 .out_width = 1,
-                 .kernel = {1, 1},
-                 .stride = {1, 1},
-                 .dilation = {1, 1},
-                 .pad = {0, 0}};
+  const Shape rows{x[0], x[-1], x.numel() / (x[0] * x[-1]), 1};
+  stage.shape = depthwise_shape(rows, {1, 1, 1, 1}, rows, {});
   return true;
 }
 

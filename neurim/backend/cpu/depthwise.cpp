@@ -16,19 +16,6 @@ namespace {
 
 using namespace cpu;
 
-DepthwiseShape shape_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
-  return {.images = x[0],
-          .blocks = blocks_of(x[1]),
-          .height = x[2],
-          .width = x[3],
-          .out_height = y[2],
-          .out_width = y[3],
-          .kernel = {weight[2], weight[3]},
-          .stride = {o.stride[0], o.stride[1]},
-          .dilation = {o.dilation[0], o.dilation[1]},
-          .pad = {o.pad[0], o.pad[1]}};
-}
-
 /// Null, or why the kernels leave the convolution to others.
 const char* against(const Site& site, const Type& x, const Shape& weight, const Type& y, std::int64_t groups) {
   for (const Spec& spec : site.values)
@@ -111,7 +98,7 @@ Launch prepare(Site& site) {
   const Shape &x = type(step.in[0]).shape, &y = type(step.out[0]).shape;
   auto own = std::make_shared<Forward>();
   if (!read_steps(site, *own)) return {};
-  own->shape = shape_of(x, type(step.in[1]).shape, y, static_cast<const Conv2d&>(site.op()).options);
+  own->shape = depthwise_shape(x, type(step.in[1]).shape, y, static_cast<const Conv2d&>(site.op()).options);
   own->channels = y[1];
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
@@ -151,13 +138,26 @@ Launch prepare_grad(Site& site) {
   const Spec &dy = site.input(0), &x = site.input(1), &dw = site.output(0);
   if (dy.layout != kBlocked || x.layout != kBlocked || dw.layout != depthwise_weights(dw.type))
     return decline(site, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ", dw.layout);
-  WeightGrad all{.shape = shape_of(x.type.shape, dw.type.shape, dy.type.shape, op_of(site).options),
+  WeightGrad all{.shape = depthwise_shape(x.type.shape, dw.type.shape, dy.type.shape, op_of(site).options),
                  .function = NEURIM_DISPATCH(depthwise_weight_grad)};
   all.parts = parts_of(site, dy.type.shape.numel(), all.shape.blocks);
   return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts};
 }
 
 }  // namespace
+
+DepthwiseShape cpu::depthwise_shape(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
+  return {.images = x[0],
+          .blocks = blocks_of(x[1]),
+          .height = x[2],
+          .width = x[3],
+          .out_height = y[2],
+          .out_width = y[3],
+          .kernel = {weight[2], weight[3]},
+          .stride = {o.stride[0], o.stride[1]},
+          .dilation = {o.dilation[0], o.dilation[1]},
+          .pad = {o.pad[0], o.pad[1]}};
+}
 
 void cpu_depthwise() {
   add({.op = "conv2d", .name = "cpu depthwise", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});

@@ -6,6 +6,11 @@
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/core/types.h"
 
+namespace neurim {
+template <std::size_t N>
+struct ConvOptions;
+}
+
 namespace neurim::cpu {
 
 /// [C/16][kh][kw][16c], the form in which the weights of depthwise convolutions live. It is oneDNN's too,
@@ -18,6 +23,9 @@ struct DepthwiseShape {
   std::int64_t images, blocks, height, width, out_height, out_width;
   std::int64_t kernel[2], stride[2], dilation[2], pad[2];
 };
+
+/// That of a convolution from x(N,C,H,W) to y, of which axes 2 and 3 of the weight are the kernel.
+DepthwiseShape depthwise_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvOptions<2>& options);
 
 /// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
 /// with row `x_row` of the block and has all rows that are read.

@@ -39,9 +39,7 @@ const char* against(const Site& site) {
   const Shape &x = site.input(0).type.shape, &weight = site.input(1).type.shape;
   if (x.numel() == 0 || weight.numel() == 0) return "takes no empty tensors";
   if (x.numel() != x[-1]) return "takes one row";
-  // Steps may read an operand of the product too, which is then no further argument.
-  if (site.steps.size() > 1 && site.place_in(site.steps[0].in.back()) + 1 != std::ssize(site.steps[0].in))
-    return "fuses steps behind a product of different operands only";
+  if (!operands_apart(site)) return "fuses steps behind a product of different operands only";
   return nullptr;
 }
 

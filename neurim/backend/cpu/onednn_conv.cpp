@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "neurim/backend/cpu/pointwise.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim::cpu {
@@ -223,9 +224,7 @@ bool wants(Site& site) {
   if (!takes_types(site, problem)) return false;
   if (!read_epilogue(site, epilogue) || epilogue.relu.most == epilogue.relu.most)  // oneDNN's limits make numbers of NaN
     return decline(site, "fuses add and relu behind the forward convolution only"), false;
-  // Of several steps the site has an operand once that a convolution has twice.
-  if (site.steps.size() > 1 && site.place_in(site.steps[0].in.back()) + 1 != std::ssize(site.steps[0].in))
-    return decline(site, "fuses steps behind a convolution of different operands only"), false;
+  if (!operands_apart(site)) return decline(site, "fuses steps behind a convolution of different operands only"), false;
   choose_layouts(problem);
   if (epilogue.add && !(problem.y_layout == kBlocked))
     return decline(site,

@@ -27,7 +27,7 @@ struct Product {
 bool read_product(Site& site, Product& product) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
-  if (site.steps.size() > 1 && site.steps[0].in[0] == site.steps[0].in[1])
+  if (!operands_apart(site))
     return decline(site, "fuses steps behind one product of different operands only"), false;
   const Shape &a = site.input(0).type.shape, &b = site.input(1).type.shape;
   if (site.op().name() == "linear") {
@@ -53,8 +53,7 @@ bool read_product(Site& site, Product& product) {
     product.b_column = op.transpose_b ? product.k : 1;
   }
   if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0) return decline(site, "an axis is empty"), false;
-  if (site.steps.size() > 1 && (product.batch > 1 || site.place_in(site.steps[0].in.back()) + 1 != std::ssize(site.steps[0].in)))
-    return decline(site, "fuses steps behind one product of different operands only"), false;
+  if (site.steps.size() > 1 && product.batch > 1) return decline(site, "fuses steps behind one product only"), false;
   return true;
 }
 

@@ -233,6 +233,11 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
+bool cpu::operands_apart(const Site& site) {
+  const std::vector<int>& in = site.steps[0].in;
+  return site.steps.size() == 1 || site.place_in(in.back()) + 1 == std::ssize(in);
+}
+
 int cpu::memory_of(const Site& site, std::size_t step) {
   const int own = site.place_out(site.steps[step].out[0]);
   return own >= 0 ? own : site.place_out(site.steps.back().out[0]);

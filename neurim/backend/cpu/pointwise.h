@@ -73,6 +73,10 @@ NEURIM_EACH_ISA(StepTable step_table())
 NEURIM_EACH_ISA(void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* out,
                                    std::int64_t first, std::int64_t last))
 
+/// Whether the operands of the site's first step are its first inputs one by one. A site of several steps has an operand once that
+/// the step, or a later one, reads twice.
+bool operands_apart(const Site& site);
+
 /// The number among the outputs of the memory for output 0 of a step: its own, or, where nobody else reads it, that of the last
 /// step; -1 where nobody reads that either.
 int memory_of(const Site& site, std::size_t step);
