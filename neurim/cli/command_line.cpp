@@ -50,6 +50,17 @@ void CommandLine::add_device() { options("device", device_, "where to compute: c
 
 Device CommandLine::device() const { return device_named(options.find("device")->get()); }
 
+void CommandLine::add_precision() {
+  options("precision", precision_,
+          "f32, or bf16: products with the weights round both factors to 16 bits, sums stay f32; gains where `neurim doctor "
+          "--bench` shows a higher peak of bf16");
+}
+
+DType CommandLine::products() const {
+  require(precision_ == "f32" || precision_ == "bf16", "precision: there is no '", precision_, "'; known are f32, bf16");
+  return precision_ == "bf16" ? DType::bf16 : DType::f32;
+}
+
 int CommandLine::end_dry_run(Console& console, std::string_view would,
                              std::initializer_list<JsonObject::Member> known) const {
   console.say(text("dry run: would ", would));
@@ -123,6 +134,7 @@ bool CommandLine::parse(const Words& words) {
         write_out(stdout, line + '\n');
     return false;
   }
+  products();  // throws
   if (max_picture_mib_) {
     require(*max_picture_mib_ >= 1 && *max_picture_mib_ <= 1 << 20, "max_picture_mib is ", *max_picture_mib_,
             "; it is from 1 to ", 1 << 20);

@@ -32,6 +32,8 @@ class CommandLine {
   /// Adds the option `device`, for verbs that compute on one. Before parse, which adds what a verb has not of
   /// `device` and `seed`: scripts give both to every verb.
   void add_device();
+  /// Adds the option `precision`, for verbs that run models which do not learn.
+  void add_precision();
 
   /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the
   /// configuration, which is then printed. Throws Error(usage) for what the verb does not know, with the nearest it
@@ -40,7 +42,8 @@ class CommandLine {
 
   Console::Options console() const { return {json_, quiet_}; }
   bool given(std::string_view name) const { return options.find(name)->given; }
-  Device device() const;  ///< where to compute
+  Device device() const;   ///< where to compute
+  DType products() const;  ///< PlanOptions::products; throws Error(usage) for an unknown precision
 
   /// Whether nothing may be written. A verb then ends with end_dry_run where all is opened and checked and
   /// nothing is written or measured yet, so that it fails as the same call without it would.
@@ -57,7 +60,7 @@ class CommandLine {
 
   About about_;
   bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false;
-  std::string config_, plugins_, device_ = "auto";
+  std::string config_, plugins_, device_ = "auto", precision_ = "f32";
   std::optional<std::int64_t> max_picture_mib_, seed_;
 };
 

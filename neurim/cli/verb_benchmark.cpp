@@ -28,14 +28,14 @@ double peak_rss_mib() {
 class Case {
  public:
   /// The model lies on the device; the checkpoint outlives the case.
-  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device)
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, DType products)
       : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
       plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device));
     } else {
-      plan_ = inference_plan(model_, images);
+      plan_ = inference_plan(model_, images, products);
     }
     draw_batch(plan_, model_.num_classes);
   }
@@ -120,9 +120,11 @@ int verb_benchmark(const Words& words) {
   line.options("seed", seed,
                text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
   line.add_device();
+  line.add_precision();
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
+  require(line.products() == DType::f32 || mode == "infer", "precision: bf16 is for mode=infer");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
           "; at least one round of some length is needed");
 
@@ -151,7 +153,7 @@ int verb_benchmark(const Words& words) {
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
-  const Case subject(checkpoint, mode, images, line.device());
+  const Case subject(checkpoint, mode, images, line.device(), line.products());
   Console console(line.console());
   if (line.dry_run())
     return line.end_dry_run(console,

@@ -101,8 +101,10 @@ int verb_info(const Words& words) {
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();
+  line.add_precision();
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
+  require(line.products() == DType::f32 || mode == "infer", "precision: bf16 is for mode=infer");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
 
   initialize();
@@ -133,7 +135,7 @@ int verb_info(const Words& words) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_planned(inference_plan(checkpoint.model, inputs));
+    show_planned(inference_plan(checkpoint.model, inputs, line.products()));
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});

@@ -46,7 +46,7 @@ Verdict verdict_of(Judgement judgement, const Kept& kept, std::vector<BadSample>
 }
 
 Verdict judge(const Checkpoint& checkpoint, const Dataset& dataset, Split split, const Preprocess& preprocess,
-              const TrainOptions& options, int crops, double threshold, Console& console) {
+              const TrainOptions& options, DType products, int crops, double threshold, Console& console) {
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
@@ -57,7 +57,7 @@ Verdict judge(const Checkpoint& checkpoint, const Dataset& dataset, Split split,
         *validate_crops(checkpoint.model, dataset, split, preprocess, options, crops, unreadable, watch);
     return verdict_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
   }
-  Validation validation(checkpoint.model, dataset, split, preprocess, options);
+  Validation validation(checkpoint.model, dataset, split, preprocess, options, products);
   if (checkpoint.card.multi_label()) {
     MultiLabelEvaluation evaluation = *validation.run_multi_label(watch);
     evaluation.set_thresholds(checkpoint.card.thresholds);
@@ -107,6 +107,7 @@ int verb_val(const Words& words) {
   line.options("name", run_name, "name of the report's folder; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
   line.add_device();
+  line.add_precision();
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
@@ -173,7 +174,7 @@ int verb_val(const Words& words) {
   if (checkpoint.card.sequence) {
     refuse_options(line,
                    {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes", "workers",
-                    "loader", "max_bad", "split_seed"},
+                    "loader", "max_bad", "split_seed", "precision"},
                    checkpoint);
     return val_sequence(checkpoint, options, part, line.dry_run() ? end_dry_run : DryRunOfVal(), save,
                         console);
@@ -208,12 +209,13 @@ int verb_val(const Words& words) {
   if (const auto note = drawn_names_note(dataset.class_names()); note && !multi_label)
     console.say(text("  data    ", *note));
   if (crops != 1) check_crops(crops, preprocess);
+  require(crops == 1 || line.products() == DType::f32, "crops=", crops, " is judged in f32; leave out precision");
   if (line.dry_run()) {
-    Validation(checkpoint.model, dataset, part, preprocess, options);  // opens the loader
+    Validation(checkpoint.model, dataset, part, preprocess, options, line.products());  // opens the loader
     return end_dry_run(dataset.size(part), true);
   }
   const auto [figures, table, kept, write, unreadable] =
-      judge(checkpoint, dataset, part, preprocess, options, static_cast<int>(crops), threshold, console);
+      judge(checkpoint, dataset, part, preprocess, options, line.products(), static_cast<int>(crops), threshold, console);
   for (const BadSample& one : unreadable) console.say(text("  skipped: ", one.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),

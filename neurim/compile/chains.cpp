@@ -160,7 +160,7 @@ int Chains::rank_for(const Chain& chain, int least) const {
     ChainSite asked = described;
     if (!kernel.wants)
       for (Spec& spec : asked.specs) spec.layout = {};
-    Site site = asked.site(options_.chunks);
+    Site site = asked.site(options_);
     if (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site))) return kernel.rank;
   }
   return -1;

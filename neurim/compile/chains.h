@@ -22,7 +22,9 @@ struct ChainSite {
   std::vector<Spec> specs;
   std::vector<int> in, out;  ///< site values
   int anchor = 0;
-  Site site(int chunks) { return {.steps = steps, .anchor = anchor, .values = specs, .in = in, .out = out, .chunks = chunks}; }
+  Site site(const LowerOptions& options) {
+    return {.steps = steps, .anchor = anchor, .values = specs, .in = in, .out = out, .chunks = options.chunks, .products = options.products};
+  }
 };
 
 /// Whether a kernel may be asked about such a chain at all.

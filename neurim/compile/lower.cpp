@@ -202,7 +202,7 @@ class Lowering {
       if (options_.interpret && kernel.rank != 0) continue;
       if (!may_take(kernel, program_.graph, chain)) continue;
       ChainSite asked = region;
-      Site site = asked.site(options_.chunks);
+      Site site = asked.site(options_);
       if (!kernel.wants)
         for (Spec& spec : asked.specs) spec.layout = {};
       else if (!kernel.wants(site)) {

@@ -41,4 +41,13 @@ Isa isa() {
   return known;
 }
 
+bool has_bf16() {
+#if defined(__x86_64__)
+  static const bool known = isa() == Isa::avx512 && !std::getenv("NEURIM_ISA") && __builtin_cpu_supports("avx512bf16");
+  return known;
+#else
+  return false;
+#endif
+}
+
 }  // namespace neurim

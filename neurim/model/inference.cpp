@@ -4,9 +4,9 @@
 
 namespace neurim {
 
-Plan inference_plan(const Model& model, const Type& input) {
+Plan inference_plan(const Model& model, const Type& input, DType products) {
   return plan([&](const Tensors& in) { return Tensors{model(in[0])}; }, {input},
-              {.freeze = true, .device = device_of(model)});
+              {.freeze = true, .products = products, .device = device_of(model)});
 }
 
 }  // namespace neurim

@@ -6,7 +6,7 @@
 namespace neurim {
 
 /// The frozen plan of the model for one input of this type, on the device where the model lies. Later changes of its
-/// weights are not seen. Throws what the model says of such an input.
-Plan inference_plan(const Model& model, const Type& input);
+/// weights are not seen. `products`: as in PlanOptions. Throws what the model says of such an input.
+Plan inference_plan(const Model& model, const Type& input, DType products = DType::f32);
 
 }  // namespace neurim

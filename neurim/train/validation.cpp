@@ -20,14 +20,14 @@ void run_batch(const Plan& plan, const Batch& batch) {
 }
 
 Validation::Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-                       const TrainOptions& options)
+                       const TrainOptions& options, DType products)
     : class_names_(dataset.class_names()),
       samples_(static_cast<std::size_t>(dataset.size(split))),
       multi_label_(dataset.multi_label()),
       preprocess_(preprocess),
       loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
       plans_(validation_step(model),
-             {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
+             {.freeze = products != DType::f32, .deterministic = options.deterministic, .products = products, .device = device_named(options.device)}) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch) {
   require(!multi_label_, "validation: the samples have any number of classes; use run_multi_label");

@@ -15,9 +15,9 @@ namespace neurim {
 /// decoded counts nothing. The same options give the same figures, to the last digit.
 class Validation {
  public:
-  /// `options` are resolved ones.
+  /// `options` are resolved ones. `products` other than f32 (see PlanOptions): later changes of the weights are not seen.
   Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-             const TrainOptions& options);
+             const TrainOptions& options, DType products = DType::f32);
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;

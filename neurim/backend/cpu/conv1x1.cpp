@@ -8,6 +8,7 @@
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
@@ -23,6 +24,7 @@ constexpr std::int64_t kLanes = 16, kTile = 1 << 16;  // floats of the activatio
 /// The product that runs: of x forward, of dy for the data gradient.
 struct Problem {
   bool forward;
+  bool pairs;     ///< factors are rounded to bf16
   Layout layout;  ///< of activations
   Type source, result;
   int source_value, weight_value;  ///< of the site
@@ -57,8 +59,10 @@ const char* read_problem(const Site& site, Problem& problem) {
   problem.source = type(problem.source_value);
   problem.result = type(problem.forward ? at.y : at.x);
   const Shape& weight = type(at.weight).shape;
+  const bool constant = site.values[static_cast<std::size_t>(at.weight)].constant;
+  problem.pairs = constant && problem.forward && site.products == DType::bf16;
   if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
-  if (linear && !site.values[static_cast<std::size_t>(at.weight)].constant) return "takes constant weights";
+  if (linear && !constant) return "takes constant weights";
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
   if (problem.source.shape.numel() == 0) return "takes no empty tensors";
   if (problem.source_value == problem.weight_value) return "takes two operands";
@@ -66,6 +70,7 @@ const char* read_problem(const Site& site, Problem& problem) {
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
+  if (problem.pairs) return pair_weights(weight);
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 
@@ -110,6 +115,7 @@ struct Tile {
 struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
+  bool pairs;
   Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -133,11 +139,11 @@ struct Conv1x1 {
     const ConvEpilogue sums = behind.begin(args, number);
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     float *const results = behind.results(args), *const room = static_cast<float*>(behind.own(args, number));
-    const std::int64_t weight_block = in_blocks() * kLanes * kLanes;
+    const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles) {
-      const std::int64_t x_block = (before.steps ? tile.pixels : pixels) * kLanes;
-      const float* const x = source(args, tile, room);
-      const BlockProduct product{tile.pixels, in_channels, x_block, weight_block, pixels * kLanes};
+      const std::int64_t x_block = (before.steps || pairs ? tile.pixels : pixels) * words;
+      const float* const x = pairs ? rounded(args, tile, room) : source(args, tile, room);
+      const BlockProduct product{tile.pixels, in_channels, x_block, weight_block, pixels * kLanes, pairs};
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
         alignas(64) float biases[2 * kLanes] = {};
@@ -174,6 +180,16 @@ struct Conv1x1 {
     return room;
   }
 
+  /// The same in pairs of bf16, behind what source() makes.
+  const float* rounded(const Args& args, const Tile& tile, float* room) const {
+    const float* const x = source(args, tile, room);
+    const std::int64_t x_block = (before.steps ? tile.pixels : pixels) * kLanes, image = in_blocks() * tile.pixels * kLanes;
+    float* const to = before.steps ? room + tile.images * image : room;
+    for (std::int64_t i = 0; i < tile.images; ++i) NEURIM_DISPATCH(round_to_pairs)
+    (x + i * in_blocks() * x_block, x_block, kLanes, tile.pixels, in_channels, to + i * image / 2);
+    return to;
+  }
+
   /// Cuts pixels [first, last) of all images into tiles.
   std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
     const std::int64_t most = std::max<std::int64_t>(kTile / in_channels, 56),
@@ -205,7 +221,8 @@ Launch prepare(Site& site) {
                                         .bias = problem.forward && anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1,
                                         .in_channels = problem.in_channels(),
                                         .out_channels = problem.out_channels(),
-                                        .pixels = problem.pixels()});
+                                        .pixels = problem.pixels(),
+                                        .pairs = problem.pairs});
   if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   const std::int64_t images = problem.images(), pixels = images * problem.pixels(), blocks = all->out_blocks();
@@ -225,7 +242,8 @@ Launch prepare(Site& site) {
   for (const auto& part : all->parts)
     for (const Tile& tile : part.tiles) most = std::max(most, tile.images * all->in_blocks() * tile.pixels * kLanes);
   const int parts = static_cast<int>(all->parts.size());
-  all->behind.ask_scratch(site, parts, all->before.steps ? static_cast<std::size_t>(most) * sizeof(float) : 0);
+  const std::int64_t room = (all->before.steps ? most : 0) + (all->pairs ? most / 2 : 0);
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -16,9 +17,34 @@ constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and
 constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
 #endif
 
+/// What is multiplied: floats, or pairs of bf16 by two ways.
+struct Floats {
+  static constexpr int kWords = kLanes;  ///< of a row of a block
+  static Vec weights(const float* at) { return load(at); }
+  static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
+};
+struct Pairs {
+  static constexpr int kWords = kLanes / 2;
+  struct Row {
+    Vec first, second;
+  };
+  static Row weights(const float* at) { return {first_of_pairs(load(at)), second_of_pairs(load(at))}; }
+  static Vec multiply_add(Vec sum, const Row& row, const float* x) {
+    const Vec pair = splat_bits(x);
+    return sum + row.first * first_of_pairs(pair) + row.second * second_of_pairs(pair);
+  }
+};
+#if defined(__AVX512F__)
+struct NativePairs {
+  static constexpr int kWords = kLanes / 2;
+  static Vec weights(const float* at) { return load(at); }
+  NEURIM_MAY_NAME_BF16 static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
+};
+#endif
+
 /// B blocks of T rows, kept in registers over all input channels.
-template <int B, int T>
-void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+template <class Factors, int B, int T>
+NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
   Vec sums[B][T];
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b) {
@@ -27,18 +53,20 @@ void product(const BlockProduct& shape, const float* x, const float* weight, con
     for (int t = 0; t < T; ++t) sums[b][t] = first;
   }
   const std::int64_t weight_block = shape.weight_block;
-  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block, weight += kLanes * kLanes) {
-    const int channels = static_cast<int>(std::min<std::int64_t>(left, kLanes));
+  constexpr int kWords = Factors::kWords, kTogether = kLanes / kWords;
+  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+    const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, weight += kWords * kLanes) {
+      const float* const rows = shape.taps ? x + shape.taps[tap] : x;
 #pragma GCC unroll 2
-    for (int i = 0; i < channels; ++i) {
-      Vec row[B];
+      for (int i = 0; i < words; ++i) {
+        decltype(Factors::weights(weight)) row[B];
 #pragma GCC unroll 32
-      for (int b = 0; b < B; ++b) row[b] = load(weight + b * weight_block + i * kLanes);
+        for (int b = 0; b < B; ++b) row[b] = Factors::weights(weight + b * weight_block + i * kLanes);
 #pragma GCC unroll 32
-      for (int t = 0; t < T; ++t) {
-        const Vec one = splat(x[t * kLanes + i]);
+        for (int t = 0; t < T; ++t)
 #pragma GCC unroll 32
-        for (int b = 0; b < B; ++b) sums[b][t] += row[b] * one;
+          for (int b = 0; b < B; ++b) sums[b][t] = Factors::multiply_add(sums[b][t], row[b], rows + t * kWords + i);
       }
     }
   }
@@ -56,30 +84,54 @@ void product(const BlockProduct& shape, const float* x, const float* weight, con
 using Product = void (*)(const BlockProduct&, const float*, const float*, const BlockEpilogue&, float*);
 
 /// The products of 1 to T rows.
-template <int B, int... T>
+template <class Factors, int B, int... T>
 constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
-  return {product<B, T + 1>...};
+  return {product<Factors, B, T + 1>...};
 }
-constexpr auto kOne = products<1>(std::make_integer_sequence<int, kAccumulators>());
-constexpr auto kTwo = products<2>(std::make_integer_sequence<int, kAccumulators / 2>());
 
-}  // namespace
-
-void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
-                   const BlockEpilogue& epilogue, float* y) {
-  for (std::int64_t block = 0; block < blocks; block += 2) {
-    const bool two = block + 1 < blocks;
+template <class Factors>
+void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
+              float* y) {
+  static constexpr auto kOne = products<Factors, 1>(std::make_integer_sequence<int, kAccumulators>());
+  static constexpr auto kTwo = products<Factors, 2>(std::make_integer_sequence<int, kAccumulators / 2>());
+  static constexpr auto kThree = products<Factors, 3>(std::make_integer_sequence<int, kAccumulators / 3>());
+  for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
+    together = std::min<std::int64_t>(shape.rows <= kAccumulators / 3 ? 3 : 2, blocks - block);
+    const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
     // Groups of nearly equal length, as few as the registers allow.
-    const std::int64_t most = two ? kAccumulators / 2 : kAccumulators, groups = (shape.rows + most - 1) / most;
+    const std::int64_t most = kAccumulators / together, groups = (shape.rows + most - 1) / most;
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups,
                          at = block * shape.y_block + begin * kLanes;
       const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr,
                               epilogue.add ? epilogue.add + at : nullptr, epilogue.relu};
-      const auto length = static_cast<std::size_t>(end - begin - 1);
-      (two ? kTwo[length] : kOne[length])(shape, x + begin * kLanes, weight + block * shape.weight_block, own, y + at);
+      product_of[end - begin - 1](shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, y + at);
     }
   }
+}
+
+template <bool native>
+void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
+  for (std::int64_t left = channels; left > 0; left -= kLanes, x += x_block)
+    for (std::int64_t row = 0; row < rows; ++row, to += kLanes / 2) {
+      const Vec all = load(x + row * x_row);
+      store_pairs<native>(to, left < kLanes ? first_lanes(all, static_cast<int>(left)) : all);
+    }
+}
+
+}  // namespace
+
+void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
+                   const BlockEpilogue& epilogue, float* y) {
+  if (!shape.pairs) return multiply<Floats>(shape, blocks, x, weight, epilogue, y);
+#if defined(__AVX512F__)
+  if (has_bf16()) return multiply<NativePairs>(shape, blocks, x, weight, epilogue, y);
+#endif
+  multiply<Pairs>(shape, blocks, x, weight, epilogue, y);
+}
+
+void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
+  (has_bf16() ? round_rows<true> : round_rows<false>)(x, x_block, x_row, rows, channels, to);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

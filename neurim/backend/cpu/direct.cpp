@@ -1,0 +1,194 @@
+// Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, weights constant. A part has rows
+// of the result, counted through all images, or where there are few, a run of output channels. It goes band by band: the rows of
+// x that some rows of the result read are rounded and padded first; the columns that lie a stride apart stand side by side, so
+// that each tap reads neighbours.
+#include <algorithm>
+#include <vector>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/pair_weights.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
+constexpr std::int64_t kBand = 1 << 16;  // floats
+constexpr std::int64_t kMostBlocks = 3;
+
+struct Geometry {
+  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
+  Conv2dOptions options;
+  std::int64_t kernel[2];
+
+  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+  std::int64_t together() const { return out_width < 10 ? kMostBlocks : 2; }  ///< output blocks that block_product does at a time
+  std::int64_t taps() const { return kernel[0] * kernel[1]; }
+  /// Of a single row of taps, only those rows are kept that are read; of a single column, such columns.
+  std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
+  std::int64_t phases() const { return kernel[1] == 1 ? 1 : options.stride[1]; }
+  /// Columns of a phase.
+  std::int64_t columns() const { return out_width + (kernel[1] - 1) * options.dilation[1] / phases(); }
+  std::int64_t row_size() const { return phases() * columns() * kWords; }
+  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + (kernel[0] - 1) * options.dilation[0] + 1; }
+  std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
+};
+
+/// Null, or why the kernel leaves the convolution to others.
+const char* read_geometry(const Site& site, Geometry& g) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
+  const Operands at = operands_of(site);
+  const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
+  const Shape &x = spec(at.x).type.shape, &weight = spec(at.weight).type.shape, &y = spec(at.y).type.shape;
+  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
+       .options = static_cast<const Conv2d&>(site.op()).options, .kernel = {weight[2], weight[3]}};
+  if (!spec(at.weight).constant || at.x == at.weight) return "takes constant weights";
+  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
+    return "takes 16 channels and more, without groups";
+  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  if (g.band_size(1) > kBand) return "takes rows that fit into the second-level cache";
+  return nullptr;
+}
+
+Layout layout_of(const Site& site, std::size_t value) {
+  const Operands at = operands_of(site);
+  const Type& type = site.values[value].type;
+  if (static_cast<int>(value) == at.weight) return pair_weights(type);
+  const bool activation = static_cast<int>(value) == at.x || type == site.values[static_cast<std::size_t>(at.y)].type;
+  return activation ? kBlocked : Layout{};
+}
+
+/// Reads what stands behind; on no, says why.
+bool read_steps(Site& site, Behind& behind) {
+  return behind.read_steps(site) && (!behind.norm || (decline(site, "takes no batch norm"), false));
+}
+
+bool wants(Site& site) {
+  Geometry g;
+  if (const char* why = read_geometry(site, g)) return decline(site, why), false;
+  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  Behind behind;
+  return read_steps(site, behind);
+}
+
+/// Rows of the result, counted through all images, and blocks of its channels.
+struct Part {
+  std::int64_t first_row, last_row, first_block, last_block;
+};
+
+struct Direct {
+  Geometry g;
+  int x, weight, bias;  ///< arguments, or -1
+  Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
+  Behind behind;
+  std::int64_t rows;               ///< of the result in a band
+  std::vector<std::int64_t> taps;  ///< BlockProduct::taps
+  std::vector<Part> parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Direct*>(self);
+    own.run_part(args, part);
+  }
+
+  void run_part(const Args& args, int number) const {
+    const Part& part = parts[static_cast<std::size_t>(number)];
+    float* const band = static_cast<float*>(behind.own(args, number));
+    for (std::int64_t at = part.first_row; at < part.last_row;) {
+      const std::int64_t image = at / g.out_height, row = at % g.out_height,
+                         count = std::min({rows, g.out_height - row, part.last_row - at});
+      fill(args, image, row, g.rows(count), band);
+      for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
+        for (std::int64_t r = 0; r < count; ++r)
+          multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
+                   band + r * g.row_step() * g.row_size());
+      at += count;
+    }
+  }
+
+  /// The rows of x that are read from row `row` of the result on: [in block][row][phase][column][8 pairs].
+  void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
+    const Conv2dOptions& o = g.options;
+    const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, phases = g.phases(), columns = g.columns();
+    const std::int64_t apart = g.kernel[1] == 1 ? o.stride[1] : phases;  // in x, between columns of a phase
+    const float* const from = static_cast<const float*>(args.in[static_cast<std::size_t>(x)]);
+    for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
+      const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes);
+      const float* const plane = from + (image * g.in_blocks() + block) * g.height * g.width * kLanes;
+      for (std::int64_t r = 0; r < count; ++r)
+        for (std::int64_t phase = 0; phase < phases; ++phase, to += columns * kWords) {
+          const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step, begin = phase - o.pad[1];  // x's column of the first
+          const bool inside = in_row >= 0 && in_row < g.height;
+          const std::int64_t first = inside ? std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns) : columns,
+                             last = inside ? std::clamp((g.width - begin + apart - 1) / apart, first, columns) : columns;
+          std::fill(to, to + first * kWords, 0.0f);
+          if (last > first)
+            NEURIM_DISPATCH(round_to_pairs)
+            (plane + (in_row * g.width + begin + first * apart) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
+          std::fill(to + last * kWords, to + columns * kWords, 0.0f);
+        }
+    }
+  }
+
+  void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
+                const float* from) const {
+    const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
+    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.taps() * kLanes * kWords,
+                       place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
+    alignas(64) float biases[kMostBlocks * kLanes] = {};
+    if (bias >= 0)
+      std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
+    const BlockProduct product{g.out_width, g.in_channels, x_block, weight_block, plane, true, taps.data(), g.taps()};
+    const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
+    NEURIM_DISPATCH(block_product)
+    (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
+    for (std::int64_t b = 0; b < blocks && behind.steps; ++b)
+      behind.run(args, {}, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, false);
+  }
+};
+
+Launch prepare(Site& site) {
+  auto all = std::make_shared<Direct>();
+  Geometry& g = all->g;
+  if (const char* why = read_geometry(site, g)) return decline(site, why);
+  for (std::size_t v = 0; v < site.values.size(); ++v)
+    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
+  all->x = site.place_in(anchor.in[0]), all->weight = site.place_in(anchor.in[1]);
+  all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
+  if (!read_steps(site, all->behind)) return {};
+  if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  for (std::int64_t i = 0; i < g.kernel[0]; ++i)
+    for (std::int64_t j = 0; j < g.kernel[1]; ++j) {
+      const std::int64_t column = j * g.options.dilation[1];
+      all->taps.push_back(i * g.options.dilation[0] * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
+    }
+  const std::int64_t rows = g.images * g.out_height, blocks = g.out_blocks();
+  if (g.images * g.out_height * g.out_width < g.out_channels && blocks >= site.chunks) {  // all read x rather than all weights
+    for (int i = 0; i < site.chunks; ++i) all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
+  } else {
+    const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
+    for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
+  }
+  all->rows = 1;
+  while (all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
+  const int parts = static_cast<int>(all->parts.size());
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(g.band_size(all->rows)) * sizeof(float)));
+  return {Direct::run, all, parts};
+}
+
+}  // namespace
+
+void cpu_direct() {
+  add({.op = "conv2d", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true});
+}
+
+}  // namespace neurim

@@ -1,0 +1,67 @@
+// Numbers of 16 bits with the exponent of a float (bf16), two of them in the place of one. Their products are AVX512-BF16's where the
+// machine has it (has_bf16()). Files are compiled for all machines with AVX-512: functions that name its instructions say so.
+#pragma once
+#include "neurim/backend/cpu/simd.h"
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define NEURIM_MAY_NAME_BF16 __attribute__((target("avx512bf16")))
+#else
+#define NEURIM_MAY_NAME_BF16
+#endif
+
+namespace neurim::cpu::NEURIM_ISA {
+
+inline Vec from_bits(IVec bits) {
+  Vec v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+inline IVec bits_of(Vec v) {
+  IVec bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+
+/// The word at `at` in every lane, whatever it means.
+inline Vec splat_bits(const float* at) {
+  std::int32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return from_bits(word - IVec{});
+}
+
+/// The halves of pairs as floats; the first lies in the low bits, as in memory.
+inline Vec first_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) << 16); }
+inline Vec second_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) & static_cast<std::int32_t>(0xffff0000)); }
+
+#if defined(__AVX512F__)
+/// sum + first * first + second * second, lane by lane; denormal numbers count as zero.
+NEURIM_MAY_NAME_BF16 inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
+  return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+#endif
+
+/// Rounds 16 floats, ties to even, and writes them as 8 words; `native`: by AVX512-BF16's instruction, in assembly so that callers
+/// need not name it. A NaN stays one.
+template <bool native>
+inline void store_pairs(float* at, Vec v) {
+  typedef std::int16_t Half __attribute__((vector_size(32)));
+  Half halves;
+#if defined(__AVX512F__)
+  if (native) {
+    asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v));
+    std::memcpy(at, &halves, sizeof halves);
+    return;
+  }
+#endif
+  const IVec bits = bits_of(v), rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  halves = __builtin_convertvector((v == v ? rounded : bits | 0x400000) >> 16, Half);
+  std::memcpy(at, &halves, sizeof halves);
+}
+
+/// The first n lanes; the others are zero.
+inline Vec first_lanes(Vec v, int n) {
+  constexpr IVec kNumbers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return kNumbers < n ? v : Vec{};
+}
+
+}  // namespace neurim::cpu::NEURIM_ISA
