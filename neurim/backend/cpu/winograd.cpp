@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv.h"
 
@@ -23,11 +24,12 @@ constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
 
 /// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
 struct Form {
-  bool gradient;
+  bool gradient, pairs;  ///< pairs: of bf16, see BlockProduct
   Type type;    ///< of the weights
   Layout from;  ///< the packed weights that it is made of
 
   std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
+  std::size_t bytes() const { return static_cast<std::size_t>(kWinogradPoints * blocks() * kBlock) * (pairs ? 2 : 4); }
   void transform(const void* packed, void* u, std::int64_t first, std::int64_t last) const {
     NEURIM_DISPATCH(winograd_weights)
     (static_cast<const float*>(packed), gradient, first, last, blocks() * kBlock, static_cast<float*>(u));
@@ -48,16 +50,19 @@ void pack_form(const void* self, const void* plain, void* u) {
   const auto& form = *static_cast<const Form*>(self);
   std::vector<float> packed(bytes(form.type, form.from) / sizeof(float));
   pack(form.type, form.from, plain, packed.data());
-  form.transform(packed.data(), u, 0, form.blocks());
+  if (!form.pairs) return form.transform(packed.data(), u, 0, form.blocks());
+  std::vector<float> exact(form.bytes() / 2);
+  form.transform(packed.data(), exact.data(), 0, form.blocks());
+  for (std::size_t at = 0; at < exact.size(); at += kBlock) pair_block(&exact[at], static_cast<std::uint16_t*>(u) + at);
 }
 
-Layout winograd_layout(const Type& weight, bool gradient) {
-  const Form form{gradient, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
+Layout winograd_layout(const Type& weight, bool gradient, bool pairs) {
+  const Form form{gradient, pairs, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::lock_guard lock(forms().mutex);
   forms().list.push_back(form);
   const std::uint32_t number =
-      register_format({.name = text("winograd ", gradient ? "gradient " : "", weight),
-                       .bytes = static_cast<std::size_t>(kWinogradPoints * form.blocks() * kBlock) * sizeof(float),
+      register_format({.name = text("winograd ", gradient ? "gradient " : "", pairs ? "pairs " : "", weight),
+                       .bytes = form.bytes(),
                        .pack = pack_form,
                        .self = &forms().list.back(),
                        .made_from = form.from});
@@ -86,7 +91,7 @@ struct Weights {
 
 Launch prepare_weights(Site& site) {
   const Form* form = form_of(site.output(0).layout);
-  if (!form || site.input(0).layout != form->from)
+  if (!form || form->pairs || site.input(0).layout != form->from)
     return decline(site, "makes Winograd's form of packed weights only");
   const auto weights = std::make_shared<Weights>(Weights{*form, 1});
   weights->parts = parts_of(site, kWinogradPoints * form->blocks() * kBlock, form->blocks());
@@ -120,7 +125,9 @@ const char* read_problem(const Site& site, Problem& problem) {
     return "takes 3x3 kernels at stride 1, without groups and dilation";
   if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
   if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
-  const bool backwards = direction == Direction::input_grad;
+  const bool backwards = direction == Direction::input_grad,
+             pairs = direction == Direction::forward && site.products == DType::bf16 &&
+                     site.values[static_cast<std::size_t>(at.weight)].constant;
   const Shape &from = backwards ? y : x, &to = backwards ? x : y;
   problem.images = from[0];
   problem.shape = {.in_blocks = from[1] / kLanes,
@@ -130,34 +137,36 @@ const char* read_problem(const Site& site, Problem& problem) {
                    .out_height = to[2],
                    .out_width = to[3],
                    .top = backwards ? 2 - o.pad[0] : o.pad[0],
-                   .left = backwards ? 2 - o.pad[1] : o.pad[1]};
+                   .left = backwards ? 2 - o.pad[1] : o.pad[1],
+                   .pairs = pairs};
   constexpr std::int64_t kFewTiles = 12;  // below, reading all weights at 36 points costs more than is saved
   if (problem.tiles() < kFewTiles) return "takes more tiles";
   return nullptr;
 }
 
 /// Asks for blocked images and, but for the weight gradient, weights in the form above.
-void choose_layouts(Site& site) {
+void choose_layouts(Site& site, const Problem& problem) {
   for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
   Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   const Direction direction = direction_of(site);
   weight.layout = direction == Direction::weight_grad ? forward_weights(weight.type)
-                                                      : winograd_layout(weight.type, direction == Direction::input_grad);
+                                                      : winograd_layout(weight.type, direction == Direction::input_grad, problem.shape.pairs);
 }
 
 /// Whether the tensors lie so.
-bool has_layouts(const Site& site) {
+bool has_layouts(const Site& site, const Problem& problem) {
   const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   const bool images = std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
     return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
   });
+  const Form* const form = form_of(weight.layout);
   return images && (direction_of(site) == Direction::weight_grad ? weight.layout == forward_weights(weight.type)
-                                                                 : form_of(weight.layout) != nullptr);
+                                                                 : form && form->pairs == problem.shape.pairs);
 }
 
 /// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
-std::int64_t plane(std::int64_t blocks, std::int64_t tiles) {
-  const std::int64_t lines = blocks * tiles;
+std::int64_t plane(std::int64_t blocks, std::int64_t tiles, bool pairs = false) {
+  const std::int64_t rows = blocks * tiles, lines = pairs ? (rows + 1) / 2 : rows;
   return (lines | 1) * kLanes;
 }
 
@@ -178,7 +187,7 @@ struct Tiled {
     const std::int64_t fitting = std::max(kCache / (kWinogradPoints * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
                        tasks = (longest + fitting - 1) / fitting;
     batch = (longest + tasks - 1) / tasks;
-    input_plane = plane(shape.in_blocks, batch);
+    input_plane = plane(shape.in_blocks, batch, shape.pairs);
     output_plane = plane((shape.out_blocks + slices - 1) / slices, batch);
   }
 
@@ -240,7 +249,7 @@ bool wants(Site& site) {
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
   if (!read_epilogue(site, epilogue))
     return decline(site, "fuses add and relu behind the forward convolution only"), false;
-  choose_layouts(site);
+  choose_layouts(site, problem);
   return true;
 }
 
@@ -248,7 +257,7 @@ Launch prepare(Site& site) {
   Problem problem;
   Epilogue epilogue;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  if (!has_layouts(site) || !read_epilogue(site, epilogue))
+  if (!has_layouts(site, problem) || !read_epilogue(site, epilogue))
     return decline(site, "takes blocked16 and weights in its own form");
   const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue});
   site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
@@ -271,7 +280,7 @@ bool wants_region(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
   if (!ConvNorm().read(site)) return decline(site, "takes batch norm in training, or its gradient"), false;
-  choose_layouts(site);
+  choose_layouts(site, problem);
   return true;
 }
 
@@ -279,7 +288,7 @@ Launch prepare_region(Site& site) {
   Problem problem;
   ConvNorm norm;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  if (!has_layouts(site) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
+  if (!has_layouts(site, problem) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
   std::vector<std::int64_t> begin;
   for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);
@@ -324,7 +333,7 @@ struct WeightGrad : Tiled {
 Launch prepare_weight_grad(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  if (!has_layouts(site)) return decline(site, "takes blocked16 to packed weights");
+  if (!has_layouts(site, problem)) return decline(site, "takes blocked16 to packed weights");
   constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
   const auto all = std::make_shared<WeightGrad>(

@@ -23,6 +23,7 @@ inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
 struct WinogradShape {
   std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   std::int64_t top = 0, left = 0;  ///< padding
+  bool pairs = false;              ///< v and u are pairs of bf16 (see BlockProduct)
 
   std::int64_t rows() const { return (out_height + kWinogradTile - 1) / kWinogradTile; }
   std::int64_t columns() const { return (out_width + kWinogradTile - 1) / kWinogradTile; }

@@ -5,25 +5,26 @@
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
 /// Output pixels and points along an axis: 0, two pairs of opposite numbers, and infinity.
-constexpr int kSize = kWinogradTile, kPoints = kSize + 2, kPairs = 2, kBlock = kLanes * kLanes;
+constexpr int kSize = kWinogradTile, kPoints = kSize + 2, kOpposites = 2, kBlock = kLanes * kLanes;
 /// The positive ones: few bits each, so that multiplying by them rounds little, and spread so that their powers stay near
 /// one. The results are about as exact as a direct sum; with 1 and 2, as in the paper, the error is twice as large.
-constexpr std::array<double, kPairs> kPositive{0.625, 1.5};
+constexpr std::array<double, kOpposites> kPositive{0.625, 1.5};
 
 /// The numbers of the transforms, by pair of opposite points.
 struct Numbers {
-  float point[kPairs]{}, square[kPairs]{}, power[kPairs][kSize]{};  ///< and powers from 0 on
+  float point[kOpposites]{}, square[kOpposites]{}, power[kOpposites][kSize]{};  ///< and powers from 0 on
   float squares = 0, product = 0;                                   ///< the squares' sum and product
-  float zero = 0, scale[kPairs]{}, odd[kPairs]{}, even[kPairs]{};   ///< 1 over a point's distances from the others; by a, a²
+  float zero = 0, scale[kOpposites]{}, odd[kOpposites]{}, even[kOpposites]{};   ///< 1 over a point's distances from the others; by a, a²
 
   constexpr Numbers() {
-    for (std::size_t p = 0; p < kPairs; ++p) {
+    for (std::size_t p = 0; p < kOpposites; ++p) {
       const double a = kPositive[p], b = kPositive[1 - p], distances = 2 * a * a * (a * a - b * b);
       point[p] = static_cast<float>(a);
       square[p] = static_cast<float>(a * a);
@@ -49,7 +50,7 @@ constexpr Numbers kNumbers;
   v[0] = d[4] - kNumbers.squares * d[2] + kNumbers.product * d[0];
   v[5] = d[5] - kNumbers.squares * d[3] + kNumbers.product * d[1];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPairs; ++p) {
+  for (int p = 0; p < kOpposites; ++p) {
     const float other = kNumbers.square[1 - p];
     const Vec even = d[4] - other * d[2], odd = kNumbers.point[p] * (d[3] - other * d[1]);
     v[2 * p + 1] = even + odd;
@@ -61,7 +62,7 @@ constexpr Numbers kNumbers;
   u[0] = kNumbers.zero * g[0];
   u[5] = g[2];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPairs; ++p) {
+  for (int p = 0; p < kOpposites; ++p) {
     const Vec even = kNumbers.scale[p] * g[0] + kNumbers.even[p] * g[2], odd = kNumbers.odd[p] * g[1];
     u[2 * p + 1] = even + odd;
     u[2 * p + 2] = even - odd;
@@ -72,7 +73,7 @@ constexpr Numbers kNumbers;
 [[gnu::always_inline]] inline void weights_grad(const Vec (&u)[kPoints], Vec (&g)[3]) {
   g[0] = kNumbers.zero * u[0], g[1] = Vec{}, g[2] = u[5];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPairs; ++p) {
+  for (int p = 0; p < kOpposites; ++p) {
     const Vec sum = u[2 * p + 1] + u[2 * p + 2], difference = u[2 * p + 1] - u[2 * p + 2];
     g[0] += kNumbers.scale[p] * sum;
     g[1] += kNumbers.odd[p] * difference;
@@ -92,7 +93,7 @@ constexpr Numbers kNumbers;
 [[gnu::always_inline]] inline void output_grad(const Vec (&y)[kSize], Vec (&m)[kPoints]) {
   m[0] = y[0], m[5] = y[3];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPairs; ++p) {
+  for (int p = 0; p < kOpposites; ++p) {
     const Vec even = y[0] + kNumbers.power[p][2] * y[2],
               odd = kNumbers.power[p][1] * y[1] + kNumbers.power[p][3] * y[3];
     m[2 * p + 1] = even + odd;
@@ -115,7 +116,19 @@ struct Place {
   }
 };
 
+/// How values at the points are written.
+struct Floats {
+  static constexpr int kWords = kLanes;
+  static void put(float* at, Vec v) { store(at, v); }
+};
+template <bool native>
+struct Pairs {
+  static constexpr int kWords = kLanes / 2;
+  static void put(float* at, Vec v) { store_pairs<native>(at, v); }
+};
+
 /// A tile of (m + 2)² pixels, rows `stride` floats apart, to its values at the points.
+template <class Values>
 void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plane) {
   Vec half[kPoints][kPoints], in[kPoints], out[kPoints];
 #pragma GCC unroll 8
@@ -130,7 +143,7 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   for (int i = 0; i < kPoints; ++i) {
     input(half[i], out);
 #pragma GCC unroll 8
-    for (int j = 0; j < kPoints; ++j) store(v + (i * kPoints + j) * plane, out[j]);
+    for (int j = 0; j < kPoints; ++j) Values::put(v + (i * kPoints + j) * plane, out[j]);
   }
 }
 
@@ -164,6 +177,31 @@ void accumulate(std::int64_t count, const float* v, const float* dm, std::int64_
     }
 }
 
+template <class Values>
+void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
+  const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
+  for (std::int64_t block = 0; block < s.in_blocks; ++block) {
+    Place at(s, tiles.first);
+    for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
+      const std::int64_t top = at.row * kSize - s.top, left = at.column * kSize - s.left;
+      const float* image = x + (at.image * s.in_blocks + block) * pixels * kLanes;
+      float* to = v + (block * tiles.count + t) * Values::kWords;
+      if (top >= 0 && left >= 0 && top + kPoints <= s.in_height && left + kPoints <= s.in_width) {
+        input_tile<Values>(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
+        continue;
+      }
+      alignas(64) float padded[kPoints * kPoints * kLanes];
+      for (int i = 0; i < kPoints; ++i)
+        for (int j = 0; j < kPoints; ++j) {
+          const std::int64_t row = top + i, column = left + j;
+          const bool inside = row >= 0 && row < s.in_height && column >= 0 && column < s.in_width;
+          store(padded + (i * kPoints + j) * kLanes, inside ? load(image + row * stride + column * kLanes) : Vec{});
+        }
+      input_tile<Values>(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
+    }
+  }
+}
+
 }  // namespace
 
 void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
@@ -192,34 +230,15 @@ void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int
     }
 }
 
-void winograd_input(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
-  const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
-  for (std::int64_t block = 0; block < s.in_blocks; ++block) {
-    Place at(s, tiles.first);
-    for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
-      const std::int64_t top = at.row * kSize - s.top, left = at.column * kSize - s.left;
-      const float* image = x + (at.image * s.in_blocks + block) * pixels * kLanes;
-      float* to = v + (block * tiles.count + t) * kLanes;
-      if (top >= 0 && left >= 0 && top + kPoints <= s.in_height && left + kPoints <= s.in_width) {
-        input_tile(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
-        continue;
-      }
-      alignas(64) float padded[kPoints * kPoints * kLanes];
-      for (int i = 0; i < kPoints; ++i)
-        for (int j = 0; j < kPoints; ++j) {
-          const std::int64_t row = top + i, column = left + j;
-          const bool inside = row >= 0 && row < s.in_height && column >= 0 && column < s.in_width;
-          store(padded + (i * kPoints + j) * kLanes, inside ? load(image + row * stride + column * kLanes) : Vec{});
-        }
-      input_tile(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
-    }
-  }
+void winograd_input(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
+  const auto transform = !shape.pairs ? input_tiles<Floats> : has_bf16() ? input_tiles<Pairs<true>> : input_tiles<Pairs<false>>;
+  transform(shape, tiles, x, v);
 }
 
 void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
                        std::int64_t first, std::int64_t last, float* m) {
-  const std::int64_t size = tiles.count * kLanes, row = shape.in_blocks * kBlock;
-  const BlockProduct product{tiles.count, shape.in_blocks * kLanes, size, row, size};
+  const std::int64_t words = shape.pairs ? kLanes / 2 : kLanes, row = shape.in_blocks * kLanes * words;
+  const BlockProduct product{tiles.count, shape.in_blocks * kLanes, tiles.count * words, row, tiles.count * kLanes, shape.pairs};
   for (std::int64_t point = 0; point < kWinogradPoints; ++point)
     block_product(product, last - first, v + point * tiles.input_plane, u + (point * shape.out_blocks + first) * row, {},
                   m + point * tiles.output_plane);
