@@ -37,4 +37,8 @@ NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t block
 NEURIM_EACH_ISA(void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,
                                     std::int64_t channels, float* to))
 
+/// to[pixel][channel] = x[channel][pixel], rounded so; planes of x are `plane` floats apart.
+NEURIM_EACH_ISA(void round_interleaved(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
+                                       std::uint16_t* to))
+
 }  // namespace neurim::cpu

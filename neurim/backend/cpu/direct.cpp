@@ -1,8 +1,10 @@
 // Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, weights constant. A part has rows
 // of the result, counted through all images, or where there are few, a run of output channels. It goes band by band: the rows of
 // x that some rows of the result read are rounded and padded first; the columns that lie a stride apart stand side by side, so
-// that each tap reads neighbours.
+// that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is one tap: its columns and channels
+// are what is summed over, and stand together for each column of the result.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "neurim/backend/cpu/block_product.h"
@@ -21,21 +23,25 @@ using namespace cpu;
 constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
 constexpr std::int64_t kBand = 1 << 16;  // floats
 constexpr std::int64_t kMostBlocks = 3;
+constexpr std::int64_t kPicture = 4;     // channels of one at most
 
 struct Geometry {
   std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
   Conv2dOptions options;
   std::int64_t kernel[2];
 
-  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  bool picture() const { return in_channels <= kPicture; }
+  std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
+  std::int64_t in_blocks() const { return blocks_of(depth()); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t together() const { return out_width < 10 ? kMostBlocks : 2; }  ///< output blocks that block_product does at a time
-  std::int64_t taps() const { return kernel[0] * kernel[1]; }
+  std::int64_t tap_columns() const { return picture() ? 1 : kernel[1]; }
+  std::int64_t taps() const { return kernel[0] * tap_columns(); }
   /// Of a single row of taps, only those rows are kept that are read; of a single column, such columns.
   std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
-  std::int64_t phases() const { return kernel[1] == 1 ? 1 : options.stride[1]; }
+  std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
   /// Columns of a phase.
-  std::int64_t columns() const { return out_width + (kernel[1] - 1) * options.dilation[1] / phases(); }
+  std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
   std::int64_t row_size() const { return phases() * columns() * kWords; }
   std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + (kernel[0] - 1) * options.dilation[0] + 1; }
   std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
@@ -52,18 +58,19 @@ const char* read_geometry(const Site& site, Geometry& g) {
   g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
        .options = static_cast<const Conv2d&>(site.op()).options, .kernel = {weight[2], weight[3]}};
   if (!spec(at.weight).constant || at.x == at.weight) return "takes constant weights";
-  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
-    return "takes 16 channels and more, without groups";
+  if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
+    return "takes 16 channels and more or pictures, without groups";
+  if (g.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   if (g.band_size(1) > kBand) return "takes rows that fit into the second-level cache";
   return nullptr;
 }
 
-Layout layout_of(const Site& site, std::size_t value) {
+Layout layout_of(const Site& site, const Geometry& g, std::size_t value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[value].type;
-  if (static_cast<int>(value) == at.weight) return pair_weights(type);
-  const bool activation = static_cast<int>(value) == at.x || type == site.values[static_cast<std::size_t>(at.y)].type;
+  if (static_cast<int>(value) == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
+  const bool activation = (static_cast<int>(value) == at.x && !g.picture()) || type == site.values[static_cast<std::size_t>(at.y)].type;
   return activation ? kBlocked : Layout{};
 }
 
@@ -75,7 +82,7 @@ bool read_steps(Site& site, Behind& behind) {
 bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, g, v);
   Behind behind;
   return read_steps(site, behind);
 }
@@ -105,7 +112,7 @@ struct Direct {
     for (std::int64_t at = part.first_row; at < part.last_row;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last_row - at});
-      fill(args, image, row, g.rows(count), band);
+      g.picture() ? fill_of_picture(args, image, row, g.rows(count), band) : fill(args, image, row, g.rows(count), band);
       for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r)
           multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
@@ -138,6 +145,37 @@ struct Direct {
     }
   }
 
+  /// The same of a picture, plain planes: [in block][row][column of the result][8 pairs].
+  void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
+    const Conv2dOptions& o = g.options;
+    const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, columns = g.columns(), plane = g.height * g.width;
+    const float* const from = static_cast<const float*>(args.in[static_cast<std::size_t>(x)]) + image * g.in_channels * plane;
+    auto* const line = reinterpret_cast<std::uint16_t*>(to + g.band_size(rows));
+    const std::int64_t windows = (g.out_width - 1) * o.stride[1] + g.kernel[1],  // pixels of a row that are read, and zeros beside
+        last = std::clamp<std::int64_t>(g.width + o.pad[1], 0, windows), first = std::min<std::int64_t>(o.pad[1], last);
+    std::fill_n(line, line_size(), std::uint16_t{0});
+    for (std::int64_t r = 0; r < count; ++r, to += g.row_size()) {
+      const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step;
+      const bool inside = in_row >= 0 && in_row < g.height;
+      if (inside)
+        NEURIM_DISPATCH(round_interleaved)
+        (from + in_row * g.width, plane, g.in_channels, last - first, line + first * g.in_channels);
+      for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
+        auto* pixel = reinterpret_cast<std::uint16_t*>(to + block * count * g.row_size());
+        const std::int64_t there = std::min(kLanes, g.depth() - block * kLanes);
+        for (std::int64_t column = 0; column < columns; ++column, pixel += kLanes) {
+          if (inside)
+            std::memcpy(pixel, line + column * o.stride[1] * g.in_channels + block * kLanes, kLanes * sizeof *pixel);
+          else
+            std::memset(pixel, 0, kLanes * sizeof *pixel);
+          if (there < kLanes) pixel[there] = 0;  // the other half of the last pair
+        }
+      }
+    }
+  }
+  /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
+  std::int64_t line_size() const { return ((g.out_width - 1) * g.options.stride[1] + g.kernel[1]) * g.in_channels + 2 * kLanes; }
+
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
                 const float* from) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
@@ -146,7 +184,7 @@ struct Direct {
     alignas(64) float biases[kMostBlocks * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
-    const BlockProduct product{g.out_width, g.in_channels, x_block, weight_block, plane, true, taps.data(), g.taps()};
+    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, true, taps.data(), g.taps()};
     const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
     NEURIM_DISPATCH(block_product)
     (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
@@ -160,14 +198,14 @@ Launch prepare(Site& site) {
   Geometry& g = all->g;
   if (const char* why = read_geometry(site, g)) return decline(site, why);
   for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+    if (site.values[v].layout != layout_of(site, g, v)) return decline(site, "takes blocks of 16 channels");
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   all->x = site.place_in(anchor.in[0]), all->weight = site.place_in(anchor.in[1]);
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!read_steps(site, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   for (std::int64_t i = 0; i < g.kernel[0]; ++i)
-    for (std::int64_t j = 0; j < g.kernel[1]; ++j) {
+    for (std::int64_t j = 0; j < g.tap_columns(); ++j) {
       const std::int64_t column = j * g.options.dilation[1];
       all->taps.push_back(i * g.options.dilation[0] * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
     }
@@ -181,7 +219,8 @@ Launch prepare(Site& site) {
   all->rows = 1;
   while (all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
   const int parts = static_cast<int>(all->parts.size());
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(g.band_size(all->rows)) * sizeof(float)));
+  const std::int64_t line = g.picture() ? all->line_size() * 2 : 0;
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(g.band_size(all->rows) * 4 + line)));
   return {Direct::run, all, parts};
 }
 

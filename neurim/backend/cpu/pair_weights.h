@@ -8,6 +8,10 @@ namespace neurim::cpu {
 /// that are missing are zero.
 Layout pair_weights(const Type& weight);
 
+/// Of convolutions of few input channels, whose rows of a kernel, its columns and channels one after the other, are cut into blocks
+/// instead: [O/16][I kw/16][kh][8 pairs][16o][2].
+Layout row_pair_weights(const Type& weight);
+
 /// The same of one block: to[8 pairs][16o][2i] of from[16i][16o].
 void pair_block(const float* from, std::uint16_t* to);
 

@@ -119,6 +119,19 @@ void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::i
     }
 }
 
+template <bool native>
+void round_planes(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, std::uint16_t* to) {
+  for (std::int64_t channel = 0; channel < channels; ++channel, x += plane)
+    for (std::int64_t pixel = 0; pixel < pixels; pixel += kLanes) {
+      const int count = static_cast<int>(std::min<std::int64_t>(kLanes, pixels - pixel));
+      alignas(64) float words[kLanes / 2];
+      std::uint16_t rounded[kLanes];
+      store_pairs<native>(words, count == kLanes ? load(x + pixel) : load_part(x + pixel, count));
+      std::memcpy(rounded, words, sizeof rounded);
+      for (int i = 0; i < count; ++i) to[(pixel + i) * channels + channel] = rounded[i];
+    }
+}
+
 }  // namespace
 
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
@@ -132,6 +145,10 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
 
 void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
   (has_bf16() ? round_rows<true> : round_rows<false>)(x, x_block, x_row, rows, channels, to);
+}
+
+void round_interleaved(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, std::uint16_t* to) {
+  (has_bf16() ? round_planes<true> : round_planes<false>)(x, plane, channels, pixels, to);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
