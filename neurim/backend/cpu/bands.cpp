@@ -10,6 +10,7 @@
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/depthwise.h"
 #include "neurim/backend/cpu/norm.h"
+#include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
 #include "neurim/backend/cpu/winograd.h"
@@ -32,6 +33,7 @@ struct Stage {
   std::int64_t in_channels, out_channels;
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
   float eps = 0;         ///< of a norm
+  bool pairs = false;    ///< of a product: factors are rounded to bf16
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
@@ -98,6 +100,7 @@ bool read_stage(Site& site, Stage& stage) {
   stage.y = site.steps[stage.end - 1].out[0];
   if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
+  stage.pairs = stage.kind == Stage::product && site.products == DType::bf16 && site.values[static_cast<std::size_t>(stage.weight)].constant;
   if (!fills_blocks(stage.in_channels) || !fills_blocks(stage.out_channels))
     return decline(site, "takes 16 channels and more"), false;
   return true;
@@ -163,6 +166,7 @@ bool layouts(Site& site, const std::vector<Stage>& stages, bool given) {
     for (const Stage& stage : stages)
       if (static_cast<int>(v) == stage.weight)
         layout = stage.kind == Stage::depthwise ? depthwise_weights(spec.type)
+                 : stage.pairs                  ? pair_weights(spec.type)
                  : stage.kind == Stage::product ? forward_weights(spec.type)
                                                 : Layout{};
     all &= spec.layout == layout;
@@ -184,7 +188,8 @@ struct Part {
 struct Bands {
   std::vector<Stage> stages;  ///< their values are arguments
   std::int64_t rows;          ///< of the last result in a band
-  std::int64_t size;          ///< floats of a part's scratch
+  std::int64_t size;          ///< floats of a part's scratch: what lies between the layers, and what a product reads as pairs
+  std::int64_t pairs;         ///< where the latter begins
   std::vector<Part> parts;
 
   /// A stage's results: the block's rows from `base` on, of which those up to `done` are computed; blocks are `block` floats
@@ -217,7 +222,7 @@ struct Bands {
       for (std::size_t i = count - 1; i-- > 0;) end[i] = stages[i + 1].last_row(end[i + 1]);
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) keep(stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
-        if (end[i] > results[i].done) compute(args, image, i, results, end[i]);
+        if (end[i] > results[i].done) compute(args, image, i, results, end[i], scratch + pairs);
       }
     }
   }
@@ -236,7 +241,7 @@ struct Bands {
   }
 
   /// A stage's rows up to `last`.
-  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last) const {
+  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* rounded) const {
     const Stage& stage = stages[number];
     Result& to = results[number];
     const std::int64_t first = to.done, in_row = stage.shape.width * kLanes, in_plane = stage.shape.height * in_row;
@@ -251,6 +256,9 @@ struct Bands {
       return NEURIM_DISPATCH(norm_pixels)(norm, from.data + (first - from.base) * in_row, weight, in(stage.bias),
                                           to.data + (first - to.base) * stage.row_size());
     }
+    const std::int64_t words = stage.pairs ? kLanes / 2 : kLanes, pixels = (last - first) * stage.shape.out_width;
+    const float* x = from.data + (first - from.base) * in_row;
+    if (stage.pairs) NEURIM_DISPATCH(round_to_pairs)(x, from.block, kLanes, pixels, stage.in_channels, rounded), x = rounded;
     const std::int64_t step = stage.kind == Stage::product ? 2 : 1;
     for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
       const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
@@ -267,12 +275,12 @@ struct Bands {
         (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          y);
       } else {
-        const BlockProduct product{(last - first) * stage.shape.out_width, stage.in_channels, from.block,
-                                   stage.in_blocks() * kLanes * kLanes, to.block};
+        const BlockProduct product{pixels,   stage.in_channels, stage.pairs ? pixels * words : from.block, stage.in_blocks() * kLanes * words,
+                                   to.block, stage.pairs};
         const BlockEpilogue epilogue{biases, stage.epilogue.add ? in(stage.epilogue.residual) + place : nullptr,
                                      stage.epilogue.relu};
         NEURIM_DISPATCH(block_product)
-        (product, blocks, from.data + (first - from.base) * in_row, weight + block * product.weight_block, epilogue, y);
+        (product, blocks, x, weight + block * product.weight_block, epilogue, y);
       }
       if (!stage.steps) continue;
       for (std::int64_t b = 0; b < blocks; ++b) {
@@ -308,6 +316,11 @@ Launch prepare(Site& site) {
       stages[i].place = all->size;
       all->size += stages[i].out_blocks() * rows * stages[i].row_size();
     }
+    all->pairs = all->size;
+    std::int64_t read = 0;
+    for (const Stage& stage : stages)
+      if (stage.pairs) read = std::max(read, stage.in_blocks() * (&stage == &stages.back() ? all->rows : stage.most_rows) * stage.row_size() / 2);
+    all->size += (read + kLanes - 1) / kLanes * kLanes;
     return all->size <= kCache;
   };
   std::int64_t rows = longest;
