@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::size_t kLanes = 16, kBlock = kLanes * kLanes;
 
+/// Of a weight in a block of pairs.
+std::size_t place(std::size_t in, std::size_t out) { return (in / 2 * kLanes + out) * 2 + in % 2; }
+
 void pack_pairs(const void* self, const void* plain, void* packed) {
   const Type& type = *static_cast<const Type*>(self);
   const Layout blocks = forward_weights(type);
@@ -46,7 +49,12 @@ void pack_rows(const void* self, const void* plain, void* packed) {
 
 void pair_block(const float* from, std::uint16_t* to) {
   for (std::size_t in = 0; in < kLanes; ++in)
-    for (std::size_t out = 0; out < kLanes; ++out) to[(in / 2 * kLanes + out) * 2 + in % 2] = to_bf16(from[in * kLanes + out]);
+    for (std::size_t out = 0; out < kLanes; ++out) to[place(in, out)] = to_bf16(from[in * kLanes + out]);
+}
+
+void unpair_block(const std::uint16_t* from, float* to) {
+  for (std::size_t in = 0; in < kLanes; ++in)
+    for (std::size_t out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[place(in, out)]);
 }
 
 namespace {

@@ -14,5 +14,6 @@ Layout row_pair_weights(const Type& weight);
 
 /// The same of one block: to[8 pairs][16o][2i] of from[16i][16o].
 void pair_block(const float* from, std::uint16_t* to);
+void unpair_block(const std::uint16_t* from, float* to);
 
 }  // namespace neurim::cpu

@@ -1,0 +1,264 @@
+// Plans whose products with constant weights round both factors to bf16. Of numbers that bf16 has, such products are exact, so that
+// results are those of f32.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "neurim/compile/plan.h"
+#include "neurim/core/device.h"
+#include "neurim/core/half.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/clamp.h"
+#include "neurim/ops/conv.h"
+#include "neurim/ops/gelu.h"
+#include "neurim/ops/layer_norm.h"
+#include "neurim/ops/linear.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/relu.h"
+#include "neurim/ops/sigmoid.h"
+#include "neurim/ops/silu.h"
+#include "tests/ask_chain.h"
+
+namespace neurim {
+namespace {
+
+using Net = std::function<Tensors(Tensors)>;
+
+Tensor made(const Shape& shape, const std::vector<float>& values) { return Tensor::from(shape, values); }
+
+Tensor rounded(const Tensor& tensor) {
+  std::vector<float> values = tensor.values<float>();
+  for (float& value : values) value = from_bf16(to_bf16(value));
+  return made(tensor.shape(), values);
+}
+
+/// Numbers of any digits, and such that bf16 has.
+Tensor any(const Shape& shape, std::uint64_t seed, double low = -1.5) { return op_table::uniform(shape, low, 1.5, seed); }
+Tensor exact(const Shape& shape, std::uint64_t seed) { return rounded(any(shape, seed)); }
+
+Tensors interpreted(const Net& net, const Tensors& in) { return plan(net, op_table::types_of(in), {.interpret = true})(in); }
+
+Plan planned(const Net& net, const Tensors& in, bool deterministic = false) {
+  return plan(net, op_table::types_of(in), {.freeze = true, .deterministic = deterministic, .products = DType::bf16});
+}
+
+/// The root mean square of the error, relative to that of what is expected.
+double error_of(const Tensor& expected, const Tensor& got) {
+  const std::vector<float> a = expected.values<float>(), b = got.values<float>();
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) error += std::pow(double{a[i]} - b[i], 2), size += std::pow(double{a[i]}, 2);
+  return std::sqrt(error / size);
+}
+
+/// The plan in one thread, two and three; a deterministic one gives the same bits in each. `most`: the error of the first output, 0
+/// where the difference is to be as of f32.
+Plan checked(const Net& net, const Tensors& in, const Tensors& expected, const std::string& where, double most = 0) {
+  const int before = threads();
+  Tensors first;
+  for (const int count : {1, 3, 2}) {
+    set_threads(count);
+    const Tensors got = planned(net, in)(in), fixed = planned(net, in, true)(in);
+    for (const Tensors& each : {got, fixed})
+      if (most > 0)
+        EXPECT_LE(error_of(expected[0], each[0]), most) << where << ", threads " << count;
+      else
+        EXPECT_EQ(op_table::difference(expected, each, 2e-5), "") << where << ", threads " << count;
+    if (first.empty()) first = fixed;
+    EXPECT_EQ(op_table::difference(first, fixed, 0), "") << where << ", deterministic, threads " << count;
+  }
+  set_threads(2);
+  const Plan last = planned(net, in);
+  set_threads(before);
+  return last;
+}
+
+std::int64_t count(const Plan& planned, std::string_view op, std::string_view kernel) {
+  const auto rows = planned.rows();
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const PlanRow& row) { return row.op.find(op) != row.op.npos && row.kernel == kernel; });
+}
+
+struct Case {
+  Shape x, weight;
+  Conv2dOptions options;
+  const char* kernel;
+};
+
+/// What may stand behind a convolution.
+Tensor followed(Tensor y, const Tensor& residual, const Tensor& gate, int kind) {
+  if (kind == 1) return relu(y);
+  if (kind == 2) return relu(y + residual);
+  if (kind == 3) return silu(y);
+  if (kind == 4) return y * sigmoid(gate);
+  return kind == 5 ? clamp(y + residual, 0, 6) : y;
+}
+
+TEST(Bf16, ConvolutionsOfExactNumbers) {
+  const std::vector<Case> cases{
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {}, "cpu 1x1"},
+      {{1, 20, 1, 3}, {17, 20, 1, 1}, {}, "cpu 1x1"},
+      {{3, 33, 7, 7}, {40, 33, 1, 1}, {}, "cpu 1x1"},
+      {{1, 64, 14, 14}, {256, 64, 1, 1}, {}, "cpu 1x1"},
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {.stride = {2, 2}}, "cpu direct"},
+      {{1, 32, 8, 9}, {32, 32, 3, 3}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{2, 40, 15, 14}, {72, 40, 3, 3}, {.stride = {2, 2}, .pad = {0, 1, 1, 0}}, "cpu direct"},
+      {{1, 20, 12, 30}, {24, 20, 3, 3}, {.pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{1, 16, 13, 13}, {16, 16, 5, 5}, {.stride = {1, 3}, .pad = {2, 2, 2, 2}}, "cpu direct"},
+      {{1, 16, 20, 20}, {32, 16, 3, 3}, {.dilation = {2, 3}, .pad = {2, 3, 2, 3}}, "cpu direct"},
+      {{2, 16, 20, 20}, {32, 16, 3, 2}, {.stride = {3, 2}, .dilation = {1, 3}, .pad = {0, 4, 3, 0}}, "cpu direct"},
+      {{1, 48, 9, 9}, {33, 48, 1, 7}, {.pad = {0, 3, 0, 3}}, "cpu direct"},
+      {{1, 48, 9, 9}, {33, 48, 7, 1}, {.stride = {2, 2}, .pad = {3, 0, 3, 0}}, "cpu direct"},
+      {{1, 272, 5, 5}, {530, 272, 2, 2}, {}, "cpu direct"},
+      {{1, 16, 1, 1}, {64, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{5, 16, 2, 40}, {16, 16, 2, 1}, {.stride = {2, 1}}, "cpu direct"},
+      // Pictures.
+      {{2, 3, 31, 32}, {64, 3, 7, 7}, {.stride = {2, 2}, .pad = {3, 3, 3, 3}}, "cpu direct"},
+      {{1, 3, 9, 17}, {24, 3, 3, 3}, {.stride = {2, 2}, .pad = {0, 0, 1, 1}}, "cpu direct"},
+      {{3, 3, 10, 6}, {16, 3, 3, 3}, {.pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{1, 1, 12, 13}, {20, 1, 5, 5}, {.pad = {0, 2, 0, 2}}, "cpu direct"},
+      {{1, 4, 27, 27}, {17, 4, 11, 11}, {.stride = {4, 4}, .pad = {2, 2, 2, 2}}, "cpu direct"},
+      {{2, 3, 32, 48}, {40, 3, 16, 16}, {.stride = {16, 16}}, "cpu direct"},
+      {{2, 3, 9, 9}, {16, 3, 4, 2}, {.stride = {4, 4}}, "cpu direct"},
+      {{1, 2, 6, 7}, {16, 2, 1, 3}, {.stride = {3, 1}, .pad = {0, 5, 0, 1}}, "cpu direct"},
+      {{1, 3, 11, 5}, {16, 3, 3, 1}, {.stride = {1, 2}, .dilation = {3, 1}, .pad = {1, 0, 2, 0}}, "cpu direct"},
+      {{1, 3, 3, 3}, {16, 3, 3, 3}, {.pad = {2, 9, 2, 9}}, "cpu direct"},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    for (int kind = 0; kind < 6; ++kind) {
+      const Case& c = cases[i];
+      const Tensor x = exact(c.x, 1), weight = exact(c.weight, 2), bias = kind % 2 ? any({c.weight[0]}, 3) : Tensor();
+      const Shape y = conv2d(x, weight, bias, c.options).shape();
+      const Tensors in{x, any(y, 4), any({y[0], y[1], 1, 1}, 5)};
+      const Net net = [&](const Tensors& given) -> Tensors {
+        return {followed(conv2d(given[0], weight, bias, c.options), given[1], given[2], kind)};
+      };
+      const std::string where = text("case ", i, ' ', c.x, ' ', c.weight, " kind ", kind);
+      const Plan last = checked(net, in, interpreted(net, in), where);
+      EXPECT_EQ(count(last, "conv2d", c.kernel), 1) << where;
+    }
+}
+
+TEST(Bf16, FactorsAreRoundedToTheNearest) {
+  const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}};
+  for (const Case& c : {Case{{2, 40, 9, 9}, {24, 40, 1, 1}, {}, ""}, {{2, 40, 9, 9}, {24, 40, 3, 3}, two, ""}, {{2, 3, 9, 9}, {24, 3, 3, 3}, two, ""}}) {
+    const Tensor x = any(c.x, 1), weight = any(c.weight, 2);
+    const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, c.options)}; };
+    const Tensors expected{conv2d(rounded(x), rounded(weight), {}, c.options)};
+    checked(net, {x}, expected, text(c.x));
+    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-4) << "nothing was rounded";
+  }
+  // Ties go to the even neighbour, a NaN stays one whatever its digits, and what is too large becomes infinite.
+  const float one = 1, up = std::nextafter(1.0f + 0x1p-8f, 2.0f), most = std::numeric_limits<float>::max();
+  const std::vector<float> numbers{one + 0x1p-8f, one + 0x3p-8f, up, -up, most, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xff800001u), -0.0f};
+  std::vector<float> weights(16 * 16, 0);
+  for (std::size_t i = 0; i < 16; ++i) weights[i * 17] = 1;
+  const Tensor weight = made({16, 16, 1, 1}, weights);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const Tensor x = made({1, 16, 1, 2}, std::vector<float>(32, numbers[i]));
+    const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight)}; };
+    const float got = planned(net, {x})({x})[0].values<float>()[0], expected = from_bf16(to_bf16(numbers[i]));
+    if (std::isnan(expected) || std::isinf(expected))
+      EXPECT_TRUE(std::isnan(got)) << i;  // times a weight of zero
+    else
+      EXPECT_EQ(got, expected) << i;
+  }
+}
+
+/// Infinite pixels reach the results that read them and no others, not by way of a zero beside them.
+TEST(Bf16, InfinitePixelsStayWhereTheyAre) {
+  const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}};
+  for (const Case& c : {Case{{1, 33, 9, 9}, {24, 33, 1, 1}, {}, ""}, {{1, 17, 9, 9}, {24, 17, 3, 3}, two, ""},
+                        {{1, 3, 9, 9}, {24, 3, 3, 3}, two, ""}, {{1, 3, 9, 9}, {24, 3, 3, 3}, {.pad = {0, 1, 0, 1}}, ""},
+                        {{1, 1, 9, 9}, {16, 1, 5, 5}, {}, ""}})
+    for (int place = 0; place < 81; place += 8) {
+      std::vector<float> values = exact(c.x, 1).values<float>();
+      values[values.size() - 1 - static_cast<std::size_t>(place)] = std::numeric_limits<float>::infinity();
+      const Tensor x = made(c.x, values), weight = exact(c.weight, 2);
+      const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, c.options)}; };
+      const std::vector<float> expected = interpreted(net, {x})[0].values<float>(), got = planned(net, {x})({x})[0].values<float>();
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(std::isfinite(got[i]), std::isfinite(expected[i])) << c.x << ' ' << c.weight << " place " << place << " at " << i;
+    }
+}
+
+TEST(Bf16, LayersInARow) {
+  for (const Shape& shape : {Shape{2, 70, 48}, {1, 197, 64}, {3, 33, 40}, {1, 5, 20}}) {
+    const std::int64_t in = shape[-1];
+    const Tensor x = any(shape, 1), gain = any({in}, 2), shift = any({in}, 3), w1 = any({72, in}, 4), b1 = any({72}, 5), w2 = any({in, 72}, 6);
+    const Net net = [&](const Tensors& given) -> Tensors {
+      const Tensor y = layer_norm(given[0], {in}, gain, shift, 1e-6);
+      return {linear(gelu(linear(y, w1, b1)), w2) + given[0]};
+    };
+    const Tensor hidden = gelu(linear(rounded(layer_norm(x, {in}, gain, shift, 1e-6)), rounded(w1), b1));
+    const Plan last = checked(net, {x}, {linear(rounded(hidden), rounded(w2)) + x}, text(shape), 5e-4);
+    EXPECT_EQ(count(last, "linear", "cpu bands") + count(last, "linear", "cpu 1x1"), shape[1] < 32 ? 2 : 1) << shape;
+  }
+}
+
+TEST(Bf16, InvertedResiduals) {
+  for (const Shape& shape : {Shape{2, 24, 24, 25}, {1, 32, 40, 14}, {3, 20, 5, 5}})
+    for (const std::int64_t stride : {1, 2}) {
+      const std::int64_t in = shape[1], wide = 6 * in;
+      const Tensor x = any(shape, 1), w1 = any({wide, in, 1, 1}, 2), w2 = any({wide, 1, 3, 3}, 3), w3 = any({in, wide, 1, 1}, 4);
+      const Conv2dOptions depthwise{.stride = {stride, stride}, .pad = {1, 1, 1, 1}, .groups = wide};
+      const auto block = [&](const Tensor& given, bool by_hand) {
+        const auto factor = [&](const Tensor& tensor) { return by_hand ? rounded(tensor) : tensor; };
+        Tensor y = clamp(conv2d(factor(given), factor(w1)), 0, 6);
+        y = clamp(conv2d(y, w2, {}, depthwise), 0, 6);
+        y = conv2d(factor(y), factor(w3));
+        return stride == 1 ? y + given : y;
+      };
+      const Net net = [&](const Tensors& given) -> Tensors { return {block(given[0], false)}; };
+      checked(net, {x}, {block(x, true)}, text(shape, " stride ", stride), 1e-3);
+    }
+}
+
+const Conv2dOptions kSame{.pad = {1, 1, 1, 1}};
+
+TEST(Bf16, WinogradsPoints) {
+  for (const Shape& shape : {Shape{2, 32, 28, 27}, {1, 64, 14, 14}, {1, 16, 56, 9}}) {
+    const Tensor x = relu(any(shape, 1)), weight = any({48, shape[1], 3, 3}, 2), bias = any({48}, 3);
+    const Net net = [&](const Tensors& in) -> Tensors { return {relu(conv2d(in[0], weight, bias, kSame))}; };
+    const Plan last = checked(net, {x}, interpreted(net, {x}), text(shape), 0.0125);
+    EXPECT_EQ(count(last, "conv2d", "cpu winograd"), 1) << shape;
+    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-3) << "nothing was rounded";
+  }
+}
+
+/// Weights whose corner is all: at Winograd's points they take the most digits.
+TEST(Bf16, TheNumericGateSendsLayersToADirectConvolution) {
+  std::vector<float> corner(32 * 64 * 9, 0), none = corner;
+  const std::vector<float> some = exact({32, 64}, 1).values<float>();
+  for (std::size_t i = 0; i < some.size(); ++i) corner[9 * i] = some[i];
+  const Tensor x = exact({1, 64, 16, 16}, 2);
+  const auto row = [](const Plan& planned) {
+    const auto rows = planned.rows();
+    return *std::find_if(rows.begin(), rows.end(), [](const PlanRow& r) { return r.op.find("conv2d") != r.op.npos; });
+  };
+  for (const auto& [values, kernel] : {std::pair{corner, "cpu direct"}, {none, "cpu winograd"}, {any({32, 64, 3, 3}, 3).values<float>(), "cpu winograd"}}) {
+    const Tensor weight = made({32, 64, 3, 3}, values);
+    const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, kSame)}; };
+    const Plan last = planned(net, {x});
+    const PlanRow conv = row(last);
+    EXPECT_EQ(conv.kernel, kernel);
+    const bool declined = join(conv.declined, "; ").find("would err by") != std::string::npos;
+    EXPECT_EQ(declined, conv.kernel == "cpu direct");
+    if (declined) {
+      EXPECT_EQ(op_table::difference(interpreted(net, {x}), last({x}), 2e-5), "");
+    }
+  }
+}
+
+TEST(Bf16, WeightsThatMayChangeAreNotRounded) {
+  const Tensor x = any({2, 32, 12, 12}, 1), w1 = any({32, 32, 1, 1}, 2), w2 = any({32, 32, 3, 3}, 3);
+  const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(conv2d(in[0], w1), w2, {}, kSame)}; };
+  const Types types = op_table::types_of({x});
+  EXPECT_EQ(op_table::difference(plan(net, types)({x}), plan(net, types, {.products = DType::bf16})({x}), 0), "");
+}
+
+}  // namespace
+}  // namespace neurim
