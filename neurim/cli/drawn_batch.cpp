@@ -18,8 +18,8 @@ void draw_batch(const Plan& plan, std::int64_t classes) {
   }
 }
 
-PlanOptions training_options(Device device) {
-  return {.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)};
+PlanOptions training_options(Device device, bool deterministic) {
+  return {.training = true, .deterministic = deterministic, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)};
 }
 
 }  // namespace neurim::cli

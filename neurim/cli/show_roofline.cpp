@@ -15,10 +15,10 @@ namespace {
 void say_peaks(const Peaks& peaks, Console& console) {
   std::vector<JsonObject> memory;
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
-  double operations = 0;
+  double f32 = 0, bf16 = 0;
   for (const Peaks::Arithmetic& one : peaks.arithmetic)
-    if (one.name == "fp32") operations = one.operations;
-  line += text(" fp32 ", fixed(operations * 1e-9, 0), " GFLOP/s");
+    if (one.name == "fp32" || one.name == "bf16") (one.name == "fp32" ? f32 : bf16) = one.operations;
+  line += text(" fp32 ", fixed(f32 * 1e-9, 0), bf16 > 0 ? text(", bf16 ", fixed(bf16 * 1e-9, 0)) : "", " GFLOP/s");
   for (const Peaks::Memory& level : peaks.memory) {
     if (level.name == "L1") continue;
     line += text(", ", level.name, ' ', fixed(level.read * 1e-9, 1), " GB/s");
@@ -31,7 +31,8 @@ void say_peaks(const Peaks& peaks, Console& console) {
       "convolution counts as a direct one");
   console.event({{"event", "peaks"},
                  {"threads", peaks.threads},
-                 {"fp32_operations_per_second", operations},
+                 {"fp32_operations_per_second", f32},
+                 {"bf16_operations_per_second", bf16},
                  {"memory", memory}});
 }
 

@@ -28,12 +28,12 @@ double peak_rss_mib() {
 class Case {
  public:
   /// The model lies on the device; the checkpoint outlives the case.
-  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, DType products)
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, DType products, bool deterministic)
       : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device));
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, deterministic));
     } else {
       plan_ = inference_plan(model_, images, products);
     }
@@ -99,7 +99,7 @@ int verb_benchmark(const Words& words) {
   std::int64_t rounds = 5;
   InputOptions input;
   double seconds = 2, max_bad = DataBenchmark().max_bad;
-  bool serving = false;
+  bool serving = false, deterministic = false;
   line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
   line.options("mode", mode, "train, infer or data");
   line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
@@ -115,6 +115,7 @@ int verb_benchmark(const Words& words) {
   line.options("threads", threads_wanted, "threads that compute; mode=data: that load, 0 for the one that asks for batches");
   line.options("seconds", seconds, "length of a round");
   line.options("rounds", rounds, "rounds to measure; their median is told");
+  line.options("deterministic", deterministic, "mode=train: the same weights, to the last bit, for any number of threads");
   line.options("serve", serving,
                "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
   line.options("seed", seed,
@@ -125,6 +126,7 @@ int verb_benchmark(const Words& words) {
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
   require(line.products() == DType::f32 || mode == "infer", "precision: bf16 is for mode=infer");
+  require(!deterministic || mode == "train", "deterministic: is for mode=train");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
           "; at least one round of some length is needed");
 
@@ -153,7 +155,7 @@ int verb_benchmark(const Words& words) {
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
-  const Case subject(checkpoint, mode, images, line.device(), line.products());
+  const Case subject(checkpoint, mode, images, line.device(), line.products(), deterministic);
   Console console(line.console());
   if (line.dry_run())
     return line.end_dry_run(console,

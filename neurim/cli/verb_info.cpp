@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdio>
 
 #include "neurim/cli/drawn_batch.h"
@@ -128,20 +129,25 @@ int verb_info(const Words& words) {
     console.say(text("  columns: ", join(checkpoint.card.sequence->columns, ", ")));
   else if (!checkpoint.card.class_names.empty() && task != TaskKind::language)
     console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
-  const auto show_planned = [&](const Plan& planned) {
+  const auto show_planned = [&](const auto& make) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Plan planned = make();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    console.say(text("  planned in ", fixed(taken.count(), 2), " s"));
     (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (!show) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_planned(inference_plan(checkpoint.model, inputs, line.products()));
+    show_planned([&] { return inference_plan(checkpoint.model, inputs, line.products()); });
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
-    show_planned(plan(training_step(checkpoint.model, optimizer, {}),
-                      batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
-                      training_options(line.device())));
+    show_planned([&] {
+      return plan(training_step(checkpoint.model, optimizer, {}), batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
+                  training_options(line.device()));
+    });
   }
   console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});
   return 0;

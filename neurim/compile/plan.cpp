@@ -230,7 +230,7 @@ std::vector<PlanRow> Plan::rows() const {
   const Program& program = *instance_->program;
   std::vector<PlanRow> rows;
   for (const Task& task : program.tasks) {
-    PlanRow row{.kernel = task.kernel, .declined = task.declined};
+    PlanRow row{.kernel = task.kernel, .products = instance_->options.products, .declined = task.declined};
     for (int number : task.nodes) {
       const Graph::Node& node = program.graph.nodes[static_cast<std::size_t>(number)];
       if (!row.op.empty()) row.op += '+';

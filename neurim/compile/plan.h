@@ -26,6 +26,7 @@ struct PlanOptions {
 struct PlanRow {
   std::string op, where, kernel, layout;
   Types in;                        ///< the operands of its first op; none: a reorder or a copy
+  DType products = DType::f32;     ///< what the plan lets it round factors to
   std::int64_t multiply_adds = 0;  ///< of all its ops, as Op::multiply_adds counts
   std::size_t bytes = 0;           ///< read and written
   double seconds = 0;              ///< median of the profiled replays; 0 when not profiled

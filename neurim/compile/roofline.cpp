@@ -12,11 +12,14 @@ constexpr std::string_view kMemoryBound = "memory-bound", kOtherConvolutions = "
                            kWeightGradients = "weight gradients", kDataGradients = "data gradients",
                            kMatrixProducts = "matrix products";
 
-double f32_operations(const Peaks& peaks) {
-  const auto at = std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(),
-                               [](const Peaks::Arithmetic& one) { return one.name == "fp32"; });
-  NEURIM_ASSERT(at != peaks.arithmetic.end() && at->operations > 0);
-  return at->operations;
+const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType products) {
+  const auto named = [&](std::string_view name) {
+    return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(), [&](const Peaks::Arithmetic& one) { return one.name == name; });
+  };
+  const auto f32 = named("fp32"), bf16 = named("bf16");
+  NEURIM_ASSERT(f32 != peaks.arithmetic.end() && f32->operations > 0);
+  const bool faster = products == DType::bf16 && bf16 != peaks.arithmetic.end() && bf16->operations > f32->operations;
+  return faster ? *bf16 : *f32;
 }
 
 const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {
@@ -28,7 +31,7 @@ const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {
 }
 
 std::string_view kind_of(const PlanRow& row, const Roof& limit) {
-  if (limit.bound != "fp32") return kMemoryBound;
+  if (limit.bound != "fp32" && limit.bound != "bf16") return kMemoryBound;
   const std::string op = split(row.op, '+')[0];
   if (ends_with(op, "_weight_grad")) return kWeightGradients;
   if (ends_with(op, "_input_grad")) return kDataGradients;
@@ -42,11 +45,12 @@ std::string_view kind_of(const PlanRow& row, const Roof& limit) {
 
 }  // namespace
 
-Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks) {
+Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DType products) {
   const Peaks::Memory& level = level_of(bytes, peaks);
-  const double arithmetic = 2 * static_cast<double>(multiply_adds) / f32_operations(peaks),
+  const Peaks::Arithmetic& peak = arithmetic_of(peaks, products);
+  const double arithmetic = 2 * static_cast<double>(multiply_adds) / peak.operations,
                memory = static_cast<double>(bytes) / level.read;
-  return arithmetic > memory ? Roof{"fp32", arithmetic} : Roof{level.name, memory};
+  return arithmetic > memory ? Roof{peak.name, arithmetic} : Roof{level.name, memory};
 }
 
 Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {
@@ -55,7 +59,7 @@ Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {
                                       kWeightGradients, kDataGradients, kMatrixProducts, kMemoryBound})
     result.kinds.push_back({.name = std::string(kind)});
   for (const PlanRow& row : rows) {
-    const Roof limit = roof(row.multiply_adds, row.bytes, peaks);
+    const Roof limit = roof(row.multiply_adds, row.bytes, peaks, row.products);
     const std::string_view name = kind_of(row, limit);
     result.tasks.push_back({row, std::string(name), limit});
     Roofline::Kind& kind = *std::find_if(result.kinds.begin(), result.kinds.end(),
