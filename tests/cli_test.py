@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import statistics
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -389,6 +390,32 @@ class Trained(TrainedRun):
         self.assertEqual(wrong.returncode, 2, wrong)
         self.assertIn("c1", wrong.stderr)
         self.assertEqual(len(wrong.stderr.splitlines()), 1)
+
+    def test_precision(self):
+        inputs = self.root / "pixels"
+        inputs.mkdir(exist_ok=True)
+        npy(inputs / "input_0.npy", "(2, 3, 32, 32)", [i * 7 % 19 / 19 for i in range(2 * 3072)])
+
+        def logits(*words):
+            run = neurim("run", "model=resnet20", f"inputs={inputs}", f"outputs={self.root}/logits", *words)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            file = (self.root / "logits" / "output_0.npy").read_bytes()
+            return struct.unpack("<20f", file[10 + int.from_bytes(file[8:10], "little"):])
+
+        exact, rounded = logits(), logits("precision=bf16")
+        furthest = max(abs(a - b) for a, b in zip(exact, rounded))
+        self.assertGreater(furthest, 0)
+        self.assertLess(furthest, 0.03 * max(map(abs, exact)))
+        judged = [neurim("val", self.folder, f"project={self.root}/runs", f"precision={kind}", "--json") for kind in ("f32", "bf16")]
+        for run in judged:
+            self.assertEqual(run.returncode, 0, run.stderr)
+        for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16"),
+                            (["val", self.folder, "precision=bf16", "crops=5", f"project={self.root}/runs"], "leave out precision"),
+                            (["benchmark", "lenet5", "mode=train", "precision=bf16"], "precision: bf16 is for mode=infer"),
+                            (["benchmark", "lenet5", "deterministic=true"], "deterministic: is for mode=train")):
+            run = neurim(*words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+            self.assertIn(part, run.stderr)
 
     def test_pictures_and_batches_that_cannot_be_trained_on_show_before_the_run(self):
         for more in ([], ["--dry-run"]):
