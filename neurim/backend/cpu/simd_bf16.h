@@ -44,7 +44,7 @@ NEURIM_MAY_NAME_BF16 inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
 /// need not name it. A NaN stays one.
 template <bool native>
 inline void store_pairs(float* at, Vec v) {
-  typedef std::int16_t Half __attribute__((vector_size(32)));
+  typedef std::uint16_t Half __attribute__((vector_size(32)));
   Half halves;
 #if defined(__AVX512F__)
   if (native) {
@@ -53,8 +53,11 @@ inline void store_pairs(float* at, Vec v) {
     return;
   }
 #endif
-  const IVec bits = bits_of(v), rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  halves = __builtin_convertvector((v == v ? rounded : bits | 0x400000) >> 16, Half);
+  typedef std::uint32_t Bits __attribute__((vector_size(64)));
+  Bits bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
+  halves = __builtin_convertvector((v == v ? rounded : quiet) >> 16, Half);
   std::memcpy(at, &halves, sizeof halves);
 }
 
