@@ -12,11 +12,13 @@
 namespace neurim::op_table {
 
 /// How a kernel is asked: the layout that its inputs of three and more axes come in, whether what it wants is
-/// overruled by plain layouts (as in eager code), whether inputs 1… are constant, and the count of chunks.
+/// overruled by plain layouts (as in eager code), whether inputs 1… are constant, the count of chunks, and what factors may be
+/// rounded to.
 struct Request {
   Layout layout;
   bool overruled = false, known = false;
   int chunks = 1;
+  DType products = DType::f32;
 };
 
 inline bool equal(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
@@ -42,6 +44,7 @@ class Asked {
     site_.in = step_.in;
     site_.out = step_.out;
     site_.chunks = request.chunks;
+    site_.products = request.products;
     if (kernel.wants ? !kernel.wants(site_) : request.layout != Layout{}) return;
     if (request.overruled)
       for (Spec& spec : specs_) spec.layout = {};

@@ -94,8 +94,9 @@ TEST_P(OpTable, InferRefusesMissingInputs) {
 }
 
 /// What f32 kernels are allowed, and the rounding of the stored result in narrower dtypes.
-double kernel_tolerance(const Sample& sample, DType dtype) {
+double kernel_tolerance(const Sample& sample, DType dtype, const Request& request) {
   if (!is_floating(dtype)) return 0;
+  if (request.products == DType::bf16) return std::max(sample.tolerance, 4 * epsilon(DType::bf16));
   return dtype == DType::f64 ? sample.tolerance * 1e-6 : sample.tolerance + 2 * epsilon(dtype);
 }
 
@@ -153,6 +154,7 @@ TEST_P(OpTable, PlansAndTheirGradientsAgreeWithReference) {
 const Request kRequests[] = {{},
                              {.overruled = true},
                              {.known = true, .chunks = 3},
+                             {.known = true, .chunks = 2, .products = DType::bf16},
                              {.layout = {Layout::channels_last}},
                              {.layout = {Layout::blocked, 16}, .chunks = 3},
                              {.layout = {Layout::last_blocked, 16}, .chunks = 2}};
@@ -160,7 +162,7 @@ const Request kRequests[] = {{},
 std::string describe(const Kernel& kernel, const Request& request) {
   return text(driver({kernel.device, 0}).name(), " kernel ", kernel.name, ", inputs ", request.layout,
               request.overruled ? ", overruled" : "", request.known ? ", constant" : "", ", chunks ",
-              request.chunks);
+              request.chunks, request.products == DType::bf16 ? ", bf16" : "");
 }
 
 constexpr std::uint8_t kMostDevices =
@@ -195,7 +197,7 @@ TEST_P(OpTable, KernelsAgreeWithReference) {
     expect_none(difference(out, asked.run(device, 0xff, true, fault), 0), where + ": in place differs");
     expect_none(fault, where);
     for (std::size_t i = 0; i < out.size(); ++i)
-      expect_none(difference({one.exact()[i]}, {out[i]}, kernel_tolerance(one.sample, out[i].dtype())),
+      expect_none(difference({one.exact()[i]}, {out[i]}, kernel_tolerance(one.sample, out[i].dtype(), request)),
                   text(where, ", output ", i));
   });
 }
