@@ -336,6 +336,7 @@ struct Region : Tiled {
 bool wants_region(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
+  problem.shape.pairs = false;  // a norm in training: its weights change
   if (!ConvNorm().read(site)) return decline(site, "takes batch norm in training, or its gradient"), false;
   choose_layouts(site, problem);
   return true;
@@ -345,6 +346,7 @@ Launch prepare_region(Site& site) {
   Problem problem;
   ConvNorm norm;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
+  problem.shape.pairs = false;
   if (!has_layouts(site, problem) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
   std::vector<std::int64_t> begin;
   for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
