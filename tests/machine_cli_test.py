@@ -11,20 +11,23 @@ class Machine(unittest.TestCase):
         layers = [json.loads(line) for line in neurim("info", "resnet18", "imgsz=32", "--json").stdout.splitlines()]
         layers = [layer for layer in layers if layer["event"] == "layer"]
         forward = sum(layer["multiply_adds"] for layer in layers)
-        for mode, expected in (("infer", 2 * forward), ("train", 2 * (3 * forward - layers[0]["multiply_adds"]))):
-            run = neurim("info", "resnet18", "--plan", "--roofline", f"mode={mode}", "imgsz=32", "batch=2", "threads=2", "--json")
+        for mode, precision, expected in (("infer", "f32", 2 * forward), ("infer", "bf16", 2 * forward),
+                                          ("train", "f32", 2 * (3 * forward - layers[0]["multiply_adds"]))):
+            run = neurim("info", "resnet18", "--plan", "--roofline", f"mode={mode}", f"precision={precision}", "imgsz=32", "batch=2", "threads=2", "--json")
             self.assertEqual(run.returncode, 0, run.stderr)
             rows = [json.loads(line) for line in run.stdout.splitlines()]
             peaks, = (row for row in rows if row["event"] == "peaks")
             self.assertEqual(peaks["threads"], 2)
             rates = {level["name"]: level["read_bytes_per_second"] for level in peaks["memory"]}
+            operations = {kind: peaks[f"{kind}_operations_per_second"] for kind in ("fp32", "bf16")}
             tasks = [row for row in rows if row["event"] == "task"]
             for task in tasks:
-                least = (2 * task["multiply_adds"] / peaks["fp32_operations_per_second"] if task["bound"] == "fp32"
+                least = (2 * task["multiply_adds"] / operations[task["bound"]] if task["bound"] in operations
                          else task["bytes"] / rates[task["bound"]])
                 self.assertAlmostEqual(task["roof_ms"], 1e3 * least, delta=1e-6 * task["roof_ms"], msg=task)
                 self.assertAlmostEqual(task["share"], task["roof_ms"] / task["ms"], delta=1e-6 * task["share"], msg=task)
-                self.assertEqual(task["kind"] == "memory-bound", task["bound"] != "fp32", task)
+                self.assertEqual(task["kind"] == "memory-bound", task["bound"] not in operations, task)
+                self.assertTrue(precision == "bf16" or task["bound"] != "bf16", task)
             self.assertEqual(sum(task["multiply_adds"] for task in tasks), expected)
             self.assertIn([2, 64, 8, 8], [shape for task in tasks for shape in task["in"]])
             kinds = {row["kind"]: row for row in rows if row["event"] == "kind"}
@@ -34,7 +37,7 @@ class Machine(unittest.TestCase):
                 self.assertEqual(kind["tasks"], len(own))
                 self.assertEqual(kind["multiply_adds"], sum(task["multiply_adds"] for task in own))
                 self.assertAlmostEqual(kind["ms"], sum(task["ms"] for task in own), delta=1e-6 * kind["ms"])
-            self.assertRegex(run.stderr, r"(?m)^  2 threads at once: fp32 \d+ GFLOP/s, .*DRAM \d+\.\d GB/s$")
+            self.assertRegex(run.stderr, r"(?m)^  2 threads at once: fp32 \d+(, bf16 \d+)? GFLOP/s, .*DRAM \d+\.\d GB/s$")
             self.assertRegex(run.stderr, r"(?m)^  all +%d " % len(tasks))
         alone = neurim("info", "resnet18", "--roofline")
         self.assertEqual((alone.returncode, alone.stdout), (2, ""))
