@@ -128,7 +128,8 @@ TEST(Bf16, ConvolutionsOfExactNumbers) {
       {{1, 3, 3, 3}, {16, 3, 3, 3}, {.pad = {2, 9, 2, 9}}, "cpu direct"},
   };
   for (std::size_t i = 0; i < cases.size(); ++i)
-    for (int kind = 0; kind < 6; ++kind) {
+    for (const std::size_t more : {0, 1, 3}) {
+      const int kind = static_cast<int>((i + more) % 6);
       const Case& c = cases[i];
       const Tensor x = exact(c.x, 1), weight = exact(c.weight, 2), bias = kind % 2 ? any({c.weight[0]}, 3) : Tensor();
       const Shape y = conv2d(x, weight, bias, c.options).shape();
