@@ -1,4 +1,4 @@
-// Plans whose products with constant weights round both factors to bf16. Of numbers that bf16 has, such products are exact, so that
+// Plans whose products round both factors to bf16. Of numbers that bf16 has, such products are exact, so that
 // results are those of f32.
 #include <gtest/gtest.h>
 
@@ -254,11 +254,73 @@ TEST(Bf16, TheNumericGateSendsLayersToADirectConvolution) {
   }
 }
 
-TEST(Bf16, WeightsThatMayChangeAreNotRounded) {
-  const Tensor x = any({2, 32, 12, 12}, 1), w1 = any({32, 32, 1, 1}, 2), w2 = any({32, 32, 3, 3}, 3);
-  const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(conv2d(in[0], w1), w2, {}, kSame)}; };
-  const Types types = op_table::types_of({x});
-  EXPECT_EQ(op_table::difference(plan(net, types)({x}), plan(net, types, {.products = DType::bf16})({x}), 0), "");
+/// Of weights that a step changes, and the gradients: what a plan of inference has no constants of.
+TEST(Bf16, StepsOfExactNumbers) {
+  const std::vector<Case> cases{
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {}, "cpu 1x1"},
+      {{1, 20, 1, 3}, {17, 20, 1, 1}, {}, "cpu 1x1"},
+      {{7, 33, 5, 5}, {40, 33, 1, 1}, {}, "cpu 1x1"},
+      {{1, 64, 30, 41}, {24, 64, 1, 1}, {}, "cpu 1x1"},
+      {{3, 272, 4, 4}, {530, 272, 1, 1}, {}, "cpu 1x1"},
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {.stride = {2, 2}}, "cpu direct"},
+      {{2, 32, 9, 11}, {48, 32, 1, 1}, {.stride = {1, 3}}, "cpu direct"},
+      {{3, 32, 8, 9}, {32, 32, 3, 3}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{2, 40, 15, 14}, {72, 40, 3, 3}, {.stride = {2, 2}, .pad = {0, 1, 1, 0}}, "cpu direct"},
+      {{1, 20, 12, 30}, {24, 20, 3, 3}, {.pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{1, 16, 20, 20}, {32, 16, 3, 3}, {.dilation = {2, 3}, .pad = {2, 3, 2, 3}}, "cpu direct"},
+      {{2, 16, 20, 20}, {32, 16, 3, 2}, {.stride = {3, 2}, .dilation = {1, 3}, .pad = {0, 4, 3, 0}}, "cpu direct"},
+      {{1, 48, 9, 9}, {33, 48, 1, 7}, {.pad = {0, 3, 0, 3}}, "cpu direct"},
+      {{1, 48, 9, 9}, {33, 48, 7, 1}, {.stride = {2, 2}, .pad = {3, 0, 3, 0}}, "cpu direct"},
+      {{2, 272, 5, 5}, {300, 272, 2, 2}, {}, "cpu direct"},
+      {{1, 16, 1, 1}, {64, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, "cpu direct"},
+      {{5, 16, 2, 40}, {16, 16, 2, 1}, {.stride = {2, 1}}, "cpu direct"},
+      {{1, 16, 3, 3}, {16, 16, 3, 3}, {.pad = {2, 9, 2, 9}}, "cpu direct"},
+      {{1, 16, 40, 70}, {16, 16, 5, 5}, {.stride = {1, 2}, .pad = {2, 2, 2, 2}}, "cpu direct"},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    const Tensor x = exact(c.x, 1), weight = exact(c.weight, 2), dy = exact(conv2d(x, weight, {}, c.options).shape(), 3);
+    const std::string where = text("case ", i, ' ', c.x, ' ', c.weight);
+    const Net forward = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], in[1], {}, c.options)}; };
+    EXPECT_EQ(count(checked(forward, {x, weight}, interpreted(forward, {x, weight}), where), "conv2d", c.kernel), 1) << where;
+    const auto weight_grad = std::make_shared<Conv2dWeightGrad>();
+    weight_grad->options = c.options, weight_grad->weight_shape = c.weight;
+    const Net of_weight = [&](const Tensors& in) { return neurim::apply(weight_grad, in); };
+    EXPECT_EQ(count(checked(of_weight, {dy, x}, interpreted(of_weight, {dy, x}), where), "conv2d_weight_grad", "cpu direct"), 1) << where;
+    const auto input_grad = std::make_shared<Conv2dInputGrad>();
+    input_grad->options = c.options, input_grad->input_shape = c.x;
+    const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
+    const Plan last = checked(of_input, {dy, weight}, interpreted(of_input, {dy, weight}), where);
+    if (c.kernel == std::string("cpu 1x1")) {
+      EXPECT_EQ(count(last, "conv2d_input_grad", "cpu 1x1"), 1) << where;
+    }
+  }
+}
+
+TEST(Bf16, StepsRoundToTheNearest) {
+  const Tensor x = any({2, 40, 9, 9}, 1), weight = any({24, 40, 3, 3}, 2), narrow = any({24, 40, 1, 1}, 3), dy = any({2, 24, 9, 9}, 4);
+  const auto weight_grad = std::make_shared<Conv2dWeightGrad>();
+  weight_grad->options = kSame, weight_grad->weight_shape = weight.shape();
+  const Net of_weight = [&](const Tensors& in) { return neurim::apply(weight_grad, in); };
+  checked(of_weight, {dy, x}, interpreted(of_weight, {rounded(dy), rounded(x)}), "weight");
+  const auto input_grad = std::make_shared<Conv2dInputGrad>();
+  input_grad->input_shape = x.shape();
+  const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
+  checked(of_input, {dy, narrow}, interpreted(of_input, {rounded(dy), rounded(narrow)}), "input");
+  EXPECT_GT(error_of(interpreted(of_weight, {dy, x})[0], planned(of_weight, {dy, x})({dy, x})[0]), 1e-4) << "nothing was rounded";
+}
+
+/// Winograd's points of weights that change, and of a data gradient.
+TEST(Bf16, WinogradsPointsInSteps) {
+  const Tensor x = relu(any({2, 32, 28, 27}, 1)), weight = any({48, 32, 3, 3}, 2), dy = any({2, 48, 28, 27}, 3);
+  const Net forward = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], in[1], {}, kSame)}; };
+  EXPECT_EQ(count(checked(forward, {x, weight}, interpreted(forward, {x, weight}), "forward", 0.0125), "conv2d", "cpu winograd"), 1);
+  const auto input_grad = std::make_shared<Conv2dInputGrad>();
+  input_grad->options = kSame, input_grad->input_shape = x.shape();
+  const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
+  const Tensors expected = interpreted(of_input, {dy, weight});
+  EXPECT_EQ(count(checked(of_input, {dy, weight}, expected, "input", 0.0125), "conv2d_input_grad", "cpu winograd"), 1);
+  EXPECT_GT(error_of(expected[0], planned(of_input, {dy, weight})({dy, weight})[0]), 1e-3) << "nothing was rounded";
 }
 
 }  // namespace

@@ -411,7 +411,9 @@ class Trained(TrainedRun):
             self.assertEqual(run.returncode, 0, run.stderr)
         for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16"),
                             (["val", self.folder, "precision=bf16", "crops=5", f"project={self.root}/runs"], "leave out precision"),
-                            (["benchmark", "lenet5", "mode=train", "precision=bf16"], "precision: bf16 is for mode=infer"),
+                            (["benchmark", "mode=data", f"data={self.root}", "precision=bf16"], "precision: bf16 is not for mode=data"),
+                            ([*self.words, "amp=fp16", "name=never"], "precision: there is no fp16"),
+                            ([*self.words, "amp=true", "name=never"], "precision: there is no 'true'; known are f32, bf16"),
                             (["benchmark", "lenet5", "deterministic=true"], "deterministic: is for mode=train")):
             run = neurim(*words)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)

@@ -95,17 +95,38 @@ TEST_P(Regions, PlannedIsInterpreted) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LT(difference(got[i], expected[i]), 5e-5) << "output " << i;
 }
 
+/// The root mean square of the differences, relative to that of what is expected.
+double error_of(const Tensor& got, const Tensor& expected) {
+  const auto a = got.values<double>(), b = expected.values<double>();
+  double error = 0, size = 1e-30;
+  for (std::size_t i = 0; i < a.size(); ++i) error += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+  return std::sqrt(error / size);
+}
+
+TEST_P(Regions, PlannedInBf16IsNear) {
+  const Tensors expected = step({.training = true, .interpret = true});
+  const Tensors got = step({.training = true, .products = DType::bf16});
+  double most = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(error_of(got[i], expected[i]), 0.1) << "output " << i;
+    most = std::max(most, error_of(got[i], expected[i]));
+  }
+  EXPECT_GT(most, 1e-4) << "nothing was rounded";
+}
+
 TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
   const int before = threads();
-  std::vector<Tensors> runs;
-  for (int count : {1, 2, 3}) {
-    set_threads(count);
-    runs.push_back(step({.training = true, .deterministic = true}));
+  for (const DType products : {DType::f32, DType::bf16}) {
+    std::vector<Tensors> runs;
+    for (int count : {1, 2, 3}) {
+      set_threads(count);
+      runs.push_back(step({.training = true, .deterministic = true, .products = products}));
+    }
+    set_threads(before);
+    for (std::size_t run = 1; run < runs.size(); ++run)
+      for (std::size_t i = 0; i < runs[0].size(); ++i)
+        EXPECT_EQ(runs[run][i].values<float>(), runs[0][i].values<float>()) << "output " << i << ' ' << name(products);
   }
-  set_threads(before);
-  for (std::size_t run = 1; run < runs.size(); ++run)
-    for (std::size_t i = 0; i < runs[0].size(); ++i)
-      EXPECT_EQ(runs[run][i].values<float>(), runs[0][i].values<float>()) << "output " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, Regions,

@@ -152,15 +152,19 @@ class RunFolder(TrainedRun):
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
 
     def test_deterministic_runs_do_not_depend_on_the_threads(self):
-        for model, options in (("lenet5", []), ("resnet20", ["imgsz=32", "batch=8"])):
+        arithmetic = set()
+        for model, options in (("lenet5", []), ("resnet20", ["imgsz=32", "batch=8"]), ("resnet20", ["imgsz=32", "batch=8", "precision=bf16"]),
+                               ("resnet20", ["imgsz=32", "batch=8", "winograd=false"])):
             weights = set()
             for threads in (1, 2):
-                name = f"{model}-threads{threads}"
+                name = f"{model}-{options[-1:]}-threads{threads}"
                 run = neurim(*instead(self.words, f"model={model}", "epochs=1", *options), "deterministic=true", f"threads={threads}", f"name={name}",
                              "plots=false")
                 self.assertEqual(run.returncode, 0, run.stderr)
                 weights.add(tensors(self.root / "runs" / name / "weights" / "last.safetensors"))
             self.assertEqual(len(weights), 1, model)
+            arithmetic |= weights
+        self.assertEqual(len(arithmetic), 4, "an option changed nothing")
 
     def test_a_full_disk_ends_with_4_and_keeps_what_was_saved(self):
         before = tensors(self.folder / "weights" / "last.safetensors")

@@ -6,6 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
+#include "neurim/model/inference.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {
@@ -53,12 +54,12 @@ Device CommandLine::device() const { return device_named(options.find("device")-
 void CommandLine::add_precision() {
   options("precision", precision_,
           "f32, or bf16: products with the weights round both factors to 16 bits, sums stay f32; gains where `neurim doctor "
-          "--bench` shows a higher peak of bf16");
+          "--bench` shows a higher peak of bf16",
+          {"amp"});
 }
 
 DType CommandLine::products() const {
-  require(precision_ == "f32" || precision_ == "bf16", "precision: there is no '", precision_, "'; known are f32, bf16");
-  return precision_ == "bf16" ? DType::bf16 : DType::f32;
+  return products_named(precision_);
 }
 
 int CommandLine::end_dry_run(Console& console, std::string_view would,

@@ -32,7 +32,7 @@ class CommandLine {
   /// Adds the option `device`, for verbs that compute on one. Before parse, which adds what a verb has not of
   /// `device` and `seed`: scripts give both to every verb.
   void add_device();
-  /// Adds the option `precision`, for verbs that run models which do not learn.
+  /// Adds the option `precision`, for verbs that run models or measure them.
   void add_precision();
 
   /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the

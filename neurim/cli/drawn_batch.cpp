@@ -18,8 +18,12 @@ void draw_batch(const Plan& plan, std::int64_t classes) {
   }
 }
 
-PlanOptions training_options(Device device, bool deterministic) {
-  return {.training = true, .deterministic = deterministic, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)};
+PlanOptions training_options(Device device, DType products, bool deterministic) {
+  return {.training = true,
+          .deterministic = deterministic,
+          .products = products,
+          .device = device,
+          .random = Tensor::full({DType::i64, {2}}, 0, device)};
 }
 
 }  // namespace neurim::cli

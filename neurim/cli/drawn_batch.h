@@ -9,6 +9,6 @@ namespace neurim::cli {
 void draw_batch(const Plan& plan, std::int64_t classes);
 
 /// The options of a plan that trains; dropout draws from a key that is the same each time.
-PlanOptions training_options(Device device, bool deterministic = false);
+PlanOptions training_options(Device device, DType products, bool deterministic = false);
 
 }  // namespace neurim::cli

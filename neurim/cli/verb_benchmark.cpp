@@ -33,7 +33,7 @@ class Case {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, deterministic));
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, products, deterministic));
     } else {
       plan_ = inference_plan(model_, images, products);
     }
@@ -125,7 +125,7 @@ int verb_benchmark(const Words& words) {
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
-  require(line.products() == DType::f32 || mode == "infer", "precision: bf16 is for mode=infer");
+  require(line.products() == DType::f32 || mode != "data", "precision: bf16 is not for mode=data");
   require(!deterministic || mode == "train", "deterministic: is for mode=train");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
           "; at least one round of some length is needed");
@@ -203,7 +203,7 @@ int verb_benchmark(const Words& words) {
                                            {"p99", sorted_at(all, 0.99) * 1e3}}},
                  {"peak_rss_mib", peak_rss_mib()},
                  {"threads", threads()},
-                 {"precision", "f32"}});
+                 {"precision", line.products() == DType::bf16 ? "bf16" : "f32"}});
   return 0;
 }
 

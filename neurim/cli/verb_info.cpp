@@ -105,7 +105,6 @@ int verb_info(const Words& words) {
   line.add_precision();
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
-  require(line.products() == DType::f32 || mode == "infer", "precision: bf16 is for mode=infer");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
 
   initialize();
@@ -146,7 +145,7 @@ int verb_info(const Words& words) {
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_planned([&] {
       return plan(training_step(checkpoint.model, optimizer, {}), batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
-                  training_options(line.device()));
+                  training_options(line.device(), line.products()));
     });
   }
   console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});

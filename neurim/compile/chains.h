@@ -23,7 +23,8 @@ struct ChainSite {
   std::vector<int> in, out;  ///< site values
   int anchor = 0;
   Site site(const LowerOptions& options) {
-    return {.steps = steps, .anchor = anchor, .values = specs, .in = in, .out = out, .chunks = options.chunks, .products = options.products};
+    return {.steps = steps, .anchor = anchor, .values = specs, .in = in, .out = out, .chunks = options.chunks, .products = options.products,
+            .winograd = options.winograd};
   }
 };
 

@@ -19,7 +19,7 @@ constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight
 Program build(const Graph& traced, const PlanOptions& options) {
   Graph graph = traced;
   const int chunks = options.deterministic ? kFixedChunks : threads();
-  const LowerOptions lowering{options.interpret, options.training && !options.interpret, chunks, options.products};
+  const LowerOptions lowering{options.interpret, options.training && !options.interpret, chunks, options.products, options.winograd};
   if (options.freeze) graph = freeze(graph);
   graph = decompose(graph, options.interpret, options.training);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {

@@ -17,7 +17,8 @@ struct PlanOptions {
   bool freeze = false;         ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
   bool interpret = false;      ///< reference kernels only, op by op: the yardstick
   bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
-  DType products = DType::f32; ///< bf16: products with constant weights round both factors to it where kernels can; sums stay f32
+  DType products = DType::f32; ///< bf16: products round both factors to it where kernels can; sums stay f32
+  bool winograd = true;        ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
   Device device = {};
   Tensor random = {};          ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
 };

@@ -9,4 +9,10 @@ Plan inference_plan(const Model& model, const Type& input, DType products) {
               {.freeze = true, .products = products, .device = device_of(model)});
 }
 
+DType products_named(std::string_view precision) {
+  require(precision != "fp16", "precision: there is no fp16, whose range would need scaled losses; bf16 has the range of f32");
+  require(precision == "f32" || precision == "bf16", "precision: there is no '", precision, "'; known are f32, bf16");
+  return precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
 }  // namespace neurim

@@ -9,4 +9,7 @@ namespace neurim {
 /// weights are not seen. `products`: as in PlanOptions. Throws what the model says of such an input.
 Plan inference_plan(const Model& model, const Type& input, DType products = DType::f32);
 
+/// PlanOptions::products of a precision: f32, or bf16. Throws Error(usage) for another one.
+DType products_named(std::string_view precision);
+
 }  // namespace neurim

@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
+#include "neurim/model/inference.h"
 #include "neurim/model/state.h"
 #include "neurim/train/environment.h"
 #include "neurim/train/model_folder.h"
@@ -98,6 +99,8 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
       place_(std::move(place)),
       plans_(task_->step(*optimizer_), PlanOptions{.training = true,
                                                    .deterministic = options_.deterministic,
+                                                   .products = products_named(options_.precision),
+                                                   .winograd = options_.winograd,
                                                    .device = device_named(options_.device),
                                                    .random = random_}),
       results_(place_ / "results.csv", progress_.epoch, card_.task()),

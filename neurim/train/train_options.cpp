@@ -12,6 +12,7 @@
 #include "neurim/graph/trace.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
+#include "neurim/model/inference.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
 #include "neurim/train/run_folder.h"
@@ -294,6 +295,9 @@ void TrainOptions::visit(Options& o) {
   o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
+  o("precision", precision, "f32, or bf16: products of convolutions round their factors to 16 bits; sums, weights and all else stay f32",
+    {"amp"});
+  o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
   o("loader", loader, text("what decodes, cuts and scales pictures: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -321,6 +325,7 @@ void TrainOptions::check() const {
   if (interpolation != "auto") interpolation_named(interpolation);
   scaled_named(decode);
   check_choice("loader", loader, loader_names(), false);
+  products_named(precision);  // throws
   check_choice("monitor", monitor, kMonitors);
   require(reject_keep >= 0 && reject_keep <= 1, "reject_keep is ", reject_keep, "; it is a share in [0, 1]");
   check_choice("cache", cache, kCaches, false);

@@ -73,6 +73,8 @@ struct TrainOptions {
 
   std::int64_t seed = 42;
   bool deterministic = false;
+  std::string precision = "f32";  ///< products_named()
+  bool winograd = true;           ///< PlanOptions::winograd
   std::optional<std::int64_t> threads, workers;
   std::string loader = "neurim";  ///< dali: NVIDIA DALI makes the batches, by its plug-in
   std::string cache = "auto";  ///< none, ram, disk: where resized pictures are kept

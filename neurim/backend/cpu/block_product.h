@@ -32,6 +32,25 @@ struct BlockEpilogue {
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
 
+/// The gradient of the weights dw[out block][in block][16 in][16 out]: sums over rows of x[in block][row][16] times those of
+/// dy[out block][row][16]. Distances in floats.
+struct BlockWeightGrad {
+  std::int64_t in_blocks, rows;
+  std::int64_t x_block, dy_block, weight_block;  ///< between blocks; output blocks of dw are in_blocks times weight_block apart
+  std::int64_t runs = 1, x_run = 0;      ///< the rows are those of several runs, which lie so far apart in x, one behind the other in dy,
+  std::int64_t images = 1, x_image = 0;  ///< and there are several images of runs
+  bool pairs = false;                    ///< a row is two rows of bf16: see pair_rows
+};
+
+/// dw of `blocks` blocks of dy becomes, or with `add` gains, those sums.
+NEURIM_EACH_ISA(void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
+                                       float* dw))
+
+/// to[row / 2][16 pairs] = two rows each of `rows`, rounded to the nearest bf16, ties to even. Those of [first, last) lie from x on, `x_row`
+/// floats apart; the others are zero, and so is what stands beside a single last one. Lanes behind the first `lanes` become zero.
+NEURIM_EACH_ISA(void pair_rows(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
+                               float* to))
+
 /// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest bf16, ties to even; lanes behind the last channel become zero.
 /// Blocks of x are `x_block` floats apart, its rows `x_row`.
 NEURIM_EACH_ISA(void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,

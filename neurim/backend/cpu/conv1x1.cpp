@@ -60,7 +60,7 @@ const char* read_problem(const Site& site, Problem& problem) {
   problem.result = type(problem.forward ? at.y : at.x);
   const Shape& weight = type(at.weight).shape;
   const bool constant = site.values[static_cast<std::size_t>(at.weight)].constant;
-  problem.pairs = constant && problem.forward && site.products == DType::bf16;
+  problem.pairs = site.products == DType::bf16;
   if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
   if (linear && !constant) return "takes constant weights";
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
@@ -70,7 +70,7 @@ const char* read_problem(const Site& site, Problem& problem) {
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
-  if (problem.pairs) return pair_weights(weight);
+  if (problem.pairs) return pair_weights(weight, !problem.forward);
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 

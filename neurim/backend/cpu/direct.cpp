@@ -1,6 +1,6 @@
-// Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, weights constant. A part has rows
-// of the result, counted through all images, or where there are few, a run of output channels. It goes band by band: the rows of
-// x that some rows of the result read are rounded and padded first; the columns that lie a stride apart stand side by side, so
+// Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
+// them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
+// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first; the columns that lie a stride apart stand side by side, so
 // that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is one tap: its columns and channels
 // are what is summed over, and stand together for each column of the result.
 #include <algorithm>
@@ -57,7 +57,8 @@ const char* read_geometry(const Site& site, Geometry& g) {
   const Shape &x = spec(at.x).type.shape, &weight = spec(at.weight).type.shape, &y = spec(at.y).type.shape;
   g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
        .options = static_cast<const Conv2d&>(site.op()).options, .kernel = {weight[2], weight[3]}};
-  if (!spec(at.weight).constant || at.x == at.weight) return "takes constant weights";
+  if (at.x == at.weight) return "takes two operands";
+  if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more or pictures, without groups";
   if (g.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
@@ -70,21 +71,16 @@ Layout layout_of(const Site& site, const Geometry& g, std::size_t value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[value].type;
   if (static_cast<int>(value) == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
-  const bool activation = (static_cast<int>(value) == at.x && !g.picture()) || type == site.values[static_cast<std::size_t>(at.y)].type;
+  const auto like = [&](int other) { return type == site.values[static_cast<std::size_t>(other)].type; };
+  const bool activation = (static_cast<int>(value) == at.x && !g.picture()) || like(at.y) || (site.anchor > 0 && like(at.x));
   return activation ? kBlocked : Layout{};
-}
-
-/// Reads what stands behind; on no, says why.
-bool read_steps(Site& site, Behind& behind) {
-  return behind.read_steps(site) && (!behind.norm || (decline(site, "takes no batch norm"), false));
 }
 
 bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, g, v);
-  Behind behind;
-  return read_steps(site, behind);
+  return Before().read_steps(site) && Behind().read_steps(site);
 }
 
 /// Rows of the result, counted through all images, and blocks of its channels.
@@ -94,8 +90,9 @@ struct Part {
 
 struct Direct {
   Geometry g;
-  int x, weight, bias;  ///< arguments, or -1
+  int weight, bias;     ///< arguments, or -1
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
+  Before before;
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
@@ -103,43 +100,47 @@ struct Direct {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Direct*>(self);
-    own.run_part(args, part);
+    const int parts = static_cast<int>(own.parts.size());
+    part < parts ? own.run_part(args, part) : own.behind.norm->finish(args, part - parts);
   }
 
   void run_part(const Args& args, int number) const {
     const Part& part = parts[static_cast<std::size_t>(number)];
+    const ConvEpilogue sums = behind.begin(args, number);
     float* const band = static_cast<float*>(behind.own(args, number));
     for (std::int64_t at = part.first_row; at < part.last_row;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last_row - at});
-      g.picture() ? fill_of_picture(args, image, row, g.rows(count), band) : fill(args, image, row, g.rows(count), band);
+      g.picture() ? fill_of_picture(args, image, row, g.rows(count), band) : fill(args, image, row, g.rows(count), band, band + g.band_size(rows));
       for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r)
           multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
-                   band + r * g.row_step() * g.row_size());
+                   band + r * g.row_step() * g.row_size(), sums, at == part.first_row && r == 0);
       at += count;
     }
   }
 
   /// The rows of x that are read from row `row` of the result on: [in block][row][phase][column][8 pairs].
-  void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
+  void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to, float* made) const {
     const Conv2dOptions& o = g.options;
     const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, phases = g.phases(), columns = g.columns();
     const std::int64_t apart = g.kernel[1] == 1 ? o.stride[1] : phases;  // in x, between columns of a phase
-    const float* const from = static_cast<const float*>(args.in[static_cast<std::size_t>(x)]);
+    const std::int64_t top = row * o.stride[0] - o.pad[0], first_row = std::clamp<std::int64_t>(top, 0, g.height),
+                       last_row = std::clamp<std::int64_t>(top + (count - 1) * step + 1, first_row, g.height);
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
-      const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes);
-      const float* const plane = from + (image * g.in_blocks() + block) * g.height * g.width * kLanes;
+      const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes),
+                         plane = (image * g.in_blocks() + block) * g.height * g.width * kLanes, line = g.width * kLanes;
+      const float* const x = before.activation(args, made, plane + first_row * line, plane + last_row * line);
       for (std::int64_t r = 0; r < count; ++r)
         for (std::int64_t phase = 0; phase < phases; ++phase, to += columns * kWords) {
-          const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step, begin = phase - o.pad[1];  // x's column of the first
-          const bool inside = in_row >= 0 && in_row < g.height;
+          const std::int64_t in_row = top + r * step, begin = phase - o.pad[1];  // x's column of the first
+          const bool inside = in_row >= first_row && in_row < last_row;
           const std::int64_t first = inside ? std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns) : columns,
                              last = inside ? std::clamp((g.width - begin + apart - 1) / apart, first, columns) : columns;
           std::fill(to, to + first * kWords, 0.0f);
           if (last > first)
             NEURIM_DISPATCH(round_to_pairs)
-            (plane + (in_row * g.width + begin + first * apart) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
+            (x + ((in_row - first_row) * g.width + begin + first * apart) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
           std::fill(to + last * kWords, to + columns * kWords, 0.0f);
         }
     }
@@ -149,7 +150,7 @@ struct Direct {
   void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
     const Conv2dOptions& o = g.options;
     const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, columns = g.columns(), plane = g.height * g.width;
-    const float* const from = static_cast<const float*>(args.in[static_cast<std::size_t>(x)]) + image * g.in_channels * plane;
+    const float* const from = before.activation(args, nullptr, image * g.in_channels * plane, 0);
     auto* const line = reinterpret_cast<std::uint16_t*>(to + g.band_size(rows));
     const std::int64_t windows = (g.out_width - 1) * o.stride[1] + g.kernel[1],  // pixels of a row that are read, and zeros beside
         last = std::clamp<std::int64_t>(g.width + o.pad[1], 0, windows), first = std::min<std::int64_t>(o.pad[1], last);
@@ -177,7 +178,7 @@ struct Direct {
   std::int64_t line_size() const { return ((g.out_width - 1) * g.options.stride[1] + g.kernel[1]) * g.in_channels + 2 * kLanes; }
 
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
-                const float* from) const {
+                const float* from, const ConvEpilogue& sums, bool first) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.taps() * kLanes * kWords,
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
@@ -188,8 +189,8 @@ struct Direct {
     const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
     NEURIM_DISPATCH(block_product)
     (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
-    for (std::int64_t b = 0; b < blocks && behind.steps; ++b)
-      behind.run(args, {}, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, false);
+    for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
+      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, first);
   }
 };
 
@@ -200,9 +201,9 @@ Launch prepare(Site& site) {
   for (std::size_t v = 0; v < site.values.size(); ++v)
     if (site.values[v].layout != layout_of(site, g, v)) return decline(site, "takes blocks of 16 channels");
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
-  all->x = site.place_in(anchor.in[0]), all->weight = site.place_in(anchor.in[1]);
+  all->weight = site.place_in(anchor.in[1]);
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
-  if (!read_steps(site, all->behind)) return {};
+  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   for (std::int64_t i = 0; i < g.kernel[0]; ++i)
     for (std::int64_t j = 0; j < g.tap_columns(); ++j) {
@@ -210,7 +211,10 @@ Launch prepare(Site& site) {
       all->taps.push_back(i * g.options.dilation[0] * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
     }
   const std::int64_t rows = g.images * g.out_height, blocks = g.out_blocks();
-  if (g.images * g.out_height * g.out_width < g.out_channels && blocks >= site.chunks) {  // all read x rather than all weights
+  if (all->behind.norm) {
+    const auto& begin = all->behind.norm->cut(site, g.images);
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i) all->parts.push_back({begin[i] * g.out_height, begin[i + 1] * g.out_height, 0, blocks});
+  } else if (g.images * g.out_height * g.out_width < g.out_channels && blocks >= site.chunks) {  // all read x rather than all weights
     for (int i = 0; i < site.chunks; ++i) all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
   } else {
     const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
@@ -219,15 +223,17 @@ Launch prepare(Site& site) {
   all->rows = 1;
   while (all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t line = g.picture() ? all->line_size() * 2 : 0;
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(g.band_size(all->rows) * 4 + line)));
-  return {Direct::run, all, parts};
+  const std::int64_t step = g.kernel[0] == 1 ? g.options.stride[0] : 1,
+                     made = all->before.steps ? ((g.rows(all->rows) - 1) * step + 1) * g.width * kLanes : 0,
+                     line = g.picture() ? all->line_size() * 2 : 0;
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((g.band_size(all->rows) + made) * 4 + line)));
+  return {Direct::run, all, parts, all->behind.norm ? parts : 0};
 }
 
 }  // namespace
 
 void cpu_direct() {
-  add({.op = "conv2d", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true});
+  add({.op = "conv2d", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

@@ -5,74 +5,75 @@
 #include <mutex>
 #include <vector>
 
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/winograd.h"
 #include "neurim/base/text.h"
 #include "neurim/core/half.h"
+#include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
 
 namespace {
 
-constexpr std::size_t kLanes = 16, kBlock = kLanes * kLanes;
+constexpr int kLanes = 16, kBlock = kLanes * kLanes;
 
-/// Of a weight in a block of pairs.
-std::size_t place(std::size_t in, std::size_t out) { return (in / 2 * kLanes + out) * 2 + in % 2; }
+/// The packed f32 weights that are rounded.
+Layout blocks_of_floats(const Type& weight, bool gradient) { return gradient ? gradient_weights(weight) : forward_weights(weight); }
 
+template <bool gradient>
 void pack_pairs(const void* self, const void* plain, void* packed) {
   const Type& type = *static_cast<const Type*>(self);
-  const Layout blocks = forward_weights(type);
+  const Layout blocks = blocks_of_floats(type, gradient);
   std::vector<float> floats(bytes(type, blocks) / sizeof(float));
   pack(type, blocks, plain, floats.data());
-  for (std::size_t at = 0; at < floats.size(); at += kBlock) pair_block(&floats[at], static_cast<std::uint16_t*>(packed) + at);
+  NEURIM_DISPATCH(pair_rows)(floats.data(), kLanes, 0, std::ssize(floats) / kLanes, std::ssize(floats) / kLanes, kLanes, static_cast<float*>(packed));
 }
 
 void pack_rows(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const float*>(plain);
-  auto* to = static_cast<std::uint16_t*>(packed);
+  auto* to = static_cast<float*>(packed);
   const std::int64_t channels = s[1], height = s[2], width = s[3], all = channels * width;
   float block[kBlock];
   for (std::int64_t out = 0; out < s[0]; out += 16)
     for (std::int64_t in = 0; in < all; in += 16)
-      for (std::int64_t row = 0; row < height; ++row, to += kBlock) {
+      for (std::int64_t row = 0; row < height; ++row, to += kBlock / 2) {
         std::fill_n(block, kBlock, 0.0f);
         for (std::int64_t i = 0; i < std::min<std::int64_t>(16, all - in); ++i)
           for (std::int64_t o = 0; o < std::min<std::int64_t>(16, s[0] - out); ++o) {
             const std::int64_t column = (in + i) / channels, channel = (in + i) % channels;
             block[i * 16 + o] = from[(((out + o) * channels + channel) * height + row) * width + column];
           }
-        pair_block(block, to);
+        NEURIM_DISPATCH(pair_rows)(block, kLanes, 0, kLanes, kLanes, kLanes, to);
       }
 }
 
 }  // namespace
 
-void pair_block(const float* from, std::uint16_t* to) {
-  for (std::size_t in = 0; in < kLanes; ++in)
-    for (std::size_t out = 0; out < kLanes; ++out) to[place(in, out)] = to_bf16(from[in * kLanes + out]);
-}
-
 void unpair_block(const std::uint16_t* from, float* to) {
-  for (std::size_t in = 0; in < kLanes; ++in)
-    for (std::size_t out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[place(in, out)]);
+  for (int in = 0; in < kLanes; ++in)
+    for (int out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[(in / 2 * kLanes + out) * 2 + in % 2]);
 }
 
 namespace {
 
 /// A format that is made of f32 weights of a type, once for each.
-Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*)) {
+Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
+                 std::optional<Layout> made_from = {}) {
   static std::mutex mutex;
   static std::deque<Type> types;  // a deque, since PackedFormat::self points in
   const std::lock_guard lock(mutex);
   const auto known = std::find(types.begin(), types.end(), weight);
   const Type& type = known != types.end() ? *known : types.emplace_back(weight);
-  return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = &type})};
+  return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = &type, .made_from = made_from})};
 }
 
 }  // namespace
 
-Layout pair_weights(const Type& weight) {
-  return format_of("pairs", weight, bytes(weight, forward_weights(weight)) / 2, pack_pairs);
+Layout pair_weights(const Type& weight, bool gradient) {
+  const Layout floats = blocks_of_floats(weight, gradient);
+  return format_of(gradient ? "gradient pairs" : "pairs", weight, bytes(weight, floats) / 2, gradient ? pack_pairs<true> : pack_pairs<false>, floats);
 }
 
 Layout row_pair_weights(const Type& weight) {
@@ -82,3 +83,39 @@ Layout row_pair_weights(const Type& weight) {
 }
 
 }  // namespace neurim::cpu
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+/// Rounds packed weights that change.
+struct Rounding {
+  std::int64_t blocks;
+  int parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Rounding*>(self);
+    const std::int64_t begin = part_begin(own.blocks, own.parts, part), end = part_begin(own.blocks, own.parts, part + 1);
+    NEURIM_DISPATCH(pair_rows)
+    (static_cast<const float*>(args.in[0]) + begin * kBlock, kLanes, 0, (end - begin) * kLanes, (end - begin) * kLanes, kLanes,
+     static_cast<float*>(args.out[0]) + begin * kBlock / 2);
+  }
+};
+
+Launch prepare(Site& site) {
+  const Layout &from = site.input(0).layout, &to = site.output(0).layout;
+  const auto* const format = to.kind == Layout::packed ? &packed_format(to.format) : nullptr;
+  if (!format || (format->pack != pack_pairs<false> && format->pack != pack_pairs<true>) || from != format->made_from)
+    return decline(site, "makes pairs of packed weights only");
+  const std::int64_t floats = static_cast<std::int64_t>(2 * format->bytes / sizeof(float));
+  const auto rounding = std::make_shared<Rounding>(Rounding{floats / kBlock, parts_of(site, floats, floats / kBlock)});
+  return {Rounding::run, rounding, rounding->parts};
+}
+
+}  // namespace
+
+void cpu_pair_weights() { add({.op = "reorder", .name = "cpu pairs", .rank = 30, .prepare = prepare}); }
+
+}  // namespace neurim

@@ -40,6 +40,15 @@ NEURIM_MAY_NAME_BF16 inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
 }
 #endif
 
+/// Bits whose upper halves are the nearest bf16, ties to even. A NaN stays one.
+typedef std::uint32_t Bits __attribute__((vector_size(64)));
+inline Bits rounded_bits(Vec v) {
+  Bits bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
+  return v == v ? rounded : quiet;
+}
+
 /// Rounds 16 floats, ties to even, and writes them as 8 words; `native`: by AVX512-BF16's instruction, in assembly so that callers
 /// need not name it. A NaN stays one.
 template <bool native>
@@ -53,12 +62,24 @@ inline void store_pairs(float* at, Vec v) {
     return;
   }
 #endif
-  typedef std::uint32_t Bits __attribute__((vector_size(64)));
-  Bits bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
-  halves = __builtin_convertvector((v == v ? rounded : quiet) >> 16, Half);
+  halves = __builtin_convertvector(rounded_bits(v) >> 16, Half);
   std::memcpy(at, &halves, sizeof halves);
+}
+
+/// Two vectors as one of pairs, rounded so.
+template <bool native>
+NEURIM_MAY_NAME_BF16 inline Vec pairs_of(Vec first, Vec second) {
+#if defined(__AVX512F__)
+  if (native) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
+                                           2, 17, 1, 16, 0);
+    return (Vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first));
+  }
+#endif
+  const Bits pairs = rounded_bits(first) >> 16 | (rounded_bits(second) & 0xffff0000);
+  Vec v;
+  std::memcpy(&v, &pairs, sizeof v);
+  return v;
 }
 
 /// The first n lanes; the others are zero.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
@@ -32,9 +33,15 @@ struct Form {
 
   std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
   std::size_t bytes() const { return static_cast<std::size_t>(kWinogradPoints * blocks() * kBlock) * (pairs ? 2 : 4); }
-  void transform(const void* packed, void* u, std::int64_t first, std::int64_t last) const {
-    NEURIM_DISPATCH(winograd_weights)
-    (static_cast<const float*>(packed), gradient, first, last, blocks() * kBlock, static_cast<float*>(u));
+  void transform(const float* packed, float* u, std::int64_t first, std::int64_t last) const {
+    if (!pairs) return NEURIM_DISPATCH(winograd_weights)(packed, gradient, first, last, blocks() * kBlock, u);
+    alignas(64) float exact[kWinogradPoints * kBlock];
+    for (std::int64_t block = first; block < last; ++block) {
+      NEURIM_DISPATCH(winograd_weights)(packed + block * 9 * kBlock, gradient, 0, 1, kBlock, exact);
+      for (std::int64_t point = 0; point < kWinogradPoints; ++point)
+        NEURIM_DISPATCH(pair_rows)
+        (exact + point * kBlock, kLanes, 0, kLanes, kLanes, kLanes, u + (point * blocks() + block) * kBlock / 2);
+    }
   }
 };
 
@@ -52,10 +59,7 @@ void pack_form(const void* self, const void* plain, void* u) {
   const auto& form = *static_cast<const Form*>(self);
   std::vector<float> packed(bytes(form.type, form.from) / sizeof(float));
   pack(form.type, form.from, plain, packed.data());
-  if (!form.pairs) return form.transform(packed.data(), u, 0, form.blocks());
-  std::vector<float> exact(form.bytes() / 2);
-  form.transform(packed.data(), exact.data(), 0, form.blocks());
-  for (std::size_t at = 0; at < exact.size(); at += kBlock) pair_block(&exact[at], static_cast<std::uint16_t*>(u) + at);
+  form.transform(packed.data(), static_cast<float*>(u), 0, form.blocks());
 }
 
 Layout winograd_layout(const Type& weight, bool gradient, bool pairs) {
@@ -86,14 +90,14 @@ struct Weights {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Weights*>(self);
-    own.form.transform(args.in[0], args.out[0], part_begin(own.form.blocks(), own.parts, part),
+    own.form.transform(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), part_begin(own.form.blocks(), own.parts, part),
                        part_begin(own.form.blocks(), own.parts, part + 1));
   }
 };
 
 Launch prepare_weights(Site& site) {
   const Form* form = form_of(site.output(0).layout);
-  if (!form || form->pairs || site.input(0).layout != form->from)
+  if (!form || site.input(0).layout != form->from)
     return decline(site, "makes Winograd's form of packed weights only");
   const auto weights = std::make_shared<Weights>(Weights{*form, 1});
   weights->parts = parts_of(site, kWinogradPoints * form->blocks() * kBlock, form->blocks());
@@ -113,6 +117,7 @@ struct Problem {
 
 /// Why not, or null.
 const char* read_problem(const Site& site, Problem& problem) {
+  if (!site.winograd) return "is what the plan leaves out";
   const Direction direction = direction_of(site);
   const Operands at = operands_of(site);
   const auto value = [&](int number) -> const Type& { return site.values[static_cast<std::size_t>(number)].type; };
@@ -128,8 +133,7 @@ const char* read_problem(const Site& site, Problem& problem) {
   if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
   if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
   const bool backwards = direction == Direction::input_grad,
-             pairs = direction == Direction::forward && site.products == DType::bf16 &&
-                     site.values[static_cast<std::size_t>(at.weight)].constant;
+             pairs = direction != Direction::weight_grad && site.products == DType::bf16;
   const Shape &from = backwards ? y : x, &to = backwards ? x : y;
   problem.images = from[0];
   problem.shape = {.in_blocks = from[1] / kLanes,
@@ -291,8 +295,9 @@ constexpr double kMostError = 0.0125;
 
 /// On no, says why.
 bool passes_gate(Site& site, const Problem& problem) {
-  if (!problem.shape.pairs) return true;
-  const void* const u = site.values[static_cast<std::size_t>(operands_of(site).weight)].known;
+  const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
+  if (!problem.shape.pairs || !weight.constant) return true;  // of weights that change it says nothing
+  const void* const u = weight.known;
   if (!u) return decline(site, "takes known weights"), false;
   const double error = rounding_error(problem.shape, static_cast<const std::uint16_t*>(u));
   if (error <= kMostError) return true;  // not so of NaN
@@ -336,7 +341,6 @@ struct Region : Tiled {
 bool wants_region(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
-  problem.shape.pairs = false;  // a norm in training: its weights change
   if (!ConvNorm().read(site)) return decline(site, "takes batch norm in training, or its gradient"), false;
   choose_layouts(site, problem);
   return true;
@@ -346,8 +350,8 @@ Launch prepare_region(Site& site) {
   Problem problem;
   ConvNorm norm;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  problem.shape.pairs = false;
   if (!has_layouts(site, problem) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
+  if (!passes_gate(site, problem)) return {};
   std::vector<std::int64_t> begin;
   for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);

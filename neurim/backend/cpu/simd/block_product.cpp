@@ -13,8 +13,10 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and a broadcast value
+constexpr int kGradRows = 8;
 #else
 constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
+constexpr int kGradRows = 2;
 #endif
 
 /// What is multiplied: floats, or pairs of bf16 by two ways.
@@ -110,6 +112,57 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
   }
 }
 
+/// kGradRows input channels of B blocks, kept in registers over all rows.
+template <class Factors, int B>
+NEURIM_MAY_NAME_BF16 void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
+  Vec sums[B][kGradRows];
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kGradRows; ++i) sums[b][i] = Vec{};
+  const std::int64_t dy_block = shape.dy_block;
+  for (std::int64_t run = 0; run < shape.images * shape.runs; ++run) {
+    const float* value = x + run / shape.runs * shape.x_image + run % shape.runs * shape.x_run;
+    for (std::int64_t row = 0; row < shape.rows; ++row, value += kLanes, dy += kLanes) {
+      const float* const gradient = dy;
+      decltype(Factors::weights(gradient)) own[B];
+#pragma GCC unroll 8
+      for (int b = 0; b < B; ++b) own[b] = Factors::weights(gradient + b * dy_block);
+#pragma GCC unroll 8
+      for (int i = 0; i < kGradRows; ++i)
+#pragma GCC unroll 8
+        for (int b = 0; b < B; ++b) sums[b][i] = Factors::multiply_add(sums[b][i], own[b], value + i);
+    }
+  }
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kGradRows; ++i) {
+      float* const to = dw + b * shape.in_blocks * shape.weight_block + i * kLanes;
+      store(to, add ? load(to) + sums[b][i] : sums[b][i]);
+    }
+}
+
+template <class Factors>
+void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
+  for (std::int64_t block = 0; block < blocks; block += 2)
+    for (std::int64_t in = 0; in < shape.in_blocks * kLanes; in += kGradRows) {
+      const float *const values = x + in / kLanes * shape.x_block + in % kLanes, *const gradients = dy + block * shape.dy_block;
+      float* const sums = dw + (block * shape.in_blocks + in / kLanes) * shape.weight_block + in % kLanes * kLanes;
+      (block + 1 < blocks ? weight_grad<Factors, 2> : weight_grad<Factors, 1>)(shape, values, gradients, add, sums);
+    }
+}
+
+template <bool native>
+NEURIM_MAY_NAME_BF16 void pair_up(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
+                                  float* to) {
+  const auto row = [&](std::int64_t number) {
+    const Vec all = number >= first && number < last ? load(x + (number - first) * x_row) : Vec{};
+    return lanes < kLanes ? first_lanes(all, lanes) : all;
+  };
+  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes) store(to, pairs_of<native>(row(number), row(number + 1)));
+}
+
 template <bool native>
 void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
   for (std::int64_t left = channels; left > 0; left -= kLanes, x += x_block)
@@ -141,6 +194,18 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
   if (has_bf16()) return multiply<NativePairs>(shape, blocks, x, weight, epilogue, y);
 #endif
   multiply<Pairs>(shape, blocks, x, weight, epilogue, y);
+}
+
+void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
+  if (!shape.pairs) return weight_grads<Floats>(shape, blocks, x, dy, add, dw);
+#if defined(__AVX512F__)
+  if (has_bf16()) return weight_grads<NativePairs>(shape, blocks, x, dy, add, dw);
+#endif
+  weight_grads<Pairs>(shape, blocks, x, dy, add, dw);
+}
+
+void pair_rows(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes, float* to) {
+  (has_bf16() ? pair_up<true> : pair_up<false>)(x, x_row, first, last, rows, lanes, to);
 }
 
 void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {

@@ -147,36 +147,6 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   }
 }
 
-/// The sums over the tiles of 8 input channels times B blocks of output channels, in registers.
-template <int B>
-void accumulate(std::int64_t count, const float* v, const float* dm, std::int64_t dm_block, bool add, float* du,
-                std::int64_t du_block) {
-  constexpr int kRows = 8;
-  Vec sums[B][kRows];
-#pragma GCC unroll 8
-  for (int b = 0; b < B; ++b)
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) sums[b][i] = Vec{};
-  for (std::int64_t t = 0; t < count * kLanes; t += kLanes) {
-    Vec row[B];
-#pragma GCC unroll 8
-    for (int b = 0; b < B; ++b) row[b] = load(dm + b * dm_block + t);
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      const Vec value = splat(v[t + i]);
-#pragma GCC unroll 8
-      for (int b = 0; b < B; ++b) sums[b][i] += row[b] * value;
-    }
-  }
-#pragma GCC unroll 8
-  for (int b = 0; b < B; ++b)
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) {
-      float* to = du + b * du_block + i * kLanes;
-      store(to, add ? load(to) + sums[b][i] : sums[b][i]);
-    }
-}
-
 template <class Values>
 void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
   const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
@@ -326,18 +296,11 @@ void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, co
 
 void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* dm,
                          std::int64_t first, std::int64_t last, bool add, float* du) {
-  const std::int64_t block_size = tiles.count * kLanes, row_size = shape.in_blocks * kBlock;
+  const std::int64_t block_size = tiles.count * kLanes;
+  const BlockWeightGrad grad{.in_blocks = shape.in_blocks, .rows = tiles.count, .x_block = block_size, .dy_block = block_size, .weight_block = kBlock};
   for (std::int64_t point = 0; point < kWinogradPoints; ++point)
-    for (std::int64_t block = first; block < last; block += 2)
-      for (std::int64_t in = 0; in < 2 * shape.in_blocks; ++in) {
-        const float* values = v + point * tiles.input_plane + in / 2 * block_size + in % 2 * 8;
-        const float* gradients = dm + point * tiles.output_plane + (block - first) * block_size;
-        float* sums = du + (point * shape.out_blocks + block) * row_size + in * kBlock / 2;
-        if (block + 1 < last)
-          accumulate<2>(tiles.count, values, gradients, block_size, add, sums, row_size);
-        else
-          accumulate<1>(tiles.count, values, gradients, block_size, add, sums, row_size);
-      }
+    block_weight_grad(grad, last - first, v + point * tiles.input_plane, dm + point * tiles.output_plane, add,
+                      du + (point * shape.out_blocks + first) * shape.in_blocks * kBlock);
 }
 
 void winograd_weights_grad(const float* du, int runs, std::int64_t run, std::int64_t plane, std::int64_t first,

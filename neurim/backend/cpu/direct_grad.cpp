@@ -1,0 +1,262 @@
+// Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps before them
+// that make the activation. A part is a run of lines of the result, with sums of its own that the second phase adds up, or where
+// the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines are rounded, two
+// neighbours in a line to a pair, x once for each column of the kernel; then each tap of the kernel is one product.
+#include <algorithm>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/winograd.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
+constexpr std::int64_t kTile = 1 << 17;                 // words of x in pairs
+constexpr std::int64_t kFewPixels = 196, kManyPixels = 1024;  // of a tile: below, adding to all weights is too much traffic
+
+const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
+
+struct Geometry {
+  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
+  Conv2dOptions options;
+  std::int64_t kernel[2];
+
+  /// Whether all pixels of an image are one line, which may be cut anywhere.
+  bool flat() const {
+    const std::array<std::int64_t, 2> one{1, 1};
+    return kernel[0] == 1 && kernel[1] == 1 && options.stride == one && height == out_height && width == out_width;
+  }
+  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+  std::int64_t pixels() const { return out_height * out_width; }
+  std::int64_t weights() const { return in_blocks() * out_blocks() * kernel[0] * kernel[1] * kBlock; }
+  /// What a tile counts in: rows of an image of the result, or where it is flat pixels.
+  std::int64_t units() const { return flat() ? pixels() : out_height; }
+};
+
+/// Null, or why the kernel leaves the gradient to others.
+const char* read_geometry(const Site& site, Geometry& g) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
+  const Operands at = operands_of(site);
+  const Shape &x = type_of(site, at.x).shape, &weight = type_of(site, at.weight).shape, &y = type_of(site, at.y).shape;
+  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
+       .options = static_cast<const Conv2dWeightGrad&>(site.op()).options, .kernel = {weight[2], weight[3]}};
+  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels)) return "takes 16 channels and more, without groups";
+  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  if (at.x == at.y) return "takes two operands";
+  if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size()) return "takes nothing behind it";
+  return nullptr;
+}
+
+Layout layout_of(const Site& site, std::size_t value) {
+  const Operands at = operands_of(site);
+  const Type& type = site.values[value].type;
+  if (static_cast<int>(value) == at.weight) return forward_weights(type);
+  return static_cast<int>(value) == at.y || type == type_of(site, at.x) ? kBlocked : Layout{};
+}
+
+bool wants(Site& site) {
+  Geometry g;
+  if (const char* reason = read_geometry(site, g)) return decline(site, reason), false;
+  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  return Before().read_steps(site);
+}
+
+/// Units of one image, or all those of several.
+struct Tile {
+  std::int64_t image, images, unit, units;
+};
+
+/// How the pairs of a tile lie.
+struct Pairs {
+  std::int64_t runs, pixels, pairs;  ///< rows of an image, or the flat one; pixels of each, and pairs
+  std::int64_t x_rows, step;         ///< rows of x that are kept of an image, and those between two runs
+
+  Pairs(const Geometry& g, const Tile& tile)
+      : runs(g.flat() ? 1 : tile.units),
+        pixels(g.flat() ? tile.units : g.out_width),
+        pairs((pixels + 1) / 2),
+        x_rows(g.kernel[0] == 1 ? runs : (runs - 1) * g.options.stride[0] + (g.kernel[0] - 1) * g.options.dilation[0] + 1),
+        step(g.kernel[0] == 1 ? 1 : g.options.stride[0]) {}
+};
+
+struct WeightGrad {
+  Geometry g;
+  Before before;
+  int dy;  // argument
+  struct Part {
+    std::int64_t first_block, last_block;
+    std::vector<Tile> tiles;
+    std::int64_t sums = -1;  ///< where in the scratch, in floats; -1: in the result
+  };
+  std::vector<Part> parts;
+  std::int64_t room = 0;             ///< floats of a part's own scratch
+  std::vector<std::int64_t> ranges;  ///< of the weights that each join adds up
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const WeightGrad*>(self);
+    const auto number = static_cast<std::size_t>(part);
+    number < own.parts.size() ? own.run_part(args, number) : own.join(args, number - own.parts.size());
+  }
+
+  float* sums(const Args& args, const Part& part) const {
+    return part.sums < 0 ? static_cast<float*>(args.out[0]) : static_cast<float*>(args.scratch) + part.sums;
+  }
+
+  std::int64_t x_block(const Tile& tile) const {
+    const Pairs p(g, tile);
+    return tile.images * g.kernel[1] * p.x_rows * p.pairs * kLanes;
+  }
+  std::int64_t dy_block(const Tile& tile) const {
+    const Pairs p(g, tile);
+    return tile.images * p.runs * p.pairs * kLanes;
+  }
+
+  void run_part(const Args& args, std::size_t number) const {
+    const Part& part = parts[number];
+    const std::int64_t taps = g.kernel[0] * g.kernel[1], blocks = part.last_block - part.first_block;
+    float* const total = sums(args, part) + part.first_block * g.in_blocks() * taps * kBlock;
+    float* const x = static_cast<float*>(args.scratch) + static_cast<std::int64_t>(number) * room;
+    for (const Tile& tile : part.tiles) {
+      const Pairs p(g, tile);
+      float *const gradient = x + g.in_blocks() * x_block(tile), *const made = gradient + blocks * dy_block(tile);
+      fill(args, tile, p, x, made);
+      fill_gradient(args, tile, p, part, gradient);
+      const std::int64_t row = p.pairs * kLanes;
+      const BlockWeightGrad shape{.in_blocks = g.in_blocks(),
+                                  .rows = p.pairs,
+                                  .x_block = x_block(tile),
+                                  .dy_block = dy_block(tile),
+                                  .weight_block = taps * kBlock,
+                                  .runs = p.runs,
+                                  .x_run = p.step * row,
+                                  .images = tile.images,
+                                  .x_image = g.kernel[1] * p.x_rows * row,
+                                  .pairs = true};
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t from = (tap % g.kernel[1] * p.x_rows + tap / g.kernel[1] * g.options.dilation[0]) * row;
+        NEURIM_DISPATCH(block_weight_grad)(shape, blocks, x + from, gradient, &tile != &part.tiles[0], total + tap * kBlock);
+      }
+    }
+  }
+
+  /// x of a tile: [in block][image][column of the kernel][row][pair][16], zero where it is padding.
+  void fill(const Args& args, const Tile& tile, const Pairs& p, float* to, float* made) const {
+    const Conv2dOptions& o = g.options;
+    // Rows of x that are read, or of a flat image pixels.
+    const std::int64_t top = g.flat() ? tile.unit : tile.unit * o.stride[0] - o.pad[0], size = g.flat() ? 1 : g.width,
+                       apart = g.kernel[0] == 1 ? o.stride[0] : 1,  // rows that are kept
+        first = std::clamp<std::int64_t>(top, 0, g.flat() ? g.pixels() : g.height),
+                       last = std::clamp<std::int64_t>(g.flat() ? tile.unit + tile.units : top + (p.x_rows - 1) * apart + 1, first,
+                                                       g.flat() ? g.pixels() : g.height);
+    for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
+      const int lanes = static_cast<int>(std::min(kLanes, g.in_channels - block * kLanes));
+      for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
+        const std::int64_t plane = (image * g.in_blocks() + block) * g.height * g.width;
+        const float* const x = before.activation(args, made, (plane + first * size) * kLanes, (plane + last * size) * kLanes);
+        for (std::int64_t column = 0; column < g.kernel[1]; ++column)
+          for (std::int64_t r = 0; r < p.x_rows; ++r, to += p.pairs * kLanes) {
+            const std::int64_t row = top + r * apart, begin = column * o.dilation[1] - o.pad[1];  // x's column of the first pixel
+            const bool inside = g.flat() || (row >= first && row < last);
+            const std::int64_t left = !inside || begin >= 0 ? 0 : std::min((o.stride[1] - 1 - begin) / o.stride[1], p.pixels),
+                               right = !inside    ? 0
+                                       : g.flat() ? p.pixels
+                                                  : std::clamp((g.width - begin + o.stride[1] - 1) / o.stride[1], left, p.pixels);
+            const float* const from = left < right ? x + ((row - first) * size + begin + left * o.stride[1]) * kLanes : x;
+            NEURIM_DISPATCH(pair_rows)(from, o.stride[1] * kLanes, left, right, p.pixels, lanes, to);
+          }
+      }
+    }
+  }
+
+  /// dy of a tile: [out block][image][row][pair][16].
+  void fill_gradient(const Args& args, const Tile& tile, const Pairs& p, const Part& part, float* to) const {
+    const auto* const dy_data = static_cast<const float*>(args.in[static_cast<std::size_t>(dy)]);
+    for (std::int64_t block = part.first_block; block < part.last_block; ++block) {
+      const int lanes = static_cast<int>(std::min(kLanes, g.out_channels - block * kLanes));
+      for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
+        const float* from = dy_data + ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
+        for (std::int64_t r = 0; r < p.runs; ++r, from += p.pixels * kLanes, to += p.pairs * kLanes)
+          NEURIM_DISPATCH(pair_rows)(from, kLanes, 0, p.pixels, p.pixels, lanes, to);
+      }
+    }
+  }
+
+  void join(const Args& args, std::size_t range) const {
+    float* const total = static_cast<float*>(args.out[0]);
+    for (const Part& part : parts) {
+      const float* const added = sums(args, part);
+      if (added == total) continue;
+      for (std::int64_t i = ranges[range]; i < ranges[range + 1]; ++i) total[i] += added[i];
+    }
+  }
+
+  /// Cuts units [first, last) of all images into tiles.
+  std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
+    const std::int64_t units = g.units(), unit_pixels = g.pixels() / units,
+                       fitting = kTile * 2 / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
+                       most = std::max<std::int64_t>(std::clamp(fitting, kFewPixels, kManyPixels) / unit_pixels, 1),
+                       together = std::max<std::int64_t>(1, most / units);
+    std::vector<Tile> tiles;
+    while (first < last) {
+      const std::int64_t image = first / units, unit = first % units, rest = std::min(units - unit, last - first);
+      if (rest == units && units <= most) {
+        const std::int64_t images = std::min(together, (last - first) / units);
+        tiles.push_back({image, images, 0, units});
+        first += images * units;
+        continue;
+      }
+      for (std::int64_t i = 0, count = (rest + most - 1) / most; i < count; ++i)
+        tiles.push_back({image, 1, unit + rest * i / count, rest * (i + 1) / count - rest * i / count});
+      first += rest;
+    }
+    return tiles;
+  }
+};
+
+Launch prepare(Site& site) {
+  auto all = std::make_shared<WeightGrad>();
+  Geometry& g = all->g;
+  if (const char* reason = read_geometry(site, g)) return decline(site, reason);
+  for (std::size_t v = 0; v < site.values.size(); ++v)
+    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  all->dy = site.place_in(operands_of(site).y);
+  if (!all->before.read_steps(site)) return {};
+  const std::int64_t units = g.images * g.units(), blocks = g.out_blocks();
+  const bool sliced = 2 * g.weights() > g.images * g.in_channels * g.height * g.width && blocks >= 2 * site.chunks;
+  const std::int64_t count = sliced ? site.chunks : std::min<std::int64_t>(units, site.chunks);
+  for (std::int64_t i = 0; i < count; ++i)
+    all->parts.push_back(sliced ? WeightGrad::Part{blocks * i / count, blocks * (i + 1) / count, all->cut(0, units)}
+                                : WeightGrad::Part{0, blocks, all->cut(units * i / count, units * (i + 1) / count)});
+  for (const auto& part : all->parts)
+    for (const Tile& tile : part.tiles) {
+      const Pairs p(g, tile);
+      const std::int64_t read = g.flat() ? tile.units : p.x_rows * (g.kernel[0] == 1 ? g.options.stride[0] : 1) * g.width,
+                         made = all->before.steps ? read * kLanes : 0;
+      all->room = std::max(all->room, made + g.in_blocks() * all->x_block(tile) + (part.last_block - part.first_block) * all->dy_block(tile));
+    }
+  std::int64_t scratch = count * all->room;
+  for (std::int64_t i = 1; !sliced && i < count; ++i, scratch += g.weights()) all->parts[static_cast<std::size_t>(i)].sums = scratch;
+  site.scratch = static_cast<std::size_t>(scratch) * sizeof(float);
+  const int joins = sliced || count == 1 ? 0 : static_cast<int>(std::min<std::int64_t>(site.chunks, g.weights() / kBlock));
+  for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
+  const int parts = static_cast<int>(all->parts.size());
+  return {WeightGrad::run, all, parts, joins};
+}
+
+}  // namespace
+
+void cpu_direct_grad() {
+  add({.op = "conv2d_weight_grad", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
+}
+
+}  // namespace neurim
