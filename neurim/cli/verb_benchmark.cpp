@@ -52,6 +52,7 @@ class Case {
     }
     return times;
   }
+  double bf16_share() const { return neurim::bf16_share(plan_.rows()); }
 
  private:
   const Model& model_;
@@ -155,6 +156,7 @@ int verb_benchmark(const Words& words) {
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
+  const std::string precision(name(line.products()));
   const Case subject(checkpoint, mode, images, line.device(), line.products(), deterministic);
   Console console(line.console());
   if (line.dry_run())
@@ -165,6 +167,7 @@ int verb_benchmark(const Words& words) {
                             {{"model", checkpoint.card.model},
                              {"mode", mode},
                              {"batch", batch},
+                             {"precision", precision},
                              {"rounds", rounds},
                              {"seconds", seconds}});
   if (serving)
@@ -173,6 +176,7 @@ int verb_benchmark(const Words& words) {
                   {"case", checkpoint.card.model},
                   {"peer", "neurim"},
                   {"version", version()},
+                  {"precision", precision},
                   {"threads", threads()}},
                  batch);
 
@@ -191,7 +195,8 @@ int verb_benchmark(const Words& words) {
   console.say(text(checkpoint.card.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
                    fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
                    fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",
-                   threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB"));
+                   threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
+                   line.products() == DType::bf16 ? text(", bf16 in ", fixed(100 * subject.bf16_share(), 1), " % of the multiply-adds") : ""));
   console.event({{"event", "summary"},
                  {"model", checkpoint.card.model},
                  {"mode", mode},
@@ -203,7 +208,7 @@ int verb_benchmark(const Words& words) {
                                            {"p99", sorted_at(all, 0.99) * 1e3}}},
                  {"peak_rss_mib", peak_rss_mib()},
                  {"threads", threads()},
-                 {"precision", line.products() == DType::bf16 ? "bf16" : "f32"}});
+                 {"precision", precision}});
   return 0;
 }
 

@@ -132,7 +132,8 @@ int verb_info(const Words& words) {
     const auto begin = std::chrono::steady_clock::now();
     const Plan planned = make();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    console.say(text("  planned in ", fixed(taken.count(), 2), " s"));
+    console.say(text("  planned in ", fixed(taken.count(), 2), " s",
+                     line.products() == DType::bf16 ? text(", bf16 in ", fixed(100 * bf16_share(planned.rows()), 1), " % of the multiply-adds") : ""));
     (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (!show) {

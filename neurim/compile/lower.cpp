@@ -220,6 +220,7 @@ class Lowering {
         continue;
       }
       task.kernel = kernel.name;
+      task.products = site.rounds;
       task.scratch = site.scratch;
       for (int value : asked.in) {
         task.in.push_back(slot_in(asked.values[static_cast<std::size_t>(value)], asked.specs[static_cast<std::size_t>(value)].layout));

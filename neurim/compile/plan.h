@@ -27,12 +27,15 @@ struct PlanOptions {
 struct PlanRow {
   std::string op, where, kernel, layout;
   Types in;                        ///< the operands of its first op; none: a reorder or a copy
-  DType products = DType::f32;     ///< what the plan lets it round factors to
+  DType products = DType::f32;     ///< what its kernel rounds the factors of products to
   std::int64_t multiply_adds = 0;  ///< of all its ops, as Op::multiply_adds counts
   std::size_t bytes = 0;           ///< read and written
   double seconds = 0;              ///< median of the profiled replays; 0 when not profiled
   std::vector<std::string> declined;
 };
+
+/// The share of the multiply-adds whose factors are rounded to bf16.
+double bf16_share(const std::vector<PlanRow>& rows);
 
 /// An immutable program and one instance of it. Copies share the instance; a busy plan throws.
 class Plan {

@@ -34,6 +34,7 @@ struct Task {
   std::vector<int> in, out;
   Launch launch;
   std::string kernel;
+  DType products = DType::f32;        ///< Site::rounds
   std::vector<std::string> declined;  ///< "kernel: why"
   std::size_t scratch = 0, scratch_offset = 0;
   bool commits = false;

@@ -39,6 +39,7 @@ struct Site {
 
   // Written by the kernel.
   std::size_t scratch = 0;      ///< bytes of Args::scratch
+  DType rounds = DType::f32;    ///< what it rounds the factors of products to
   std::string why = {};         ///< the reason for declining
 
   const Op& op() const { return *steps[static_cast<std::size_t>(anchor)].op; }

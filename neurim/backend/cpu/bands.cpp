@@ -328,6 +328,7 @@ Launch prepare(Site& site) {
   const std::int64_t bands = (longest + rows - 1) / rows;
   fit((longest + bands - 1) / bands);
   site.scratch = all->parts.size() * static_cast<std::size_t>(all->size) * sizeof(float);
+  if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; })) site.rounds = DType::bf16;
   return {Bands::run, all, static_cast<int>(all->parts.size())};
 }
 

@@ -244,6 +244,7 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t room = (all->before.steps ? most : 0) + (all->pairs ? most / 2 : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
+  if (all->pairs) site.rounds = DType::bf16;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};
 }
 

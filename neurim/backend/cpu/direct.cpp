@@ -21,7 +21,7 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
-constexpr std::int64_t kBand = 1 << 16;  // floats
+constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result needs no more
 constexpr std::int64_t kMostBlocks = 3;
 constexpr std::int64_t kPicture = 4;     // channels of one at most
 
@@ -37,13 +37,16 @@ struct Geometry {
   std::int64_t together() const { return out_width < 10 ? kMostBlocks : 2; }  ///< output blocks that block_product does at a time
   std::int64_t tap_columns() const { return picture() ? 1 : kernel[1]; }
   std::int64_t taps() const { return kernel[0] * tap_columns(); }
-  /// Of a single row of taps, only those rows are kept that are read; of a single column, such columns.
+  /// Only rows of x that are read are kept: of a single row of taps those, and of taps with rows between them those of one row of the
+  /// result, so that a band has no more. Of a single column of taps, such columns.
+  bool narrow() const { return options.dilation[0] > 1; }
   std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
+  std::int64_t row_distance() const { return kernel[0] == 1 ? options.stride[0] : options.dilation[0]; }  ///< in x, between kept rows
   std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
   /// Columns of a phase.
   std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
   std::int64_t row_size() const { return phases() * columns() * kWords; }
-  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + (kernel[0] - 1) * options.dilation[0] + 1; }
+  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + kernel[0]; }
   std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
 };
 
@@ -63,7 +66,6 @@ const char* read_geometry(const Site& site, Geometry& g) {
     return "takes 16 channels and more or pictures, without groups";
   if (g.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
-  if (g.band_size(1) > kBand) return "takes rows that fit into the second-level cache";
   return nullptr;
 }
 
@@ -123,7 +125,7 @@ struct Direct {
   /// The rows of x that are read from row `row` of the result on: [in block][row][phase][column][8 pairs].
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to, float* made) const {
     const Conv2dOptions& o = g.options;
-    const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, phases = g.phases(), columns = g.columns();
+    const std::int64_t step = g.row_distance(), phases = g.phases(), columns = g.columns();
     const std::int64_t apart = g.kernel[1] == 1 ? o.stride[1] : phases;  // in x, between columns of a phase
     const std::int64_t top = row * o.stride[0] - o.pad[0], first_row = std::clamp<std::int64_t>(top, 0, g.height),
                        last_row = std::clamp<std::int64_t>(top + (count - 1) * step + 1, first_row, g.height);
@@ -149,7 +151,7 @@ struct Direct {
   /// The same of a picture, plain planes: [in block][row][column of the result][8 pairs].
   void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
     const Conv2dOptions& o = g.options;
-    const std::int64_t step = g.kernel[0] == 1 ? o.stride[0] : 1, columns = g.columns(), plane = g.height * g.width;
+    const std::int64_t step = g.row_distance(), columns = g.columns(), plane = g.height * g.width;
     const float* const from = before.activation(args, nullptr, image * g.in_channels * plane, 0);
     auto* const line = reinterpret_cast<std::uint16_t*>(to + g.band_size(rows));
     const std::int64_t windows = (g.out_width - 1) * o.stride[1] + g.kernel[1],  // pixels of a row that are read, and zeros beside
@@ -208,7 +210,7 @@ Launch prepare(Site& site) {
   for (std::int64_t i = 0; i < g.kernel[0]; ++i)
     for (std::int64_t j = 0; j < g.tap_columns(); ++j) {
       const std::int64_t column = j * g.options.dilation[1];
-      all->taps.push_back(i * g.options.dilation[0] * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
+      all->taps.push_back(i * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
     }
   const std::int64_t rows = g.images * g.out_height, blocks = g.out_blocks();
   if (all->behind.norm) {
@@ -221,12 +223,12 @@ Launch prepare(Site& site) {
     for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
   }
   all->rows = 1;
-  while (all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
+  while (!g.narrow() && all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t step = g.kernel[0] == 1 ? g.options.stride[0] : 1,
-                     made = all->before.steps ? ((g.rows(all->rows) - 1) * step + 1) * g.width * kLanes : 0,
+  const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 2 : 0;
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((g.band_size(all->rows) + made) * 4 + line)));
+  site.rounds = DType::bf16;
   return {Direct::run, all, parts, all->behind.norm ? parts : 0};
 }
 

@@ -250,6 +250,7 @@ Launch prepare(Site& site) {
   const int joins = sliced || count == 1 ? 0 : static_cast<int>(std::min<std::int64_t>(site.chunks, g.weights() / kBlock));
   for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
   const int parts = static_cast<int>(all->parts.size());
+  site.rounds = DType::bf16;
   return {WeightGrad::run, all, parts, joins};
 }
 
