@@ -19,6 +19,10 @@ struct BlockProduct {
   /// are added up; null: one, of x itself.
   const std::int64_t* taps = nullptr;
   std::int64_t tap_count = 1;
+  /// Where not all taps of the weights are meant: where those of an input block begin, and the distance between input blocks.
+  const std::int64_t* weight_taps = nullptr;
+  std::int64_t weight_in = 0;
+  std::int64_t y_row = 16;  ///< between rows of y
 };
 
 /// What y becomes before it is written.

@@ -368,6 +368,7 @@ Launch prepare_region(Site& site) {
 /// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
 struct WeightGrad : Tiled {
   int joins;
+  bool rounds;  ///< V and the gradient of M, to bf16
 
   std::int64_t sums() const { return kWinogradPoints * blocks() * kBlock; }  ///< floats of a run
   std::int64_t blocks() const { return shape.out_blocks * shape.in_blocks; }
@@ -386,7 +387,7 @@ struct WeightGrad : Tiled {
     each_task(part, [&](const WinogradTiles& tiles) {
       NEURIM_DISPATCH(winograd_input)(shape, tiles, read(args, 1), v);
       NEURIM_DISPATCH(winograd_output_grad)(shape, tiles, read(args, 0), first, last, dm);
-      NEURIM_DISPATCH(winograd_accumulate)(shape, tiles, v, dm, first, last, add, du);
+      NEURIM_DISPATCH(winograd_accumulate)(shape, tiles, v, dm, first, last, rounds, add, du);
       add = true;
     });
   }
@@ -404,10 +405,12 @@ Launch prepare_weight_grad(Site& site) {
   if (!has_layouts(site, problem)) return decline(site, "takes blocked16 to packed weights");
   constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
-  const auto all = std::make_shared<WeightGrad>(
-      WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1});
+  // Rounding goes over both factors, the product over one as often as the other has blocks.
+  const bool rounds = site.products == DType::bf16 && blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks);
+  const auto all = std::make_shared<WeightGrad>(WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1, rounds});
   all->joins = static_cast<int>(std::min<std::int64_t>(blocks, site.chunks));
   site.scratch = static_cast<std::size_t>(all->runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
+  if (rounds) site.rounds = DType::bf16;
   return {WeightGrad::run, all, all->parts(), all->joins};
 }
 

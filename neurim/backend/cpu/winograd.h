@@ -60,10 +60,9 @@ NEURIM_EACH_ISA(void winograd_output_grad(const WinogradShape& shape, const Wino
                                           std::int64_t first, std::int64_t last, float* dm))
 
 /// du[point][out block][in block][16 in][16 out] of the output blocks [first, last) becomes, or with `add` gains, the sum
-/// over the tiles of v and dm.
-NEURIM_EACH_ISA(void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, const float* v,
-                                         const float* dm, std::int64_t first, std::int64_t last, bool add,
-                                         float* du))
+/// over the tiles of v and dm; `pairs`: which are rounded to bf16, where they lie.
+NEURIM_EACH_ISA(void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first,
+                                         std::int64_t last, bool pairs, bool add, float* du))
 
 /// dw[block][3][3][16 in][16 out] of the blocks [first, last), from `runs` sums that are `run` floats apart and added up
 /// in order; points are `plane` floats apart.

@@ -54,17 +54,18 @@ NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, con
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) sums[b][t] = first;
   }
-  const std::int64_t weight_block = shape.weight_block;
   constexpr int kWords = Factors::kWords, kTogether = kLanes / kWords;
-  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+  const std::int64_t weight_block = shape.weight_block, weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * kWords * kLanes;
+  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block, weight += weight_in) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
-    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, weight += kWords * kLanes) {
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
+      const float* const own = weight + (shape.weight_taps ? shape.weight_taps[tap] : tap * kWords * kLanes);
 #pragma GCC unroll 2
       for (int i = 0; i < words; ++i) {
-        decltype(Factors::weights(weight)) row[B];
+        decltype(Factors::weights(own)) row[B];
 #pragma GCC unroll 32
-        for (int b = 0; b < B; ++b) row[b] = Factors::weights(weight + b * weight_block + i * kLanes);
+        for (int b = 0; b < B; ++b) row[b] = Factors::weights(own + b * weight_block + i * kLanes);
 #pragma GCC unroll 32
         for (int t = 0; t < T; ++t)
 #pragma GCC unroll 32
@@ -77,7 +78,7 @@ NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, con
   for (int b = 0; b < B; ++b)
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) {
-      const std::int64_t at = b * shape.y_block + t * kLanes;
+      const std::int64_t at = b * shape.y_block + t * shape.y_row;
       const Vec sum = epilogue.add ? sums[b][t] + load(epilogue.add + at) : sums[b][t];
       store(y + at, limited(sum, least, most));
     }
@@ -104,7 +105,7 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
     const std::int64_t most = kAccumulators / together, groups = (shape.rows + most - 1) / most;
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups,
-                         at = block * shape.y_block + begin * kLanes;
+                         at = block * shape.y_block + begin * shape.y_row;
       const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr,
                               epilogue.add ? epilogue.add + at : nullptr, epilogue.relu};
       product_of[end - begin - 1](shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, y + at);

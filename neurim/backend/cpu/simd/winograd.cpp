@@ -294,13 +294,19 @@ void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, co
   }
 }
 
-void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* dm,
-                         std::int64_t first, std::int64_t last, bool add, float* du) {
-  const std::int64_t block_size = tiles.count * kLanes;
-  const BlockWeightGrad grad{.in_blocks = shape.in_blocks, .rows = tiles.count, .x_block = block_size, .dy_block = block_size, .weight_block = kBlock};
-  for (std::int64_t point = 0; point < kWinogradPoints; ++point)
-    block_weight_grad(grad, last - first, v + point * tiles.input_plane, dm + point * tiles.output_plane, add,
-                      du + (point * shape.out_blocks + first) * shape.in_blocks * kBlock);
+void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first, std::int64_t last,
+                         bool pairs, bool add, float* du) {
+  const std::int64_t rows = pairs ? (tiles.count + 1) / 2 : tiles.count;
+  const BlockWeightGrad grad{.in_blocks = shape.in_blocks, .rows = rows, .x_block = rows * kLanes, .dy_block = rows * kLanes, .weight_block = kBlock, .pairs = pairs};
+  const auto round = [&](float* at, std::int64_t blocks) {  // in place: pairs lie no later than what they are made of
+    for (std::int64_t block = 0; block < blocks; ++block)
+      pair_rows(at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes, at + block * rows * kLanes);
+  };
+  for (std::int64_t point = 0; point < kWinogradPoints; ++point) {
+    float *const values = v + point * tiles.input_plane, *const gradients = dm + point * tiles.output_plane;
+    if (pairs) round(values, shape.in_blocks), round(gradients, last - first);
+    block_weight_grad(grad, last - first, values, gradients, add, du + (point * shape.out_blocks + first) * shape.in_blocks * kBlock);
+  }
 }
 
 void winograd_weights_grad(const float* du, int runs, std::int64_t run, std::int64_t plane, std::int64_t first,

@@ -1,0 +1,216 @@
+// Data gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
+// them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input channels.
+// It goes band by band: the rows of dy that some rows of dx read are rounded and padded first. Of a row of dx, the columns that lie a
+// stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
+#include <algorithm>
+#include <vector>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/pair_weights.h"
+#include "neurim/backend/cpu/physical.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kWords = kLanes / 2, kTap = kLanes * kWords;
+constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of dx needs no more
+constexpr std::int64_t kMostTaps = 128;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+struct Geometry {
+  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
+  Conv2dOptions options;
+  std::int64_t kernel[2];
+
+  std::int64_t in_blocks() const { return blocks_of(in_channels); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+  /// Columns of dy that are kept of a row, from `first_column` on, which may lie before the first.
+  std::int64_t first_column() const { return floor_div(options.pad[1] - (kernel[1] - 1) * options.dilation[1], options.stride[1]); }
+  std::int64_t columns() const { return floor_div(width - 1 + options.pad[1], options.stride[1]) + 1 - first_column(); }
+  std::int64_t row_size() const { return columns() * kWords; }
+  /// Rows of dy that rows [first, last) of dx read.
+  std::int64_t first_row(std::int64_t first) const {
+    const std::int64_t at = first + options.pad[0] - (kernel[0] - 1) * options.dilation[0];
+    return std::clamp<std::int64_t>(-floor_div(-at, options.stride[0]), 0, out_height);
+  }
+  std::int64_t last_row(std::int64_t first, std::int64_t last) const {
+    return std::clamp<std::int64_t>(floor_div(last - 1 + options.pad[0], options.stride[0]) + 1, first_row(first), out_height);
+  }
+  /// Of as many rows of dx as that.
+  std::int64_t most_rows(std::int64_t rows) const {
+    std::int64_t most = 0;
+    for (std::int64_t first = 0; first < height; ++first)
+      most = std::max(most, last_row(first, std::min(first + rows, height)) - first_row(first));
+    return most;
+  }
+};
+
+/// Null, or why the kernel leaves the gradient to others.
+const char* read_geometry(const Site& site, Geometry& g) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return "takes f32 only";
+  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
+  const Operands at = operands_of(site);
+  const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
+  const Shape &x = shape(at.x), &weight = shape(at.weight), &y = shape(at.y);
+  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
+       .options = static_cast<const Conv2dInputGrad&>(site.op()).options, .kernel = {weight[2], weight[3]}};
+  if (at.y == at.weight) return "takes two operands";
+  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels)) return "takes 16 channels and more, without groups";
+  if (weight[2] * weight[3] > kMostTaps) return "takes kernels of up to 128 pixels";
+  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  return nullptr;
+}
+
+Layout layout_of(const Site& site, std::size_t value) {
+  const Operands at = operands_of(site);
+  const Type& type = site.values[value].type;
+  const auto like = [&](int other) { return type == site.values[static_cast<std::size_t>(other)].type; };
+  if (static_cast<int>(value) == at.weight) return pair_weights(type, true);
+  return static_cast<int>(value) == at.y || like(at.x) || (site.anchor > 0 && like(at.y)) ? kBlocked : Layout{};
+}
+
+bool wants(Site& site) {
+  Geometry g;
+  if (const char* why = read_geometry(site, g)) return decline(site, why), false;
+  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  return Before().read_steps(site) && Behind().read_steps(site);
+}
+
+/// Rows of dx, counted through all images, and blocks of its channels.
+struct Part {
+  std::int64_t first_row, last_row, first_block, last_block;
+};
+
+struct InputGrad {
+  Geometry g;
+  int weight;  // argument
+  Before before;
+  Behind behind;
+  std::int64_t rows = 1;        ///< of dx in a band
+  std::int64_t band_size = 0;   ///< floats
+  std::vector<Part> parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const InputGrad*>(self);
+    const int parts = static_cast<int>(own.parts.size());
+    part < parts ? own.run_part(args, part) : own.behind.norm->finish(args, part - parts);
+  }
+
+  void run_part(const Args& args, int number) const {
+    const Part& part = parts[static_cast<std::size_t>(number)];
+    const ConvEpilogue sums = behind.begin(args, number);
+    float* const band = static_cast<float*>(behind.own(args, number));
+    const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
+    for (std::int64_t at = part.first_row; at < part.last_row;) {
+      const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last_row - at}),
+                         first = g.first_row(row), last = g.last_row(row, row + count);
+      fill(args, image, first, last, band);
+      for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
+        const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block), place = (image * g.in_blocks() + block) * plane;
+        for (std::int64_t r = row; r < row + count; ++r)
+          multiply(args, r, block, blocks, first, last, band, behind.results(args) + place + r * line);
+        for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b) {
+          const std::int64_t begin = place + b * plane + row * line;
+          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == part.first_row);
+        }
+      }
+      at += count;
+    }
+  }
+
+  /// Rows [first, last) of dy: [out block][row][column][8 pairs].
+  void fill(const Args& args, std::int64_t image, std::int64_t first, std::int64_t last, float* to) const {
+    const std::int64_t line = g.out_width * kLanes, left = std::min(std::max<std::int64_t>(0, -g.first_column()), g.columns()),
+                       skipped = std::max<std::int64_t>(0, g.first_column()),
+                       count = std::clamp<std::int64_t>(g.out_width - skipped, 0, g.columns() - left);
+    float* const made = to + band_size;
+    for (std::int64_t block = 0; block < g.out_blocks(); ++block) {
+      const std::int64_t channels = std::min(kLanes, g.out_channels - block * kLanes),
+                         plane = (image * g.out_blocks() + block) * g.out_height * line;
+      const float* dy = before.activation(args, made, plane + first * line, plane + last * line);
+      for (std::int64_t row = first; row < last; ++row, dy += line, to += g.row_size()) {
+        std::fill(to, to + left * kWords, 0.0f);
+        if (count > 0) NEURIM_DISPATCH(round_to_pairs)(dy + skipped * kLanes, 0, kLanes, count, channels, to + left * kWords);
+        std::fill(to + (left + count) * kWords, to + g.row_size(), 0.0f);
+      }
+    }
+  }
+
+  /// Row `row` of dx in `blocks` blocks from `block` on.
+  void multiply(const Args& args, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t first, std::int64_t last,
+                const float* band, float* dx) const {
+    const Conv2dOptions& o = g.options;
+    std::int64_t taps[kMostTaps], weight_taps[kMostTaps];
+    const std::int64_t all = g.kernel[0] * g.kernel[1], weight_block = g.out_blocks() * all * kTap;
+    const auto* const weights = static_cast<const float*>(args.in[static_cast<std::size_t>(weight)]) + block * weight_block;
+    for (std::int64_t phase = 0; phase < std::min(o.stride[1], g.width); ++phase) {
+      std::int64_t count = 0;
+      for (std::int64_t i = 0; i < g.kernel[0]; ++i) {
+        const std::int64_t above = row + o.pad[0] - i * o.dilation[0], y = floor_div(above, o.stride[0]);
+        if (y * o.stride[0] != above || y < first || y >= last) continue;
+        for (std::int64_t j = 0; j < g.kernel[1]; ++j) {
+          const std::int64_t beside = phase + o.pad[1] - j * o.dilation[1], column = floor_div(beside, o.stride[1]);
+          if (column * o.stride[1] != beside) continue;
+          taps[count] = ((y - first) * g.columns() + column - g.first_column()) * kWords;
+          weight_taps[count++] = (i * g.kernel[1] + j) * kTap;
+        }
+      }
+      const BlockProduct product{.rows = (g.width - phase + o.stride[1] - 1) / o.stride[1],
+                                 .in_channels = g.out_channels,
+                                 .x_block = (last - first) * g.row_size(),
+                                 .weight_block = weight_block,
+                                 .y_block = g.height * g.width * kLanes,
+                                 .pairs = true,
+                                 .taps = taps,
+                                 .tap_count = count,
+                                 .weight_taps = weight_taps,
+                                 .weight_in = all * kTap,
+                                 .y_row = o.stride[1] * kLanes};
+      NEURIM_DISPATCH(block_product)(product, blocks, band, weights, {}, dx + phase * kLanes);
+    }
+  }
+};
+
+Launch prepare(Site& site) {
+  auto all = std::make_shared<InputGrad>();
+  Geometry& g = all->g;
+  if (const char* why = read_geometry(site, g)) return decline(site, why);
+  for (std::size_t v = 0; v < site.values.size(); ++v)
+    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  all->weight = site.place_in(operands_of(site).weight);
+  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
+  const std::int64_t rows = g.images * g.height, blocks = g.in_blocks();
+  if (all->behind.norm) {
+    const auto& begin = all->behind.norm->cut(site, g.images);
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i) all->parts.push_back({begin[i] * g.height, begin[i + 1] * g.height, 0, blocks});
+  } else if (rows * g.width < g.in_channels && blocks >= site.chunks) {  // all read dy rather than all weights
+    for (int i = 0; i < site.chunks; ++i) all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
+  } else {
+    const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
+    for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
+  }
+  const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
+  while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
+  all->band_size = (size(all->rows) + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
+  const int parts = static_cast<int>(all->parts.size());
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + made) * sizeof(float)));
+  site.rounds = DType::bf16;
+  return {InputGrad::run, all, parts, all->behind.norm ? parts : 0};
+}
+
+}  // namespace
+
+void cpu_direct_input_grad() {
+  add({.op = "conv2d_input_grad", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
+}
+
+}  // namespace neurim
