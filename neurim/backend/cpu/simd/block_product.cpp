@@ -55,12 +55,13 @@ NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, con
     for (int t = 0; t < T; ++t) sums[b][t] = first;
   }
   constexpr int kWords = Factors::kWords, kTogether = kLanes / kWords;
-  const std::int64_t weight_block = shape.weight_block, weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * kWords * kLanes;
-  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block, weight += weight_in) {
+  const std::int64_t weight_block = shape.weight_block;
+  const float* own = weight;
+  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
-    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
-      const float* const own = weight + (shape.weight_taps ? shape.weight_taps[tap] : tap * kWords * kLanes);
+      if (shape.weight_taps) own = weight + shape.weight_taps[tap];
 #pragma GCC unroll 2
       for (int i = 0; i < words; ++i) {
         decltype(Factors::weights(own)) row[B];
@@ -72,6 +73,7 @@ NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, con
           for (int b = 0; b < B; ++b) sums[b][t] = Factors::multiply_add(sums[b][t], row[b], rows + t * kWords + i);
       }
     }
+    if (shape.weight_taps) weight += shape.weight_in;
   }
   const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
 #pragma GCC unroll 32
