@@ -35,6 +35,7 @@ def main():
     parser.add_argument("--imgsz", type=int, required=True, help="pixels; of recurrent models the number of steps")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--half", action="store_true", help="training: autocast to bf16")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
@@ -49,7 +50,11 @@ def main():
     if a.mode == "train":
         model.train()
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
-        loss_of = lambda: F.cross_entropy(model(images), labels)
+
+        def loss_of():
+            with torch.autocast("cpu", torch.bfloat16, enabled=a.half):
+                return F.cross_entropy(model(images), labels)
+
         loss_of = torch.compile(loss_of) if a.compile else loss_of
 
         def call():
@@ -68,7 +73,7 @@ def main():
 
     call()
     call()
-    serve("torch compile" if a.compile else "torch eager", torch.__version__, call, a.batch)
+    serve("torch compile" if a.compile else "torch bf16" if a.half else "torch eager", torch.__version__, call, a.batch)
 
 
 if __name__ == "__main__":
