@@ -413,6 +413,7 @@ class Trained(TrainedRun):
                             (["val", self.folder, "precision=bf16", "crops=5", f"project={self.root}/runs"], "leave out precision"),
                             (["benchmark", "mode=data", f"data={self.root}", "precision=bf16"], "precision: bf16 is not for mode=data"),
                             ([*self.words, "amp=fp16", "name=never"], "precision: there is no fp16"),
+                            (["info", "lenet5", "precision=bf16"], "precision: is of a plan; write --plan precision=bf16"),
                             ([*self.words, "amp=true", "name=never"], "precision: there is no 'true'; known are f32, bf16"),
                             (["benchmark", "lenet5", "deterministic=true"], "deterministic: is for mode=train")):
             run = neurim(*words)

@@ -176,6 +176,7 @@ class Sequences(unittest.TestCase):
                 ([f"data={self.series}", "model=lstm", "target=sold", "horizon=21"], 3, "val_split"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "window=0"], 2, "window is 0"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "hflip=0.5"], 2, "option of pictures"),
+                ([f"data={self.series}", "model=lstm", "target=sold", "precision=bf16"], 2, "option of pictures"),
                 ([f"data={self.series}", "model=lenet5"], 3, "sales.csv"),
                 ([f"data={self.other('short')}", "model=rnn", "window=16"], 3, "takes 17"),
                 ([f"data={self.root}", "model=rnn"], 3, "is a folder"),

@@ -106,6 +106,7 @@ int verb_info(const Words& words) {
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
+  require(show || line.products() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
 
   initialize();
   if (threads) set_threads(*threads);
@@ -132,8 +133,9 @@ int verb_info(const Words& words) {
     const auto begin = std::chrono::steady_clock::now();
     const Plan planned = make();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    const std::string share = fixed(100 * bf16_share(planned.rows()), 1);
     console.say(text("  planned in ", fixed(taken.count(), 2), " s",
-                     line.products() == DType::bf16 ? text(", bf16 in ", fixed(100 * bf16_share(planned.rows()), 1), " % of the multiply-adds") : ""));
+                     line.products() == DType::bf16 ? text(", bf16 in ", share, " % of the multiply-adds") : ""));
     (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (!show) {

@@ -38,7 +38,7 @@ const std::vector<std::string> kOfPictures{
     "alpha_bg",      "mean",          "std",          "augment",     "scale",           "ratio",
     "crop_padding",  "hflip",         "rotation",     "brightness",  "changes",         "mixup",
     "cutmix",        "max_bad",       "workers",      "loader",      "cache",           "cache_mib",
-    "reject_keep",   "decode",        "random_resized_crop"};
+    "reject_keep",   "decode",        "random_resized_crop",          "precision",     "winograd"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {

@@ -1,8 +1,8 @@
 // Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
 // them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
-// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first; the columns that lie a stride apart stand side by side, so
-// that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is one tap: its columns and channels
-// are what is summed over, and stand together for each column of the result.
+// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first; the columns that lie
+// a stride apart stand side by side, so that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is
+// one tap: its columns and channels are what is summed over, and stand together for each column of the result.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,7 +1,8 @@
-// Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps before them
-// that make the activation. A part is a run of lines of the result, with sums of its own that the second phase adds up, or where
-// the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines are rounded, two
-// neighbours in a line to a pair, x once for each column of the kernel; then each tap of the kernel is one product.
+// Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps
+// before them that make the activation. A part is a run of lines of the result, with sums of its own that the second phase adds
+// up, or where the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines
+// are rounded, two neighbours in a line to a pair, x once for each column of the kernel; then each tap of the kernel is one
+// product.
 #include <algorithm>
 
 #include "neurim/backend/cpu/block_product.h"
@@ -18,7 +19,7 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
-constexpr std::int64_t kTile = 1 << 17;                 // words of x in pairs
+constexpr std::int64_t kTile = 1 << 17;                       // words of x in pairs
 constexpr std::int64_t kFewPixels = 196, kManyPixels = 1024;  // of a tile: below, adding to all weights is too much traffic
 
 const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
@@ -48,9 +49,17 @@ const char* read_geometry(const Site& site, Geometry& g) {
   if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
   const Shape &x = type_of(site, at.x).shape, &weight = type_of(site, at.weight).shape, &y = type_of(site, at.y).shape;
-  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
-       .options = static_cast<const Conv2dWeightGrad&>(site.op()).options, .kernel = {weight[2], weight[3]}};
-  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels)) return "takes 16 channels and more, without groups";
+  g = {.images = x[0],
+       .in_channels = x[1],
+       .out_channels = y[1],
+       .height = x[2],
+       .width = x[3],
+       .out_height = y[2],
+       .out_width = y[3],
+       .options = static_cast<const Conv2dWeightGrad&>(site.op()).options,
+       .kernel = {weight[2], weight[3]}};
+  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
+    return "takes 16 channels and more, without groups";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   if (at.x == at.y) return "takes two operands";
   if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size()) return "takes nothing behind it";
@@ -156,8 +165,8 @@ struct WeightGrad {
     const std::int64_t top = g.flat() ? tile.unit : tile.unit * o.stride[0] - o.pad[0], size = g.flat() ? 1 : g.width,
                        apart = g.kernel[0] == 1 ? o.stride[0] : 1,  // rows that are kept
         first = std::clamp<std::int64_t>(top, 0, g.flat() ? g.pixels() : g.height),
-                       last = std::clamp<std::int64_t>(g.flat() ? tile.unit + tile.units : top + (p.x_rows - 1) * apart + 1, first,
-                                                       g.flat() ? g.pixels() : g.height);
+                       last = std::clamp<std::int64_t>(g.flat() ? tile.unit + tile.units : top + (p.x_rows - 1) * apart + 1,
+                                                       first, g.flat() ? g.pixels() : g.height);
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
       const int lanes = static_cast<int>(std::min(kLanes, g.in_channels - block * kLanes));
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
@@ -184,7 +193,8 @@ struct WeightGrad {
     for (std::int64_t block = part.first_block; block < part.last_block; ++block) {
       const int lanes = static_cast<int>(std::min(kLanes, g.out_channels - block * kLanes));
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
-        const float* from = dy_data + ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
+        const float* from =
+            dy_data + ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
         for (std::int64_t r = 0; r < p.runs; ++r, from += p.pixels * kLanes, to += p.pairs * kLanes)
           NEURIM_DISPATCH(pair_rows)(from, kLanes, 0, p.pixels, p.pixels, lanes, to);
       }
@@ -203,7 +213,8 @@ struct WeightGrad {
   /// Cuts units [first, last) of all images into tiles.
   std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
     const std::int64_t units = g.units(), unit_pixels = g.pixels() / units,
-                       fitting = kTile * 2 / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
+                       fitting =
+                           kTile * 2 / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
                        most = std::max<std::int64_t>(std::clamp(fitting, kFewPixels, kManyPixels) / unit_pixels, 1),
                        together = std::max<std::int64_t>(1, most / units);
     std::vector<Tile> tiles;
@@ -242,10 +253,12 @@ Launch prepare(Site& site) {
       const Pairs p(g, tile);
       const std::int64_t read = g.flat() ? tile.units : p.x_rows * (g.kernel[0] == 1 ? g.options.stride[0] : 1) * g.width,
                          made = all->before.steps ? read * kLanes : 0;
-      all->room = std::max(all->room, made + g.in_blocks() * all->x_block(tile) + (part.last_block - part.first_block) * all->dy_block(tile));
+      all->room = std::max(
+          all->room, made + g.in_blocks() * all->x_block(tile) + (part.last_block - part.first_block) * all->dy_block(tile));
     }
   std::int64_t scratch = count * all->room;
-  for (std::int64_t i = 1; !sliced && i < count; ++i, scratch += g.weights()) all->parts[static_cast<std::size_t>(i)].sums = scratch;
+  for (std::int64_t i = 1; !sliced && i < count; ++i, scratch += g.weights())
+    all->parts[static_cast<std::size_t>(i)].sums = scratch;
   site.scratch = static_cast<std::size_t>(scratch) * sizeof(float);
   const int joins = sliced || count == 1 ? 0 : static_cast<int>(std::min<std::int64_t>(site.chunks, g.weights() / kBlock));
   for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
@@ -257,7 +270,13 @@ Launch prepare(Site& site) {
 }  // namespace
 
 void cpu_direct_grad() {
-  add({.op = "conv2d_weight_grad", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
+  add({.op = "conv2d_weight_grad",
+       .name = "cpu direct",
+       .rank = 18,
+       .prepare = prepare,
+       .wants = wants,
+       .fuses = true,
+       .prologues = true});
 }
 
 }  // namespace neurim

@@ -1,7 +1,7 @@
-// Data gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
-// them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input channels.
-// It goes band by band: the rows of dy that some rows of dx read are rounded and padded first. Of a row of dx, the columns that lie a
-// stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
+// Data gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and
+// behind them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input
+// channels. It goes band by band: the rows of dy that some rows of dx read are rounded and padded first. Of a row of dx, the
+// columns that lie a stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
 #include <algorithm>
 #include <vector>
 
@@ -32,7 +32,9 @@ struct Geometry {
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   /// Columns of dy that are kept of a row, from `first_column` on, which may lie before the first.
-  std::int64_t first_column() const { return floor_div(options.pad[1] - (kernel[1] - 1) * options.dilation[1], options.stride[1]); }
+  std::int64_t first_column() const {
+    return floor_div(options.pad[1] - (kernel[1] - 1) * options.dilation[1], options.stride[1]);
+  }
   std::int64_t columns() const { return floor_div(width - 1 + options.pad[1], options.stride[1]) + 1 - first_column(); }
   std::int64_t row_size() const { return columns() * kWords; }
   /// Rows of dy that rows [first, last) of dx read.
@@ -60,10 +62,18 @@ const char* read_geometry(const Site& site, Geometry& g) {
   const Operands at = operands_of(site);
   const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
   const Shape &x = shape(at.x), &weight = shape(at.weight), &y = shape(at.y);
-  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
-       .options = static_cast<const Conv2dInputGrad&>(site.op()).options, .kernel = {weight[2], weight[3]}};
+  g = {.images = x[0],
+       .in_channels = x[1],
+       .out_channels = y[1],
+       .height = x[2],
+       .width = x[3],
+       .out_height = y[2],
+       .out_width = y[3],
+       .options = static_cast<const Conv2dInputGrad&>(site.op()).options,
+       .kernel = {weight[2], weight[3]}};
   if (at.y == at.weight) return "takes two operands";
-  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels)) return "takes 16 channels and more, without groups";
+  if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
+    return "takes 16 channels and more, without groups";
   if (weight[2] * weight[3] > kMostTaps) return "takes kernels of up to 128 pixels";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   return nullptr;
@@ -94,8 +104,8 @@ struct InputGrad {
   int weight;  // argument
   Before before;
   Behind behind;
-  std::int64_t rows = 1;        ///< of dx in a band
-  std::int64_t band_size = 0;   ///< floats
+  std::int64_t rows = 1;       ///< of dx in a band
+  std::int64_t band_size = 0;  ///< floats
   std::vector<Part> parts;
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -114,7 +124,8 @@ struct InputGrad {
                          first = g.first_row(row), last = g.last_row(row, row + count);
       fill(args, image, first, last, band);
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
-        const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block), place = (image * g.in_blocks() + block) * plane;
+        const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block),
+                           place = (image * g.in_blocks() + block) * plane;
         for (std::int64_t r = row; r < row + count; ++r)
           multiply(args, r, block, blocks, first, last, band, behind.results(args) + place + r * line);
         for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b) {
@@ -145,8 +156,8 @@ struct InputGrad {
   }
 
   /// Row `row` of dx in `blocks` blocks from `block` on.
-  void multiply(const Args& args, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t first, std::int64_t last,
-                const float* band, float* dx) const {
+  void multiply(const Args& args, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t first,
+                std::int64_t last, const float* band, float* dx) const {
     const Conv2dOptions& o = g.options;
     std::int64_t taps[kMostTaps], weight_taps[kMostTaps];
     const std::int64_t all = g.kernel[0] * g.kernel[1], weight_block = g.out_blocks() * all * kTap;
@@ -190,9 +201,11 @@ Launch prepare(Site& site) {
   const std::int64_t rows = g.images * g.height, blocks = g.in_blocks();
   if (all->behind.norm) {
     const auto& begin = all->behind.norm->cut(site, g.images);
-    for (std::size_t i = 0; i + 1 < begin.size(); ++i) all->parts.push_back({begin[i] * g.height, begin[i + 1] * g.height, 0, blocks});
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i)
+      all->parts.push_back({begin[i] * g.height, begin[i + 1] * g.height, 0, blocks});
   } else if (rows * g.width < g.in_channels && blocks >= site.chunks) {  // all read dy rather than all weights
-    for (int i = 0; i < site.chunks; ++i) all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
+    for (int i = 0; i < site.chunks; ++i)
+      all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
   } else {
     const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
     for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
@@ -210,7 +223,13 @@ Launch prepare(Site& site) {
 }  // namespace
 
 void cpu_direct_input_grad() {
-  add({.op = "conv2d_input_grad", .name = "cpu direct", .rank = 18, .prepare = prepare, .wants = wants, .fuses = true, .prologues = true});
+  add({.op = "conv2d_input_grad",
+       .name = "cpu direct",
+       .rank = 18,
+       .prepare = prepare,
+       .wants = wants,
+       .fuses = true,
+       .prologues = true});
 }
 
 }  // namespace neurim

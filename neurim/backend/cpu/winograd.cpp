@@ -249,8 +249,9 @@ struct Convolution : Tiled {
   }
 };
 
-/// What rounding to bf16 at the points costs with these weights: the root mean square of the error, relative to that of the results, of the
-/// worst block of output channels, for pixels of a normal distribution cut off below 0. Measured with rounded V; rounded U costs as much again, independently.
+/// What rounding to bf16 at the points costs with these weights: the root mean square of the error, relative to that of the results,
+/// of the worst block of output channels, for pixels of a normal distribution cut off below 0. Measured with rounded V; rounded U
+/// costs as much again, independently.
 double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
   constexpr std::int64_t kTiles = 4, kSide = kWinogradTile + 2, kWidth = kTiles * kWinogradTile + 2;
   WinogradShape shape{.in_blocks = given.in_blocks, .out_blocks = 1, .in_height = kSide, .in_width = kWidth,

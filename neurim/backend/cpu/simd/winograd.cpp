@@ -297,7 +297,12 @@ void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, co
 void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first, std::int64_t last,
                          bool pairs, bool add, float* du) {
   const std::int64_t rows = pairs ? (tiles.count + 1) / 2 : tiles.count;
-  const BlockWeightGrad grad{.in_blocks = shape.in_blocks, .rows = rows, .x_block = rows * kLanes, .dy_block = rows * kLanes, .weight_block = kBlock, .pairs = pairs};
+  const BlockWeightGrad grad{.in_blocks = shape.in_blocks,
+                             .rows = rows,
+                             .x_block = rows * kLanes,
+                             .dy_block = rows * kLanes,
+                             .weight_block = kBlock,
+                             .pairs = pairs};
   const auto round = [&](float* at, std::int64_t blocks) {  // in place: pairs lie no later than what they are made of
     for (std::int64_t block = 0; block < blocks; ++block)
       pair_rows(at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes, at + block * rows * kLanes);
