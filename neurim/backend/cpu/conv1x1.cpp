@@ -37,8 +37,7 @@ struct Problem {
 
 /// Null, or why the kernel leaves the convolution to others.
 const char* against(const Site& site, const Problem& problem) {
-  const Conv2dOptions& o =
-      problem.forward ? static_cast<const Conv2d&>(site.op()).options : static_cast<const Conv2dInputGrad&>(site.op()).options;
+  const Conv2dOptions& o = options_of(site);
   const Shape& weight = site.values[static_cast<std::size_t>(problem.weight_value)].type.shape;
   const bool alone = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} &&
                      problem.source.shape[2] == problem.result.shape[2] && problem.source.shape[3] == problem.result.shape[3];
@@ -107,11 +106,6 @@ bool has_layouts(const Site& site, const Problem& problem) {
   return true;
 }
 
-/// Pixels of one image, or all those of several.
-struct Tile {
-  std::int64_t image, images, pixel, pixels;
-};
-
 struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
@@ -141,25 +135,25 @@ struct Conv1x1 {
     float *const results = behind.results(args), *const room = static_cast<float*>(behind.own(args, number));
     const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles) {
-      const std::int64_t x_block = (before.steps || pairs ? tile.pixels : pixels) * words;
+      const std::int64_t x_block = (before.steps || pairs ? tile.units : pixels) * words;
       const float* const x = pairs ? rounded(args, tile, room) : source(args, tile, room);
-      const BlockProduct product{tile.pixels, in_channels, x_block, weight_block, pixels * kLanes, pairs};
+      const BlockProduct product{tile.units, in_channels, x_block, weight_block, pixels * kLanes, pairs};
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
         alignas(64) float biases[2 * kLanes] = {};
         if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
         for (std::int64_t i = 0; i < tile.images; ++i) {
-          const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.pixel) * kLanes;
+          const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
           const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + to : nullptr, epilogue.relu};
           NEURIM_DISPATCH(block_product)
           (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after, results + to);
           const bool first = &tile == &part.tiles[0] && i == 0;
-          if (tile.pixels == pixels)
+          if (tile.units == pixels)
             behind.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
           else
             for (std::int64_t b = 0; b < blocks; ++b) {
               const std::int64_t at = to + b * pixels * kLanes;
-              behind.run(args, sums, block + b, 1, at, at + tile.pixels * kLanes, first);
+              behind.run(args, sums, block + b, 1, at, at + tile.units * kLanes, first);
             }
         }
       }
@@ -169,13 +163,13 @@ struct Conv1x1 {
   /// The activation in a tile, where it lies or made in `room`.
   const float* source(const Args& args, const Tile& tile, float* room) const {
     const auto place = [&](std::int64_t image, std::int64_t block) {
-      return ((image * in_blocks() + block) * pixels + tile.pixel) * kLanes;
+      return ((image * in_blocks() + block) * pixels + tile.unit) * kLanes;
     };
     if (!before.steps) return before.activation(args, room, place(tile.image, 0), 0);
-    if (tile.pixels == pixels) return before.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
+    if (tile.units == pixels) return before.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
     for (std::int64_t block = 0; block < in_blocks(); ++block) {
       const std::int64_t begin = place(tile.image, block);
-      before.activation(args, room + block * tile.pixels * kLanes, begin, begin + tile.pixels * kLanes);
+      before.activation(args, room + block * tile.units * kLanes, begin, begin + tile.units * kLanes);
     }
     return room;
   }
@@ -183,31 +177,11 @@ struct Conv1x1 {
   /// The same in pairs of bf16, behind what source() makes.
   const float* rounded(const Args& args, const Tile& tile, float* room) const {
     const float* const x = source(args, tile, room);
-    const std::int64_t x_block = (before.steps ? tile.pixels : pixels) * kLanes, image = in_blocks() * tile.pixels * kLanes;
+    const std::int64_t x_block = (before.steps ? tile.units : pixels) * kLanes, image = in_blocks() * tile.units * kLanes;
     float* const to = before.steps ? room + tile.images * image : room;
     for (std::int64_t i = 0; i < tile.images; ++i) NEURIM_DISPATCH(round_to_pairs)
-    (x + i * in_blocks() * x_block, x_block, kLanes, tile.pixels, in_channels, to + i * image / 2);
+    (x + i * in_blocks() * x_block, x_block, kLanes, tile.units, in_channels, to + i * image / 2);
     return to;
-  }
-
-  /// Cuts pixels [first, last) of all images into tiles.
-  std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
-    const std::int64_t most = std::max<std::int64_t>(kTile / in_channels, 56),
-                       together = std::max<std::int64_t>(1, most / pixels);
-    std::vector<Tile> tiles;
-    while (first < last) {
-      const std::int64_t image = first / pixels, pixel = first % pixels, rest = std::min(pixels - pixel, last - first);
-      if (pixel == 0 && pixels <= most && last - first >= pixels) {
-        const std::int64_t images = std::min(together, (last - first) / pixels);
-        tiles.push_back({image, images, 0, pixels});
-        first += images * pixels;
-        continue;
-      }
-      for (std::int64_t i = 0, count = (rest + most - 1) / most; i < count; ++i)
-        tiles.push_back({image, 1, pixel + rest * i / count, rest * (i + 1) / count - rest * i / count});
-      first += rest;
-    }
-    return tiles;
   }
 };
 
@@ -225,22 +199,12 @@ Launch prepare(Site& site) {
                                         .pairs = problem.pairs});
   if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  const std::int64_t images = problem.images(), pixels = images * problem.pixels(), blocks = all->out_blocks();
-  if (all->behind.norm) {
-    const auto& begin = all->behind.norm->cut(site, images);
-    for (std::size_t i = 0; i + 1 < begin.size(); ++i)
-      all->parts.push_back({0, blocks, all->cut(begin[i] * problem.pixels(), begin[i + 1] * problem.pixels())});
-  } else if (pixels < all->out_channels && blocks >= site.chunks) {  // all read x rather than all weights
-    for (int i = 0; i < site.chunks; ++i)
-      all->parts.push_back({blocks * i / site.chunks, blocks * (i + 1) / site.chunks, all->cut(0, pixels)});
-  } else {
-    const std::int64_t count = std::min<std::int64_t>(pixels, site.chunks);
-    for (std::int64_t i = 0; i < count; ++i)
-      all->parts.push_back({0, blocks, all->cut(pixels * i / count, pixels * (i + 1) / count)});
-  }
+  const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
+  for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
+    all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});
   std::int64_t most = 0;  // floats of a tile
   for (const auto& part : all->parts)
-    for (const Tile& tile : part.tiles) most = std::max(most, tile.images * all->in_blocks() * tile.pixels * kLanes);
+    for (const Tile& tile : part.tiles) most = std::max(most, tile.images * all->in_blocks() * tile.units * kLanes);
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t room = (all->before.steps ? most : 0) + (all->pairs ? most / 2 : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));

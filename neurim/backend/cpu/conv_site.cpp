@@ -23,6 +23,24 @@ Operands operands_of(const Site& site) {
   }
 }
 
+const Conv2dOptions& options_of(const Site& site) {
+  switch (direction_of(site)) {
+    case Direction::forward:
+      return static_cast<const Conv2d&>(site.op()).options;
+    case Direction::input_grad:
+      return static_cast<const Conv2dInputGrad&>(site.op()).options;
+    default:
+      return static_cast<const Conv2dWeightGrad&>(site.op()).options;
+  }
+}
+
+ConvSizes sizes_of(const Site& site) {
+  const Operands at = operands_of(site);
+  const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
+  const Shape &x = shape(at.x), &weight = shape(at.weight), &y = shape(at.y);
+  return {x[0], x[1], y[1], x[2], x[3], y[2], y[3], options_of(site), {weight[2], weight[3]}};
+}
+
 bool read_epilogue(const Site& site, std::size_t conv, std::size_t last, Epilogue& epilogue) {
   epilogue.bias = direction_of(site) == Direction::forward && site.steps[conv].in.size() == 3;
   int value = site.steps[conv].out[0];

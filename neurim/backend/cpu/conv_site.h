@@ -2,6 +2,7 @@
 #pragma once
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
+#include "neurim/ops/conv.h"
 
 namespace neurim::cpu {
 
@@ -13,6 +14,15 @@ struct Operands {
   int x, weight, y;
 };
 Operands operands_of(const Site& site);
+
+/// Of the two-dimensional convolution that the anchor is, or a gradient of.
+const Conv2dOptions& options_of(const Site& site);
+struct ConvSizes {
+  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
+  Conv2dOptions options;
+  std::int64_t kernel[2];
+};
+ConvSizes sizes_of(const Site& site);
 
 /// What follows a forward convolution in the site.
 struct Epilogue {

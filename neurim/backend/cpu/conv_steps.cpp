@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/physical.h"
 
 namespace neurim::cpu {
 
@@ -28,6 +29,39 @@ bool Behind::read_steps(Site& site) {
                   [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }))
     return norm.emplace().read_any(site);
   return anchor + 1 == site.steps.size() || steps.emplace().read(site, anchor + 1, site.steps.size());
+}
+
+std::vector<Tile> cut_tiles(std::int64_t first, std::int64_t last, std::int64_t units, std::int64_t most) {
+  const std::int64_t together = std::max<std::int64_t>(1, most / units);
+  std::vector<Tile> tiles;
+  while (first < last) {
+    const std::int64_t image = first / units, unit = first % units, rest = std::min(units - unit, last - first);
+    if (rest == units && units <= most) {
+      const std::int64_t images = std::min(together, (last - first) / units);
+      tiles.push_back({image, images, 0, units});
+      first += images * units;
+      continue;
+    }
+    for (std::int64_t i = 0, count = (rest + most - 1) / most; i < count; ++i)
+      tiles.push_back({image, 1, unit + rest * i / count, rest * (i + 1) / count - rest * i / count});
+    first += rest;
+  }
+  return tiles;
+}
+
+std::vector<Run> Behind::cut(const Site& site, std::int64_t images, std::int64_t units, std::int64_t unit_pixels, std::int64_t channels) {
+  const std::int64_t all = images * units, blocks = blocks_of(channels);
+  std::vector<Run> runs;
+  if (norm) {
+    const auto& begin = norm->cut(site, images);
+    for (std::size_t i = 0; i + 1 < begin.size(); ++i) runs.push_back({begin[i] * units, begin[i + 1] * units, 0, blocks});
+  } else if (all * unit_pixels < channels && blocks >= site.chunks) {
+    for (int i = 0; i < site.chunks; ++i) runs.push_back({0, all, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
+  } else {
+    const std::int64_t count = std::min<std::int64_t>(all, site.chunks);
+    for (std::int64_t i = 0; i < count; ++i) runs.push_back({all * i / count, all * (i + 1) / count, 0, blocks});
+  }
+  return runs;
 }
 
 void Behind::ask_scratch(Site& site, int parts, std::size_t own) {

@@ -18,6 +18,18 @@ struct Before {
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
 };
 
+/// What a part of a convolution does: units of the result, rows or pixels counted through all images, and blocks of its channels.
+struct Run {
+  std::int64_t first, last, first_block, last_block;
+};
+
+/// Units of one image, or all those of several.
+struct Tile {
+  std::int64_t image, images, unit, units;
+};
+/// Cuts units [first, last) of images of `units` units into tiles of about `most`.
+std::vector<Tile> cut_tiles(std::int64_t first, std::int64_t last, std::int64_t units, std::int64_t most);
+
 /// A norm, with pointwise steps, or such steps alone, or nothing.
 struct Behind {
   std::optional<ConvNorm> norm;
@@ -26,6 +38,9 @@ struct Behind {
 
   /// On no, says why.
   bool read_steps(Site& site);
+  /// Cuts the result, images of `units` units of `unit_pixels` pixels, into parts: runs of units, with a norm of images, or where
+  /// there are more channels than pixels runs of channels, which all read x rather than all weights.
+  std::vector<Run> cut(const Site& site, std::int64_t images, std::int64_t units, std::int64_t unit_pixels, std::int64_t channels);
   /// Asks for scratch, with `own` bytes for each part's own use.
   void ask_scratch(Site& site, int parts, std::size_t own);
   void* own(const Args& args, int part) const;

@@ -25,11 +25,7 @@ constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result ne
 constexpr std::int64_t kMostBlocks = 3;
 constexpr std::int64_t kPicture = 4;     // channels of one at most
 
-struct Geometry {
-  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
-  Conv2dOptions options;
-  std::int64_t kernel[2];
-
+struct Geometry : ConvSizes {
   bool picture() const { return in_channels <= kPicture; }
   std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
   std::int64_t in_blocks() const { return blocks_of(depth()); }
@@ -57,9 +53,8 @@ const char* read_geometry(const Site& site, Geometry& g) {
   if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
-  const Shape &x = spec(at.x).type.shape, &weight = spec(at.weight).type.shape, &y = spec(at.y).type.shape;
-  g = {.images = x[0], .in_channels = x[1], .out_channels = y[1], .height = x[2], .width = x[3], .out_height = y[2], .out_width = y[3],
-       .options = static_cast<const Conv2d&>(site.op()).options, .kernel = {weight[2], weight[3]}};
+  const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
+  g = {sizes_of(site)};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
@@ -85,11 +80,6 @@ bool wants(Site& site) {
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
-/// Rows of the result, counted through all images, and blocks of its channels.
-struct Part {
-  std::int64_t first_row, last_row, first_block, last_block;
-};
-
 struct Direct {
   Geometry g;
   int weight, bias;     ///< arguments, or -1
@@ -98,7 +88,7 @@ struct Direct {
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
-  std::vector<Part> parts;
+  std::vector<Run> parts;
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Direct*>(self);
@@ -107,17 +97,17 @@ struct Direct {
   }
 
   void run_part(const Args& args, int number) const {
-    const Part& part = parts[static_cast<std::size_t>(number)];
+    const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
     float* const band = static_cast<float*>(behind.own(args, number));
-    for (std::int64_t at = part.first_row; at < part.last_row;) {
+    for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
-                         count = std::min({rows, g.out_height - row, part.last_row - at});
+                         count = std::min({rows, g.out_height - row, part.last - at});
       g.picture() ? fill_of_picture(args, image, row, g.rows(count), band) : fill(args, image, row, g.rows(count), band, band + g.band_size(rows));
       for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r)
           multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
-                   band + r * g.row_step() * g.row_size(), sums, at == part.first_row && r == 0);
+                   band + r * g.row_step() * g.row_size(), sums, at == part.first && r == 0);
       at += count;
     }
   }
@@ -212,16 +202,7 @@ Launch prepare(Site& site) {
       const std::int64_t column = j * g.options.dilation[1];
       all->taps.push_back(i * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
     }
-  const std::int64_t rows = g.images * g.out_height, blocks = g.out_blocks();
-  if (all->behind.norm) {
-    const auto& begin = all->behind.norm->cut(site, g.images);
-    for (std::size_t i = 0; i + 1 < begin.size(); ++i) all->parts.push_back({begin[i] * g.out_height, begin[i + 1] * g.out_height, 0, blocks});
-  } else if (g.images * g.out_height * g.out_width < g.out_channels && blocks >= site.chunks) {  // all read x rather than all weights
-    for (int i = 0; i < site.chunks; ++i) all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
-  } else {
-    const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
-    for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
-  }
+  all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = 1;
   while (!g.narrow() && all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
   const int parts = static_cast<int>(all->parts.size());

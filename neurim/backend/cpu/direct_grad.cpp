@@ -24,11 +24,7 @@ constexpr std::int64_t kFewPixels = 196, kManyPixels = 1024;  // of a tile: belo
 
 const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
 
-struct Geometry {
-  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
-  Conv2dOptions options;
-  std::int64_t kernel[2];
-
+struct Geometry : ConvSizes {
   /// Whether all pixels of an image are one line, which may be cut anywhere.
   bool flat() const {
     const std::array<std::int64_t, 2> one{1, 1};
@@ -48,19 +44,10 @@ const char* read_geometry(const Site& site, Geometry& g) {
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
-  const Shape &x = type_of(site, at.x).shape, &weight = type_of(site, at.weight).shape, &y = type_of(site, at.y).shape;
-  g = {.images = x[0],
-       .in_channels = x[1],
-       .out_channels = y[1],
-       .height = x[2],
-       .width = x[3],
-       .out_height = y[2],
-       .out_width = y[3],
-       .options = static_cast<const Conv2dWeightGrad&>(site.op()).options,
-       .kernel = {weight[2], weight[3]}};
+  g = {sizes_of(site)};
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more, without groups";
-  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  if (type_of(site, at.x).shape.numel() == 0 || type_of(site, at.y).shape.numel() == 0) return "takes no empty tensors";
   if (at.x == at.y) return "takes two operands";
   if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size()) return "takes nothing behind it";
   return nullptr;
@@ -79,11 +66,6 @@ bool wants(Site& site) {
   for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
   return Before().read_steps(site);
 }
-
-/// Units of one image, or all those of several.
-struct Tile {
-  std::int64_t image, images, unit, units;
-};
 
 /// How the pairs of a tile lie.
 struct Pairs {
@@ -210,27 +192,12 @@ struct WeightGrad {
     }
   }
 
-  /// Cuts units [first, last) of all images into tiles.
   std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
-    const std::int64_t units = g.units(), unit_pixels = g.pixels() / units,
+    const std::int64_t unit_pixels = g.pixels() / g.units(),
                        fitting =
                            kTile * 2 / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
-                       most = std::max<std::int64_t>(std::clamp(fitting, kFewPixels, kManyPixels) / unit_pixels, 1),
-                       together = std::max<std::int64_t>(1, most / units);
-    std::vector<Tile> tiles;
-    while (first < last) {
-      const std::int64_t image = first / units, unit = first % units, rest = std::min(units - unit, last - first);
-      if (rest == units && units <= most) {
-        const std::int64_t images = std::min(together, (last - first) / units);
-        tiles.push_back({image, images, 0, units});
-        first += images * units;
-        continue;
-      }
-      for (std::int64_t i = 0, count = (rest + most - 1) / most; i < count; ++i)
-        tiles.push_back({image, 1, unit + rest * i / count, rest * (i + 1) / count - rest * i / count});
-      first += rest;
-    }
-    return tiles;
+                       most = std::max<std::int64_t>(std::clamp(fitting, kFewPixels, kManyPixels) / unit_pixels, 1);
+    return cut_tiles(first, last, g.units(), most);
   }
 };
 

@@ -24,11 +24,7 @@ constexpr std::int64_t kMostTaps = 128;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-struct Geometry {
-  std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
-  Conv2dOptions options;
-  std::int64_t kernel[2];
-
+struct Geometry : ConvSizes {
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   /// Columns of dy that are kept of a row, from `first_column` on, which may lie before the first.
@@ -60,22 +56,13 @@ const char* read_geometry(const Site& site, Geometry& g) {
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
-  const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
-  const Shape &x = shape(at.x), &weight = shape(at.weight), &y = shape(at.y);
-  g = {.images = x[0],
-       .in_channels = x[1],
-       .out_channels = y[1],
-       .height = x[2],
-       .width = x[3],
-       .out_height = y[2],
-       .out_width = y[3],
-       .options = static_cast<const Conv2dInputGrad&>(site.op()).options,
-       .kernel = {weight[2], weight[3]}};
+  g = {sizes_of(site)};
   if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more, without groups";
-  if (weight[2] * weight[3] > kMostTaps) return "takes kernels of up to 128 pixels";
-  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  if (g.kernel[0] * g.kernel[1] > kMostTaps) return "takes kernels of up to 128 pixels";
+  const auto empty = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape.numel() == 0; };
+  if (empty(at.x) || empty(at.y)) return "takes no empty tensors";
   return nullptr;
 }
 
@@ -94,11 +81,6 @@ bool wants(Site& site) {
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
-/// Rows of dx, counted through all images, and blocks of its channels.
-struct Part {
-  std::int64_t first_row, last_row, first_block, last_block;
-};
-
 struct InputGrad {
   Geometry g;
   int weight;  // argument
@@ -106,7 +88,7 @@ struct InputGrad {
   Behind behind;
   std::int64_t rows = 1;       ///< of dx in a band
   std::int64_t band_size = 0;  ///< floats
-  std::vector<Part> parts;
+  std::vector<Run> parts;
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const InputGrad*>(self);
@@ -115,12 +97,12 @@ struct InputGrad {
   }
 
   void run_part(const Args& args, int number) const {
-    const Part& part = parts[static_cast<std::size_t>(number)];
+    const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
     float* const band = static_cast<float*>(behind.own(args, number));
     const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
-    for (std::int64_t at = part.first_row; at < part.last_row;) {
-      const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last_row - at}),
+    for (std::int64_t at = part.first; at < part.last;) {
+      const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last - at}),
                          first = g.first_row(row), last = g.last_row(row, row + count);
       fill(args, image, first, last, band);
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
@@ -130,7 +112,7 @@ struct InputGrad {
           multiply(args, r, block, blocks, first, last, band, behind.results(args) + place + r * line);
         for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b) {
           const std::int64_t begin = place + b * plane + row * line;
-          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == part.first_row);
+          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == part.first);
         }
       }
       at += count;
@@ -198,18 +180,7 @@ Launch prepare(Site& site) {
     if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
   all->weight = site.place_in(operands_of(site).weight);
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
-  const std::int64_t rows = g.images * g.height, blocks = g.in_blocks();
-  if (all->behind.norm) {
-    const auto& begin = all->behind.norm->cut(site, g.images);
-    for (std::size_t i = 0; i + 1 < begin.size(); ++i)
-      all->parts.push_back({begin[i] * g.height, begin[i + 1] * g.height, 0, blocks});
-  } else if (rows * g.width < g.in_channels && blocks >= site.chunks) {  // all read dy rather than all weights
-    for (int i = 0; i < site.chunks; ++i)
-      all->parts.push_back({0, rows, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
-  } else {
-    const std::int64_t count = std::min<std::int64_t>(rows, site.chunks);
-    for (std::int64_t i = 0; i < count; ++i) all->parts.push_back({rows * i / count, rows * (i + 1) / count, 0, blocks});
-  }
+  all->parts = all->behind.cut(site, g.images, g.height, g.width, g.in_channels);
   const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
   while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
   all->band_size = (size(all->rows) + kLanes - 1) / kLanes * kLanes;

@@ -122,9 +122,7 @@ const char* read_problem(const Site& site, Problem& problem) {
   const Operands at = operands_of(site);
   const auto value = [&](int number) -> const Type& { return site.values[static_cast<std::size_t>(number)].type; };
   const Shape &x = value(at.x).shape, &weight = value(at.weight).shape, &y = value(at.y).shape;
-  const Conv2dOptions& o = direction == Direction::forward      ? static_cast<const Conv2d&>(site.op()).options
-                           : direction == Direction::input_grad ? static_cast<const Conv2dInputGrad&>(site.op()).options
-                                                                : static_cast<const Conv2dWeightGrad&>(site.op()).options;
+  const Conv2dOptions& o = options_of(site);
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const std::array<std::int64_t, 2> one{1, 1};
