@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
@@ -334,6 +335,29 @@ TEST(Bf16, WinogradsPointsInSteps) {
     const Plan last = checked(of_weight, {gradient, large}, exactly, "weight", 0.0125);
     EXPECT_EQ(count(last, "conv2d_weight_grad", "cpu winograd"), 1);
     EXPECT_EQ(error_of(exactly[0], last({gradient, large})[0]) > 1e-3, channels == 128) << channels;
+  }
+}
+
+/// The kernel of these weight gradients takes some of f32 as well.
+TEST(Bf16, WeightGradientsInF32) {
+  for (const auto& [images, kernel, pad] : {std::tuple(2, 3, 1), std::tuple(3, 1, 0), std::tuple(1, 3, 2)}) {
+    const Tensor x = any({images, 240, 11, 9}, 1), gain = any({240, 1, 1}, 2), y = conv2d(x, any({288, 240, kernel, kernel}, 3), {}, {.stride = {2, 2}, .pad = {pad, pad, 0, pad}}),
+                 dy = any(y.shape(), 4);
+    const auto weight_grad = std::make_shared<Conv2dWeightGrad>();
+    weight_grad->options = {.stride = {2, 2}, .pad = {pad, pad, 0, pad}}, weight_grad->weight_shape = {288, 240, kernel, kernel};
+    const Net net = [&](const Tensors& in) { return neurim::apply(weight_grad, {in[0], relu(mul(in[1], gain))}); };
+    const Tensors expected = interpreted(net, {dy, x});
+    const int before = threads();
+    Tensors first;
+    for (const int threads : {1, 2, 3}) {
+      set_threads(threads);
+      const Plan usual = plan(net, {dy.type(), x.type()}, {.training = true}), fixed = plan(net, {dy.type(), x.type()}, {.training = true, .deterministic = true});
+      EXPECT_EQ(op_table::difference(expected, usual({dy, x}), 2e-5), "");
+      if (first.empty()) first = fixed({dy, x});
+      EXPECT_EQ(op_table::difference(first, fixed({dy, x}), 0), "");
+      EXPECT_EQ(count(usual, "mul+relu+conv2d_weight_grad", "cpu direct"), 1);
+    }
+    set_threads(before);
   }
 }
 

@@ -1,8 +1,8 @@
 // Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps
-// before them that make the activation. A part is a run of lines of the result, with sums of its own that the second phase adds
-// up, or where the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines
-// are rounded, two neighbours in a line to a pair, x once for each column of the kernel; then each tap of the kernel is one
-// product.
+// before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels. A part is a run of lines of the result, with sums
+// of its own that the second phase adds up, or where the weights are more than the activation a run of output channels. It goes tile
+// by tile: the pixels of some lines are copied, x once for each column of the kernel, or rounded, two neighbours in a line to a
+// pair; then each tap of the kernel is one product.
 #include <algorithm>
 
 #include "neurim/backend/cpu/block_product.h"
@@ -19,12 +19,15 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
-constexpr std::int64_t kTile = 1 << 17;                       // words of x in pairs
+constexpr std::int64_t kTile = 1 << 17;                       // words of x
+constexpr std::int64_t kManyWeights = 1 << 16;                // of f32: oneDNN is up to a third slower from there on
 constexpr std::int64_t kFewPixels = 196, kManyPixels = 1024;  // of a tile: below, adding to all weights is too much traffic
 
 const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
 
 struct Geometry : ConvSizes {
+  bool pairs;  ///< pixels are rounded, two in the place of one
+  std::int64_t rows(std::int64_t count) const { return pairs ? (count + 1) / 2 : count; }  ///< that so many pixels become
   /// Whether all pixels of an image are one line, which may be cut anywhere.
   bool flat() const {
     const std::array<std::int64_t, 2> one{1, 1};
@@ -42,9 +45,11 @@ struct Geometry : ConvSizes {
 const char* read_geometry(const Site& site, Geometry& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
-  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
-  g = {sizes_of(site)};
+  g = {sizes_of(site), site.products == DType::bf16};
+  const bool strided = g.options.stride != std::array<std::int64_t, 2>{1, 1};
+  if (!g.pairs && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
+    return "takes kernels with a stride, many channels and few pixels, or rounds to bf16, which the plan does not allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more, without groups";
   if (type_of(site, at.x).shape.numel() == 0 || type_of(site, at.y).shape.numel() == 0) return "takes no empty tensors";
@@ -67,15 +72,15 @@ bool wants(Site& site) {
   return Before().read_steps(site);
 }
 
-/// How the pairs of a tile lie.
-struct Pairs {
-  std::int64_t runs, pixels, pairs;  ///< rows of an image, or the flat one; pixels of each, and pairs
-  std::int64_t x_rows, step;         ///< rows of x that are kept of an image, and those between two runs
+/// How the pixels of a tile lie.
+struct Lines {
+  std::int64_t runs, pixels, rows;  ///< lines of an image, or the flat one; pixels of each, and what they become
+  std::int64_t x_rows, step;        ///< rows of x that are kept of an image, and those between two runs
 
-  Pairs(const Geometry& g, const Tile& tile)
+  Lines(const Geometry& g, const Tile& tile)
       : runs(g.flat() ? 1 : tile.units),
         pixels(g.flat() ? tile.units : g.out_width),
-        pairs((pixels + 1) / 2),
+        rows(g.rows(pixels)),
         x_rows(g.kernel[0] == 1 ? runs : (runs - 1) * g.options.stride[0] + (g.kernel[0] - 1) * g.options.dilation[0] + 1),
         step(g.kernel[0] == 1 ? 1 : g.options.stride[0]) {}
 };
@@ -104,12 +109,12 @@ struct WeightGrad {
   }
 
   std::int64_t x_block(const Tile& tile) const {
-    const Pairs p(g, tile);
-    return tile.images * g.kernel[1] * p.x_rows * p.pairs * kLanes;
+    const Lines p(g, tile);
+    return tile.images * g.kernel[1] * p.x_rows * p.rows * kLanes;
   }
   std::int64_t dy_block(const Tile& tile) const {
-    const Pairs p(g, tile);
-    return tile.images * p.runs * p.pairs * kLanes;
+    const Lines p(g, tile);
+    return tile.images * p.runs * p.rows * kLanes;
   }
 
   void run_part(const Args& args, std::size_t number) const {
@@ -118,13 +123,13 @@ struct WeightGrad {
     float* const total = sums(args, part) + part.first_block * g.in_blocks() * taps * kBlock;
     float* const x = static_cast<float*>(args.scratch) + static_cast<std::int64_t>(number) * room;
     for (const Tile& tile : part.tiles) {
-      const Pairs p(g, tile);
+      const Lines p(g, tile);
       float *const gradient = x + g.in_blocks() * x_block(tile), *const made = gradient + blocks * dy_block(tile);
       fill(args, tile, p, x, made);
       fill_gradient(args, tile, p, part, gradient);
-      const std::int64_t row = p.pairs * kLanes;
+      const std::int64_t row = p.rows * kLanes;
       const BlockWeightGrad shape{.in_blocks = g.in_blocks(),
-                                  .rows = p.pairs,
+                                  .rows = p.rows,
                                   .x_block = x_block(tile),
                                   .dy_block = dy_block(tile),
                                   .weight_block = taps * kBlock,
@@ -132,7 +137,7 @@ struct WeightGrad {
                                   .x_run = p.step * row,
                                   .images = tile.images,
                                   .x_image = g.kernel[1] * p.x_rows * row,
-                                  .pairs = true};
+                                  .pairs = g.pairs};
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         const std::int64_t from = (tap % g.kernel[1] * p.x_rows + tap / g.kernel[1] * g.options.dilation[0]) * row;
         NEURIM_DISPATCH(block_weight_grad)(shape, blocks, x + from, gradient, &tile != &part.tiles[0], total + tap * kBlock);
@@ -140,8 +145,19 @@ struct WeightGrad {
     }
   }
 
-  /// x of a tile: [in block][image][column of the kernel][row][pair][16], zero where it is padding.
-  void fill(const Args& args, const Tile& tile, const Pairs& p, float* to, float* made) const {
+  /// As pair_rows, or floats as they are.
+  void copy(const float* from, std::int64_t step, std::int64_t first, std::int64_t last, std::int64_t pixels, int lanes, float* to) const {
+    if (g.pairs) {
+      NEURIM_DISPATCH(pair_rows)(from, step, first, last, pixels, lanes, to);
+      return;
+    }
+    std::fill_n(to, first * kLanes, 0.0f);
+    for (std::int64_t pixel = first; pixel < last; ++pixel, from += step) std::copy_n(from, kLanes, to + pixel * kLanes);
+    std::fill(to + last * kLanes, to + pixels * kLanes, 0.0f);
+  }
+
+  /// x of a tile: [in block][image][column of the kernel][row][pixel or pair][16], zero where it is padding.
+  void fill(const Args& args, const Tile& tile, const Lines& p, float* to, float* made) const {
     const Conv2dOptions& o = g.options;
     // Rows of x that are read, or of a flat image pixels.
     const std::int64_t top = g.flat() ? tile.unit : tile.unit * o.stride[0] - o.pad[0], size = g.flat() ? 1 : g.width,
@@ -155,7 +171,7 @@ struct WeightGrad {
         const std::int64_t plane = (image * g.in_blocks() + block) * g.height * g.width;
         const float* const x = before.activation(args, made, (plane + first * size) * kLanes, (plane + last * size) * kLanes);
         for (std::int64_t column = 0; column < g.kernel[1]; ++column)
-          for (std::int64_t r = 0; r < p.x_rows; ++r, to += p.pairs * kLanes) {
+          for (std::int64_t r = 0; r < p.x_rows; ++r, to += p.rows * kLanes) {
             const std::int64_t row = top + r * apart, begin = column * o.dilation[1] - o.pad[1];  // x's column of the first pixel
             const bool inside = g.flat() || (row >= first && row < last);
             const std::int64_t left = !inside || begin >= 0 ? 0 : std::min((o.stride[1] - 1 - begin) / o.stride[1], p.pixels),
@@ -163,22 +179,22 @@ struct WeightGrad {
                                        : g.flat() ? p.pixels
                                                   : std::clamp((g.width - begin + o.stride[1] - 1) / o.stride[1], left, p.pixels);
             const float* const from = left < right ? x + ((row - first) * size + begin + left * o.stride[1]) * kLanes : x;
-            NEURIM_DISPATCH(pair_rows)(from, o.stride[1] * kLanes, left, right, p.pixels, lanes, to);
+            copy(from, o.stride[1] * kLanes, left, right, p.pixels, lanes, to);
           }
       }
     }
   }
 
-  /// dy of a tile: [out block][image][row][pair][16].
-  void fill_gradient(const Args& args, const Tile& tile, const Pairs& p, const Part& part, float* to) const {
+  /// dy of a tile: [out block][image][row][pixel or pair][16].
+  void fill_gradient(const Args& args, const Tile& tile, const Lines& p, const Part& part, float* to) const {
     const auto* const dy_data = static_cast<const float*>(args.in[static_cast<std::size_t>(dy)]);
     for (std::int64_t block = part.first_block; block < part.last_block; ++block) {
       const int lanes = static_cast<int>(std::min(kLanes, g.out_channels - block * kLanes));
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
         const float* from =
             dy_data + ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
-        for (std::int64_t r = 0; r < p.runs; ++r, from += p.pixels * kLanes, to += p.pairs * kLanes)
-          NEURIM_DISPATCH(pair_rows)(from, kLanes, 0, p.pixels, p.pixels, lanes, to);
+        for (std::int64_t r = 0; r < p.runs; ++r, from += p.pixels * kLanes, to += p.rows * kLanes)
+          copy(from, kLanes, 0, p.pixels, p.pixels, lanes, to);
       }
     }
   }
@@ -195,7 +211,7 @@ struct WeightGrad {
   std::vector<Tile> cut(std::int64_t first, std::int64_t last) const {
     const std::int64_t unit_pixels = g.pixels() / g.units(),
                        fitting =
-                           kTile * 2 / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
+                           kTile * (g.pairs ? 2 : 1) / (g.in_blocks() * kLanes * g.kernel[1] * (g.kernel[0] == 1 ? 1 : g.options.stride[0])),
                        most = std::max<std::int64_t>(std::clamp(fitting, kFewPixels, kManyPixels) / unit_pixels, 1);
     return cut_tiles(first, last, g.units(), most);
   }
@@ -217,7 +233,7 @@ Launch prepare(Site& site) {
                                 : WeightGrad::Part{0, blocks, all->cut(units * i / count, units * (i + 1) / count)});
   for (const auto& part : all->parts)
     for (const Tile& tile : part.tiles) {
-      const Pairs p(g, tile);
+      const Lines p(g, tile);
       const std::int64_t read = g.flat() ? tile.units : p.x_rows * (g.kernel[0] == 1 ? g.options.stride[0] : 1) * g.width,
                          made = all->before.steps ? read * kLanes : 0;
       all->room = std::max(
@@ -230,7 +246,7 @@ Launch prepare(Site& site) {
   const int joins = sliced || count == 1 ? 0 : static_cast<int>(std::min<std::int64_t>(site.chunks, g.weights() / kBlock));
   for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
   const int parts = static_cast<int>(all->parts.size());
-  site.rounds = DType::bf16;
+  if (g.pairs) site.rounds = DType::bf16;
   return {WeightGrad::run, all, parts, joins};
 }
 
