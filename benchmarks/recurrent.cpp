@@ -2,20 +2,10 @@
 // [threads=2] MODEL (lstm or gru) reads 128 features a step into 256 hidden units and tells ten classes from
 // its last output. Speaks the line protocol of peers/serve.py, so that benchmarks/compare lets it take turns
 // with its peers.
-#include <sys/resource.h>
-
-#include <charconv>
-#include <chrono>
-#include <iostream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "neurim/neurim.h"
+#include "benchmarks/serve.h"
 
 namespace neurim {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kFeatures = 128, kHidden = 256, kClasses = 10;
 
@@ -35,38 +25,6 @@ Plan training_plan(Module& net, nn::Linear& classes, SGD& optimizer, std::int64_
   return step;
 }
 
-int serve(const Plan& step, const std::string& model, std::int64_t batch) {
-  using Clock = std::chrono::steady_clock;
-  const auto say = [](const Json& answer) { std::cout << answer.dump() << std::endl; };
-  const std::string key = text("bs", batch);
-  say({{"ready", 1},
-       {"base", {{"case", model}, {"peer", "neurim"}, {"version", version()}}},
-       {"keys", {{key, batch}}}});
-  for (std::string request; std::getline(std::cin, request);) {
-    std::istringstream words(request);
-    std::string verb, asked;
-    double seconds = 0;
-    words >> verb;
-    if (verb.empty() || verb == "quit") break;
-    words >> asked >> seconds;
-    require(verb == "go" && asked == key && words, "cannot answer '", request, "'; send 'go ", key,
-            " SECONDS' or 'quit'");
-    std::vector<double> times;
-    double spent = 0;
-    while (times.empty() || spent < seconds) {
-      const Clock::time_point begin = Clock::now();
-      step.run(step.inputs(), step.outputs());
-      times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-      spent += times.back();
-    }
-    say({{"times", times}});
-  }
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  say({{"peak_rss_mib", static_cast<double>(usage.ru_maxrss) / 1024}});
-  return 0;
-}
-
 template <class Module>
 int run(const std::string& model, std::int64_t batch, std::int64_t steps) {
   Module net(kFeatures, kHidden, {.num_layers = 2, .batch_first = true});
@@ -82,14 +40,7 @@ int main_of(const std::vector<std::string>& words) {
   require(!words.empty() && (words[0] == "lstm" || words[0] == "gru"),
           "usage: recurrent lstm|gru [batch=64] [steps=64] [threads=2]");
   std::map<std::string, std::int64_t, std::less<>> options{{"batch", 64}, {"steps", 64}, {"threads", 2}};
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::size_t equals = std::min(words[i].find('='), words[i].size() - 1);
-    const auto at = options.find(words[i].substr(0, equals));
-    const char *begin = words[i].data() + equals + 1, *end = words[i].data() + words[i].size();
-    require(at != options.end() && std::from_chars(begin, end, at->second).ptr == end && begin < end &&
-                at->second > 0,
-            "'", words[i], "' is none of batch=N, steps=N, threads=N with N of 1 or more");
-  }
+  read_counts(words, options);
   initialize();
   set_threads(options["threads"]);
   return words[0] == "lstm" ? run<nn::LSTM>("lstm", options["batch"], options["steps"])

@@ -131,6 +131,7 @@
 #include "neurim/ops/positions.h"
 #include "neurim/ops/pow.h"
 #include "neurim/ops/prelu.h"
+#include "neurim/ops/quantize.h"
 #include "neurim/ops/random_uniform.h"
 #include "neurim/ops/reciprocal.h"
 #include "neurim/ops/recurrent.h"

@@ -208,7 +208,7 @@ TEST(CpuPointwise, DeclinesWithAReason) {
   region.results = {region.add(make_op("add"), {0, 1})};
   std::string why;
   EXPECT_TRUE(region.computed(kPlain, 1, &why).empty());
-  EXPECT_EQ(why, "takes f32 and bool, not i64");
+  EXPECT_EQ(why, "takes f32, bool, u8 and i8, not i64");
 }
 
 /// Each function over its whole range, element by element within a few units in the last place.

@@ -17,6 +17,7 @@
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/quantize.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/silu.h"
@@ -490,7 +491,13 @@ TEST(RegionKernels, EachIsReached) {
         return {linear(relu(linear(relu(x), random_tensor({16, 32}, 8))), random_tensor({16, 16}, 9))};
       },
       {{DType::f32, {2, 128, 16}}}, {.freeze = true});
-  for (const Plan& each : {planned, frozen, rows})
+  const Tensor filters = Tensor::full({DType::i8, {16, 16, 1, 1}}, 3), matrix = Tensor::full({DType::i8, {16, 16}}, 3), scale = Tensor::full({DType::f32, {}}, 1);
+  const Plan bytes = plan(
+      [&](Tensors in) -> Tensors {
+        return {conv2d(dequantize(in[0], scale), dequantize(filters, scale)), linear(dequantize(in[1], scale), dequantize(matrix, scale))};
+      },
+      {{DType::u8, {1, 16, 4, 4}}, {DType::u8, {4, 16}}}, {.freeze = true});
+  for (const Plan& each : {planned, frozen, rows, bytes})
     for (const PlanRow& row : each.rows())
       for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
   for (const std::string& op : op_names())

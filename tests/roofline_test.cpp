@@ -62,7 +62,7 @@ TEST(Roof, NeedsABandwidth) {
 TEST(Roofline, SortsTasksByKind) {
   const auto row = [](std::string op, const Types& in, std::int64_t multiply_adds = 1'000'000) {
     return PlanRow{
-        .op = std::move(op), .in = in, .multiply_adds = multiply_adds, .bytes = 1000, .seconds = 1e-5};
+        .op = op, .anchor = split(op, '+')[0], .in = in, .multiply_adds = multiply_adds, .bytes = 1000, .seconds = 1e-5};
   };
   const Type x = f32({1, 8, 6, 6});
   const Type depthwise = f32({8, 1, 3, 3}), one_axis = f32({8, 8, 1, 3}), series = f32({1, 8, 6});

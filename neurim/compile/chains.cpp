@@ -96,7 +96,8 @@ bool Chains::convex(const std::vector<int>& chain, const std::vector<int>& more)
 }
 
 /// The pointwise nodes that make operands of `reader` alone, which is to join the chain, in order; where it begins the chain also
-/// others that may precede it, themselves alone. Not those that may follow the node that makes theirs: they cost less there.
+/// others that may precede it, themselves alone; of a node that follows none nothing before it. Not those that may follow the node that
+/// makes theirs: they cost less there.
 void Chains::own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found, bool begins) const {
   for (const int value : node(reader).in) {
     const int made = maker(value);
@@ -110,7 +111,7 @@ void Chains::own_producers(int reader, const std::vector<int>& chain, std::vecto
       continue;
     }
     std::vector<int> before = found;
-    own_producers(made, chain, before);
+    if (node(made).op->follows()) own_producers(made, chain, before);
     const bool could_follow = std::any_of(node(made).in.begin(), node(made).in.end(), [&](int in) {
       const int source = maker(in);
       return source >= 0 && !has(before, source) && shape(in) == shape(value) && follower(source) == made;

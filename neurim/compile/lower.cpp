@@ -197,6 +197,7 @@ class Lowering {
     const ChainSite region = chains_->describe(chain, [&](int value) { return layout_now(value); });
     Task task;
     task.nodes = chain.nodes;
+    task.anchor = anchor;
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/graph/kernel.h"
@@ -13,6 +14,23 @@ namespace neurim {
 namespace {
 
 bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
+
+/// The values that dequantize makes of constants of bytes, and that readers multiply by such of other bytes: kernels read the bytes.
+std::set<int> byte_factors(const Graph& graph) {
+  const auto dequantized = [&](int value) {
+    const int node = graph.values[static_cast<std::size_t>(value)].node;
+    return node >= 0 && graph.nodes[static_cast<std::size_t>(node)].op->name() == "dequantize";
+  };
+  const auto of_constant = [&](int value) {
+    const auto& node = graph.nodes[static_cast<std::size_t>(graph.values[static_cast<std::size_t>(value)].node)];
+    return static_cast<bool>(graph.values[static_cast<std::size_t>(node.in[0])].captured);
+  };
+  std::set<int> found;
+  for (const Graph::Node& node : graph.nodes)
+    if (graph.multiply_adds(node) > 0 && node.in.size() > 1 && dequantized(node.in[0]) && dequantized(node.in[1]) && !of_constant(node.in[0]))
+      found.insert(node.in[1]);
+  return found;
+}
 
 /// Finds one tensor for all constants of one element that are equal, so that arithmetic with a number that was written down
 /// twice is seen to be the same.
@@ -72,8 +90,9 @@ Graph freeze(const Graph& graph) {
 Graph fold(const Graph& graph) {
   std::map<std::tuple<std::string, std::string, std::vector<std::pair<const void*, int>>>, Tensors> seen;
   Numbers numbers;
+  const std::set<int> kept = byte_factors(graph);
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
-    if (!in.empty() && std::all_of(in.begin(), in.end(), constant)) {
+    if (!in.empty() && std::all_of(in.begin(), in.end(), constant) && !kept.count(node.out[0])) {
       const Untraced untraced;
       Tensors out = neurim::apply(node.op, in);
       for (const Tensor& tensor : out) tensor.value()->constant = true;
@@ -83,6 +102,27 @@ Graph fold(const Graph& graph) {
     for (const Tensor& tensor : in) inputs.push_back(identity(numbers.one_of(tensor)));
     Tensors& out = seen[{std::string(node.op->name()), attributes(*node.op), std::move(inputs)}];
     if (out.empty()) out = neurim::apply(node.op, in);
+    return out;
+  });
+}
+
+Graph dequantize_apart(const Graph& graph) {
+  struct Made {
+    std::shared_ptr<const Op> op;
+    Tensors in;
+    bool read = false;
+  };
+  std::map<int, Made> made;  // by the number of the value in the new trace
+  std::set<int> read_outside(graph.outputs.begin(), graph.outputs.end());
+  for (const Graph::Commit& commit : graph.commits) read_outside.insert(commit.value);
+  return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
+    Tensors own = in;
+    for (Tensor& tensor : own) {
+      const auto at = tensor.traced() ? made.find(tensor.value()->id) : made.end();
+      if (at != made.end() && std::exchange(at->second.read, true)) tensor = apply1(at->second.op, at->second.in);
+    }
+    const Tensors out = neurim::apply(node.op, own);
+    if (node.op->name() == "dequantize") made[out[0].value()->id] = {node.op, own, read_outside.count(node.out[0]) > 0};
     return out;
   });
 }

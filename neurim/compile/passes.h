@@ -8,8 +8,11 @@ namespace neurim {
 /// Snapshots every captured tensor that no replay commits: later passes see constants.
 Graph freeze(const Graph& graph);
 
-/// Computes nodes whose inputs are all constant, and drops repeated nodes (same op, attributes and inputs).
+/// Computes nodes whose inputs are all constant, but weights of bytes that kernels read as such, and drops repeated nodes (same op, attributes and inputs).
 Graph fold(const Graph& graph);
+
+/// Gives each reader of a dequantize one of its own, so that kernels may take it with the reader and read its bytes.
+Graph dequantize_apart(const Graph& graph);
 
 /// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias.
 Graph fold_batch_norm(const Graph& graph);

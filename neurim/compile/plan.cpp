@@ -25,6 +25,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   if (!options.interpret) {
     graph = fold(graph);
     if (options.freeze) graph = fold(fold_batch_norm(graph));
+    graph = dequantize_apart(graph);  // after fold, which would make them one again
     if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two
   }
   Program program = lower(std::move(graph), lowering);
@@ -238,9 +239,11 @@ std::vector<PlanRow> Plan::rows() const {
       if (row.where.empty()) row.where = node.where;
       row.multiply_adds += program.graph.multiply_adds(node);
     }
-    if (!task.nodes.empty())
-      for (int value : program.graph.nodes[static_cast<std::size_t>(task.nodes[0])].in)
-        row.in.push_back(program.graph.values[static_cast<std::size_t>(value)].type);
+    if (task.anchor >= 0) {
+      const Graph::Node& anchor = program.graph.nodes[static_cast<std::size_t>(task.anchor)];
+      row.anchor = anchor.op->name();
+      for (int value : anchor.in) row.in.push_back(program.graph.values[static_cast<std::size_t>(value)].type);
+    }
     auto count = [&](int number) {
       const Slot& slot = program.slots[static_cast<std::size_t>(number)];
       row.bytes += bytes(program.type(slot), slot.layout);

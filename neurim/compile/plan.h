@@ -26,7 +26,8 @@ struct PlanOptions {
 /// One row of a plan's report.
 struct PlanRow {
   std::string op, where, kernel, layout;
-  Types in;                        ///< the operands of its first op; none: a reorder or a copy
+  std::string anchor;              ///< the op of these that named the kernel, and
+  Types in;                        ///< its operands; none: a reorder or a copy
   DType products = DType::f32;     ///< what its kernel rounds the factors of products to
   std::int64_t multiply_adds = 0;  ///< of all its ops, as Op::multiply_adds counts
   std::size_t bytes = 0;           ///< read and written

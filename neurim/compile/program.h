@@ -31,6 +31,7 @@ struct Slot {
 /// One launch of the program.
 struct Task {
   std::vector<int> nodes;  ///< of the graph; empty: a reorder or a copy that lowering added
+  int anchor = -1;         ///< the one of them that named the kernel
   std::vector<int> in, out;
   Launch launch;
   std::string kernel;

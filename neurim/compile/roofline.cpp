@@ -16,10 +16,9 @@ const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType products) {
   const auto named = [&](std::string_view name) {
     return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(), [&](const Peaks::Arithmetic& one) { return one.name == name; });
   };
-  const auto f32 = named("fp32"), bf16 = named("bf16");
+  const auto f32 = named("fp32"), own = named(products == DType::bf16 ? "bf16" : products == DType::i8 ? "int8" : "fp32");
   NEURIM_ASSERT(f32 != peaks.arithmetic.end() && f32->operations > 0);
-  const bool faster = products == DType::bf16 && bf16 != peaks.arithmetic.end() && bf16->operations > f32->operations;
-  return faster ? *bf16 : *f32;
+  return own != peaks.arithmetic.end() && own->operations > f32->operations ? *own : *f32;
 }
 
 const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {
@@ -31,8 +30,8 @@ const Peaks::Memory& level_of(std::size_t bytes, const Peaks& peaks) {
 }
 
 std::string_view kind_of(const PlanRow& row, const Roof& limit) {
-  if (limit.bound != "fp32" && limit.bound != "bf16") return kMemoryBound;
-  const std::string op = split(row.op, '+')[0];
+  if (!limit.arithmetic) return kMemoryBound;
+  const std::string& op = row.anchor;
   if (ends_with(op, "_weight_grad")) return kWeightGradients;
   if (ends_with(op, "_input_grad")) return kDataGradients;
   if (!starts_with(op, "conv")) return kMatrixProducts;
@@ -50,7 +49,7 @@ Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DTy
   const Peaks::Arithmetic& peak = arithmetic_of(peaks, products);
   const double arithmetic = 2 * static_cast<double>(multiply_adds) / peak.operations,
                memory = static_cast<double>(bytes) / level.read;
-  return arithmetic > memory ? Roof{peak.name, arithmetic} : Roof{level.name, memory};
+  return arithmetic > memory ? Roof{peak.name, arithmetic, true} : Roof{level.name, memory, false};
 }
 
 Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {

@@ -41,13 +41,18 @@ Isa isa() {
   return known;
 }
 
-bool has_bf16() {
 #if defined(__x86_64__)
+bool has_bf16() {
   static const bool known = isa() == Isa::avx512 && !std::getenv("NEURIM_ISA") && __builtin_cpu_supports("avx512bf16");
   return known;
-#else
-  return false;
-#endif
 }
+bool has_vnni() {
+  static const bool known = isa() == Isa::avx512 && !std::getenv("NEURIM_ISA") && __builtin_cpu_supports("avx512vnni");
+  return known;
+}
+#else
+bool has_bf16() { return false; }
+bool has_vnni() { return false; }
+#endif
 
 }  // namespace neurim

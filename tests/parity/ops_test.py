@@ -56,6 +56,11 @@ def conv_transpose(function):
     return twin
 
 
+def quantized(a, x, scale):
+    least, most = {"u8": (0, 255), "i8": (-128, 127)}[a["dtype"]]
+    return ((x / scale).round() + a["zero_point"]).clamp(least, most).to(DTYPES[a["dtype"]])
+
+
 def window(a):
     return [s or k for s, k in zip(a["stride"], a["kernel"])]
 
@@ -279,6 +284,7 @@ TWINS = {
     "concat": lambda a, *x: torch.cat(x, a["axis"]),
     "cross_entropy": cross_entropy,
     "ctc_loss": ctc_loss,
+    "dequantize": lambda a, q, scale: (q.to(scale.dtype) - a["zero_point"]) * scale,
     "detach": plain(torch.detach),
     "div": div,
     "elu": lambda a, x: F.elu(x, a["alpha"]),
@@ -314,6 +320,7 @@ TWINS = {
     "one_hot": lambda a, x: F.one_hot(x.long(), a["classes"]),
     "pad": pad,
     "prelu": lambda a, x, slope: torch.where(x > 0, x, slope * x),
+    "quantize": quantized,
     "reduce_max": reduction(torch.amax),
     "reduce_min": reduction(torch.amin),
     "reshape": lambda a, x: x.reshape(a["shape"]),

@@ -36,6 +36,34 @@ struct BlockEpilogue {
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
 
+/// What sums of products of bytes become: relu((sum · scale + bias) + …) as floats, or rounded to the nearest whole number, ties to even.
+struct ByteEpilogue {
+  const std::int32_t* start = nullptr;  ///< what the sums begin with, 16 a block
+  const float *scale = nullptr, *bias = nullptr;  ///< 16 a block
+  /// Bytes that lie as y, whose bits are changed by `add_flip`, less `add_zero`, times `add_scale`; null: none.
+  const std::uint8_t* add = nullptr;
+  std::uint8_t add_flip = 0;
+  float add_zero = 0, add_scale = 0;
+  float least, most;  ///< limits; of bytes within 512 of zero
+  bool floats = false;  ///< what y is made of, or of bytes, to which `zero` is added
+  std::int32_t zero = 0;
+  /// Of the last of `channels` channels the block may have less than 16: lanes behind them become zero, or with `cut` stay as they are.
+  std::int64_t channels;
+  bool cut = false;
+};
+
+/// The same for `blocks` blocks of y where x is u8 in quads, each quad in the place of a float, x[in block][row][4 quads], and the weights
+/// are i8, weight[out block][in block][tap][4 quads][16 out][4]. Sums are of i32 and do not overflow up to 65,536 terms.
+/// Distances in x and the weights are in words of 4 bytes, those in y and `add` in elements.
+NEURIM_EACH_ISA(void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight,
+                                  const ByteEpilogue& epilogue, void* y))
+
+/// That epilogue for `rows` rows of a block whose sums lie one behind the other, as floats.
+NEURIM_EACH_ISA(void finish_bytes(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y))
+
+/// to[pixel][16] = the bytes, after their bits have been changed by `flip`, less `zero`.
+NEURIM_EACH_ISA(void floats_of_bytes(const std::uint8_t* from, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, float* to))
+
 /// The gradient of the weights dw[out block][in block][16 in][16 out]: sums over rows of x[in block][row][16] times those of
 /// dy[out block][row][16]. Distances in floats.
 struct BlockWeightGrad {

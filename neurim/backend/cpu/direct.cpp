@@ -1,14 +1,12 @@
 // Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
 // them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
-// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first; the columns that lie
-// a stride apart stand side by side, so that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is
-// one tap: its columns and channels are what is summed over, and stand together for each column of the result.
+// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first (see ConvRows).
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "neurim/backend/cpu/block_product.h"
-#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/conv_rows.h"
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
@@ -22,39 +20,16 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result needs no more
-constexpr std::int64_t kMostBlocks = 3;
-constexpr std::int64_t kPicture = 4;     // channels of one at most
-
-struct Geometry : ConvSizes {
-  bool picture() const { return in_channels <= kPicture; }
-  std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
-  std::int64_t in_blocks() const { return blocks_of(depth()); }
-  std::int64_t out_blocks() const { return blocks_of(out_channels); }
-  std::int64_t together() const { return out_width < 10 ? kMostBlocks : 2; }  ///< output blocks that block_product does at a time
-  std::int64_t tap_columns() const { return picture() ? 1 : kernel[1]; }
-  std::int64_t taps() const { return kernel[0] * tap_columns(); }
-  /// Only rows of x that are read are kept: of a single row of taps those, and of taps with rows between them those of one row of the
-  /// result, so that a band has no more. Of a single column of taps, such columns.
-  bool narrow() const { return options.dilation[0] > 1; }
-  std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
-  std::int64_t row_distance() const { return kernel[0] == 1 ? options.stride[0] : options.dilation[0]; }  ///< in x, between kept rows
-  std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
-  /// Columns of a phase.
-  std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
-  std::int64_t row_size() const { return phases() * columns() * kWords; }
-  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + kernel[0]; }
-  std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
-};
 
 /// Null, or why the kernel leaves the convolution to others.
-const char* read_geometry(const Site& site, Geometry& g) {
+const char* read_geometry(const Site& site, ConvRows& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
-  g = {sizes_of(site)};
+  g = {sizes_of(site), kWords};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
@@ -64,7 +39,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
   return nullptr;
 }
 
-Layout layout_of(const Site& site, const Geometry& g, std::size_t value) {
+Layout layout_of(const Site& site, const ConvRows& g, std::size_t value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[value].type;
   if (static_cast<int>(value) == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
@@ -74,14 +49,14 @@ Layout layout_of(const Site& site, const Geometry& g, std::size_t value) {
 }
 
 bool wants(Site& site) {
-  Geometry g;
+  ConvRows g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, g, v);
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
 struct Direct {
-  Geometry g;
+  ConvRows g;
   int weight, bias;     ///< arguments, or -1
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Before before;
@@ -112,11 +87,10 @@ struct Direct {
     }
   }
 
-  /// The rows of x that are read from row `row` of the result on: [in block][row][phase][column][8 pairs].
+  /// The rows of x that are read from row `row` of the result on: see ConvRows.
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to, float* made) const {
     const Conv2dOptions& o = g.options;
-    const std::int64_t step = g.row_distance(), phases = g.phases(), columns = g.columns();
-    const std::int64_t apart = g.kernel[1] == 1 ? o.stride[1] : phases;  // in x, between columns of a phase
+    const std::int64_t step = g.row_distance(), columns = g.columns();
     const std::int64_t top = row * o.stride[0] - o.pad[0], first_row = std::clamp<std::int64_t>(top, 0, g.height),
                        last_row = std::clamp<std::int64_t>(top + (count - 1) * step + 1, first_row, g.height);
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
@@ -124,28 +98,28 @@ struct Direct {
                          plane = (image * g.in_blocks() + block) * g.height * g.width * kLanes, line = g.width * kLanes;
       const float* const x = before.activation(args, made, plane + first_row * line, plane + last_row * line);
       for (std::int64_t r = 0; r < count; ++r)
-        for (std::int64_t phase = 0; phase < phases; ++phase, to += columns * kWords) {
-          const std::int64_t in_row = top + r * step, begin = phase - o.pad[1];  // x's column of the first
-          const bool inside = in_row >= first_row && in_row < last_row;
-          const std::int64_t first = inside ? std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns) : columns,
-                             last = inside ? std::clamp((g.width - begin + apart - 1) / apart, first, columns) : columns;
+        for (std::int64_t phase = 0; phase < g.phases(); ++phase, to += columns * kWords) {
+          const std::int64_t in_row = top + r * step;
+          const auto [first, last, from, apart] = g.columns_inside(phase);
+          if (in_row < first_row || in_row >= last_row || first == last) {
+            std::fill(to, to + columns * kWords, 0.0f);
+            continue;
+          }
           std::fill(to, to + first * kWords, 0.0f);
-          if (last > first)
-            NEURIM_DISPATCH(round_to_pairs)
-            (x + ((in_row - first_row) * g.width + begin + first * apart) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
+          NEURIM_DISPATCH(round_to_pairs)
+          (x + ((in_row - first_row) * g.width + from) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
           std::fill(to + last * kWords, to + columns * kWords, 0.0f);
         }
     }
   }
 
-  /// The same of a picture, plain planes: [in block][row][column of the result][8 pairs].
+  /// The same of a picture, plain planes.
   void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
     const Conv2dOptions& o = g.options;
     const std::int64_t step = g.row_distance(), columns = g.columns(), plane = g.height * g.width;
     const float* const from = before.activation(args, nullptr, image * g.in_channels * plane, 0);
     auto* const line = reinterpret_cast<std::uint16_t*>(to + g.band_size(rows));
-    const std::int64_t windows = (g.out_width - 1) * o.stride[1] + g.kernel[1],  // pixels of a row that are read, and zeros beside
-        last = std::clamp<std::int64_t>(g.width + o.pad[1], 0, windows), first = std::min<std::int64_t>(o.pad[1], last);
+    const auto [all, first, last] = g.windows();
     std::fill_n(line, line_size(), std::uint16_t{0});
     for (std::int64_t r = 0; r < count; ++r, to += g.row_size()) {
       const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step;
@@ -167,17 +141,17 @@ struct Direct {
     }
   }
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
-  std::int64_t line_size() const { return ((g.out_width - 1) * g.options.stride[1] + g.kernel[1]) * g.in_channels + 2 * kLanes; }
+  std::int64_t line_size() const { return g.windows().all * g.in_channels + 2 * kLanes; }
 
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
                 const float* from, const ConvEpilogue& sums, bool first) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.taps() * kLanes * kWords,
+    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.tap_count() * kLanes * kWords,
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
-    alignas(64) float biases[kMostBlocks * kLanes] = {};
+    alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
-    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, true, taps.data(), g.taps()};
+    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, true, taps.data(), g.tap_count()};
     const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
     NEURIM_DISPATCH(block_product)
     (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
@@ -188,7 +162,7 @@ struct Direct {
 
 Launch prepare(Site& site) {
   auto all = std::make_shared<Direct>();
-  Geometry& g = all->g;
+  ConvRows& g = all->g;
   if (const char* why = read_geometry(site, g)) return decline(site, why);
   for (std::size_t v = 0; v < site.values.size(); ++v)
     if (site.values[v].layout != layout_of(site, g, v)) return decline(site, "takes blocks of 16 channels");
@@ -197,14 +171,9 @@ Launch prepare(Site& site) {
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  for (std::int64_t i = 0; i < g.kernel[0]; ++i)
-    for (std::int64_t j = 0; j < g.tap_columns(); ++j) {
-      const std::int64_t column = j * g.options.dilation[1];
-      all->taps.push_back(i * g.row_size() + (column % g.phases() * g.columns() + column / g.phases()) * kWords);
-    }
+  all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
-  all->rows = 1;
-  while (!g.narrow() && all->rows < g.out_height && g.band_size(all->rows + 1) <= kBand) ++all->rows;
+  all->rows = g.band_rows(kBand);
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 2 : 0;

@@ -49,6 +49,23 @@ void pack_rows(const void* self, const void* plain, void* packed) {
       }
 }
 
+template <bool rows>
+void pack_quads(const void* self, const void* plain, void* packed) {
+  const Shape& s = static_cast<const Type*>(self)->shape;
+  const auto* const from = static_cast<const std::int8_t*>(plain);
+  auto* to = static_cast<std::int8_t*>(packed);
+  const std::int64_t channels = s[1], height = s.rank() == 2 ? 1 : s[2], width = s.rank() == 2 ? 1 : s[3], terms = rows ? channels * width : channels;
+  for (std::int64_t out = 0; out < s[0]; out += kLanes)
+    for (std::int64_t in = 0; in < terms; in += kLanes)
+      for (std::int64_t tap = 0; tap < (rows ? height : height * width); ++tap)
+        for (std::int64_t quad = in; quad < in + kLanes; quad += 4)
+          for (std::int64_t o = out; o < out + kLanes; ++o)
+            for (std::int64_t i = quad; i < quad + 4; ++i) {
+              const std::int64_t channel = rows ? i % channels : i, place = rows ? tap * width + i / channels : tap;
+              *to++ = o < s[0] && i < terms ? from[(o * channels + channel) * height * width + place] : std::int8_t{0};
+            }
+}
+
 }  // namespace
 
 void unpair_block(const std::uint16_t* from, float* to) {
@@ -74,6 +91,14 @@ Layout format_of(std::string_view name, const Type& weight, std::size_t size, vo
 Layout pair_weights(const Type& weight, bool gradient) {
   const Layout floats = blocks_of_floats(weight, gradient);
   return format_of(gradient ? "gradient pairs" : "pairs", weight, bytes(weight, floats) / 2, gradient ? pack_pairs<true> : pack_pairs<false>, floats);
+}
+
+Layout quad_weights(const Type& weight, bool rows) {
+  const Shape& s = weight.shape;
+  const auto blocks = [](std::int64_t size) { return static_cast<std::size_t>((size + 15) / 16); };
+  const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns);
+  const std::size_t size = blocks(s[0]) * blocks(rows ? s[1] * columns : s[1]) * static_cast<std::size_t>(taps) * kBlock;
+  return format_of(rows ? "row quads" : "quads", weight, size, rows ? pack_quads<true> : pack_quads<false>);
 }
 
 Layout row_pair_weights(const Type& weight) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "neurim/backend/cpu/physical.h"
@@ -13,6 +14,7 @@
 #include "neurim/ops/elu.h"
 #include "neurim/ops/gelu.h"
 #include "neurim/ops/leaky_relu.h"
+#include "neurim/ops/quantize.h"
 
 namespace neurim {
 
@@ -45,8 +47,23 @@ Numbers numbers_of(const Op& op) {
   if (const auto* relu = dynamic_cast<const LeakyRelu*>(&op)) return pair(relu->slope, 0);
   if (const auto* relu = dynamic_cast<const LeakyReluGrad*>(&op)) return pair(relu->slope, 0);
   if (const auto* elu = dynamic_cast<const Elu*>(&op)) return pair(elu->alpha, 0);
+  if (const auto* quantize = dynamic_cast<const Quantize*>(&op))
+    return pair(static_cast<double>(quantize->zero_point), quantize->dtype == DType::u8 ? 0 : -128);
+  if (const auto* dequantize = dynamic_cast<const Dequantize*>(&op)) return pair(static_cast<double>(dequantize->zero_point), 0);
   return {};
 }
+
+/// How a chain holds values of the dtype in memory, if it does.
+std::optional<PointwiseValue::Stored> stored_as(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return PointwiseValue::f32;
+    case DType::boolean: return PointwiseValue::truth;
+    case DType::u8: return PointwiseValue::u8;
+    case DType::i8: return PointwiseValue::i8;
+    default: return std::nullopt;
+  }
+}
+bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 
 Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
 
@@ -62,10 +79,14 @@ bool takes(Site& site) {
   for (const Step& step : site.steps) {
     if (!function_of(*step.op)) return no("has no ", step.op->name());
     if (spec(site, step.out[0]).type.shape != shape) return no("takes steps of one shape");
+    const bool to_floats = step.op->name() == "dequantize", to_bytes = step.op->name() == "quantize";
+    for (const int in : step.in)
+      if (!to_floats && is_byte(spec(site, in).type.dtype)) return no("takes no ", spec(site, in).type.dtype, " in ", step.op->name());
+    if (!to_bytes && is_byte(spec(site, step.out[0]).type.dtype))
+      return no("gives no ", spec(site, step.out[0]).type.dtype, " in ", step.op->name());
   }
   for (const Spec& value : site.values)
-    if (value.type.dtype != DType::f32 && value.type.dtype != DType::boolean)
-      return no("takes f32 and bool, not ", value.type.dtype);
+    if (!stored_as(value.type.dtype)) return no("takes f32, bool, u8 and i8, not ", value.type.dtype);
   return true;
 }
 
@@ -130,7 +151,7 @@ void assign_buffers(PointwiseChain& chain) {
     }
   };
   const auto in_memory = [](const PointwiseValue& value) {
-    return value.form == PointwiseValue::whole && !value.boolean;
+    return value.form == PointwiseValue::whole && value.stored == PointwiseValue::f32;
   };
   for (int v = 0; v < chain.values; ++v)
     if (chain.value[v].in >= 0 && !in_memory(chain.value[v])) take(chain.value[v]);
@@ -179,7 +200,7 @@ bool make_chain(Site& site, PointwiseChain& chain) {
   const Layout layout = site.output(0).layout;
   if (!loopable(type.shape, layout)) return no("does not take the layout ", layout);
   chain.values = static_cast<int>(site.values.size());
-  for (int v = 0; v < chain.values; ++v) chain.value[v].boolean = spec(site, v).type.dtype == DType::boolean;
+  for (int v = 0; v < chain.values; ++v) chain.value[v].stored = *stored_as(spec(site, v).type.dtype);
   for (std::size_t i = 0; i < site.in.size(); ++i) {
     const Spec& operand = spec(site, site.in[i]);
     const bool whole = operand.type.shape == type.shape;

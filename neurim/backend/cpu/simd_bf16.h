@@ -4,9 +4,9 @@
 #include "neurim/backend/cpu/simd.h"
 #if defined(__AVX512F__)
 #include <immintrin.h>
-#define NEURIM_MAY_NAME_BF16 __attribute__((target("avx512bf16")))
+#define NEURIM_MAY_NAME_NARROW __attribute__((target("avx512bf16,avx512vnni")))
 #else
-#define NEURIM_MAY_NAME_BF16
+#define NEURIM_MAY_NAME_NARROW
 #endif
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -35,7 +35,7 @@ inline Vec second_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) & static
 
 #if defined(__AVX512F__)
 /// sum + first * first + second * second, lane by lane; denormal numbers count as zero.
-NEURIM_MAY_NAME_BF16 inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
+NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
   return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
 #endif
@@ -68,7 +68,7 @@ inline void store_pairs(float* at, Vec v) {
 
 /// Two vectors as one of pairs, rounded so.
 template <bool native>
-NEURIM_MAY_NAME_BF16 inline Vec pairs_of(Vec first, Vec second) {
+NEURIM_MAY_NAME_NARROW inline Vec pairs_of(Vec first, Vec second) {
 #if defined(__AVX512F__)
   if (native) {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "neurim/ops/elu.h"
 #include "neurim/ops/gelu.h"
 #include "neurim/ops/leaky_relu.h"
+#include "neurim/ops/quantize.h"
 
 namespace neurim::reference {
 
@@ -142,6 +144,13 @@ void reference_pointwise() {
   define("not_equal", [](const Op&, const double* x) { return double(x[0] != x[1]); });
   define("logical_and", [](const Op&, const double* x) { return double(x[0] != 0 && x[1] != 0); });
   define("logical_or", [](const Op&, const double* x) { return double(x[0] != 0 || x[1] != 0); });
+
+  define("quantize", [](const Op& op, const double* x) {
+    const double number = std::nearbyint(x[0] / x[1]) + static_cast<double>(as<Quantize>(op).zero_point);
+    return std::isnan(number) ? -std::numeric_limits<double>::infinity() : number;
+  });
+  define("dequantize",
+         [](const Op& op, const double* x) { return (x[0] - static_cast<double>(as<Dequantize>(op).zero_point)) * x[1]; });
 
   // three inputs
   define("where", [](const Op&, const double* x) { return x[0] != 0 ? x[1] : x[2]; });

@@ -21,6 +21,7 @@
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"
+#include "neurim/ops/quantize.h"
 #include "neurim/ops/recurrent.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
@@ -248,6 +249,29 @@ void clamp(OnnxSite& s) {
   s.node("Clip", {s.in[0], low, high});
 }
 
+/// The scale as ONNX takes it, () or along one axis, and a zero point like it.
+void quantize(OnnxSite& s) {
+  const Shape& scale = s.types[1].shape;
+  const bool forward = s.op.name() == "quantize";
+  OnnxAttributes attributes;
+  List sizes;
+  for (int axis = 0; axis < scale.rank(); ++axis)
+    if (scale[axis] != 1) sizes.push_back(scale[axis]), attributes = {{"axis", std::int64_t{axis} - scale.rank() + s.types[0].shape.rank()}};
+  require(s.types[1].dtype == DType::f32, s.op.name(), ": the scale is ", s.types[1], ", but ONNX takes f32 before opset 19");
+  require(sizes.size() <= 1, s.op.name(), ": the scale is ", s.types[1], ", but ONNX takes one for all or one along an axis");
+  const std::string own = scale.rank() == std::ssize(sizes) ? s.in[1] : s.node("Reshape", {s.in[1], s.list(sizes, "shape")});
+  const std::int64_t zero = forward ? as<Quantize>(s.op).zero_point : as<Dequantize>(s.op).zero_point;
+  const DType dtype = forward ? as<Quantize>(s.op).dtype : s.types[0].dtype;
+  std::vector<std::string> in{s.in[0], own};
+  if (dtype != DType::i32) {  // which ONNX counts from 0
+    const Untraced untraced;
+    in.push_back(s.file.constant(Tensor::full({dtype, Shape(sizes)}, static_cast<double>(zero)), text(s.name, "/zero")));
+  } else {
+    require(zero == 0, s.op.name(), ": the zero point of i32 is ", zero, ", but ONNX counts it from 0");
+  }
+  s.node(operator_name(s), in, attributes);
+}
+
 void relu6(OnnxSite& s) { s.node("Clip", {s.in[0], s.scalar(0), s.scalar(6)}); }
 
 void leaky_relu(OnnxSite& s) { s.node("LeakyRelu", s.in, {{"alpha", as<LeakyRelu>(s.op).slope}}); }
@@ -410,6 +434,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"conv_transpose1d", {conv}},
       {"conv_transpose2d", {conv}},
       {"conv_transpose3d", {conv}},
+      {"dequantize", {quantize}},
       {"gelu", {gelu}},
       {"group_norm", {group_norm}},
       {"gru", {recurrent}},
@@ -429,6 +454,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"not_equal", {not_equal}},
       {"one_hot", {one_hot}},
       {"pad", {pad}},
+      {"quantize", {quantize}},
       {"reduce_max", {[](OnnxSite& s) { reduce(s, "ReduceMax", 18); }}},
       {"reduce_min", {[](OnnxSite& s) { reduce(s, "ReduceMin", 18); }}},
       {"relu6", {relu6}},

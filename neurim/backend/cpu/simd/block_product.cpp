@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_bytes.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -19,14 +19,16 @@ constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
 constexpr int kGradRows = 2;
 #endif
 
-/// What is multiplied: floats, or pairs of bf16 by two ways.
+/// What is multiplied: floats, or pairs of bf16 or quads of bytes by two ways each.
 struct Floats {
   static constexpr int kWords = kLanes;  ///< of a row of a block
+  static constexpr bool kWhole = false;  ///< sums are i32 in the place of floats
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
 };
 struct Pairs {
   static constexpr int kWords = kLanes / 2;
+  static constexpr bool kWhole = false;
   struct Row {
     Vec first, second;
   };
@@ -39,14 +41,33 @@ struct Pairs {
 #if defined(__AVX512F__)
 struct NativePairs {
   static constexpr int kWords = kLanes / 2;
+  static constexpr bool kWhole = false;
   static Vec weights(const float* at) { return load(at); }
-  NEURIM_MAY_NAME_BF16 static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
+  NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
+};
+struct NativeQuads {
+  static constexpr int kWords = kLanes / 4;
+  static constexpr bool kWhole = true;
+  static Vec weights(const float* at) { return load(at); }
+  NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_quads(sum, splat_bits(x), row); }
 };
 #endif
+struct Quads {
+  static constexpr int kWords = kLanes / 4;
+  static constexpr bool kWhole = true;
+  struct Row {
+    Vec even, odd;
+  };
+  static Row weights(const float* at) { return {even_of_i8(load(at)), odd_of_i8(load(at))}; }
+  static Vec multiply_add(Vec sum, const Row& row, const float* x) {
+    const Vec quad = splat_bits(x);
+    return add_products_of_shorts(add_products_of_shorts(sum, row.even, even_of_u8(quad)), row.odd, odd_of_u8(quad));
+  }
+};
 
 /// B blocks of T rows, kept in registers over all input channels.
 template <class Factors, int B, int T>
-NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
   Vec sums[B][T];
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b) {
@@ -81,8 +102,12 @@ NEURIM_MAY_NAME_BF16 void product(const BlockProduct& shape, const float* x, con
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) {
       const std::int64_t at = b * shape.y_block + t * shape.y_row;
-      const Vec sum = epilogue.add ? sums[b][t] + load(epilogue.add + at) : sums[b][t];
-      store(y + at, limited(sum, least, most));
+      if constexpr (Factors::kWhole) {
+        store(y + at, sums[b][t]);
+      } else {
+        const Vec sum = epilogue.add ? sums[b][t] + load(epilogue.add + at) : sums[b][t];
+        store(y + at, limited(sum, least, most));
+      }
     }
 }
 
@@ -94,9 +119,9 @@ constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, 
   return {product<Factors, B, T + 1>...};
 }
 
-template <class Factors>
-void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
-              float* y) {
+/// Calls `each` with the products of which a result is made: which it is, and its blocks [block, block + together) and rows [begin, end).
+template <class Factors, class Each>
+void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
   static constexpr auto kOne = products<Factors, 1>(std::make_integer_sequence<int, kAccumulators>());
   static constexpr auto kTwo = products<Factors, 2>(std::make_integer_sequence<int, kAccumulators / 2>());
   static constexpr auto kThree = products<Factors, 3>(std::make_integer_sequence<int, kAccumulators / 3>());
@@ -106,18 +131,83 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
     // Groups of nearly equal length, as few as the registers allow.
     const std::int64_t most = kAccumulators / together, groups = (shape.rows + most - 1) / most;
     for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups,
-                         at = block * shape.y_block + begin * shape.y_row;
-      const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr,
-                              epilogue.add ? epilogue.add + at : nullptr, epilogue.relu};
-      product_of[end - begin - 1](shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, y + at);
+      const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups;
+      each(product_of[end - begin - 1], block, together, begin, end);
     }
   }
 }
 
+template <class Factors>
+void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
+              float* y) {
+  cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+    const std::int64_t at = block * shape.y_block + begin * shape.y_row;
+    const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr, epilogue.add ? epilogue.add + at : nullptr,
+                            epilogue.relu};
+    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, y + at);
+  });
+}
+
+/// Rows of sums, one behind the other: i32 in the place of floats, or floats.
+template <bool whole>
+void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
+  const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, epilogue.channels));
+  const Vec scale = load(epilogue.scale), bias = load(epilogue.bias), least = splat(epilogue.least), most = splat(epilogue.most);
+  const IVec zero = epilogue.zero - IVec{}, mask = bits_of(first_lanes(from_bits(IVec{} - 1), lanes));
+  // A loop for each form: what does not change is decided before it.
+  const auto all_rows = [&](auto adds, auto put) {
+    const float* from = sums;
+    const std::uint8_t* other = epilogue.add;
+    const Vec add_scale = splat(epilogue.add_scale), add_zero = splat(epilogue.add_zero);
+    const std::uint8_t flip = epilogue.add_flip;
+    for (std::int64_t row = 0; row < rows; ++row, from += kLanes) {
+      Vec v = (whole ? floats_of(bits_of(load(from))) : load(from)) * scale + bias;
+      if constexpr (adds) v = v + (load_bytes(other + row * y_row, flip) - add_zero) * add_scale;
+      put(limited(v, least, most), row * y_row);
+    }
+  };
+  const auto each = [&](auto put) { epilogue.add ? all_rows(std::true_type(), put) : all_rows(std::false_type(), put); };
+  const auto bytes_of = [=](Vec v) { return __builtin_convertvector((nearest(v) + zero) & mask, Bytes16); };
+  const auto floats_of_row = [=](Vec v) { return from_bits(bits_of(v) & mask); };
+  auto* const floats = static_cast<float*>(y);
+  auto* const bytes = static_cast<std::uint8_t*>(y);
+  const bool part = epilogue.cut && lanes < kLanes;
+  if (epilogue.floats && part) return each([=](Vec v, std::int64_t at) { store_part(floats + at, floats_of_row(v), lanes); });
+  if (epilogue.floats) return each([=](Vec v, std::int64_t at) { store(floats + at, floats_of_row(v)); });
+  if (part)
+    return each([=](Vec v, std::int64_t at) {
+      const Bytes16 row = bytes_of(v);
+      std::memcpy(bytes + at, &row, static_cast<std::size_t>(lanes));
+    });
+  each([=](Vec v, std::int64_t at) {
+    const Bytes16 row = bytes_of(v);
+    std::memcpy(bytes + at, &row, sizeof row);
+  });
+}
+
+template <class Factors>
+void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
+                    void* y) {
+  alignas(64) float sums[kAccumulators * kLanes];
+  cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t together, std::int64_t begin, std::int64_t end) {
+    BlockProduct own = shape;
+    own.y_row = kLanes, own.y_block = (end - begin) * kLanes;
+    product(own, x + begin * Factors::kWords, weight + block * shape.weight_block,
+            {reinterpret_cast<const float*>(epilogue.start + block * kLanes)}, sums);
+    for (std::int64_t b = block; b < block + together; ++b) {
+      const std::int64_t at = b * shape.y_block + begin * shape.y_row;
+      ByteEpilogue of_block = epilogue;
+      of_block.scale += b * kLanes, of_block.bias += b * kLanes, of_block.channels -= b * kLanes;
+      if (epilogue.add) of_block.add += at;
+      void* const to = epilogue.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
+      finish<true>(sums + (b - block) * own.y_block, end - begin, shape.y_row, of_block, to);
+    }
+  });
+}
+
 /// kGradRows input channels of B blocks, kept in registers over all rows.
 template <class Factors, int B>
-NEURIM_MAY_NAME_BF16 void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
+NEURIM_MAY_NAME_NARROW void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
   Vec sums[B][kGradRows];
 #pragma GCC unroll 8
   for (int b = 0; b < B; ++b)
@@ -157,7 +247,7 @@ void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float
 }
 
 template <bool native>
-NEURIM_MAY_NAME_BF16 void pair_up(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
+NEURIM_MAY_NAME_NARROW void pair_up(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
                                   float* to) {
   const auto row = [&](std::int64_t number) {
     const Vec all = number >= first && number < last ? load(x + (number - first) * x_row) : Vec{};
@@ -197,6 +287,24 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
   if (has_bf16()) return multiply<NativePairs>(shape, blocks, x, weight, epilogue, y);
 #endif
   multiply<Pairs>(shape, blocks, x, weight, epilogue, y);
+}
+
+void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight, const ByteEpilogue& epilogue,
+                  void* y) {
+  const auto *const quads = static_cast<const float*>(x), *const factors = static_cast<const float*>(weight);
+#if defined(__AVX512F__)
+  if (has_vnni()) return multiply_bytes<NativeQuads>(shape, blocks, quads, factors, epilogue, y);
+#endif
+  multiply_bytes<Quads>(shape, blocks, quads, factors, epilogue, y);
+}
+
+void finish_bytes(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
+  finish<false>(sums, rows, y_row, epilogue, y);
+}
+
+void floats_of_bytes(const std::uint8_t* from, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, float* to) {
+  const Vec least = splat(zero);
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += kLanes, to += kLanes) store(to, load_bytes(from, flip) - least);
 }
 
 void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {

@@ -36,6 +36,12 @@ constexpr StepFunction step(F) {
 
 float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
+/// The nearest whole number, ties to even, where those are less than 2^22: floats of the sum have no digits behind the point.
+float nearest(float x) {
+  constexpr float kWhole = 12582912;  // 1.5 2^23
+  return (x + kWhole) - kWhole;
+}
+
 constexpr float kSixth = 1.0f / 6;  // multiplications cost a tenth of divisions
 constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
@@ -112,6 +118,12 @@ constexpr StepRow kRows[] = {
     {"logical_and", step([](float x, float y) { return (x != 0) & (y != 0) ? 1.f : 0.f; })},
     {"logical_or", step([](float x, float y) { return (x != 0) | (y != 0) ? 1.f : 0.f; })},
 
+    {"quantize", step([](float x, float scale, Numbers zero) {
+       const float number = limited(x / scale, zero.b - zero.a, zero.b + 255 - zero.a);
+       return (number == number ? nearest(number) : zero.b - zero.a) + zero.a;
+     })},
+    {"dequantize", step([](float q, float scale, Numbers zero) { return (q - zero.a) * scale; })},
+
     // three inputs
     {"where", step([](float x, float y, float z) { return x != 0 ? y : z; })},
     {"mul add", step([](float x, float y, float z) { return x * y + z; })},
@@ -121,12 +133,23 @@ constexpr StepRow kRows[] = {
 // ---- operands
 // -----------------------------------------------------------------------------------------------------
 
+enum class Truth : std::uint8_t {};  // any but 0 is true
+
+float number(Truth x) { return x != Truth{} ? 1.f : 0.f; }
 template <class T>
 float number(T x) {
-  if constexpr (sizeof(T) == 1)
-    return x != 0 ? 1.f : 0.f;
-  else
-    return x;
+  return x;
+}
+
+/// Calls a function with the memory of a value as what stands there.
+template <class Function>
+void with_stored(PointwiseValue::Stored stored, void* at, Function function) {
+  switch (stored) {
+    case PointwiseValue::f32: return function(static_cast<float*>(at));
+    case PointwiseValue::truth: return function(static_cast<Truth*>(at));
+    case PointwiseValue::u8: return function(static_cast<std::uint8_t*>(at));
+    case PointwiseValue::i8: return function(static_cast<std::int8_t*>(at));
+  }
 }
 
 template <class T>
@@ -206,8 +229,12 @@ void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std
   }
 }
 
-void store_truth(std::uint8_t* out, const float* from, int n) {
-  for (int i = 0; i < n; ++i) out[i] = from[i] != 0;
+void store(Truth* out, const float* from, int n) {
+  for (int i = 0; i < n; ++i) out[i] = static_cast<Truth>(from[i] != 0);
+}
+template <class T>
+void store(T* out, const float* from, int n) {
+  for (int i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<std::int32_t>(from[i]));
 }
 
 }  // namespace
@@ -224,10 +251,7 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
     run[v] = -1;
     if (value.buffer >= 0) at[v] = buffers[value.buffer];
     if (value.form != PointwiseValue::one) continue;
-    fill(at[v],
-         value.boolean ? number(*static_cast<const std::uint8_t*>(in[value.in]))
-                       : *static_cast<const float*>(in[value.in]),
-         kPointwiseBlock);
+    with_stored(value.stored, in[value.in], [&](const auto* from) { fill(at[v], number(*from), kPointwiseBlock); });
   }
   // Whether the buffer of a spread value has what it is at these elements; where it repeats there, it is made so.
   const auto held = [&](int v, std::int64_t begin, int n) {
@@ -236,7 +260,7 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
     const std::int64_t before = run[v];
     run[v] = repeats ? begin / value.run : -1;
     if (!repeats || run[v] == before) return repeats;
-    spread(chain, value, static_cast<const float*>(in[value.in]), begin, 16, at[v]);
+    with_stored(value.stored, in[value.in], [&](const auto* from) { spread(chain, value, from, begin, 16, at[v]); });
     repeat(at[v], 16, kPointwiseBlock);
     return true;
   };
@@ -251,11 +275,9 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
       else if (value.in < 0 || value.form == PointwiseValue::one)
         continue;
       else if (value.form == PointwiseValue::whole)
-        convert(at[v], static_cast<const std::uint8_t*>(in[value.in]) + begin, n);
-      else if (value.boolean)
-        spread(chain, value, static_cast<const std::uint8_t*>(in[value.in]), begin, n, at[v]);
+        with_stored(value.stored, in[value.in], [&](const auto* from) { convert(at[v], from + begin, n); });
       else if (!held(v, begin, n))
-        spread(chain, value, static_cast<const float*>(in[value.in]), begin, n, at[v]);
+        with_stored(value.stored, in[value.in], [&](const auto* from) { spread(chain, value, from, begin, n, at[v]); });
     }
     for (int s = 0; s < chain.steps; ++s) {
       const PointwiseStep& step = chain.step[s];
@@ -265,7 +287,7 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
       const PointwiseValue& value = chain.value[v];
       if (value.out < 0) continue;
       if (chain.last_channels) clear_tail(chain, at[v], begin, n);
-      if (value.boolean) store_truth(static_cast<std::uint8_t*>(out[value.out]) + begin, at[v], n);
+      if (value.buffer >= 0) with_stored(value.stored, out[value.out], [&](auto* to) { store(to + begin, at[v], n); });
     }
   }
 }

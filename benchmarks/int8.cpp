@@ -1,0 +1,136 @@
+// Measures inference in 8 bits: int8 MODEL FILE.onnx [batch=1] [imgsz=224] [threads=2]. A model of the zoo with drawn weights,
+// whose convolutions and fully connected layers read bytes: weights are i8 with a scale for each output channel, activations u8
+// within the range that they have for a batch of drawn pictures. Writes it to FILE.onnx with ONNX's QuantizeLinear and
+// DequantizeLinear, for its peers. Speaks the line protocol of peers/serve.py, so that benchmarks/compare lets it take turns with
+// them.
+#include <algorithm>
+#include <cmath>
+
+#include "benchmarks/serve.h"
+#include "neurim/compile/passes.h"
+#include "neurim/nn/init.h"
+
+namespace neurim {
+namespace {
+
+/// The values of a graph, node by node; `visit` gives the results of a node for its inputs.
+Tensors values_of(const Graph& graph, const Tensors& in,
+                  const std::function<Tensors(const Graph::Node&, const Tensors&)>& visit) {
+  Tensors values(graph.values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].captured;
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = in[i];
+  for (const Graph::Node& node : graph.nodes) {
+    Tensors own;
+    for (const int value : node.in) own.push_back(values[static_cast<std::size_t>(value)]);
+    const Tensors out = visit(node, own);
+    for (std::size_t i = 0; i < out.size(); ++i) values[static_cast<std::size_t>(node.out[i])] = out[i];
+  }
+  return values;
+}
+
+Tensor number(double value) { return Tensor::full({DType::f32, {}}, value); }
+
+/// A graph whose products read bytes.
+class Quantized {
+ public:
+  Quantized(Graph graph, const Tensor& images) : graph_(std::move(graph)) {
+    ranges_ = values_of(graph_, {images}, [](const Graph::Node& node, const Tensors& in) { return neurim::apply(node.op, in); });
+  }
+
+  Tensors operator()(const Tensors& in) const {
+    std::map<int, Tensor> restored;  // of the graph's values, through bytes
+    const auto through = [&](int value, const Tensor& tensor) {
+      Tensor& known = restored[value];
+      if (!known) known = through_bytes(tensor, ranges_[static_cast<std::size_t>(value)]);
+      return known;
+    };
+    const Tensors values = values_of(graph_, in, [&](const Graph::Node& node, const Tensors& own) {
+      Tensors read = own;
+      if (is_product(node)) {
+        read[0] = through(node.in[0], own[0]);
+        const Tensor scales = scales_of(own[1]), bytes = [&] {
+          const Untraced untraced;
+          return quantize(own[1], scales, 0, DType::i8);
+        }();
+        read[1] = dequantize(bytes, scales);
+      } else if (node.op->name() == "add" && own[0].shape() == own[1].shape()) {  // one of them stays the sums that a product has
+        const int other = made_by_product(node.in[1]) && !made_by_product(node.in[0]) ? 0 : 1;
+        read[static_cast<std::size_t>(other)] =
+            through(node.in[static_cast<std::size_t>(other)], own[static_cast<std::size_t>(other)]);
+      }
+      return neurim::apply(node.op, read);
+    });
+    Tensors out;
+    for (const int value : graph_.outputs) out.push_back(values[static_cast<std::size_t>(value)]);
+    return out;
+  }
+
+ private:
+  static bool is_product(const Graph::Node& node) { return node.op->name() == "conv2d" || node.op->name() == "linear"; }
+  bool made_by_product(int value) const {
+    const int node = graph_.values[static_cast<std::size_t>(value)].node;
+    return node >= 0 && is_product(graph_.nodes[static_cast<std::size_t>(node)]);
+  }
+
+  static Tensor through_bytes(const Tensor& tensor, const Tensor& range) {
+    const std::vector<float> numbers = range.values<float>();
+    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+    const double least = std::min(0.0f, *low), most = std::max(0.0f, *high), scale = std::max(most - least, 1e-6) / 255;
+    const auto zero = static_cast<std::int64_t>(std::nearbyint(-least / scale));
+    return dequantize(quantize(tensor, number(scale), zero, DType::u8), number(scale), zero);
+  }
+
+  /// The scales of a weight's output channels.
+  static Tensor scales_of(const Tensor& weight) {
+    Shape shape = weight.shape();
+    for (int axis = 1; axis < shape.rank(); ++axis) shape[axis] = 1;
+    std::vector<float> scales, numbers = weight.values<float>();
+    const std::size_t row = numbers.size() / static_cast<std::size_t>(shape[0]);
+    for (std::size_t i = 0; i < numbers.size(); i += row) {
+      float most = 1e-6f;
+      for (std::size_t k = i; k < i + row; ++k) most = std::max(most, std::abs(numbers[k]));
+      scales.push_back(most / 127);
+    }
+    return Tensor::from(shape, scales);
+  }
+
+  Graph graph_;
+  Tensors ranges_;
+};
+
+Graph frozen_graph(const Model& model, const Type& images) {
+  Trace trace({});
+  const Tensor in = trace.input(images, "input");
+  const Graph traced = freeze(trace.finish({model(in)}));
+  return fold(fold_batch_norm(fold(decompose(traced, false, false))));
+}
+
+int main_of(const std::vector<std::string>& words) {
+  require(words.size() > 1, "usage: int8 MODEL FILE.onnx [batch=1] [imgsz=224] [threads=2]");
+  std::map<std::string, std::int64_t, std::less<>> options{{"batch", 1}, {"imgsz", 224}, {"threads", 2}};
+  read_counts({words.begin() + 1, words.end()}, options);
+  initialize();
+  set_threads(static_cast<int>(options["threads"]));
+  const Model model = create_model(words[0]);
+  const Type images{DType::f32, {options["batch"], model.in_chans, options["imgsz"], options["imgsz"]}};
+  const Tensor drawn = Tensor::empty(images);
+  nn::fill(drawn, nn::normal(), 0, "images");
+  const Quantized quantized(frozen_graph(model, images), drawn);
+  const auto function = [&](const Tensors& in) { return quantized(in); };
+  export_onnx(function, {{"input", images}}, {"logits"}, words[1], {.dynamic_batch = false});
+  const Plan planned = plan(function, {images}, {.freeze = true});
+  planned.inputs()[0].assign(drawn);
+  return serve(planned, words[0], options["batch"]);
+}
+
+}  // namespace
+}  // namespace neurim
+
+int main(int argc, char** argv) {
+  try {
+    return neurim::main_of({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::cerr << "int8: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,76 @@
+// The rows of x that direct convolutions keep beside the product: rounded or made of bytes, padded, and the columns that lie a
+// stride apart side by side, so that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is one
+// tap: its columns and channels are what is summed over, and stand together for each column of the result.
+#pragma once
+#include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/physical.h"
+
+namespace neurim::cpu {
+
+/// [in block][row][phase][column][words], for some rows of the result.
+struct ConvRows : ConvSizes {
+  static constexpr std::int64_t kPicture = 4;       ///< channels of one at most
+  static constexpr std::int64_t kMostTogether = 3;  ///< output blocks that a product does at a time
+  std::int64_t words;                               ///< of 4 bytes, of a column in a block: pairs of bf16, or quads of bytes
+
+  bool picture() const { return in_channels <= kPicture; }
+  std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
+  std::int64_t in_blocks() const { return blocks_of(depth()); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+  std::int64_t together() const { return out_width < 10 ? kMostTogether : 2; }
+  std::int64_t tap_columns() const { return picture() ? 1 : kernel[1]; }
+  std::int64_t tap_count() const { return kernel[0] * tap_columns(); }
+  /// Only rows of x that are read are kept: of a single row of taps those, and of taps with rows between them those of one row of
+  /// the result, so that a band has no more. Of a single column of taps, such columns.
+  bool narrow() const { return options.dilation[0] > 1; }
+  std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
+  std::int64_t row_distance() const {
+    return kernel[0] == 1 ? options.stride[0] : options.dilation[0];
+  }  ///< in x, between kept rows
+  std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
+  /// Columns of a phase.
+  std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
+  std::int64_t row_size() const { return phases() * columns() * words; }
+  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + kernel[0]; }
+  std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
+  /// Rows of the result in a band of at most so many words, one at least.
+  std::int64_t band_rows(std::int64_t most) const {
+    std::int64_t count = 1;
+    while (!narrow() && count < out_height && band_size(count + 1) <= most) ++count;
+    return count;
+  }
+
+  /// Where each tap's words lie behind those of the first.
+  std::vector<std::int64_t> taps() const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; i < kernel[0]; ++i)
+      for (std::int64_t j = 0; j < tap_columns(); ++j) {
+        const std::int64_t column = j * options.dilation[1];
+        all.push_back(i * row_size() + (column % phases() * columns() + column / phases()) * words);
+      }
+    return all;
+  }
+
+  /// Those of a phase's columns that x has: [first, last), the first of them x's column `from` and the others `apart` behind each
+  /// other.
+  struct Columns {
+    std::int64_t first, last, from, apart;
+  };
+  Columns columns_inside(std::int64_t phase) const {
+    const std::int64_t apart = kernel[1] == 1 ? options.stride[1] : phases(), begin = phase - options.pad[1],
+                       first = std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns());
+    return {first, std::clamp((width - begin + apart - 1) / apart, first, columns()), begin + first * apart, apart};
+  }
+
+  /// Of a picture, the pixels of a row that are read, padded: `all`, of which x has [first, last).
+  struct Windows {
+    std::int64_t all, first, last;
+  };
+  Windows windows() const {
+    const std::int64_t all = (out_width - 1) * options.stride[1] + kernel[1],
+                       last = std::clamp<std::int64_t>(width + options.pad[1], 0, all);
+    return {all, std::min<std::int64_t>(options.pad[1], last), last};
+  }
+};
+
+}  // namespace neurim::cpu
