@@ -112,6 +112,8 @@ Graph dequantize_apart(const Graph& graph) {
     Tensors in;
     bool read = false;
   };
+  const auto dequantizes = [](const Graph::Node& node) { return node.op->name() == "dequantize"; };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), dequantizes)) return graph;
   std::map<int, Made> made;  // by the number of the value in the new trace
   std::set<int> read_outside(graph.outputs.begin(), graph.outputs.end());
   for (const Graph::Commit& commit : graph.commits) read_outside.insert(commit.value);
@@ -122,7 +124,7 @@ Graph dequantize_apart(const Graph& graph) {
       if (at != made.end() && std::exchange(at->second.read, true)) tensor = apply1(at->second.op, at->second.in);
     }
     const Tensors out = neurim::apply(node.op, own);
-    if (node.op->name() == "dequantize") made[out[0].value()->id] = {node.op, own, read_outside.count(node.out[0]) > 0};
+    if (dequantizes(node)) made[out[0].value()->id] = {node.op, own, read_outside.count(node.out[0]) > 0};
     return out;
   });
 }
