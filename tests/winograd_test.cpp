@@ -3,6 +3,7 @@
 
 #include "neurim/compile/plan.h"
 #include "neurim/graph/trace.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/mul.h"
@@ -36,6 +37,16 @@ std::vector<Row> rows() {
           {{13, 192, 3, 4}, 192}};                 // weights that are cut instead of the tiles
 }
 
+/// Of few tiles, whose weights are read as they live: by AVX-512 alone, and forward.
+std::vector<Row> few() {
+  return {{{1, 16, 4, 4}, 16},                     // one tile
+          {{1, 48, 7, 7}, 80},                     // four, cut; odd numbers of blocks
+          {{1, 16, 4, 12}, 32},                    // three
+          {{2, 32, 7, 3}, 16, {1, 2, 1, 1}},       // images of two
+          {{1, 32, 4, 22}, 48, {1, 0, 1, 0}},      // five, in two groups
+          {{2, 16, 8, 8}, 64, {0, 2, 2, 0}}};      // as many as there may be
+}
+
 Shape weight_of(const Row& row) { return {row.out, row.x[1], 3, 3}; }
 
 void expect_agreement(const Chain& chain, const std::vector<int>& out) {
@@ -48,7 +59,10 @@ void expect_agreement(const Chain& chain, const std::vector<int>& out) {
 }
 
 TEST(Winograd, ForwardAgrees) {
-  for (const Row& row : rows())
+  std::vector<Row> all = rows();
+  if (isa() == Isa::avx512)
+    for (const Row& row : few()) all.push_back(row);
+  for (const Row& row : all)
     for (const bool bias : {false, true})
       for (const bool residual : {false, true}) {
         SCOPED_TRACE(text(row.x, " to ", row.out, bias ? ", bias" : "", residual ? ", add, relu" : ""));
@@ -178,7 +192,8 @@ TEST(Winograd, LeavesTheOthers) {
         {{4, 32, 16, 16}, {32, 16, 3, 3}, {.groups = 2}, "without groups"},
         {{4, 8, 16, 16}, {16, 8, 3, 3}, {}, "channels by 16"},
         {{4, 16, 16, 16}, {16, 16, 3, 3}, {.pad = {1, 1, 3, 1}}, "padding"},
-        {{1, 16, 8, 8}, {16, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, "more tiles"}}) {
+        {{1, 16, 12, 12}, {16, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, "more tiles"},
+        {{2, 16, 2, 2}, {16, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, "more tiles"}}) {
     Chain chain;
     auto conv = std::make_shared<Conv2d>();
     conv->options = options;

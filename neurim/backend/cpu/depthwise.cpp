@@ -102,7 +102,7 @@ Launch prepare(Site& site) {
   own->channels = y[1];
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
-  own->parts = parts_of(site, y.numel(), own->shape.images * own->shape.blocks);
+  own->parts = parts_of(site, depthwise_work(own->shape), own->shape.images * own->shape.blocks);
   own->behind.ask_scratch(site, own->parts, static_cast<std::size_t>(depthwise_room(own->shape)) * sizeof(float));
   return {Forward::run, own, own->parts};
 }
@@ -140,7 +140,7 @@ Launch prepare_grad(Site& site) {
     return decline(site, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ", dw.layout);
   WeightGrad all{.shape = depthwise_shape(x.type.shape, dw.type.shape, dy.type.shape, op_of(site).options),
                  .function = NEURIM_DISPATCH(depthwise_weight_grad)};
-  all.parts = parts_of(site, dy.type.shape.numel(), all.shape.blocks);
+  all.parts = parts_of(site, depthwise_work(all.shape), all.shape.blocks);
   return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts};
 }
 

@@ -27,6 +27,11 @@ struct DepthwiseShape {
 /// That of a convolution from x(N,C,H,W) to y, of which axes 2 and 3 of the weight are the kernel.
 DepthwiseShape depthwise_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvOptions<2>& options);
 
+/// The work of all of it, in elements that pointwise ops compute meanwhile.
+inline std::int64_t depthwise_work(const DepthwiseShape& s) {
+  return s.images * s.blocks * s.out_height * s.out_width * 16 * s.kernel[0] * s.kernel[1] / 4;
+}
+
 /// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
 /// with row `x_row` of the block and has all rows that are read.
 NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const float* x, std::int64_t x_row, const float* weight,

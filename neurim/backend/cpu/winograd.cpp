@@ -110,6 +110,7 @@ Launch prepare_weights(Site& site) {
 struct Problem {
   WinogradShape shape;
   std::int64_t images = 0;
+  bool few = false;  ///< tiles: see winograd_multiply_few
 
   std::int64_t image_tiles() const { return shape.rows() * shape.columns(); }
   std::int64_t tiles() const { return images * image_tiles(); }
@@ -143,18 +144,23 @@ const char* read_problem(const Site& site, Problem& problem) {
                    .top = backwards ? 2 - o.pad[0] : o.pad[0],
                    .left = backwards ? 2 - o.pad[1] : o.pad[1],
                    .pairs = pairs};
-  constexpr std::int64_t kFewTiles = 12;  // below, reading all weights at 36 points costs more than is saved
-  if (problem.tiles() < kFewTiles) return "takes more tiles";
+  // Making u costs as many instructions as a multiplication at all points of three tiles; other machines have too few registers.
+  problem.few = problem.tiles() <= kFewTiles && direction == Direction::forward && !pairs && isa() == Isa::avx512 &&
+                kWinogradPoints * (problem.tiles() + 3) <= 9 * problem.images * to[2] * to[3];
+  constexpr std::int64_t kEnough = 12;  // below, reading all weights at 36 points costs more than is saved
+  if (!problem.few && problem.tiles() < kEnough) return "takes more tiles";
   return nullptr;
 }
 
-/// Asks for blocked images and, but for the weight gradient, weights in the form above.
+/// Whether the weights are read, or written, as they live and not in the form above.
+bool lives(const Site& site, const Problem& problem) { return problem.few || direction_of(site) == Direction::weight_grad; }
+
+/// Asks for blocked images and such weights.
 void choose_layouts(Site& site, const Problem& problem) {
   for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
   Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
-  const Direction direction = direction_of(site);
-  weight.layout = direction == Direction::weight_grad ? forward_weights(weight.type)
-                                                      : winograd_layout(weight.type, direction == Direction::input_grad, problem.shape.pairs);
+  weight.layout = lives(site, problem) ? forward_weights(weight.type)
+                                       : winograd_layout(weight.type, direction_of(site) == Direction::input_grad, problem.shape.pairs);
 }
 
 /// Whether the tensors lie so.
@@ -164,8 +170,7 @@ bool has_layouts(const Site& site, const Problem& problem) {
     return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
   });
   const Form* const form = form_of(weight.layout);
-  return images && (direction_of(site) == Direction::weight_grad ? weight.layout == forward_weights(weight.type)
-                                                                 : form && form->pairs == problem.shape.pairs);
+  return images && (lives(site, problem) ? weight.layout == forward_weights(weight.type) : form && form->pairs == problem.shape.pairs);
 }
 
 /// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
@@ -175,17 +180,19 @@ std::int64_t plane(std::int64_t blocks, std::int64_t tiles, bool pairs = false) 
 }
 
 constexpr std::int64_t kRun = 56;         // tiles that are worth reading the weights
+constexpr std::int64_t kShortRun = 8;     // where the weights stay in the cache
 constexpr std::int64_t kCache = 1 << 18;  // floats of a task
 
 /// Work that is cut into parts: runs of tiles, times slices of the output channels. A run is done in tasks, each of which
 /// reads, or adds to, all weights of the slice; a part's scratch holds V and M of a task.
 struct Tiled {
   WinogradShape shape;
+  bool few;
   std::vector<std::int64_t> begin;  ///< of the runs, tiles
   std::int64_t slices, batch;       ///< tiles of a task
   std::int64_t input_plane, output_plane;
 
-  Tiled(const Problem& problem, std::vector<std::int64_t> runs, std::int64_t cuts) : shape(problem.shape), begin(std::move(runs)), slices(cuts) {
+  Tiled(const Problem& problem, std::vector<std::int64_t> runs, std::int64_t cuts) : shape(problem.shape), few(problem.few), begin(std::move(runs)), slices(cuts) {
     std::int64_t longest = 0;
     for (std::size_t i = 0; i + 1 < begin.size(); ++i) longest = std::max(longest, begin[i + 1] - begin[i]);
     const std::int64_t fitting = std::max(kCache / (kWinogradPoints * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
@@ -208,12 +215,15 @@ struct Tiled {
       task(WinogradTiles{tile, std::min(batch, begin[run + 1] - tile), input_plane, output_plane});
   }
 
-  void convolve(int part, float* scratch, const float* x, const float* u, ConvEpilogue after, float* y) const {
+  void convolve(int part, float* scratch, const float* x, const float* weight, ConvEpilogue after, float* y) const {
     float* const m = scratch + kWinogradPoints * input_plane;
     const std::int64_t first = first_block(part), last = last_block(part);
     each_task(part, [&](const WinogradTiles& tiles) {
       NEURIM_DISPATCH(winograd_input)(shape, tiles, x, scratch);
-      NEURIM_DISPATCH(winograd_multiply)(shape, tiles, scratch, u, first, last, m);
+      if (few)
+        NEURIM_DISPATCH(winograd_multiply_few)(shape, tiles, scratch, weight, first, last, m);
+      else
+        NEURIM_DISPATCH(winograd_multiply)(shape, tiles, scratch, weight, first, last, m);
       NEURIM_DISPATCH(winograd_output)(shape, tiles, m, after, first, last, y);
       after.first = false;
     });
@@ -222,7 +232,8 @@ struct Tiled {
 
 /// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
 Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
-  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / kRun, 1, most_runs),
+  const bool stay = kWinogradPoints * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
+  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / (stay ? kShortRun : kRun), 1, most_runs),
                      slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, chunks / runs);
   std::vector<std::int64_t> begin;
   for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(problem.tiles() * i / runs);

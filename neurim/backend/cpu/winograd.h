@@ -48,6 +48,12 @@ NEURIM_EACH_ISA(void winograd_input(const WinogradShape& shape, const WinogradTi
 NEURIM_EACH_ISA(void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v,
                                        const float* u, std::int64_t first, std::int64_t last, float* m))
 
+/// The same of at most kFewTiles tiles from the weights as they live, w[block][in block][3][3][16 in][16 out]: u is made in registers
+/// each time, since reading it, four times as large, would take longer.
+inline constexpr std::int64_t kFewTiles = 8;
+NEURIM_EACH_ISA(void winograd_multiply_few(const WinogradShape& shape, const WinogradTiles& tiles, const float* v,
+                                           const float* w, std::int64_t first, std::int64_t last, float* m))
+
 /// The tiles' pixels of y in the output blocks [first, last).
 NEURIM_EACH_ISA(void winograd_output(const WinogradShape& shape, const WinogradTiles& tiles, const float* m,
                                      const ConvEpilogue& epilogue, std::int64_t first, std::int64_t last,

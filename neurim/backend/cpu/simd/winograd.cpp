@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
@@ -172,6 +173,50 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
   }
 }
 
+/// Adds to m, at one row of points of T tiles, the products of one block of the input; meanwhile the weights `ahead` are fetched.
+template <int row, int T>
+void add_row(const WinogradTiles& tiles, const float* v, const float* w, const float* ahead, float* m) {
+  constexpr int kTaps = 9;
+  v += row * kPoints * tiles.input_plane, m += row * kPoints * tiles.output_plane;
+  Vec sums[kPoints][T];
+#pragma GCC unroll 8
+  for (int j = 0; j < kPoints; ++j)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) sums[j][t] = load(m + j * tiles.output_plane + t * kLanes);
+  for (int in = 0; in < kLanes; ++in) {
+#pragma GCC unroll 8
+    for (int tap = row; tap < kTaps; tap += kPoints) __builtin_prefetch(ahead + tap * kBlock + in * kLanes);
+    Vec half[3], taps[3], u[kPoints];
+#pragma GCC unroll 8
+    for (int j = 0; j < 3; ++j) {
+#pragma GCC unroll 8
+      for (int i = 0; i < 3; ++i) taps[i] = load(w + (3 * i + j) * kBlock + in * kLanes);
+      weights(taps, u);
+      half[j] = u[row];
+    }
+    weights(half, u);
+#pragma GCC unroll 8
+    for (int j = 0; j < kPoints; ++j)
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) sums[j][t] += u[j] * splat(v[j * tiles.input_plane + t * kLanes + in]);
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < kPoints; ++j)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) store(m + j * tiles.output_plane + t * kLanes, sums[j][t]);
+}
+
+template <int T, int... row>
+void add_rows(std::integer_sequence<int, row...>, const WinogradTiles& tiles, const float* v, const float* w, const float* ahead, float* m) {
+  (add_row<row, T>(tiles, v, w, ahead, m), ...);
+}
+
+/// All rows.
+template <int T>
+void add_points(const WinogradTiles& tiles, const float* v, const float* w, const float* ahead, float* m) {
+  add_rows<T>(std::make_integer_sequence<int, kPoints>(), tiles, v, w, ahead, m);
+}
+
 }  // namespace
 
 void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
@@ -212,6 +257,24 @@ void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, c
   for (std::int64_t point = 0; point < kWinogradPoints; ++point)
     block_product(product, last - first, v + point * tiles.input_plane, u + (point * shape.out_blocks + first) * row, {},
                   m + point * tiles.output_plane);
+}
+
+void winograd_multiply_few(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* w, std::int64_t first,
+                           std::int64_t last, float* m) {
+  constexpr decltype(&add_points<1>) kOfTiles[] = {add_points<1>, add_points<2>, add_points<3>, add_points<4>};  // as registers allow
+  static_assert(kFewTiles <= 2 * std::size(kOfTiles));
+  const std::int64_t groups = tiles.count > std::ssize(kOfTiles) ? 2 : 1;
+  for (std::int64_t block = first; block < last; ++block, m += tiles.count * kLanes) {
+    for (std::int64_t point = 0; point < kWinogradPoints; ++point) std::fill_n(m + point * tiles.output_plane, tiles.count * kLanes, 0.0f);
+    for (std::int64_t in = 0; in < shape.in_blocks; ++in) {
+      const float* const own = w + (block * shape.in_blocks + in) * 9 * kBlock;
+      const bool end = block + 1 == last && in + 1 == shape.in_blocks;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t begin = tiles.count * g / groups, count = tiles.count * (g + 1) / groups - begin;
+        kOfTiles[count - 1](tiles, v + (in * tiles.count + begin) * kLanes, own, end ? own : own + 9 * kBlock, m + begin * kLanes);
+      }
+    }
+  }
 }
 
 void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
