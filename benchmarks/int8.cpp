@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "benchmarks/serve.h"
+#include "benchmarks/program.h"
+#include "neurim/cli/measure.h"
 #include "neurim/compile/passes.h"
 #include "neurim/nn/init.h"
 
@@ -105,7 +106,7 @@ Graph frozen_graph(const Model& model, const Type& images) {
   return fold(fold_batch_norm(fold(decompose(traced, false, false))));
 }
 
-int main_of(const std::vector<std::string>& words) {
+void main_of(const std::vector<std::string>& words) {
   require(words.size() > 1, "usage: int8 MODEL FILE.onnx [batch=1] [imgsz=224] [threads=2]");
   std::map<std::string, std::int64_t, std::less<>> options{{"batch", 1}, {"imgsz", 224}, {"threads", 2}};
   read_counts({words.begin() + 1, words.end()}, options);
@@ -120,17 +121,11 @@ int main_of(const std::vector<std::string>& words) {
   export_onnx(function, {{"input", images}}, {"logits"}, words[1], {.dynamic_batch = false});
   const Plan planned = plan(function, {images}, {.freeze = true});
   planned.inputs()[0].assign(drawn);
-  return serve(planned, words[0], options["batch"]);
+  cli::serve({{"case", words[0]}, {"peer", "neurim"}, {"version", version()}}, options["batch"],
+             [&] { planned.run(planned.inputs(), planned.outputs()); });
 }
 
 }  // namespace
 }  // namespace neurim
 
-int main(int argc, char** argv) {
-  try {
-    return neurim::main_of({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << "int8: " << error.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return neurim::run_program(argc, argv, neurim::main_of); }

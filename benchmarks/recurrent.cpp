@@ -2,7 +2,8 @@
 // [threads=2] MODEL (lstm or gru) reads 128 features a step into 256 hidden units and tells ten classes from
 // its last output. Speaks the line protocol of peers/serve.py, so that benchmarks/compare lets it take turns
 // with its peers.
-#include "benchmarks/serve.h"
+#include "benchmarks/program.h"
+#include "neurim/cli/measure.h"
 
 namespace neurim {
 namespace {
@@ -26,35 +27,30 @@ Plan training_plan(Module& net, nn::Linear& classes, SGD& optimizer, std::int64_
 }
 
 template <class Module>
-int run(const std::string& model, std::int64_t batch, std::int64_t steps) {
+void run(const std::string& model, std::int64_t batch, std::int64_t steps) {
   Module net(kFeatures, kHidden, {.num_layers = 2, .batch_first = true});
   nn::Linear classes(kHidden, kClasses);
   Parameters weights = named_parameters(net);
   for (const Parameter& p : named_parameters(classes))
     weights.push_back({"classes." + p.name, p.tensor, p.role, p.init});
   SGD optimizer(weights, {.lr = 1e-3, .momentum = 0.9});
-  return serve(training_plan(net, classes, optimizer, batch, steps), model, batch);
+  const Plan step = training_plan(net, classes, optimizer, batch, steps);
+  cli::serve({{"case", model}, {"peer", "neurim"}, {"version", version()}}, batch,
+             [&] { step.run(step.inputs(), step.outputs()); });
 }
 
-int main_of(const std::vector<std::string>& words) {
+void main_of(const std::vector<std::string>& words) {
   require(!words.empty() && (words[0] == "lstm" || words[0] == "gru"),
           "usage: recurrent lstm|gru [batch=64] [steps=64] [threads=2]");
   std::map<std::string, std::int64_t, std::less<>> options{{"batch", 64}, {"steps", 64}, {"threads", 2}};
   read_counts(words, options);
   initialize();
   set_threads(options["threads"]);
-  return words[0] == "lstm" ? run<nn::LSTM>("lstm", options["batch"], options["steps"])
-                            : run<nn::GRU>("gru", options["batch"], options["steps"]);
+  words[0] == "lstm" ? run<nn::LSTM>("lstm", options["batch"], options["steps"])
+                     : run<nn::GRU>("gru", options["batch"], options["steps"]);
 }
 
 }  // namespace
 }  // namespace neurim
 
-int main(int argc, char** argv) {
-  try {
-    return neurim::main_of({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << "recurrent: " << error.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return neurim::run_program(argc, argv, neurim::main_of); }

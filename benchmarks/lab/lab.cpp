@@ -12,7 +12,6 @@
 // for each; bytes are those of inputs and outputs in the kernel's layouts.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <iostream>
@@ -21,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/program.h"
+#include "neurim/cli/measure.h"
 #include "neurim/compile/roofline.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/hardware/peaks.h"
@@ -151,18 +152,16 @@ class Trial {
 
   /// Runs for so many seconds, at least once.
   void run_for(double seconds) {
-    using Clock = std::chrono::steady_clock;
     const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
                     static_cast<std::uint16_t>(step_.out.size())};
     Stream& stream = default_stream(Device{});
     std::uint32_t status = 0;
-    for (double spent = 0; spent == 0 || spent < seconds;) {
-      const Clock::time_point begin = Clock::now();
+    const auto run = [&] {
       stream.run({&call, 1}, pointers_.data(), &status);
       stream.wait();
-      times_.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-      spent += times_.back();
-    }
+    };
+    const std::vector<double> times = cli::times_of(run, seconds);
+    times_.insert(times_.end(), times.begin(), times.end());
     if (status != 0) fail(Fault::failure, name_, ": reported fault ", status);
   }
   void forget_times() { times_.clear(); }
@@ -218,7 +217,7 @@ void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
   }
 }
 
-int main_of(const std::vector<std::string>& words) {
+void main_of(const std::vector<std::string>& words) {
   require(!words.empty(), "usage: lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] ",
           "[only=KERNEL] [threads=N] [seconds=1], as in lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1");
   initialize();
@@ -283,17 +282,9 @@ int main_of(const std::vector<std::string>& words) {
   std::cout << words[0] << ' ' << join(shown, " ") << ' ' << neurim::attributes(*op) << ": " << multiply_adds
             << " multiply-adds" << std::endl;
   report(trials, multiply_adds);
-  return 0;
 }
 
 }  // namespace
 }  // namespace neurim
 
-int main(int argc, char** argv) {
-  try {
-    return neurim::main_of({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << "lab: " << error.what() << '\n';
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return neurim::run_program(argc, argv, neurim::main_of); }

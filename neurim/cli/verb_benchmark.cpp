@@ -1,13 +1,9 @@
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
-#include <iostream>
-#include <sstream>
 
 #include "neurim/cli/benchmark_data.h"
 #include "neurim/cli/drawn_batch.h"
 #include "neurim/cli/input_options.h"
+#include "neurim/cli/measure.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
 #include "neurim/neurim.h"
@@ -15,14 +11,6 @@
 namespace neurim::cli {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double peak_rss_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
 
 /// A model with a plan of one batch size over drawn images; one call is one step or one inference.
 class Case {
@@ -41,17 +29,7 @@ class Case {
   }
   Case(const Case&) = delete;
 
-  std::vector<double> run_for(double seconds) const {
-    std::vector<double> times;
-    const Clock::time_point end =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    for (Clock::time_point begin = Clock::now(), now = begin; times.empty() || now < end; begin = now) {
-      plan_.run(plan_.inputs(), plan_.outputs());
-      now = Clock::now();
-      times.push_back(std::chrono::duration<double>(now - begin).count());
-    }
-    return times;
-  }
+  void run() const { plan_.run(plan_.inputs(), plan_.outputs()); }
   double bf16_share() const { return neurim::bf16_share(plan_.rows()); }
 
  private:
@@ -63,27 +41,6 @@ class Case {
 double sorted_at(const std::vector<double>& sorted, double share) {
   return sorted[std::min(sorted.size() - 1,
                          static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
-}
-
-/// Answers "go KEY SECONDS" with the times of the calls, until "quit": so that another program may take turns
-/// with this one and others.
-int serve(const Case& subject, const JsonObject& base, std::int64_t batch) {
-  const std::string key = text("bs", batch);
-  const auto answer = [](const JsonObject& object) { std::cout << object.line() << std::endl; };
-  answer({{"ready", 1}, {"base", base}, {"meta", JsonObject()}, {"keys", JsonObject{{key, batch}}}});
-  for (std::string request; std::getline(std::cin, request);) {
-    std::istringstream fields(request);
-    std::string verb, asked;
-    double seconds = 0;
-    fields >> verb;
-    if (verb.empty() || verb == "quit") break;
-    fields >> asked >> seconds;
-    require(verb == "go" && asked == key && fields, "serve: cannot answer '", request, "'; send 'go ", key,
-            " SECONDS' or 'quit'");
-    answer({{"times", subject.run_for(seconds)}});
-  }
-  answer({{"peak_rss_mib", peak_rss_mib()}});
-  return 0;
 }
 
 }  // namespace
@@ -170,20 +127,22 @@ int verb_benchmark(const Words& words) {
                              {"precision", precision},
                              {"rounds", rounds},
                              {"seconds", seconds}});
-  if (serving)
-    return serve(subject,
-                 {{"suite", mode},
-                  {"case", checkpoint.card.model},
-                  {"peer", "neurim"},
-                  {"version", version()},
-                  {"precision", precision},
-                  {"threads", threads()}},
-                 batch);
+  const auto call = [&] { subject.run(); };
+  if (serving) {
+    serve({{"suite", mode},
+           {"case", checkpoint.card.model},
+           {"peer", "neurim"},
+           {"version", version()},
+           {"precision", precision},
+           {"threads", threads()}},
+          batch, call);
+    return 0;
+  }
 
-  subject.run_for(std::min(1.0, seconds / 2));
+  times_of(call, std::min(1.0, seconds / 2));
   std::vector<double> samples, all;
   for (std::int64_t round = 0; round < rounds; ++round) {
-    const std::vector<double> times = subject.run_for(seconds);
+    const std::vector<double> times = times_of(call, seconds);
     double sum = 0;
     for (const double time : times) sum += time;
     samples.push_back(static_cast<double>(batch) * static_cast<double>(times.size()) / sum);

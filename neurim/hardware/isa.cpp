@@ -42,12 +42,14 @@ Isa isa() {
 }
 
 #if defined(__x86_64__)
+/// Whether instructions that not all machines of Isa::avx512 have are asked for.
+static bool beyond_avx512() { return isa() == Isa::avx512 && !std::getenv("NEURIM_ISA"); }
 bool has_bf16() {
-  static const bool known = isa() == Isa::avx512 && !std::getenv("NEURIM_ISA") && __builtin_cpu_supports("avx512bf16");
+  static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512bf16");
   return known;
 }
 bool has_vnni() {
-  static const bool known = isa() == Isa::avx512 && !std::getenv("NEURIM_ISA") && __builtin_cpu_supports("avx512vnni");
+  static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512vnni");
   return known;
 }
 #else

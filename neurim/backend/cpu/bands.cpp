@@ -64,13 +64,12 @@ bool is_layer(const Op& op) { return op.name() == "conv2d" || op.name() == "line
 bool read_convolution(Site& site, Stage& stage) {
   const Conv2dOptions& o = static_cast<const Conv2d&>(*site.steps[stage.layer].op).options;
   const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape, &y = type_of(site, stage.y).shape;
+  const ConvSizes sizes = sizes_of(x, weight, y, o);
   stage.in_channels = x[1], stage.out_channels = y[1];
   stage.kind = o.groups > 1 ? Stage::depthwise : Stage::product;
-  const bool one =
-      weight[2] == 1 && weight[3] == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} && x[2] == y[2] && x[3] == y[3];
-  if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !one)
+  if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !sizes.pixelwise())
     return decline(site, "takes 1x1 kernels at stride 1 and depthwise ones"), false;
-  stage.shape = depthwise_shape(x, weight, y, o);
+  stage.shape = depthwise_shape(sizes);
   return true;
 }
 
@@ -89,7 +88,7 @@ bool read_features(Site& site, Stage& stage) {
     if (!site.values[static_cast<std::size_t>(stage.weight)].constant) return decline(site, "takes constant weights"), false;
   }
   const Shape rows{x[0], x[-1], x.numel() / (x[0] * x[-1]), 1};
-  stage.shape = depthwise_shape(rows, {1, 1, 1, 1}, rows, {});
+  stage.shape = depthwise_shape(sizes_of(rows, {1, 1, 1, 1}, rows, {}));
   return true;
 }
 
@@ -153,31 +152,25 @@ bool read_stages(Site& site, std::vector<Stage>& stages) {
   return true;
 }
 
-/// Sets the layouts, or with `given` says whether they are so.
-bool layouts(Site& site, const std::vector<Stage>& stages, bool given) {
-  bool all = true;
-  for (std::size_t v = 0; v < site.values.size(); ++v) {
-    Spec& spec = site.values[v];
-    Layout layout;
-    for (const Stage& stage : stages) {
-      if (spec.type == type_of(site, stage.x) || spec.type == type_of(site, stage.y))
-        layout = site.op().name() == "linear" ? kFeatures : kBlocked;
-    }
-    for (const Stage& stage : stages)
-      if (static_cast<int>(v) == stage.weight)
-        layout = stage.kind == Stage::depthwise ? depthwise_weights(spec.type)
-                 : stage.pairs                  ? pair_weights(spec.type)
-                 : stage.kind == Stage::product ? forward_weights(spec.type)
-                                                : Layout{};
-    all &= spec.layout == layout;
-    if (!given) spec.layout = layout;
-  }
-  return all || !given;
+Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) {
+  const Type& type = type_of(site, value);
+  for (const Stage& stage : stages)
+    if (value == stage.weight)
+      return stage.kind == Stage::depthwise ? depthwise_weights(type)
+             : stage.pairs                  ? pair_weights(type)
+             : stage.kind == Stage::product ? forward_weights(type)
+                                            : Layout{};
+  const bool activation = std::any_of(stages.begin(), stages.end(), [&](const Stage& stage) {
+    return type == type_of(site, stage.x) || type == type_of(site, stage.y);
+  });
+  return !activation ? Layout{} : site.op().name() == "linear" ? kFeatures : kBlocked;
 }
 
 bool wants(Site& site) {
   std::vector<Stage> stages;
-  return read_stages(site, stages) && layouts(site, stages, false) && read_steps(site, stages);
+  if (!read_stages(site, stages)) return false;
+  ask_layouts(site, layout_of, stages);
+  return read_steps(site, stages);
 }
 
 /// Rows of the last result, of some images.
@@ -296,7 +289,7 @@ Launch prepare(Site& site) {
   auto all = std::make_shared<Bands>();
   std::vector<Stage>& stages = all->stages;
   if (!read_stages(site, stages)) return {};
-  if (!layouts(site, stages, true)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of, stages)) return decline(site, "takes blocks of 16 channels");
   if (!read_steps(site, stages)) return {};
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);

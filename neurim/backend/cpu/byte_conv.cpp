@@ -48,12 +48,7 @@ struct Chain {
 
   bool plain = false;  ///< the features of a row stand together
   bool picture() const { return sizes.in_channels <= ConvRows::kPicture; }
-  bool in_place() const {
-    const Conv2dOptions& o = sizes.options;
-    return linear ||
-           (!depthwise && sizes.kernel[0] == 1 && sizes.kernel[1] == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} &&
-            sizes.height == sizes.out_height && sizes.width == sizes.out_width && !picture());
-  }
+  bool in_place() const { return linear || (sizes.pixelwise() && !depthwise && !picture()); }
 };
 
 const Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
@@ -151,7 +146,7 @@ Layout layout_of(const Site& site, const Chain& chain, int value) {
 bool wants(Site& site) {
   Chain chain;
   if (const char* why = read_chain(site, chain)) return decline(site, why), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, chain, static_cast<int>(v));
+  ask_layouts(site, layout_of, chain);
   return true;
 }
 
@@ -290,24 +285,11 @@ struct ByteConv {
 
   /// The rows of x that are read from row `row` of the result on.
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, std::uint8_t* to) const {
-    const std::int64_t top = row * g.options.stride[0] - g.options.pad[0], columns = g.columns();
-    const auto pad = [&](std::uint8_t* at, std::int64_t pixels) {
-      std::memset(at, zero, static_cast<std::size_t>(pixels * kLanes));
-    };
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
       const std::uint8_t* const plane = in(args, x) + (image * g.in_blocks() + block) * g.height * g.width * kLanes;
-      for (std::int64_t r = 0; r < count; ++r)
-        for (std::int64_t phase = 0; phase < g.phases(); ++phase, to += columns * kLanes) {
-          const std::int64_t in_row = top + r * g.row_distance();
-          const auto [first, last, from, apart] = g.columns_inside(phase);
-          if (in_row < 0 || in_row >= g.height || first == last) {
-            pad(to, columns);
-            continue;
-          }
-          pad(to, first);
-          copy(plane + (in_row * g.width + from) * kLanes, apart, last - first, to + first * kLanes);
-          pad(to + last * kLanes, columns - last);
-        }
+      to = g.fill_block(row, count, zero, to, [&](std::int64_t pixel, std::int64_t apart, std::int64_t pixels, std::uint8_t* u8) {
+        copy(plane + pixel * kLanes, apart, pixels, u8);
+      });
     }
   }
 
@@ -342,16 +324,7 @@ struct ByteConv {
   }
 
   void run_depthwise(const Args& args, const Part& part, std::uint8_t* room) const {
-    const DepthwiseShape shape{.images = g.images,
-                               .blocks = g.out_blocks(),
-                               .height = g.height,
-                               .width = g.width,
-                               .out_height = g.out_height,
-                               .out_width = g.out_width,
-                               .kernel = {g.kernel[0], g.kernel[1]},
-                               .stride = {g.options.stride[0], g.options.stride[1]},
-                               .dilation = {g.options.dilation[0], g.options.dilation[1]},
-                               .pad = {g.options.pad[0], g.options.pad[1]}};
+    const DepthwiseShape shape = depthwise_shape(g);
     auto *const floats = reinterpret_cast<float*>(room), *const sums = floats + rows_of(rows) * g.width * kLanes;
     for (std::int64_t at = part.run.first; at < part.run.last;) {
       const std::int64_t plane = at / g.out_height, row = at % g.out_height,
@@ -399,11 +372,10 @@ bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
   const auto* const weights = static_cast<const std::int8_t*>(spec(site, chain.weight.value).known);
   const Shape& of = spec(site, chain.weight.value).type.shape;
   if (chain.depthwise) {  // whose floats begin at the zero point
-    const std::int64_t taps = of[2] * of[3];
-    own.filters.assign(static_cast<std::size_t>(lanes * taps), 0);
-    for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t tap = 0; tap < taps; ++tap)
-        own.filters[static_cast<std::size_t>((c / kLanes * taps + tap) * kLanes + c % kLanes)] = weights[c * taps + tap];
+    const Type type{DType::f32, of};
+    const std::vector<float> plain(weights, weights + of.numel());
+    own.filters.resize(static_cast<std::size_t>(lanes * of[2] * of[3]));
+    pack(type, depthwise_weights(type), plain.data(), own.filters.data());
   } else {
     const std::int64_t quads = own.g.in_blocks() * own.g.tap_count() * kWords;  // of a channel: [block][quad][16 channels][4]
     const auto* weight = weights;
@@ -427,8 +399,7 @@ bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
 Launch prepare(Site& site) {
   Chain chain;
   if (const char* why = read_chain(site, chain)) return decline(site, why);
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, chain, static_cast<int>(v))) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of, chain)) return decline(site, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteConv>();
   ConvRows& g = all->g = {chain.sizes, kWords};
   all->way = chain.depthwise    ? ByteConv::by_floats

@@ -35,15 +35,6 @@ struct Problem {
   std::int64_t pixels() const { return source.shape.numel() / (images() * in_channels()); }
 };
 
-/// Null, or why the kernel leaves the convolution to others.
-const char* against(const Site& site, const Problem& problem) {
-  const Conv2dOptions& o = options_of(site);
-  const Shape& weight = site.values[static_cast<std::size_t>(problem.weight_value)].type.shape;
-  const bool alone = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.stride == std::array<std::int64_t, 2>{1, 1} &&
-                     problem.source.shape[2] == problem.result.shape[2] && problem.source.shape[3] == problem.result.shape[3];
-  return alone ? nullptr : "takes 1x1 kernels at stride 1, without groups and padding";
-}
-
 /// Why not, or null.
 const char* read_problem(const Site& site, Problem& problem) {
   for (const Spec& spec : site.values)
@@ -65,7 +56,8 @@ const char* read_problem(const Site& site, Problem& problem) {
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
   if (problem.source.shape.numel() == 0) return "takes no empty tensors";
   if (problem.source_value == problem.weight_value) return "takes two operands";
-  return linear ? nullptr : against(site, problem);
+  const bool alone = linear || (sizes_of(site).pixelwise() && options_of(site).groups == 1);
+  return alone ? nullptr : "takes 1x1 kernels at stride 1, without groups and padding";
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
@@ -73,15 +65,9 @@ Layout weights(const Problem& problem, const Type& weight) {
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 
-/// Whether a value of the site is the activation that is read, the result, or lies as they do.
-bool is_activation(const Site& site, const Problem& problem, std::size_t value) {
-  const Type& type = site.values[value].type;
-  return static_cast<int>(value) == problem.source_value || type == problem.result || (site.anchor > 0 && type == problem.source);
-}
-
-Layout layout_of(const Site& site, const Problem& problem, std::size_t value) {
-  if (static_cast<int>(value) == problem.weight_value) return weights(problem, site.values[value].type);
-  return is_activation(site, problem, value) ? problem.layout : Layout{};
+Layout layout_of(const Site& site, const Problem& problem, int value) {
+  if (value == problem.weight_value) return weights(problem, site.values[static_cast<std::size_t>(value)].type);
+  return is_activation(site, value) ? problem.layout : Layout{};
 }
 
 /// Reads what stands before and behind; on no, says why.
@@ -94,16 +80,10 @@ bool read_steps(Site& site, Before& before, Behind& behind) {
 bool wants(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, problem, v);
+  ask_layouts(site, layout_of, problem);
   Before before;
   Behind behind;
   return read_steps(site, before, behind);
-}
-
-bool has_layouts(const Site& site, const Problem& problem) {
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, problem, v)) return false;
-  return true;
 }
 
 struct Conv1x1 {
@@ -188,7 +168,7 @@ struct Conv1x1 {
 Launch prepare(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
-  if (!has_layouts(site, problem)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of, problem)) return decline(site, "takes blocks of 16 channels");
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   auto all =
       std::make_shared<Conv1x1>(Conv1x1{.weight = site.place_in(problem.weight_value),

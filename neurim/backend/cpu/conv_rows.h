@@ -2,6 +2,8 @@
 // stride apart side by side, so that each tap reads neighbours. Of pictures, which have few channels, a row of the kernel is one
 // tap: its columns and channels are what is summed over, and stand together for each column of the result.
 #pragma once
+#include <cstring>
+
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/physical.h"
 
@@ -60,6 +62,31 @@ struct ConvRows : ConvSizes {
     const std::int64_t apart = kernel[1] == 1 ? options.stride[1] : phases(), begin = phase - options.pad[1],
                        first = std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns());
     return {first, std::clamp((width - begin + apart - 1) / apart, first, columns()), begin + first * apart, apart};
+  }
+
+  /// Fills `count` rows of a block, those that the result reads from its row `row` on, and gives where the next block begins.
+  /// Bytes of padding are `padding`. copy(pixel, apart, columns, to) writes pixels `apart` from each other, the first of them
+  /// number `pixel` of x's plane.
+  template <class T, class Copy>
+  T* fill_block(std::int64_t row, std::int64_t count, int padding, T* to, const Copy& copy) const {
+    const std::int64_t all = columns(), size = words * 4 / static_cast<std::int64_t>(sizeof(T)),
+                       top = row * options.stride[0] - options.pad[0];
+    const auto pad = [&](T* at, std::int64_t padded) {
+      std::memset(at, padding, static_cast<std::size_t>(padded * size) * sizeof(T));
+    };
+    for (std::int64_t r = 0; r < count; ++r)
+      for (std::int64_t phase = 0; phase < phases(); ++phase, to += all * size) {
+        const std::int64_t in_row = top + r * row_distance();
+        const auto [first, last, from, apart] = columns_inside(phase);
+        if (in_row < 0 || in_row >= height || first == last) {
+          pad(to, all);
+          continue;
+        }
+        pad(to, first);
+        copy(in_row * width + from, apart, last - first, to + first * size);
+        pad(to + last * size, all - last);
+      }
+    return to;
   }
 
   /// Of a picture, the pixels of a row that are read, padded: `all`, of which x has [first, last).

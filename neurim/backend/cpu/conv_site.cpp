@@ -23,6 +23,16 @@ Operands operands_of(const Site& site) {
   }
 }
 
+bool is_activation(const Site& site, int value) {
+  const Operands at = operands_of(site);
+  const bool forward = direction_of(site) == Direction::forward;
+  const int source = forward ? at.x : at.y, result = forward ? at.y : at.x;
+  const auto like = [&](int other) {
+    return site.values[static_cast<std::size_t>(value)].type == site.values[static_cast<std::size_t>(other)].type;
+  };
+  return value == source || like(result) || (site.anchor > 0 && like(source));
+}
+
 const Conv2dOptions& options_of(const Site& site) {
   switch (direction_of(site)) {
     case Direction::forward:
@@ -34,11 +44,13 @@ const Conv2dOptions& options_of(const Site& site) {
   }
 }
 
+ConvSizes sizes_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& options) {
+  return {x[0], x[1], y[1], x[2], x[3], y[2], y[3], options, {weight[2], weight[3]}};
+}
 ConvSizes sizes_of(const Site& site) {
   const Operands at = operands_of(site);
   const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
-  const Shape &x = shape(at.x), &weight = shape(at.weight), &y = shape(at.y);
-  return {x[0], x[1], y[1], x[2], x[3], y[2], y[3], options_of(site), {weight[2], weight[3]}};
+  return sizes_of(shape(at.x), shape(at.weight), shape(at.y), options_of(site));
 }
 
 bool read_epilogue(const Site& site, std::size_t conv, std::size_t last, Epilogue& epilogue) {

@@ -15,13 +15,24 @@ struct Operands {
 };
 Operands operands_of(const Site& site);
 
+/// Whether a value is what a convolution or a data gradient reads besides the weight, is like its result, or with steps before it
+/// like what it reads: these lie alike.
+bool is_activation(const Site& site, int value);
+
 /// Of the two-dimensional convolution that the anchor is, or a gradient of.
 const Conv2dOptions& options_of(const Site& site);
 struct ConvSizes {
   std::int64_t images, in_channels, out_channels, height, width, out_height, out_width;
   Conv2dOptions options;
   std::int64_t kernel[2];
+
+  /// Whether each pixel of y reads the one in its place alone.
+  bool pixelwise() const {
+    const std::array<std::int64_t, 2> one{1, 1};
+    return kernel[0] == 1 && kernel[1] == 1 && options.stride == one && height == out_height && width == out_width;
+  }
 };
+ConvSizes sizes_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& options);
 ConvSizes sizes_of(const Site& site);
 
 /// What follows a forward convolution in the site.

@@ -67,12 +67,9 @@ const char* against(const Site& site) {
   return against(site, x.type, weight.type.shape, y.type, static_cast<const Conv2d&>(site.op()).options.groups);
 }
 
-Layout layout_of(const Site& site, std::size_t value) {
-  const Type& type = site.values[value].type;
-  const Operands at = operands_of(site);
-  if (static_cast<int>(value) == at.weight) return depthwise_weights(type);
-  const bool activation = static_cast<int>(value) == at.x || type == site.values[static_cast<std::size_t>(at.y)].type;
-  return activation ? kBlocked : Layout{};
+Layout layout_of(const Site& site, int value) {
+  if (value == operands_of(site).weight) return depthwise_weights(site.values[static_cast<std::size_t>(value)].type);
+  return is_activation(site, value) ? kBlocked : Layout{};
 }
 
 bool read_steps(Site& site, Forward& own) {
@@ -84,21 +81,20 @@ bool read_steps(Site& site, Forward& own) {
 
 bool wants(Site& site) {
   if (const char* reason = against(site)) return decline(site, reason), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  ask_layouts(site, layout_of);
   Forward own;
   return read_steps(site, own);
 }
 
 Launch prepare(Site& site) {
   if (const char* reason = against(site)) return decline(site, reason);
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
   const Step& step = site.steps[0];
   const auto type = [&](int value) -> const Type& { return site.values[static_cast<std::size_t>(value)].type; };
-  const Shape &x = type(step.in[0]).shape, &y = type(step.out[0]).shape;
+  const Shape& y = type(step.out[0]).shape;
   auto own = std::make_shared<Forward>();
   if (!read_steps(site, *own)) return {};
-  own->shape = depthwise_shape(x, type(step.in[1]).shape, y, static_cast<const Conv2d&>(site.op()).options);
+  own->shape = depthwise_shape(sizes_of(site));
   own->channels = y[1];
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
@@ -138,7 +134,7 @@ Launch prepare_grad(Site& site) {
   const Spec &dy = site.input(0), &x = site.input(1), &dw = site.output(0);
   if (dy.layout != kBlocked || x.layout != kBlocked || dw.layout != depthwise_weights(dw.type))
     return decline(site, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ", dw.layout);
-  WeightGrad all{.shape = depthwise_shape(x.type.shape, dw.type.shape, dy.type.shape, op_of(site).options),
+  WeightGrad all{.shape = depthwise_shape(sizes_of(site)),
                  .function = NEURIM_DISPATCH(depthwise_weight_grad)};
   all.parts = parts_of(site, depthwise_work(all.shape), all.shape.blocks);
   return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts};
@@ -146,14 +142,15 @@ Launch prepare_grad(Site& site) {
 
 }  // namespace
 
-DepthwiseShape cpu::depthwise_shape(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& o) {
-  return {.images = x[0],
-          .blocks = blocks_of(x[1]),
-          .height = x[2],
-          .width = x[3],
-          .out_height = y[2],
-          .out_width = y[3],
-          .kernel = {weight[2], weight[3]},
+DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
+  const Conv2dOptions& o = sizes.options;
+  return {.images = sizes.images,
+          .blocks = blocks_of(sizes.in_channels),
+          .height = sizes.height,
+          .width = sizes.width,
+          .out_height = sizes.out_height,
+          .out_width = sizes.out_width,
+          .kernel = {sizes.kernel[0], sizes.kernel[1]},
           .stride = {o.stride[0], o.stride[1]},
           .dilation = {o.dilation[0], o.dilation[1]},
           .pad = {o.pad[0], o.pad[1]}};

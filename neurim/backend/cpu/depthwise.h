@@ -6,12 +6,9 @@
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/core/types.h"
 
-namespace neurim {
-template <std::size_t N>
-struct ConvOptions;
-}
-
 namespace neurim::cpu {
+
+struct ConvSizes;
 
 /// [C/16][kh][kw][16c], the form in which the weights of depthwise convolutions live. It is oneDNN's too,
 /// whose kernels read it.
@@ -24,8 +21,7 @@ struct DepthwiseShape {
   std::int64_t kernel[2], stride[2], dilation[2], pad[2];
 };
 
-/// That of a convolution from x(N,C,H,W) to y, of which axes 2 and 3 of the weight are the kernel.
-DepthwiseShape depthwise_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvOptions<2>& options);
+DepthwiseShape depthwise_shape(const ConvSizes& sizes);
 
 /// The work of all of it, in elements that pointwise ops compute meanwhile.
 inline std::int64_t depthwise_work(const DepthwiseShape& s) {

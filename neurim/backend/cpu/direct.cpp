@@ -39,19 +39,17 @@ const char* read_geometry(const Site& site, ConvRows& g) {
   return nullptr;
 }
 
-Layout layout_of(const Site& site, const ConvRows& g, std::size_t value) {
+Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Operands at = operands_of(site);
-  const Type& type = site.values[value].type;
-  if (static_cast<int>(value) == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
-  const auto like = [&](int other) { return type == site.values[static_cast<std::size_t>(other)].type; };
-  const bool activation = (static_cast<int>(value) == at.x && !g.picture()) || like(at.y) || (site.anchor > 0 && like(at.x));
-  return activation ? kBlocked : Layout{};
+  const Type& type = site.values[static_cast<std::size_t>(value)].type;
+  if (value == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
+  return is_activation(site, value) && !(value == at.x && g.picture()) ? kBlocked : Layout{};
 }
 
 bool wants(Site& site) {
   ConvRows g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, g, v);
+  ask_layouts(site, layout_of, g);
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
@@ -89,27 +87,17 @@ struct Direct {
 
   /// The rows of x that are read from row `row` of the result on: see ConvRows.
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to, float* made) const {
-    const Conv2dOptions& o = g.options;
-    const std::int64_t step = g.row_distance(), columns = g.columns();
-    const std::int64_t top = row * o.stride[0] - o.pad[0], first_row = std::clamp<std::int64_t>(top, 0, g.height),
-                       last_row = std::clamp<std::int64_t>(top + (count - 1) * step + 1, first_row, g.height);
+    const std::int64_t line = g.width * kLanes, top = row * g.options.stride[0] - g.options.pad[0],
+                       first = std::clamp<std::int64_t>(top, 0, g.height) * line,
+                       last = std::clamp<std::int64_t>(top + (count - 1) * g.row_distance() + 1, 0, g.height) * line;
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes),
-                         plane = (image * g.in_blocks() + block) * g.height * g.width * kLanes, line = g.width * kLanes;
-      const float* const x = before.activation(args, made, plane + first_row * line, plane + last_row * line);
-      for (std::int64_t r = 0; r < count; ++r)
-        for (std::int64_t phase = 0; phase < g.phases(); ++phase, to += columns * kWords) {
-          const std::int64_t in_row = top + r * step;
-          const auto [first, last, from, apart] = g.columns_inside(phase);
-          if (in_row < first_row || in_row >= last_row || first == last) {
-            std::fill(to, to + columns * kWords, 0.0f);
-            continue;
-          }
-          std::fill(to, to + first * kWords, 0.0f);
-          NEURIM_DISPATCH(round_to_pairs)
-          (x + ((in_row - first_row) * g.width + from) * kLanes, 0, apart * kLanes, last - first, channels, to + first * kWords);
-          std::fill(to + last * kWords, to + columns * kWords, 0.0f);
-        }
+                         plane = (image * g.in_blocks() + block) * g.height * line;
+      const float* const x = before.activation(args, made, plane + first, plane + last);
+      const auto round = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* rounded) {
+        NEURIM_DISPATCH(round_to_pairs)(x + (pixel * kLanes - first), 0, apart * kLanes, columns, channels, rounded);
+      };
+      to = g.fill_block(row, count, 0, to, round);
     }
   }
 
@@ -164,8 +152,7 @@ Launch prepare(Site& site) {
   auto all = std::make_shared<Direct>();
   ConvRows& g = all->g;
   if (const char* why = read_geometry(site, g)) return decline(site, why);
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, g, v)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of, g)) return decline(site, "takes blocks of 16 channels");
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   all->weight = site.place_in(anchor.in[1]);
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;

@@ -29,10 +29,7 @@ struct Geometry : ConvSizes {
   bool pairs;  ///< pixels are rounded, two in the place of one
   std::int64_t rows(std::int64_t count) const { return pairs ? (count + 1) / 2 : count; }  ///< that so many pixels become
   /// Whether all pixels of an image are one line, which may be cut anywhere.
-  bool flat() const {
-    const std::array<std::int64_t, 2> one{1, 1};
-    return kernel[0] == 1 && kernel[1] == 1 && options.stride == one && height == out_height && width == out_width;
-  }
+  bool flat() const { return pixelwise(); }
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t pixels() const { return out_height * out_width; }
@@ -58,17 +55,17 @@ const char* read_geometry(const Site& site, Geometry& g) {
   return nullptr;
 }
 
-Layout layout_of(const Site& site, std::size_t value) {
+Layout layout_of(const Site& site, int value) {
   const Operands at = operands_of(site);
-  const Type& type = site.values[value].type;
-  if (static_cast<int>(value) == at.weight) return forward_weights(type);
-  return static_cast<int>(value) == at.y || type == type_of(site, at.x) ? kBlocked : Layout{};
+  const Type& type = type_of(site, value);
+  if (value == at.weight) return forward_weights(type);
+  return value == at.y || type == type_of(site, at.x) ? kBlocked : Layout{};
 }
 
 bool wants(Site& site) {
   Geometry g;
   if (const char* reason = read_geometry(site, g)) return decline(site, reason), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  ask_layouts(site, layout_of);
   return Before().read_steps(site);
 }
 
@@ -221,8 +218,7 @@ Launch prepare(Site& site) {
   auto all = std::make_shared<WeightGrad>();
   Geometry& g = all->g;
   if (const char* reason = read_geometry(site, g)) return decline(site, reason);
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
   all->dy = site.place_in(operands_of(site).y);
   if (!all->before.read_steps(site)) return {};
   const std::int64_t units = g.images * g.units(), blocks = g.out_blocks();

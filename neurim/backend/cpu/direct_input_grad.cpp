@@ -66,18 +66,15 @@ const char* read_geometry(const Site& site, Geometry& g) {
   return nullptr;
 }
 
-Layout layout_of(const Site& site, std::size_t value) {
-  const Operands at = operands_of(site);
-  const Type& type = site.values[value].type;
-  const auto like = [&](int other) { return type == site.values[static_cast<std::size_t>(other)].type; };
-  if (static_cast<int>(value) == at.weight) return pair_weights(type, true);
-  return static_cast<int>(value) == at.y || like(at.x) || (site.anchor > 0 && like(at.y)) ? kBlocked : Layout{};
+Layout layout_of(const Site& site, int value) {
+  if (value == operands_of(site).weight) return pair_weights(site.values[static_cast<std::size_t>(value)].type, true);
+  return is_activation(site, value) ? kBlocked : Layout{};
 }
 
 bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
-  for (std::size_t v = 0; v < site.values.size(); ++v) site.values[v].layout = layout_of(site, v);
+  ask_layouts(site, layout_of);
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
@@ -176,8 +173,7 @@ Launch prepare(Site& site) {
   auto all = std::make_shared<InputGrad>();
   Geometry& g = all->g;
   if (const char* why = read_geometry(site, g)) return decline(site, why);
-  for (std::size_t v = 0; v < site.values.size(); ++v)
-    if (site.values[v].layout != layout_of(site, v)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
   all->weight = site.place_in(operands_of(site).weight);
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   all->parts = all->behind.cut(site, g.images, g.height, g.width, g.in_channels);

@@ -89,19 +89,18 @@ const char* against(const Site& site, const Problem& problem) {
   return nullptr;
 }
 
-/// Whether a value of the site is images; the others are weights and bias.
-bool is_images(const Site& site, const Problem& problem, int value) {
+/// Of images; the others are weights and bias.
+Layout layout_of(const Site& site, const Problem& problem, int value) {
   const Shape& shape = site.values[static_cast<std::size_t>(value)].type.shape;
   const Step& step = site.steps[0];
   const int weight = step.op->name() == "conv2d_weight_grad" ? step.out[0] : step.in[1];
-  return value != weight && (shape == problem.x || shape == problem.y);
+  return value != weight && (shape == problem.x || shape == problem.y) ? kImages : Layout{};
 }
 
 bool wants(Site& site) {
   const Problem problem = problem_of(site);
   if (const char* why = against(site, problem)) return decline(site, why), false;
-  for (std::size_t value = 0; value < site.values.size(); ++value)
-    site.values[value].layout = is_images(site, problem, static_cast<int>(value)) ? kImages : Layout{};
+  ask_layouts(site, layout_of, problem);
   return true;
 }
 
@@ -231,18 +230,10 @@ struct Forward {
   }
 };
 
-/// Null, or why the layouts that came out are not taken.
-const char* against_layouts(const Site& site, const Problem& problem) {
-  for (std::size_t value = 0; value < site.values.size(); ++value)
-    if (site.values[value].layout != (is_images(site, problem, static_cast<int>(value)) ? kImages : Layout{}))
-      return "takes images16 and plain weights";
-  return nullptr;
-}
-
 Launch prepare(Site& site) {
   const Problem problem = problem_of(site);
   if (const char* why = against(site, problem)) return decline(site, why);
-  if (const char* why = against_layouts(site, problem)) return decline(site, why);
+  if (!has_layouts(site, layout_of, problem)) return decline(site, "takes images16 and plain weights");
   const bool backwards = site.op().name() == "conv2d_input_grad";
   const std::int64_t groups = problem.x[0] / kLanes, in = problem.x[1], out = problem.y[1];
   const std::int64_t columns = problem.weight[3], taps = problem.weight[2] * columns;
@@ -305,7 +296,7 @@ struct WeightGrad {
 Launch prepare_weight_grad(Site& site) {
   const Problem problem = problem_of(site);
   if (const char* why = against(site, problem)) return decline(site, why);
-  if (const char* why = against_layouts(site, problem)) return decline(site, why);
+  if (!has_layouts(site, layout_of, problem)) return decline(site, "takes images16 and plain weights");
   const std::int64_t in = problem.x[1], columns = problem.weight[3], taps = problem.weight[2] * columns;
   auto own = std::make_shared<WeightGrad>(WeightGrad{
       Convolution(problem.x[0] / kLanes, in, problem.y[1], problem.axis(0), problem.axis(1), site.chunks),

@@ -66,14 +66,13 @@ Layout layout_of(const Site& site, int value) {
 
 bool wants(Site& site) {
   if (const char* why = against(site)) return decline(site, why), false;
-  for (int v = 0; v < std::ssize(site.values); ++v) site.values[static_cast<std::size_t>(v)].layout = layout_of(site, v);
+  ask_layouts(site, layout_of);
   return site.steps.size() == 1 || PointwiseSteps().read(site, 1, site.steps.size());
 }
 
 Launch prepare(Site& site) {
   if (const char* why = against(site)) return decline(site, why);
-  for (int v = 0; v < std::ssize(site.values); ++v)
-    if (site.values[static_cast<std::size_t>(v)].layout != layout_of(site, v)) return decline(site, "takes plain pixels");
+  if (!has_layouts(site, layout_of)) return decline(site, "takes plain pixels");
   const Step& step = site.steps[0];
   const Shape& weight = site.values[static_cast<std::size_t>(step.in[1])].type.shape;
   const std::int64_t most = std::min<std::int64_t>((blocks_of(weight[0]) + 1) / 2, site.chunks);

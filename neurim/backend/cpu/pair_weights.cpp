@@ -66,15 +66,6 @@ void pack_quads(const void* self, const void* plain, void* packed) {
             }
 }
 
-}  // namespace
-
-void unpair_block(const std::uint16_t* from, float* to) {
-  for (int in = 0; in < kLanes; ++in)
-    for (int out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[(in / 2 * kLanes + out) * 2 + in % 2]);
-}
-
-namespace {
-
 /// A format that is made of f32 weights of a type, once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
                  std::optional<Layout> made_from = {}) {
@@ -85,35 +76,6 @@ Layout format_of(std::string_view name, const Type& weight, std::size_t size, vo
   const Type& type = known != types.end() ? *known : types.emplace_back(weight);
   return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = &type, .made_from = made_from})};
 }
-
-}  // namespace
-
-Layout pair_weights(const Type& weight, bool gradient) {
-  const Layout floats = blocks_of_floats(weight, gradient);
-  return format_of(gradient ? "gradient pairs" : "pairs", weight, bytes(weight, floats) / 2, gradient ? pack_pairs<true> : pack_pairs<false>, floats);
-}
-
-Layout quad_weights(const Type& weight, bool rows) {
-  const Shape& s = weight.shape;
-  const auto blocks = [](std::int64_t size) { return static_cast<std::size_t>((size + 15) / 16); };
-  const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns);
-  const std::size_t size = blocks(s[0]) * blocks(rows ? s[1] * columns : s[1]) * static_cast<std::size_t>(taps) * kBlock;
-  return format_of(rows ? "row quads" : "quads", weight, size, rows ? pack_quads<true> : pack_quads<false>);
-}
-
-Layout row_pair_weights(const Type& weight) {
-  const Shape& s = weight.shape;
-  const auto blocks = [](std::int64_t size) { return static_cast<std::size_t>((size + 15) / 16); };
-  return format_of("row pairs", weight, blocks(s[0]) * blocks(s[1] * s[3]) * static_cast<std::size_t>(s[2]) * kBlock * 2, pack_rows);
-}
-
-}  // namespace neurim::cpu
-
-namespace neurim {
-
-namespace {
-
-using namespace cpu;
 
 /// Rounds packed weights that change.
 struct Rounding {
@@ -141,6 +103,33 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
-void cpu_pair_weights() { add({.op = "reorder", .name = "cpu pairs", .rank = 30, .prepare = prepare}); }
+void unpair_block(const std::uint16_t* from, float* to) {
+  for (int in = 0; in < kLanes; ++in)
+    for (int out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[(in / 2 * kLanes + out) * 2 + in % 2]);
+}
+
+Layout pair_weights(const Type& weight, bool gradient) {
+  const Layout floats = blocks_of_floats(weight, gradient);
+  return format_of(gradient ? "gradient pairs" : "pairs", weight, bytes(weight, floats) / 2, gradient ? pack_pairs<true> : pack_pairs<false>, floats);
+}
+
+Layout quad_weights(const Type& weight, bool rows) {
+  const Shape& s = weight.shape;
+  const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns),
+                     size = blocks_of(s[0]) * blocks_of(rows ? s[1] * columns : s[1]) * taps * kBlock;
+  return format_of(rows ? "row quads" : "quads", weight, static_cast<std::size_t>(size), rows ? pack_quads<true> : pack_quads<false>);
+}
+
+Layout row_pair_weights(const Type& weight) {
+  const Shape& s = weight.shape;
+  const std::int64_t size = blocks_of(s[0]) * blocks_of(s[1] * s[3]) * s[2] * kBlock * 2;
+  return format_of("row pairs", weight, static_cast<std::size_t>(size), pack_rows);
+}
+
+}  // namespace neurim::cpu
+
+namespace neurim {
+
+void cpu_pair_weights() { add({.op = "reorder", .name = "cpu pairs", .rank = 30, .prepare = cpu::prepare}); }
 
 }  // namespace neurim

@@ -55,6 +55,20 @@ inline bool channel_blocks(const Type& type, const Layout& layout, std::int64_t&
   return true;
 }
 
+/// Asks for the layout that layout_of(site, known..., value) gives each value of the site.
+template <class LayoutOf, class... Known>
+void ask_layouts(Site& site, const LayoutOf& layout_of, const Known&... known) {
+  for (int value = 0; value < std::ssize(site.values); ++value)
+    site.values[static_cast<std::size_t>(value)].layout = layout_of(site, known..., value);
+}
+/// Whether the values lie so.
+template <class LayoutOf, class... Known>
+bool has_layouts(const Site& site, const LayoutOf& layout_of, const Known&... known) {
+  for (int value = 0; value < std::ssize(site.values); ++value)
+    if (site.values[static_cast<std::size_t>(value)].layout != layout_of(site, known..., value)) return false;
+  return true;
+}
+
 /// Into how many parts to cut work whose parts do not meet: a few a chunk, each large enough to be worth a
 /// thread.
 inline int parts_of(const Site& site, std::int64_t elements, std::int64_t pieces) {

@@ -11,16 +11,8 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-inline Vec from_bits(IVec bits) {
-  Vec v;
-  std::memcpy(&v, &bits, sizeof v);
-  return v;
-}
-inline IVec bits_of(Vec v) {
-  IVec bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
+inline Vec from_bits(IVec bits) { return (Vec)bits; }
+inline IVec bits_of(Vec v) { return (IVec)v; }
 
 /// The word at `at` in every lane, whatever it means.
 inline Vec splat_bits(const float* at) {
@@ -43,8 +35,7 @@ NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
 /// Bits whose upper halves are the nearest bf16, ties to even. A NaN stays one.
 typedef std::uint32_t Bits __attribute__((vector_size(64)));
 inline Bits rounded_bits(Vec v) {
-  Bits bits;
-  std::memcpy(&bits, &v, sizeof bits);
+  const Bits bits = (Bits)v;
   const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
   return v == v ? rounded : quiet;
 }
@@ -76,10 +67,7 @@ NEURIM_MAY_NAME_NARROW inline Vec pairs_of(Vec first, Vec second) {
     return (Vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first));
   }
 #endif
-  const Bits pairs = rounded_bits(first) >> 16 | (rounded_bits(second) & 0xffff0000);
-  Vec v;
-  std::memcpy(&v, &pairs, sizeof v);
-  return v;
+  return (Vec)(rounded_bits(first) >> 16 | (rounded_bits(second) & 0xffff0000));
 }
 
 /// The first n lanes; the others are zero.

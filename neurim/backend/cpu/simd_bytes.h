@@ -21,22 +21,8 @@ NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8)
 inline Vec even_of_u8(Vec quads) { return from_bits(bits_of(quads) & 0x00ff00ff); }
 inline Vec odd_of_u8(Vec quads) { return from_bits((bits_of(quads) >> 8) & 0x00ff00ff); }
 typedef std::int16_t Short __attribute__((vector_size(64)));
-inline Vec even_of_i8(Vec quads) {
-  Short all;
-  std::memcpy(&all, &quads, sizeof all);
-  all = static_cast<Short>(all << 8) >> 8;
-  Vec v;
-  std::memcpy(&v, &all, sizeof v);
-  return v;
-}
-inline Vec odd_of_i8(Vec quads) {
-  Short all;
-  std::memcpy(&all, &quads, sizeof all);
-  all = all >> 8;
-  Vec v;
-  std::memcpy(&v, &all, sizeof v);
-  return v;
-}
+inline Vec even_of_i8(Vec quads) { return (Vec)(((Short)quads << 8) >> 8); }
+inline Vec odd_of_i8(Vec quads) { return (Vec)((Short)quads >> 8); }
 
 /// sum + the two products of such pairs.
 inline Vec add_products_of_shorts(Vec sum, Vec a, Vec b) {
