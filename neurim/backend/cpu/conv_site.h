@@ -2,6 +2,7 @@
 #pragma once
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim::cpu {
@@ -18,6 +19,9 @@ Operands operands_of(const Site& site);
 /// Whether a value is what a convolution or a data gradient reads besides the weight, is like its result, or with steps before it
 /// like what it reads: these lie alike.
 bool is_activation(const Site& site, int value);
+
+/// Whether oneDNN has kernels for blocks of 16 channels: not without AVX-512, where its loops for them are plain ones.
+inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }
 
 /// Of the two-dimensional convolution that the anchor is, or a gradient of.
 const Conv2dOptions& options_of(const Site& site);

@@ -1,6 +1,6 @@
-// Convolutions whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and behind
-// them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
-// channels. It goes band by band: the rows of x that some rows of the result read are rounded and padded first (see ConvRows).
+// Convolutions whose factors are rounded to bf16, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
+// stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
+// channels. It goes band by band: the rows of x that some rows of the result read are copied and padded first (see ConvRows).
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -18,18 +19,22 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
+constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result needs no more
+
+/// Whether factors are rounded to bf16, two in the place of one.
+bool pairs(const ConvRows& g) { return g.words < kLanes; }
 
 /// Null, or why the kernel leaves the convolution to others.
 const char* read_geometry(const Site& site, ConvRows& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
-  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
+  const bool pairs = site.products == DType::bf16;
+  if (!pairs && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
-  g = {sizes_of(site), kWords};
+  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
@@ -42,7 +47,8 @@ const char* read_geometry(const Site& site, ConvRows& g) {
 Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
-  if (value == at.weight) return g.picture() ? row_pair_weights(type) : pair_weights(type);
+  if (value == at.weight)
+    return g.picture() ? row_weights(type, pairs(g)) : pairs(g) ? pair_weights(type) : forward_weights(type);
   return is_activation(site, value) && !(value == at.x && g.picture()) ? kBlocked : Layout{};
 }
 
@@ -76,7 +82,11 @@ struct Direct {
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
-      g.picture() ? fill_of_picture(args, image, row, g.rows(count), band) : fill(args, image, row, g.rows(count), band, band + g.band_size(rows));
+      if (!g.picture())
+        fill(args, image, row, g.rows(count), band, band + g.band_size(rows));
+      else
+        pairs(g) ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
+                 : fill_of_picture<float>(args, image, row, g.rows(count), band);
       for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r)
           multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
@@ -94,29 +104,33 @@ struct Direct {
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes),
                          plane = (image * g.in_blocks() + block) * g.height * line;
       const float* const x = before.activation(args, made, plane + first, plane + last);
-      const auto round = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* rounded) {
-        NEURIM_DISPATCH(round_to_pairs)(x + (pixel * kLanes - first), 0, apart * kLanes, columns, channels, rounded);
+      const auto copy = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* copied) {
+        const float* const from = x + (pixel * kLanes - first);
+        if (pairs(g)) {
+          NEURIM_DISPATCH(round_to_pairs)(from, 0, apart * kLanes, columns, channels, copied);
+          return;
+        }
+        for (std::int64_t column = 0; column < columns; ++column) std::copy_n(from + column * apart * kLanes, kLanes, copied + column * kLanes);
       };
-      to = g.fill_block(row, count, 0, to, round);
+      to = g.fill_block(row, count, 0, to, copy);
     }
   }
 
   /// The same of a picture, plain planes.
+  template <class T>
   void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
     const Conv2dOptions& o = g.options;
     const std::int64_t step = g.row_distance(), columns = g.columns(), plane = g.height * g.width;
     const float* const from = before.activation(args, nullptr, image * g.in_channels * plane, 0);
-    auto* const line = reinterpret_cast<std::uint16_t*>(to + g.band_size(rows));
+    auto* const line = reinterpret_cast<T*>(to + g.band_size(rows));
     const auto [all, first, last] = g.windows();
-    std::fill_n(line, line_size(), std::uint16_t{0});
+    std::fill_n(line, line_size(), T{0});
     for (std::int64_t r = 0; r < count; ++r, to += g.row_size()) {
       const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step;
       const bool inside = in_row >= 0 && in_row < g.height;
-      if (inside)
-        NEURIM_DISPATCH(round_interleaved)
-        (from + in_row * g.width, plane, g.in_channels, last - first, line + first * g.in_channels);
+      if (inside) interleave(from + in_row * g.width, plane, last - first, line + first * g.in_channels);
       for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
-        auto* pixel = reinterpret_cast<std::uint16_t*>(to + block * count * g.row_size());
+        auto* pixel = reinterpret_cast<T*>(to + block * count * g.row_size());
         const std::int64_t there = std::min(kLanes, g.depth() - block * kLanes);
         for (std::int64_t column = 0; column < columns; ++column, pixel += kLanes) {
           if (inside)
@@ -128,18 +142,25 @@ struct Direct {
       }
     }
   }
+  void interleave(const float* x, std::int64_t plane, std::int64_t pixels, std::uint16_t* to) const {
+    NEURIM_DISPATCH(round_interleaved)(x, plane, g.in_channels, pixels, to);
+  }
+  void interleave(const float* x, std::int64_t plane, std::int64_t pixels, float* to) const {
+    for (std::int64_t channel = 0; channel < g.in_channels; ++channel)
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) to[pixel * g.in_channels + channel] = x[channel * plane + pixel];
+  }
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
   std::int64_t line_size() const { return g.windows().all * g.in_channels + 2 * kLanes; }
 
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
                 const float* from, const ConvEpilogue& sums, bool first) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.tap_count() * kLanes * kWords,
+    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.tap_count() * kLanes * g.words,
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
-    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, true, taps.data(), g.tap_count()};
+    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, pairs(g), taps.data(), g.tap_count()};
     const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
     NEURIM_DISPATCH(block_product)
     (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
@@ -163,9 +184,9 @@ Launch prepare(Site& site) {
   all->rows = g.band_rows(kBand);
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
-                     line = g.picture() ? all->line_size() * 2 : 0;
+                     line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((g.band_size(all->rows) + made) * 4 + line)));
-  site.rounds = DType::bf16;
+  if (pairs(g)) site.rounds = DType::bf16;
   return {Direct::run, all, parts, all->behind.norm ? parts : 0};
 }
 

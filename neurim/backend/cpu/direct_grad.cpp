@@ -1,5 +1,5 @@
 // Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps
-// before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels. A part is a run of
+// before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels, or where oneDNN has no kernels for blocks of 16 channels all. A part is a run of
 // lines of the result, with sums of its own that the second phase adds up, or where the weights are more than the activation a run
 // of output channels. It goes tile by tile: the pixels of some lines are copied, x once for each column of the kernel, or rounded,
 // two neighbours in a line to a pair; then each tap of the kernel is one product.
@@ -45,7 +45,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
   const Operands at = operands_of(site);
   g = {sizes_of(site), site.products == DType::bf16};
   const bool strided = g.options.stride != std::array<std::int64_t, 2>{1, 1};
-  if (!g.pairs && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
+  if (!g.pairs && onednn_takes_blocks() && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
     return "takes kernels with a stride, many channels and few pixels, or rounds to bf16, which the plan does not allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more, without groups";

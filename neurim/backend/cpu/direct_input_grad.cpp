@@ -1,6 +1,6 @@
-// Data gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with the steps before and
-// behind them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input
-// channels. It goes band by band: the rows of dy that some rows of dx read are rounded and padded first. Of a row of dx, the
+// Data gradients whose factors are rounded to bf16, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
+// stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input
+// channels. It goes band by band: the rows of dy that some rows of dx read are copied and padded first. Of a row of dx, the
 // columns that lie a stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
 #include <algorithm>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -18,13 +19,16 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kWords = kLanes / 2, kTap = kLanes * kWords;
+constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of dx needs no more
 constexpr std::int64_t kMostTaps = 128;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 struct Geometry : ConvSizes {
+  std::int64_t words;  ///< of 4 bytes, of a pixel in a block: pairs of bf16, or floats
+  bool pairs() const { return words < kLanes; }
+  std::int64_t tap() const { return kLanes * words; }  ///< words of a block's weights
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   /// Columns of dy that are kept of a row, from `first_column` on, which may lie before the first.
@@ -32,7 +36,7 @@ struct Geometry : ConvSizes {
     return floor_div(options.pad[1] - (kernel[1] - 1) * options.dilation[1], options.stride[1]);
   }
   std::int64_t columns() const { return floor_div(width - 1 + options.pad[1], options.stride[1]) + 1 - first_column(); }
-  std::int64_t row_size() const { return columns() * kWords; }
+  std::int64_t row_size() const { return columns() * words; }
   /// Rows of dy that rows [first, last) of dx read.
   std::int64_t first_row(std::int64_t first) const {
     const std::int64_t at = first + options.pad[0] - (kernel[0] - 1) * options.dilation[0];
@@ -54,9 +58,10 @@ struct Geometry : ConvSizes {
 const char* read_geometry(const Site& site, Geometry& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
-  if (site.products != DType::bf16) return "rounds to bf16, which the plan does not allow";
+  const bool pairs = site.products == DType::bf16;
+  if (!pairs && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
-  g = {sizes_of(site)};
+  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
   if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 16 channels and more, without groups";
@@ -66,15 +71,16 @@ const char* read_geometry(const Site& site, Geometry& g) {
   return nullptr;
 }
 
-Layout layout_of(const Site& site, int value) {
-  if (value == operands_of(site).weight) return pair_weights(site.values[static_cast<std::size_t>(value)].type, true);
+Layout layout_of(const Site& site, const Geometry& g, int value) {
+  const Type& type = site.values[static_cast<std::size_t>(value)].type;
+  if (value == operands_of(site).weight) return g.pairs() ? pair_weights(type, true) : gradient_weights(type);
   return is_activation(site, value) ? kBlocked : Layout{};
 }
 
 bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
-  ask_layouts(site, layout_of);
+  ask_layouts(site, layout_of, g);
   return Before().read_steps(site) && Behind().read_steps(site);
 }
 
@@ -116,7 +122,7 @@ struct InputGrad {
     }
   }
 
-  /// Rows [first, last) of dy: [out block][row][column][8 pairs].
+  /// Rows [first, last) of dy: [out block][row][column][words].
   void fill(const Args& args, std::int64_t image, std::int64_t first, std::int64_t last, float* to) const {
     const std::int64_t line = g.out_width * kLanes, left = std::min(std::max<std::int64_t>(0, -g.first_column()), g.columns()),
                        skipped = std::max<std::int64_t>(0, g.first_column()),
@@ -127,9 +133,10 @@ struct InputGrad {
                          plane = (image * g.out_blocks() + block) * g.out_height * line;
       const float* dy = before.activation(args, made, plane + first * line, plane + last * line);
       for (std::int64_t row = first; row < last; ++row, dy += line, to += g.row_size()) {
-        std::fill(to, to + left * kWords, 0.0f);
-        if (count > 0) NEURIM_DISPATCH(round_to_pairs)(dy + skipped * kLanes, 0, kLanes, count, channels, to + left * kWords);
-        std::fill(to + (left + count) * kWords, to + g.row_size(), 0.0f);
+        std::fill(to, to + left * g.words, 0.0f);
+        if (count > 0 && g.pairs()) NEURIM_DISPATCH(round_to_pairs)(dy + skipped * kLanes, 0, kLanes, count, channels, to + left * g.words);
+        if (count > 0 && !g.pairs()) std::copy_n(dy + skipped * kLanes, count * kLanes, to + left * g.words);
+        std::fill(to + (left + count) * g.words, to + g.row_size(), 0.0f);
       }
     }
   }
@@ -139,7 +146,7 @@ struct InputGrad {
                 std::int64_t last, const float* band, float* dx) const {
     const Conv2dOptions& o = g.options;
     std::int64_t taps[kMostTaps], weight_taps[kMostTaps];
-    const std::int64_t all = g.kernel[0] * g.kernel[1], weight_block = g.out_blocks() * all * kTap;
+    const std::int64_t all = g.kernel[0] * g.kernel[1], weight_block = g.out_blocks() * all * g.tap();
     const auto* const weights = static_cast<const float*>(args.in[static_cast<std::size_t>(weight)]) + block * weight_block;
     for (std::int64_t phase = 0; phase < std::min(o.stride[1], g.width); ++phase) {
       std::int64_t count = 0;
@@ -149,8 +156,8 @@ struct InputGrad {
         for (std::int64_t j = 0; j < g.kernel[1]; ++j) {
           const std::int64_t beside = phase + o.pad[1] - j * o.dilation[1], column = floor_div(beside, o.stride[1]);
           if (column * o.stride[1] != beside) continue;
-          taps[count] = ((y - first) * g.columns() + column - g.first_column()) * kWords;
-          weight_taps[count++] = (i * g.kernel[1] + j) * kTap;
+          taps[count] = ((y - first) * g.columns() + column - g.first_column()) * g.words;
+          weight_taps[count++] = (i * g.kernel[1] + j) * g.tap();
         }
       }
       const BlockProduct product{.rows = (g.width - phase + o.stride[1] - 1) / o.stride[1],
@@ -158,11 +165,11 @@ struct InputGrad {
                                  .x_block = (last - first) * g.row_size(),
                                  .weight_block = weight_block,
                                  .y_block = g.height * g.width * kLanes,
-                                 .pairs = true,
+                                 .pairs = g.pairs(),
                                  .taps = taps,
                                  .tap_count = count,
                                  .weight_taps = weight_taps,
-                                 .weight_in = all * kTap,
+                                 .weight_in = all * g.tap(),
                                  .y_row = o.stride[1] * kLanes};
       NEURIM_DISPATCH(block_product)(product, blocks, band, weights, {}, dx + phase * kLanes);
     }
@@ -173,7 +180,7 @@ Launch prepare(Site& site) {
   auto all = std::make_shared<InputGrad>();
   Geometry& g = all->g;
   if (const char* why = read_geometry(site, g)) return decline(site, why);
-  if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
+  if (!has_layouts(site, layout_of, g)) return decline(site, "takes blocks of 16 channels");
   all->weight = site.place_in(operands_of(site).weight);
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   all->parts = all->behind.cut(site, g.images, g.height, g.width, g.in_channels);
@@ -183,7 +190,7 @@ Launch prepare(Site& site) {
   const std::int64_t made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
   const int parts = static_cast<int>(all->parts.size());
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + made) * sizeof(float)));
-  site.rounds = DType::bf16;
+  if (g.pairs()) site.rounds = DType::bf16;
   return {InputGrad::run, all, parts, all->behind.norm ? parts : 0};
 }
 

@@ -8,6 +8,7 @@
 #include "neurim/backend/cpu/depthwise.h"
 #include "neurim/backend/cpu/winograd.h"
 #include "neurim/base/error.h"
+#include "neurim/hardware/isa.h"
 
 extern "C" {
 void omp_set_num_threads(int);
@@ -17,7 +18,10 @@ int omp_get_max_threads();
 namespace neurim::cpu {
 
 dnnl::engine& engine() {
-  static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  static dnnl::engine cpu = [] {
+    if (isa() != Isa::avx512) dnnl::set_max_cpu_isa(isa() == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);  // as NEURIM_ISA may ask
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return cpu;
 }
 

@@ -116,6 +116,16 @@ Problem problem_of(const Site& site) {
   return problem;
 }
 
+/// Whether oneDNN has plain loops for these layouts, or nothing.
+static bool loops_only(const Problem& problem) {
+  const OneThread one;
+  try {
+    return describe(problem, problem.any_weight()).loops;
+  } catch (const dnnl::error&) {
+    return true;
+  }
+}
+
 void choose_layouts(Problem& problem) {
   const std::int64_t in = problem.x.shape[1] / problem.window.groups,
                      out = problem.y.shape[1] / problem.window.groups;
@@ -128,6 +138,10 @@ void choose_layouts(Problem& problem) {
   const Layout other = problem.window.groups > 1 ? Layout{Layout::channels_last} : Layout{};
   problem.x_layout = !blocked ? other : x_blocks ? kBlocked : Layout{};
   problem.y_layout = blocked ? kBlocked : other;
+  for (const Layout& next : {Layout{Layout::channels_last}, Layout{}}) {
+    if (!loops_only(problem)) return;
+    problem.x_layout = problem.y_layout = next;
+  }
 }
 
 template <class Primitive>

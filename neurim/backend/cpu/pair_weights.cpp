@@ -30,6 +30,7 @@ void pack_pairs(const void* self, const void* plain, void* packed) {
   NEURIM_DISPATCH(pair_rows)(floats.data(), kLanes, 0, std::ssize(floats) / kLanes, std::ssize(floats) / kLanes, kLanes, static_cast<float*>(packed));
 }
 
+template <bool pairs>
 void pack_rows(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const float*>(plain);
@@ -38,14 +39,17 @@ void pack_rows(const void* self, const void* plain, void* packed) {
   float block[kBlock];
   for (std::int64_t out = 0; out < s[0]; out += 16)
     for (std::int64_t in = 0; in < all; in += 16)
-      for (std::int64_t row = 0; row < height; ++row, to += kBlock / 2) {
+      for (std::int64_t row = 0; row < height; ++row, to += pairs ? kBlock / 2 : kBlock) {
         std::fill_n(block, kBlock, 0.0f);
         for (std::int64_t i = 0; i < std::min<std::int64_t>(16, all - in); ++i)
           for (std::int64_t o = 0; o < std::min<std::int64_t>(16, s[0] - out); ++o) {
             const std::int64_t column = (in + i) / channels, channel = (in + i) % channels;
             block[i * 16 + o] = from[(((out + o) * channels + channel) * height + row) * width + column];
           }
-        NEURIM_DISPATCH(pair_rows)(block, kLanes, 0, kLanes, kLanes, kLanes, to);
+        if constexpr (pairs)
+          NEURIM_DISPATCH(pair_rows)(block, kLanes, 0, kLanes, kLanes, kLanes, to);
+        else
+          std::copy_n(block, kBlock, to);
       }
 }
 
@@ -120,10 +124,10 @@ Layout quad_weights(const Type& weight, bool rows) {
   return format_of(rows ? "row quads" : "quads", weight, static_cast<std::size_t>(size), rows ? pack_quads<true> : pack_quads<false>);
 }
 
-Layout row_pair_weights(const Type& weight) {
+Layout row_weights(const Type& weight, bool pairs) {
   const Shape& s = weight.shape;
-  const std::int64_t size = blocks_of(s[0]) * blocks_of(s[1] * s[3]) * s[2] * kBlock * 2;
-  return format_of("row pairs", weight, static_cast<std::size_t>(size), pack_rows);
+  const std::int64_t size = blocks_of(s[0]) * blocks_of(s[1] * s[3]) * s[2] * kBlock * (pairs ? 2 : 4);
+  return format_of(pairs ? "row pairs" : "rows", weight, static_cast<std::size_t>(size), pairs ? pack_rows<true> : pack_rows<false>);
 }
 
 }  // namespace neurim::cpu

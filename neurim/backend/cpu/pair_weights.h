@@ -9,11 +9,11 @@ namespace neurim::cpu {
 Layout pair_weights(const Type& weight, bool gradient = false);
 
 /// Of convolutions of few input channels, whose rows of a kernel, its columns and channels one after the other, are cut into blocks
-/// instead: [O/16][I kw/16][kh][8 pairs][16o][2].
-Layout row_pair_weights(const Type& weight);
+/// instead: [O/16][I kw/16][kh][16][16o], or rounded to bf16 [O/16][I kw/16][kh][8 pairs][16o][2].
+Layout row_weights(const Type& weight, bool pairs);
 
 /// i8 weights with the input channels of a block in quads: [O/16][I/16][kh][kw][4 quads][16o][4i]; of two axes, as of fully connected
-/// layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_pair_weights():
+/// layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():
 /// [O/16][I kw/16][kh][4 quads][16o][4].
 Layout quad_weights(const Type& weight, bool rows = false);
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #ifndef NEURIM_ISA
 #error "compile this through neurim_isa_sources()"
@@ -13,35 +14,175 @@
 namespace neurim::cpu::NEURIM_ISA {
 
 inline constexpr int kLanes = 16;
-typedef float Vec __attribute__((vector_size(64)));
-typedef std::int32_t IVec __attribute__((vector_size(64)));
 
-inline Vec load(const float* at) {
-  Vec v;
-  std::memcpy(&v, at, sizeof v);
+/// So many bytes of T in the compiler's own vector, which is a register or part of one.
+template <class T, int bytes>
+struct Register {
+  typedef T type __attribute__((vector_size(bytes)));
+};
+
+/// Two vectors as one. The compiler's own vectors would not do: wider than a register, they are kept in memory.
+template <class Half>
+struct Twice {
+  Half lo, hi;
+
+  auto operator[](int lane) const {
+    constexpr int kHalf = sizeof(Half) / sizeof(lo[0]);
+    return lane < kHalf ? lo[lane] : hi[lane - kHalf];
+  }
+  Twice operator-() const { return {-lo, -hi}; }
+};
+template <class V>
+constexpr bool kTwice = false;
+template <class Half>
+constexpr bool kTwice<Twice<Half>> = true;
+
+// Lane by lane, also with a number, which then stands in all of them; comparisons give lanes of ones and zeros.
+#define NEURIM_LANES(op)                                                                                          \
+  template <class Half>                                                                                           \
+  inline auto operator op(const Twice<Half>& a, const Twice<Half>& b) {                                           \
+    return Twice<decltype(a.lo op b.lo)>{a.lo op b.lo, a.hi op b.hi};                                             \
+  }                                                                                                               \
+  template <class Half, class Number>                                                                             \
+    requires std::is_arithmetic_v<Number>                                                                         \
+  inline auto operator op(const Twice<Half>& a, Number number) {                                                  \
+    const auto b = static_cast<std::remove_cvref_t<decltype(a[0])>>(number);                                      \
+    return Twice<decltype(a.lo op b)>{a.lo op b, a.hi op b};                                                      \
+  }                                                                                                               \
+  template <class Half, class Number>                                                                             \
+    requires std::is_arithmetic_v<Number>                                                                         \
+  inline auto operator op(Number number, const Twice<Half>& b) {                                                  \
+    const auto a = static_cast<std::remove_cvref_t<decltype(b[0])>>(number);                                      \
+    return Twice<decltype(a op b.lo)>{a op b.lo, a op b.hi};                                                      \
+  }
+NEURIM_LANES(+)
+NEURIM_LANES(-)
+NEURIM_LANES(*)
+NEURIM_LANES(/)
+NEURIM_LANES(&)
+NEURIM_LANES(|)
+NEURIM_LANES(<<)
+NEURIM_LANES(>>)
+NEURIM_LANES(<)
+NEURIM_LANES(>)
+NEURIM_LANES(==)
+NEURIM_LANES(!=)
+#undef NEURIM_LANES
+template <class Half, class B>
+inline Twice<Half>& operator+=(Twice<Half>& a, const B& b) {
+  return a = a + b;
+}
+template <class Half, class B>
+inline Twice<Half>& operator-=(Twice<Half>& a, const B& b) {
+  return a = a - b;
+}
+template <class Half, class B>
+inline Twice<Half>& operator*=(Twice<Half>& a, const B& b) {
+  return a = a * b;
+}
+
+#if defined(__AVX512F__)
+template <class T>
+using Wide = typename Register<T, 64>::type;
+#elif defined(__AVX2__)
+template <class T>
+using Wide = Twice<typename Register<T, 32>::type>;
+#else
+template <class T>
+using Wide = Twice<Twice<typename Register<T, 16>::type>>;
+#endif
+typedef Wide<float> Vec;
+typedef Wide<std::int32_t> IVec;
+
+/// The lanes of a where the mask has ones, and else of b.
+template <class Mask, class V>
+inline V select(const Mask& mask, const V& a, const V& b) {
+  if constexpr (kTwice<V>)
+    return {select(mask.lo, a.lo, b.lo), select(mask.hi, a.hi, b.hi)};
+  else
+    return mask ? a : b;
+}
+
+/// The same bits in lanes of another kind.
+template <class To, class From>
+inline To bits_as(const From& v) {
+  if constexpr (kTwice<From>)
+    return {bits_as<decltype(To::lo)>(v.lo), bits_as<decltype(To::hi)>(v.hi)};
+  else
+    return (To)v;
+}
+
+/// The same numbers of another kind, as many bytes each.
+template <class To, class From>
+inline To numbers_as(const From& v) {
+  if constexpr (kTwice<From>)
+    return {numbers_as<decltype(To::lo)>(v.lo), numbers_as<decltype(To::hi)>(v.hi)};
+  else
+    return __builtin_convertvector(v, To);
+}
+
+/// A vector of numbers T from memory, and back.
+template <class V, class T>
+inline V load_as(const T* at) {
+  V v;
+  if constexpr (kTwice<V>) {
+    v.lo = load_as<decltype(v.lo)>(at);
+    v.hi = load_as<decltype(v.hi)>(at + sizeof v.lo / sizeof v.lo[0]);
+  } else {
+    typename Register<T, static_cast<int>(sizeof v / sizeof v[0] * sizeof(T))>::type numbers;
+    std::memcpy(&numbers, at, sizeof numbers);
+    v = __builtin_convertvector(numbers, V);
+  }
   return v;
 }
-inline void store(float* at, Vec v) { std::memcpy(at, &v, sizeof v); }
+template <class T, class V>
+inline void store_as(T* at, const V& v) {
+  if constexpr (kTwice<V>) {
+    store_as(at, v.lo);
+    store_as(at + sizeof v.lo / sizeof v.lo[0], v.hi);
+  } else {
+    const auto numbers = __builtin_convertvector(v, typename Register<T, static_cast<int>(sizeof v / sizeof v[0] * sizeof(T))>::type);
+    std::memcpy(at, &numbers, sizeof numbers);
+  }
+}
+inline Vec load(const float* at) { return load_as<Vec>(at); }
+inline void store(float* at, const Vec& v) { store_as(at, v); }
 inline Vec splat(float x) { return x - Vec{}; }  // x + 0 would not be x for -0, and cost an addition
 /// The first n of 16 floats, the rest zero.
 inline Vec load_part(const float* at, int n) {
-  Vec v{};
-  std::memcpy(&v, at, static_cast<std::size_t>(n) * sizeof(float));
-  return v;
+  float lanes[kLanes] = {};
+  std::memcpy(lanes, at, static_cast<std::size_t>(n) * sizeof(float));
+  return load(lanes);
 }
-inline void store_part(float* at, Vec v, int n) {
-  std::memcpy(at, &v, static_cast<std::size_t>(n) * sizeof(float));
+inline void store_part(float* at, const Vec& v, int n) {
+  float lanes[kLanes];
+  store(lanes, v);
+  std::memcpy(at, lanes, static_cast<std::size_t>(n) * sizeof(float));
 }
-inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
-inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+/// Ones in the first n lanes.
+inline IVec first_mask(int n) {
+  static constexpr std::int32_t kNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return load_as<IVec>(kNumbers) < n;
+}
+/// The first n lanes; the others are zero.
+inline Vec first_lanes(const Vec& v, int n) { return select(first_mask(n), v, Vec{}); }
+inline Vec max(const Vec& a, const Vec& b) { return select(a > b, a, b); }
+inline Vec min(const Vec& a, const Vec& b) { return select(a < b, a, b); }
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
-inline Vec limited(Vec v, Vec least, Vec most) { return min(most, max(least, v)); }
-inline Vec gated(Vec dy, Vec y, Vec most) { return (y > Vec{}) & (y != most) ? dy : Vec{}; }
-/// Neighbouring halves are added up until one number is left.
-inline float sum(Vec v) {
-  const auto eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  const auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
-  return (four[0] + four[2]) + (four[1] + four[3]);
+inline Vec limited(const Vec& v, const Vec& least, const Vec& most) { return min(most, max(least, v)); }
+inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
+/// Halves are added up until one number is left.
+template <class V>
+inline float sum(const V& v) {
+  if constexpr (kTwice<V>) {
+    return sum(v.lo + v.hi);
+  } else if constexpr (sizeof v == 4 * sizeof(float)) {
+    return (v[0] + v[2]) + (v[1] + v[3]);
+  } else {
+    typename Register<float, sizeof v / 2>::type halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    return sum(halves[0] + halves[1]);
+  }
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

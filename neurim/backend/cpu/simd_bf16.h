@@ -11,8 +11,8 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-inline Vec from_bits(IVec bits) { return (Vec)bits; }
-inline IVec bits_of(Vec v) { return (IVec)v; }
+inline Vec from_bits(const IVec& bits) { return bits_as<Vec>(bits); }
+inline IVec bits_of(const Vec& v) { return bits_as<IVec>(v); }
 
 /// The word at `at` in every lane, whatever it means.
 inline Vec splat_bits(const float* at) {
@@ -33,33 +33,33 @@ NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
 #endif
 
 /// Bits whose upper halves are the nearest bf16, ties to even. A NaN stays one.
-typedef std::uint32_t Bits __attribute__((vector_size(64)));
-inline Bits rounded_bits(Vec v) {
-  const Bits bits = (Bits)v;
+typedef Wide<std::uint32_t> Bits;
+inline Bits rounded_bits(const Vec& v) {
+  const Bits bits = bits_as<Bits>(v);
   const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1), quiet = bits | 0x400000;
-  return v == v ? rounded : quiet;
+  return select(v == v, rounded, quiet);
 }
 
 /// Rounds 16 floats, ties to even, and writes them as 8 words; `native`: by AVX512-BF16's instruction, in assembly so that callers
 /// need not name it. A NaN stays one.
 template <bool native>
-inline void store_pairs(float* at, Vec v) {
-  typedef std::uint16_t Half __attribute__((vector_size(32)));
-  Half halves;
+inline void store_pairs(float* at, const Vec& v) {
 #if defined(__AVX512F__)
   if (native) {
+    Register<std::uint16_t, 32>::type halves;
     asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v));
     std::memcpy(at, &halves, sizeof halves);
     return;
   }
 #endif
-  halves = __builtin_convertvector(rounded_bits(v) >> 16, Half);
-  std::memcpy(at, &halves, sizeof halves);
+  std::uint16_t halves[kLanes];
+  store_as(halves, rounded_bits(v) >> 16);
+  std::memcpy(at, halves, sizeof halves);
 }
 
 /// Two vectors as one of pairs, rounded so.
 template <bool native>
-NEURIM_MAY_NAME_NARROW inline Vec pairs_of(Vec first, Vec second) {
+NEURIM_MAY_NAME_NARROW inline Vec pairs_of(const Vec& first, const Vec& second) {
 #if defined(__AVX512F__)
   if (native) {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18,
@@ -67,13 +67,7 @@ NEURIM_MAY_NAME_NARROW inline Vec pairs_of(Vec first, Vec second) {
     return (Vec)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first));
   }
 #endif
-  return (Vec)(rounded_bits(first) >> 16 | (rounded_bits(second) & 0xffff0000));
-}
-
-/// The first n lanes; the others are zero.
-inline Vec first_lanes(Vec v, int n) {
-  constexpr IVec kNumbers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return kNumbers < n ? v : Vec{};
+  return bits_as<Vec>(rounded_bits(first) >> 16 | (rounded_bits(second) & 0xffff0000));
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -8,8 +8,6 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-typedef std::uint8_t Bytes16 __attribute__((vector_size(16)));
-
 #if defined(__AVX512F__)
 /// sum + the four products, lane by lane; of i32 sums in the place of floats, as everywhere here.
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8) {
@@ -20,20 +18,18 @@ NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8)
 /// Numbers of 16 bits in pairs: those of a quad at places 0 and 2, and at 1 and 3.
 inline Vec even_of_u8(Vec quads) { return from_bits(bits_of(quads) & 0x00ff00ff); }
 inline Vec odd_of_u8(Vec quads) { return from_bits((bits_of(quads) >> 8) & 0x00ff00ff); }
-typedef std::int16_t Short __attribute__((vector_size(64)));
-inline Vec even_of_i8(Vec quads) { return (Vec)(((Short)quads << 8) >> 8); }
-inline Vec odd_of_i8(Vec quads) { return (Vec)((Short)quads >> 8); }
+inline Vec even_of_i8(const Vec& quads) { return bits_as<Vec>((bits_as<Wide<std::int16_t>>(quads) << 8) >> 8); }
+inline Vec odd_of_i8(const Vec& quads) { return bits_as<Vec>(bits_as<Wide<std::int16_t>>(quads) >> 8); }
 
 /// sum + the two products of such pairs.
 inline Vec add_products_of_shorts(Vec sum, Vec a, Vec b) {
 #if defined(__AVX512BW__)
   return (Vec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)a, (__m512i)b));
 #elif defined(__AVX2__)
-  __m256i first[2], second[2], sums[2];
-  std::memcpy(first, &a, sizeof first), std::memcpy(second, &b, sizeof second), std::memcpy(sums, &sum, sizeof sums);
-  for (int half = 0; half < 2; ++half) sums[half] = _mm256_add_epi32(sums[half], _mm256_madd_epi16(first[half], second[half]));
-  std::memcpy(&sum, sums, sizeof sum);
-  return sum;
+  const auto half = [](auto sums, auto first, auto second) {
+    return (Register<float, 32>::type)_mm256_add_epi32((__m256i)sums, _mm256_madd_epi16((__m256i)first, (__m256i)second));
+  };
+  return {half(sum.lo, a.lo, b.lo), half(sum.hi, a.hi, b.hi)};
 #else
   const IVec x = bits_of(a), y = bits_of(b);
   return from_bits(bits_of(sum) + ((x << 16) >> 16) * ((y << 16) >> 16) + (x >> 16) * (y >> 16));
@@ -46,13 +42,16 @@ inline IVec nearest(Vec v) {
   return bits_of(v + kWhole) - bits_of(splat(kWhole));
 }
 
-inline Vec floats_of(IVec whole) { return __builtin_convertvector(whole, Vec); }
+inline Vec floats_of(const IVec& whole) { return numbers_as<Vec>(whole); }
 
 /// 16 u8 as floats, after their bits have been changed by `flip`.
 inline Vec load_bytes(const std::uint8_t* at, std::uint8_t flip) {
-  Bytes16 bytes;
+  Register<std::uint8_t, kLanes>::type bytes;
   std::memcpy(&bytes, at, sizeof bytes);
-  return floats_of(__builtin_convertvector(bytes ^ flip, IVec));
+  bytes ^= flip;
+  std::uint8_t flipped[kLanes];
+  std::memcpy(flipped, &bytes, sizeof bytes);
+  return load_as<Vec>(flipped);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -21,12 +21,11 @@ void pack_keys(const float* keys, std::int64_t block, std::int64_t features, std
 void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, float scale, float* inverse) {
   const std::int64_t whole = keys / kLanes, step = rows * kLanes;
   const int rest = static_cast<int>(keys % kLanes);
-  IVec there{};  // the lanes of the last block that are keys
-  for (int l = 0; l < rest; ++l) there[l] = -1;
+  const IVec there = first_mask(rest);  // the lanes of the last block that are keys
   for (std::int64_t r = 0; r < rows; ++r, scores += kLanes) {
     Vec greatest = splat(-kInfinity);
     for (std::int64_t b = 0; b < whole; ++b) greatest = max(load(scores + b * step), greatest);
-    if (rest) greatest = max(there ? load(scores + whole * step) : greatest, greatest);
+    if (rest) greatest = max(select(there, load(scores + whole * step), greatest), greatest);
     float most = greatest[0];
     for (int l = 1; l < kLanes; ++l) most = greatest[l] > most ? greatest[l] : most;
     Vec sums{};
@@ -34,7 +33,7 @@ void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, fl
       float* const at = scores + b * step;
 #pragma GCC ivdep
       for (int l = 0; l < kLanes; ++l) at[l] = exp_below(scale * (at[l] - most));
-      if (b == whole) store(at, there ? load(at) : Vec{});
+      if (b == whole) store(at, first_lanes(load(at), rest));
       sums += load(at);
     }
     inverse[r] = 1 / sum(sums);

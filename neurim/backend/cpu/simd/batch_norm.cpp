@@ -8,17 +8,21 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-typedef double Wide __attribute__((vector_size(128)));
+typedef Register<double, 8 * kLanes>::type Doubles;
+typedef Register<float, 4 * kLanes>::type Floats;
 
 // Floats are summed over this many vectors; then the sums join those of the slice in double.
 constexpr std::int64_t kTile = 256;
 
-Wide wide(Vec v) { return __builtin_convertvector(v, Wide); }
-
-constexpr IVec kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-/// The first n lanes of v, the rest zero.
-Vec head(Vec v, int n) { return kLane < n ? v : Vec{}; }
+Doubles wide(const Vec& v) {
+  Floats lanes;
+  store(reinterpret_cast<float*>(&lanes), v);
+  return __builtin_convertvector(lanes, Doubles);
+}
+Vec narrow(const Doubles& v) {
+  const Floats lanes = __builtin_convertvector(v, Floats);
+  return load(reinterpret_cast<const float*>(&lanes));
+}
 
 /// What a group has of an image: whole vectors and a tail.
 struct Run {
@@ -63,13 +67,13 @@ void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::
 }
 
 /// The lanes of one channel become one number.
-Wide joined(Wide v) {
+Doubles joined(Doubles v) {
   double total = 0;
   for (int lane = 0; lane < kLanes; ++lane) total += v[lane];
-  return Wide{} + total;
+  return Doubles{} + total;
 }
 
-void keep(double* at, Wide v) { std::memcpy(at, &v, sizeof v); }
+void keep(double* at, Doubles v) { std::memcpy(at, &v, sizeof v); }
 
 }  // namespace
 
@@ -82,8 +86,8 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
   Vec near = !shape.lanes                   ? splat(*start)
              : shape.run_of(group) < kLanes ? load_part(start, tail)
                                             : load(start);
-  const Wide origin = wide(near);
-  Wide sum{}, squares{}, count{};
+  const Doubles origin = wide(near);
+  Doubles sum{}, squares{}, count{};
   each_tile(
       shape, group, slice, 8,
       [&](Sums& sums, std::int64_t at, std::int64_t n) {
@@ -104,36 +108,36 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
         sums = s;
       },
       [&](Sums& sums, std::int64_t at) {
-        const Vec d = head(load_part(x + at, tail) - near, tail);
+        const Vec d = first_lanes(load_part(x + at, tail) - near, tail);
         sums.first[1] += d;
         sums.second[1] += d * d;
       },
       [&](const Sums& sums, std::int64_t vectors, std::int64_t tails) {
-        const Wide first = wide(sums.first[0] + sums.first[1]),
+        const Doubles first = wide(sums.first[0] + sums.first[1]),
                    second = wide(sums.second[0] + sums.second[1]);
-        const Wide n =
-            wide(splat(static_cast<float>(vectors)) + head(splat(static_cast<float>(tails)), tail));
-        const Wide moved = wide(near) - origin;
+        const Doubles n =
+            wide(splat(static_cast<float>(vectors)) + first_lanes(splat(static_cast<float>(tails)), tail));
+        const Doubles moved = wide(near) - origin;
         sum += first + n * moved;
         squares += second + moved * (2 * first + n * moved);
         count += n;
-        near = __builtin_convertvector(origin + sum / (count > 1 ? count : Wide{} + 1), Vec);
+        near = narrow(origin + sum / (count > 1 ? count : Doubles{} + 1));
       });
   if (!shape.lanes) {
     sum = joined(sum);
     squares = joined(squares);
     count = joined(count);
   }
-  const Wide mean = sum / count, deviation = squares - sum * mean;
+  const Doubles mean = sum / count, deviation = squares - sum * mean;
   keep(partial.first, origin + mean);
-  keep(partial.second, deviation < 0 ? Wide{} : deviation);
+  keep(partial.second, deviation < 0 ? Doubles{} : deviation);
 }
 
 void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean,
                           const float* dy, const float* x, BatchNormPartial& partial) {
   const int tail = Run(shape.run_of(group)).tail;
   const Vec center = load(mean);
-  Wide first{}, second{};
+  Doubles first{}, second{};
   each_tile(
       shape, group, slice, kTile,
       [&](Sums& sums, std::int64_t at, std::int64_t n) {
@@ -155,7 +159,7 @@ void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int s
       [&](Sums& sums, std::int64_t at) {
         const Vec d = load_part(dy + at, tail);
         sums.first[1] += d;
-        sums.second[1] += head(d * (load_part(x + at, tail) - center), tail);
+        sums.second[1] += first_lanes(d * (load_part(x + at, tail) - center), tail);
       },
       [&](const Sums& sums, std::int64_t, std::int64_t) {
         first += wide(sums.first[0] + sums.first[1]);

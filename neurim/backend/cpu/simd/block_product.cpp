@@ -11,12 +11,12 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
+/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; and how many blocks go together however many
+/// rows there are.
 #if defined(__AVX512F__)
-constexpr int kAccumulators = 28;  // of 32 registers: the rest hold weights and a broadcast value
-constexpr int kGradRows = 8;
+constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8;
 #else
-constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
-constexpr int kGradRows = 2;
+constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
 #endif
 
 /// What is multiplied: floats, or pairs of bf16 or quads of bytes by two ways each.
@@ -122,14 +122,14 @@ constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, 
 /// Calls `each` with the products of which a result is made: which it is, and its blocks [block, block + together) and rows [begin, end).
 template <class Factors, class Each>
 void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
-  static constexpr auto kOne = products<Factors, 1>(std::make_integer_sequence<int, kAccumulators>());
-  static constexpr auto kTwo = products<Factors, 2>(std::make_integer_sequence<int, kAccumulators / 2>());
-  static constexpr auto kThree = products<Factors, 3>(std::make_integer_sequence<int, kAccumulators / 3>());
+  static constexpr auto kOne = products<Factors, 1>(std::make_integer_sequence<int, kRows[0]>());
+  static constexpr auto kTwo = products<Factors, 2>(std::make_integer_sequence<int, kRows[1]>());
+  static constexpr auto kThree = products<Factors, 3>(std::make_integer_sequence<int, kRows[2]>());
   for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
-    together = std::min<std::int64_t>(shape.rows <= kAccumulators / 3 ? 3 : 2, blocks - block);
+    together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : kTogether, blocks - block);
     const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
     // Groups of nearly equal length, as few as the registers allow.
-    const std::int64_t most = kAccumulators / together, groups = (shape.rows + most - 1) / most;
+    const std::int64_t most = kRows[together - 1], groups = (shape.rows + most - 1) / most;
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups;
       each(product_of[end - begin - 1], block, together, begin, end);
@@ -153,7 +153,7 @@ template <bool whole>
 void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
   const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, epilogue.channels));
   const Vec scale = load(epilogue.scale), bias = load(epilogue.bias), least = splat(epilogue.least), most = splat(epilogue.most);
-  const IVec zero = epilogue.zero - IVec{}, mask = bits_of(first_lanes(from_bits(IVec{} - 1), lanes));
+  const IVec zero = epilogue.zero - IVec{}, mask = first_mask(lanes);
   // A loop for each form: what does not change is decided before it.
   const auto all_rows = [&](auto adds, auto put) {
     const float* from = sums;
@@ -167,7 +167,7 @@ void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const Byte
     }
   };
   const auto each = [&](auto put) { epilogue.add ? all_rows(std::true_type(), put) : all_rows(std::false_type(), put); };
-  const auto bytes_of = [=](Vec v) { return __builtin_convertvector((nearest(v) + zero) & mask, Bytes16); };
+  const auto bytes_of = [=](const Vec& v) { return (nearest(v) + zero) & mask; };
   const auto floats_of_row = [=](Vec v) { return from_bits(bits_of(v) & mask); };
   auto* const floats = static_cast<float*>(y);
   auto* const bytes = static_cast<std::uint8_t*>(y);
@@ -176,19 +176,17 @@ void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const Byte
   if (epilogue.floats) return each([=](Vec v, std::int64_t at) { store(floats + at, floats_of_row(v)); });
   if (part)
     return each([=](Vec v, std::int64_t at) {
-      const Bytes16 row = bytes_of(v);
-      std::memcpy(bytes + at, &row, static_cast<std::size_t>(lanes));
+      std::uint8_t row[kLanes];
+      store_as(row, bytes_of(v));
+      std::memcpy(bytes + at, row, static_cast<std::size_t>(lanes));
     });
-  each([=](Vec v, std::int64_t at) {
-    const Bytes16 row = bytes_of(v);
-    std::memcpy(bytes + at, &row, sizeof row);
-  });
+  each([=](const Vec& v, std::int64_t at) { store_as(bytes + at, bytes_of(v)); });
 }
 
 template <class Factors>
 void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
                     void* y) {
-  alignas(64) float sums[kAccumulators * kLanes];
+  alignas(64) float sums[kRows[0] * kLanes];
   cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t together, std::int64_t begin, std::int64_t end) {
     BlockProduct own = shape;
     own.y_row = kLanes, own.y_block = (end - begin) * kLanes;

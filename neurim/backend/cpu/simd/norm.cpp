@@ -121,8 +121,6 @@ void norm_pixels(const NormPixels& shape, const float* x, const float* weight, c
   const std::int64_t whole = shape.channels / kLanes;
   const int rest = static_cast<int>(shape.channels % kLanes);
   const double count = static_cast<double>(shape.channels);
-  IVec there{};  // the lanes of the last block that are channels
-  for (int l = 0; l < rest; ++l) there[l] = -1;
   for (std::int64_t p = 0; p < shape.pixels; ++p, x += kLanes, y += kLanes) {
     Vec mean{}, squares{};
     if (shape.centered) {
@@ -135,7 +133,7 @@ void norm_pixels(const NormPixels& shape, const float* x, const float* weight, c
       squares += apart * apart;
     }
     if (rest) {
-      const Vec apart = there ? load(x + whole * shape.x_block) - mean : Vec{};
+      const Vec apart = first_lanes(load(x + whole * shape.x_block) - mean, rest);
       squares += apart * apart;
     }
     const double variance = static_cast<double>(sum(squares)) / count;
@@ -147,7 +145,7 @@ void norm_pixels(const NormPixels& shape, const float* x, const float* weight, c
     if (!rest) continue;
     const std::int64_t at = whole * kLanes;
     const Vec shift = bias ? load_part(bias + at, rest) : Vec{};
-    const Vec normal = there ? (load(x + whole * shape.x_block) - mean) * inverse : Vec{};
+    const Vec normal = first_lanes((load(x + whole * shape.x_block) - mean) * inverse, rest);
     store(y + whole * shape.y_block, normal * load_part(weight + at, rest) + shift);
   }
 }

@@ -9,7 +9,10 @@ namespace {
 /// The larger one; NaN wins. For numbers and vectors.
 template <class T>
 T larger(T best, T v) {
-  return (v > best) | (v != v) ? v : best;
+  if constexpr (std::is_arithmetic_v<T>)
+    return (v > best) | (v != v) ? v : best;
+  else
+    return select((v > best) | (v != v), v, best);
 }
 
 void fill(float* at, float value, std::int64_t n) {
@@ -124,9 +127,9 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
         each([&](std::int64_t place) {
           const Vec v = load(x + at + place);
           const IVec hit = (v == best) | ((v != v) & nan);
-          const Vec taken = (kRelu ? hit & (v > Vec{}) : hit) ? left : Vec{};
+          const Vec taken = select(kRelu ? hit & (v > Vec{}) : hit, left, Vec{});
           store(dx + at + place, kTiles ? taken : load(dx + at + place) + taken);
-          left = hit ? Vec{} : left;
+          left = select(hit, Vec{}, left);
         });
       });
     }
