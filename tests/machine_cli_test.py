@@ -1,5 +1,7 @@
 """The command that measures: peaks, plans and their distance from the roof, throughput."""
+import itertools
 import json
+import os
 import statistics
 import unittest
 
@@ -7,6 +9,17 @@ from command import neurim
 
 
 class Machine(unittest.TestCase):
+    def test_fast_kernels_on_every_machine(self):
+        """A library's plain loops take a thousand times as long as its kernels: no plan of a usual network has them."""
+        for isa, model, mode in itertools.product(("avx512", "avx2"), ("resnet18", "mobilenet_v2", "lenet5"), ("infer", "train")):
+            with self.subTest(isa=isa, model=model, mode=mode):
+                run = neurim("info", model, "--plan", f"mode={mode}", "batch=2", "--json", *(() if model == "lenet5" else ("imgsz=64",)),
+                             env={**os.environ, "NEURIM_ISA": isa})
+                self.assertEqual(run.returncode, 0, run.stderr)
+                tasks = [row for row in map(json.loads, run.stdout.splitlines()) if row["event"] == "task"]
+                self.assertGreater(len(tasks), 5)
+                self.assertEqual([task["op"] for task in tasks if task["kernel"] == "onednn_loops"], [])
+
     def test_roofline(self):
         layers = [json.loads(line) for line in neurim("info", "resnet18", "imgsz=32", "--json").stdout.splitlines()]
         layers = [layer for layer in layers if layer["event"] == "layer"]

@@ -10,6 +10,7 @@
 #include "neurim/core/device.h"
 #include "neurim/core/random.h"
 #include "neurim/graph/kernel.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
@@ -260,6 +261,8 @@ TEST(RegionKernels, StepsBehind) {
           EXPECT_LT(difference(got[i], expected[i]), 5e-5) << where << ", output " << i;
         std::vector<std::string> ops;
         for (const PlanRow& row : planned.rows()) ops.push_back(row.op);
+        const bool groups = c.x[1] != c.weight[1] && c.weight[1] > 1;
+        if (groups && isa() != Isa::avx512) continue;  // these are oneDNN's, which has no kernels for blocks there
         EXPECT_TRUE(std::any_of(ops.begin(), ops.end(),
                                 [](const std::string& op) { return starts_with(op, "conv2d+") || starts_with(op, "linear+"); }))
             << where << ": " << join(ops, ", ");
@@ -502,7 +505,7 @@ TEST(RegionKernels, EachIsReached) {
       for (const std::string& op : split(row.op, '+')) used.insert(text(op, ':', row.kernel));
   for (const std::string& op : op_names())
     for (const Kernel& kernel : kernels(op, 0))
-      if (kernel.chains) {
+      if (kernel.chains && (isa() == Isa::avx512 || kernel.name != "onednn region")) {
         EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no region reaches the kernel " << kernel.name;
       }
 }

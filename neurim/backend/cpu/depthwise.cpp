@@ -1,5 +1,6 @@
 // Depthwise convolutions of more than 3x3, which oneDNN computes at a third of what the machine can do, with constant weights,
-// and their weight gradient, for which it has its reference loops only.
+// and their weight gradient, for which it has its reference loops only; where it has no kernels for blocks of 16 channels, those of
+// any size, with weights that change, and the data gradient too.
 #include "neurim/backend/cpu/depthwise.h"
 
 #include <algorithm>
@@ -23,48 +24,84 @@ const char* against(const Site& site, const Type& x, const Shape& weight, const 
   if (x.shape.numel() == 0 || y.shape.numel() == 0) return "takes no empty tensors";
   if (weight[0] != groups || weight[1] != 1 || !fills_blocks(weight[0]))
     return "takes one filter a channel, of 16 channels and more";
-  if (weight[2] <= 3 && weight[3] <= 3) return "leaves kernels of up to 3x3 to oneDNN";
+  if (weight[2] <= 3 && weight[3] <= 3 && onednn_takes_blocks()) return "leaves kernels of up to 3x3 to oneDNN";
   return nullptr;
 }
 
-// --- forward ---
+// --- forward, and the data gradient ---
 
-struct Forward {
-  DepthwiseShape shape;
+/// The data gradient is the convolution of dy, whose pixels stand a stride apart with zeros between them, with the taps walked
+/// backwards.
+struct Depthwise {
+  DepthwiseShape shape;  ///< of the convolution that runs
+  bool backwards;
+  std::int64_t stride[2] = {1, 1};  ///< between the pixels of dy
   std::int64_t channels;
   int x, weight, bias;  ///< arguments, or -1
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Behind behind;
-  int parts;
+  std::vector<std::int64_t> begin;  ///< of the parts, blocks counted through all images
+
+  int parts() const { return static_cast<int>(begin.size()) - 1; }
+  std::int64_t taps() const { return shape.kernel[0] * shape.kernel[1] * 16; }
+  std::int64_t height() const { return (shape.height - 1) / stride[0] + 1; }  ///< as they lie
+  std::int64_t width() const { return (shape.width - 1) / stride[1] + 1; }
+  bool spreads() const { return stride[0] > 1 || stride[1] > 1; }
+  /// Floats that a part needs: for taps, pixels and depthwise_plane.
+  std::int64_t room() const {
+    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape);
+  }
 
   static void run(const void* self, const Args& args, int part) noexcept {
-    static_cast<const Forward*>(self)->run_part(args, part);
+    const auto& own = *static_cast<const Depthwise*>(self);
+    part < own.parts() ? own.run_part(args, part) : own.behind.norm->finish(args, part - own.parts());
   }
 
   void run_part(const Args& args, int part) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    float *const room = static_cast<float*>(behind.own(args, part)), *const results = behind.results(args);
-    const std::int64_t planes = shape.images * shape.blocks, from = shape.height * shape.width * 16,
-                       to = shape.out_height * shape.out_width * 16, taps = shape.kernel[0] * shape.kernel[1] * 16;
-    for (std::int64_t plane = part_begin(planes, parts, part); plane < part_begin(planes, parts, part + 1); ++plane) {
+    const ConvEpilogue sums = behind.begin(args, part);
+    float* const results = behind.results(args);
+    const std::int64_t from = height() * width() * 16, to = shape.out_height * shape.out_width * 16,
+                       first = begin[static_cast<std::size_t>(part)], last = begin[static_cast<std::size_t>(part) + 1];
+    for (std::int64_t plane = first; plane < last; ++plane) {
       const std::int64_t block = plane % shape.blocks;
       alignas(64) float biases[16] = {};
       if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
-      NEURIM_DISPATCH(depthwise_plane)
-      (shape, in(x) + plane * from, in(weight) + block * taps, biases, epilogue.relu, room, results + plane * to);
-      behind.run(args, {}, block, 1, plane * to, (plane + 1) * to, false);
+      float* own = static_cast<float*>(behind.own(args, part));
+      const float *source = in(x) + plane * from, *filter = in(weight) + block * taps();
+      if (backwards) filter = reversed(filter, own), own += taps();
+      if (spreads()) source = spread(source, own), own += shape.height * shape.width * 16;
+      NEURIM_DISPATCH(depthwise_plane)(shape, source, filter, biases, epilogue.relu, own, results + plane * to);
+      behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks);
     }
+  }
+
+  const float* reversed(const float* filter, float* to) const {
+    for (std::int64_t tap = 0; tap < taps(); tap += 16) std::copy_n(filter + taps() - 16 - tap, 16, to + tap);
+    return to;
+  }
+
+  const float* spread(const float* pixels, float* to) const {
+    std::fill_n(to, shape.height * shape.width * 16, 0.0f);
+    for (std::int64_t row = 0; row < height(); ++row)
+      for (std::int64_t column = 0; column < width(); ++column)
+        std::copy_n(pixels + (row * width() + column) * 16, 16, to + (row * stride[0] * shape.width + column * stride[1]) * 16);
+    return to;
   }
 };
 
 /// Null, or why not.
 const char* against(const Site& site) {
-  const Step& step = site.steps[0];
-  const Spec &x = site.values[static_cast<std::size_t>(step.in[0])], &weight = site.values[static_cast<std::size_t>(step.in[1])];
-  const Spec& y = site.values[static_cast<std::size_t>(step.out[0])];
-  if (!weight.constant) return "takes constant weights";
-  if (step.in[0] == step.in[1]) return "takes two operands";
-  return against(site, x.type, weight.type.shape, y.type, static_cast<const Conv2d&>(site.op()).options.groups);
+  const Operands at = operands_of(site);
+  const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
+  const bool backwards = direction_of(site) == Direction::input_grad;
+  if (onednn_takes_blocks() && (backwards || !spec(at.weight).constant)) return "takes constant weights forward";
+  if ((backwards ? at.y : at.x) == at.weight) return "takes two operands";
+  if (const Conv2dOptions& o = options_of(site); backwards)
+    for (std::size_t axis : {0, 1})
+      if (o.pad[axis] > (spec(at.weight).type.shape[static_cast<int>(axis) + 2] - 1) * o.dilation[axis])
+        return "takes no padding beyond the kernel";
+  return against(site, spec(at.x).type, spec(at.weight).type.shape, spec(at.y).type, options_of(site).groups);
 }
 
 Layout layout_of(const Site& site, int value) {
@@ -72,17 +109,17 @@ Layout layout_of(const Site& site, int value) {
   return is_activation(site, value) ? kBlocked : Layout{};
 }
 
-bool read_steps(Site& site, Forward& own) {
+bool read_steps(Site& site, Depthwise& own) {
   if (!own.behind.read_steps(site)) return false;
   Epilogue epilogue;
   if (read_epilogue(site, epilogue) && !epilogue.add) own.epilogue = epilogue, own.behind.steps.reset();
-  return !own.behind.norm || (decline(site, "takes no norm behind it"), false);
+  return true;
 }
 
 bool wants(Site& site) {
   if (const char* reason = against(site)) return decline(site, reason), false;
   ask_layouts(site, layout_of);
-  Forward own;
+  Depthwise own;
   return read_steps(site, own);
 }
 
@@ -90,17 +127,31 @@ Launch prepare(Site& site) {
   if (const char* reason = against(site)) return decline(site, reason);
   if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
   const Step& step = site.steps[0];
-  const auto type = [&](int value) -> const Type& { return site.values[static_cast<std::size_t>(value)].type; };
-  const Shape& y = type(step.out[0]).shape;
-  auto own = std::make_shared<Forward>();
+  auto own = std::make_shared<Depthwise>();
   if (!read_steps(site, *own)) return {};
-  own->shape = depthwise_shape(sizes_of(site));
-  own->channels = y[1];
+  const DepthwiseShape conv = depthwise_shape(sizes_of(site));
+  DepthwiseShape& s = own->shape = conv;
+  own->backwards = direction_of(site) == Direction::input_grad;
+  if (own->backwards) {
+    s.height = (conv.out_height - 1) * conv.stride[0] + 1, s.width = (conv.out_width - 1) * conv.stride[1] + 1;
+    s.out_height = conv.height, s.out_width = conv.width;
+    for (int axis : {0, 1}) {
+      own->stride[axis] = conv.stride[axis], s.stride[axis] = 1;
+      s.pad[axis] = (conv.kernel[axis] - 1) * conv.dilation[axis] - conv.pad[axis];
+    }
+  }
+  own->channels = sizes_of(site).out_channels;
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
-  own->parts = parts_of(site, depthwise_work(own->shape), own->shape.images * own->shape.blocks);
-  own->behind.ask_scratch(site, own->parts, static_cast<std::size_t>(depthwise_room(own->shape)) * sizeof(float));
-  return {Forward::run, own, own->parts};
+  if (own->behind.norm) {
+    for (const std::int64_t image : own->behind.norm->cut(site, s.images)) own->begin.push_back(image * s.blocks);
+  } else {
+    const int parts = parts_of(site, depthwise_work(s), s.images * s.blocks);
+    for (int part = 0; part <= parts; ++part) own->begin.push_back(part_begin(s.images * s.blocks, parts, part));
+  }
+  const int parts = own->parts();
+  own->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
+  return {Depthwise::run, own, parts, own->behind.norm ? parts : 0};
 }
 
 // --- weight gradient ---
@@ -157,7 +208,8 @@ DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
 }
 
 void cpu_depthwise() {
-  add({.op = "conv2d", .name = "cpu depthwise", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});
+  for (const char* op : {"conv2d", "conv2d_input_grad"})
+    add({.op = op, .name = "cpu depthwise", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});
   add({.op = "conv2d_weight_grad", .name = "cpu depthwise", .rank = 20, .prepare = prepare_grad, .wants = wants_grad});
 }
 
