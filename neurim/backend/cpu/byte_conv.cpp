@@ -423,7 +423,7 @@ Launch prepare(Site& site) {
     while (all->rows < g.out_height && all->rows_of(all->rows + 1) * g.width * kLanes <= kFloats) ++all->rows;
     room = static_cast<std::size_t>((all->rows_of(all->rows) * g.width + all->rows * g.out_width) * kLanes) * sizeof(float);
     const std::int64_t units = g.images * g.out_blocks() * g.out_height;
-    const int parts = parts_of(site, units * g.out_width * kLanes, units);
+    const int parts = parts_of(site, depthwise_work(depthwise_shape(g)), units);
     for (int i = 0; i < parts; ++i)
       all->parts.push_back({{part_begin(units, parts, i), part_begin(units, parts, i + 1), 0, 0}, {}});
   } else if (all->way == ByteConv::in_place) {
