@@ -1,8 +1,9 @@
 // Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps
-// before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels, or where oneDNN has no kernels for blocks of 16 channels all. A part is a run of
-// lines of the result, with sums of its own that the second phase adds up, or where the weights are more than the activation a run
-// of output channels. It goes tile by tile: the pixels of some lines are copied, x once for each column of the kernel, or rounded,
-// two neighbours in a line to a pair; then each tap of the kernel is one product.
+// before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels, or where oneDNN has
+// no kernels for blocks of 16 channels all. A part is a run of lines of the result, with sums of its own that the second phase adds
+// up, or where the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines
+// are copied, x once for each column of the kernel, or rounded, two neighbours in a line to a pair; then each tap of the kernel is
+// one product.
 #include <algorithm>
 
 #include "neurim/backend/cpu/block_product.h"

@@ -1,7 +1,8 @@
 // Data gradients whose factors are rounded to bf16, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
-// stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of dx, counted through all images, or where there are few, a run of input
-// channels. It goes band by band: the rows of dy that some rows of dx read are copied and padded first. Of a row of dx, the
-// columns that lie a stride apart read the same taps of the kernel, and neighbours in dy: they are one product.
+// stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of dx,
+// counted through all images, or where there are few, a run of input channels. It goes band by band: the rows of dy that some rows
+// of dx read are copied and padded first. Of a row of dx, the columns that lie a stride apart read the same taps of the kernel, and
+// neighbours in dy: they are one product.
 #include <algorithm>
 #include <vector>
 

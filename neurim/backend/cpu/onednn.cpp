@@ -19,7 +19,8 @@ namespace neurim::cpu {
 
 dnnl::engine& engine() {
   static dnnl::engine cpu = [] {
-    if (isa() != Isa::avx512) dnnl::set_max_cpu_isa(isa() == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);  // as NEURIM_ISA may ask
+    // As NEURIM_ISA may ask.
+    if (isa() != Isa::avx512) dnnl::set_max_cpu_isa(isa() == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return cpu;

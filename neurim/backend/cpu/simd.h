@@ -61,6 +61,7 @@ NEURIM_LANES(*)
 NEURIM_LANES(/)
 NEURIM_LANES(&)
 NEURIM_LANES(|)
+NEURIM_LANES(^)
 NEURIM_LANES(<<)
 NEURIM_LANES(>>)
 NEURIM_LANES(<)
@@ -94,7 +95,7 @@ using Wide = Twice<Twice<typename Register<T, 16>::type>>;
 typedef Wide<float> Vec;
 typedef Wide<std::int32_t> IVec;
 
-/// The lanes of a where the mask has ones, and else of b.
+/// The lanes of a where the mask has ones, and else of b; of numbers too.
 template <class Mask, class V>
 inline V select(const Mask& mask, const V& a, const V& b) {
   if constexpr (kTwice<V>)

@@ -52,9 +52,7 @@ inline void store_pairs(float* at, const Vec& v) {
     return;
   }
 #endif
-  std::uint16_t halves[kLanes];
-  store_as(halves, rounded_bits(v) >> 16);
-  std::memcpy(at, halves, sizeof halves);
+  store_as(reinterpret_cast<std::uint16_t*>(at), rounded_bits(v) >> 16);
 }
 
 /// Two vectors as one of pairs, rounded so.

@@ -46,12 +46,7 @@ inline Vec floats_of(const IVec& whole) { return numbers_as<Vec>(whole); }
 
 /// 16 u8 as floats, after their bits have been changed by `flip`.
 inline Vec load_bytes(const std::uint8_t* at, std::uint8_t flip) {
-  Register<std::uint8_t, kLanes>::type bytes;
-  std::memcpy(&bytes, at, sizeof bytes);
-  bytes ^= flip;
-  std::uint8_t flipped[kLanes];
-  std::memcpy(flipped, &bytes, sizeof bytes);
-  return load_as<Vec>(flipped);
+  return floats_of(load_as<IVec>(at) ^ flip);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -9,10 +9,7 @@ namespace {
 /// The larger one; NaN wins. For numbers and vectors.
 template <class T>
 T larger(T best, T v) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return (v > best) | (v != v) ? v : best;
-  else
-    return select((v > best) | (v != v), v, best);
+  return select((v > best) | (v != v), v, best);
 }
 
 void fill(float* at, float value, std::int64_t n) {
