@@ -4,6 +4,7 @@
 #include "neurim/base/file.h"
 #include "neurim/compile/check_op.h"
 #include "neurim/compile/plan.h"
+#include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/core/random.h"
 #include "neurim/core/types.h"

@@ -420,6 +420,30 @@ class Trained(TrainedRun):
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
             self.assertIn(part, run.stderr)
 
+    def test_kernels_are_measured_once(self):
+        known = self.root / "known" / "tuning.json"
+        for words, code, part in ((["benchmark", "lenet5", "tuning=locked", f"tuning_file={known}"], 3, "measure with tuning=on"),
+                                  (["benchmark", "lenet5", "tuning=fast"], 2, "tuning: there is no 'fast'; known are off, locked, on"),
+                                  (["benchmark", "lenet5", f"tuning_file={known}"], 2, "tuning_file: is for tuning=on and tuning=locked"),
+                                  (["benchmark", "mode=data", f"data={self.root}", "tuning=on"], 2, "tuning: is not for mode=data"),
+                                  (["info", "lenet5", "tuning=on"], 2, "tuning: is of a plan; write --plan tuning=on"),
+                                  ([*self.words, "tuning=locked", f"tuning_file={known}", "name=never"], 3, "measure with tuning=on")):
+            run = neurim(*words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run)
+            self.assertIn(part, run.stderr)
+        self.assertFalse(known.exists())
+        self.assertFalse((self.root / "runs" / "never").exists())
+        words = ["info", "resnet20", "--plan", "mode=train", "batch=4", f"tuning_file={known}"]
+        self.assertEqual(neurim(*words, "tuning=on").returncode, 0)
+        measured = known.read_bytes()
+        for mode in ("on", "locked"):
+            self.assertEqual(neurim(*words, f"tuning={mode}").returncode, 0)
+            self.assertEqual(known.read_bytes(), measured, mode)
+        known.write_text("{}")
+        broken = neurim(*words, "tuning=on")
+        self.assertEqual((broken.returncode, len(broken.stderr.splitlines())), (3, 1), broken)
+        self.assertIn(f"{known}: is no file of kernels that were measured", broken.stderr)
+
     def test_pictures_and_batches_that_cannot_be_trained_on_show_before_the_run(self):
         for more in ([], ["--dry-run"]):
             run = neurim(*self.words, "in_chans=5", "name=never", *more)

@@ -28,9 +28,9 @@ class RunFolder(TrainedRun):
                          (2, True), small)
         self.assertFalse((self.root / "runs" / "never").exists())
 
-    def stopped(self, number, name):
+    def stopped(self, number, name, *more):
         """A run of many epochs that gets a signal after its first; then resumed to the end."""
-        words = [*instead(self.words, "epochs=12"), f"name={name}", "--json"]
+        words = [*instead(self.words, "epochs=12"), f"name={name}", "--json", *more]
         with subprocess.Popen([NEURIM, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             process.stdout.readline()
             process.send_signal(number)
@@ -150,6 +150,30 @@ class RunFolder(TrainedRun):
             for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
+
+    def test_a_resumed_run_goes_on_with_the_kernels_that_it_began_with(self):
+        known = self.root / "tuning.json"
+        words = [*instead(self.words, "model=resnet20", "epochs=12"), "imgsz=32", f"tuning_file={known}"]
+        self.words, before = words, self.words
+        try:
+            returned, rest = self.stopped(signal.SIGINT, "tuned", "tuning=on")
+        finally:
+            self.words = before
+        self.assertEqual(returned, 130, rest)
+        own = self.root / "runs" / "tuned" / "tuning.json"
+        self.assertEqual(own.read_text(), known.read_text())
+        (sites,) = json.loads(own.read_text())["machines"].values()
+        self.assertGreater(len(sites), 5)
+        whole = neurim(*words, "tuning=locked", "name=tuned-whole")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        known.write_text(re.sub('": ".*"', '": "onednn"', known.read_text()))  # what other runs find out meanwhile
+        other = neurim(*words, "tuning=locked", "name=tuned-otherwise")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        resumed = neurim("resume", self.root / "runs" / "tuned")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        learnt = [tensors(self.root / "runs" / name / "weights" / "last.safetensors") for name in ("tuned", "tuned-whole", "tuned-otherwise")]
+        self.assertEqual(learnt[0], learnt[1])
+        self.assertNotEqual(learnt[0], learnt[2])
 
     def test_deterministic_runs_do_not_depend_on_the_threads(self):
         arithmetic = set()

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "neurim/base/error.h"
@@ -196,6 +197,14 @@ void FileReplacement::give_up(const char* step, int reason) const {
   ::unlink(temporary_.c_str());
   fail(Fault::resource, path_.string(), ": cannot ", step, " (", size_,
        " bytes needed): ", std::strerror(reason), "; the previous file, if any, is unchanged", fix_of(reason));
+}
+
+fs::path cache_folder() {
+  const char* given = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (given && *given) return fs::path(given) / "neurim";
+  if (home && *home) return fs::path(home) / ".cache" / "neurim";
+  fail(Fault::resource, "there is no folder for caches: neither XDG_CACHE_HOME nor HOME says where; set one of them");
 }
 
 FileLock::FileLock(const fs::path& path, const fs::path& whole, bool make) {

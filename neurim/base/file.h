@@ -54,6 +54,10 @@ bool make_folder(const fs::path& folder);
 /// this process writes nothing yet.
 void remove_leftovers(const fs::path& folder);
 
+/// The folder for what can be made again: neurim in $XDG_CACHE_HOME, or in ~/.cache; it may not exist yet. Throws Error(resource)
+/// where neither is known.
+fs::path cache_folder();
+
 /// A file for one process alone, until this ends or the process dies. Where the file system has no locks, everybody gets it.
 class FileLock {
  public:

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/model/inference.h"
 #include "neurim/neurim.h"
@@ -58,8 +59,17 @@ void CommandLine::add_precision() {
           {"amp"});
 }
 
+void CommandLine::add_tuning() {
+  options("tuning", tuning_, kTuningHelp);
+  options("tuning_file", tuning_file_, kTuningFileHelp);
+}
+
 DType CommandLine::products() const {
   return products_named(precision_);
+}
+
+PlanOptions CommandLine::plan_options() const {
+  return {.products = products(), .tuning = Tuning::named(tuning_, tuning_file_)};
 }
 
 int CommandLine::end_dry_run(Console& console, std::string_view would,

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "neurim/core/types.h"
+#include "neurim/compile/plan.h"
 #include "neurim/train/console.h"
 #include "neurim/train/options.h"
 
@@ -34,6 +34,8 @@ class CommandLine {
   void add_device();
   /// Adds the option `precision`, for verbs that run models or measure them.
   void add_precision();
+  /// Adds the options `tuning` and `tuning_file`, for verbs that plan a model.
+  void add_tuning();
 
   /// Sets the options and loads the plug-ins that they name; false when the words asked for help or for the
   /// configuration, which is then printed. Throws Error(usage) for what the verb does not know, with the nearest it
@@ -44,6 +46,7 @@ class CommandLine {
   bool given(std::string_view name) const { return options.find(name)->given; }
   Device device() const;   ///< where to compute
   DType products() const;  ///< PlanOptions::products; throws Error(usage) for an unknown precision
+  PlanOptions plan_options() const;  ///< products and tuning
 
   /// Whether nothing may be written. A verb then ends with end_dry_run where all is opened and checked and
   /// nothing is written or measured yet, so that it fails as the same call without it would.
@@ -60,7 +63,7 @@ class CommandLine {
 
   About about_;
   bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false;
-  std::string config_, plugins_, device_ = "auto", precision_ = "f32";
+  std::string config_, plugins_, device_ = "auto", precision_ = "f32", tuning_ = "off", tuning_file_;
   std::optional<std::int64_t> max_picture_mib_, seed_;
 };
 

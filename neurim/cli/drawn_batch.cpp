@@ -18,12 +18,11 @@ void draw_batch(const Plan& plan, std::int64_t classes) {
   }
 }
 
-PlanOptions training_options(Device device, DType products, bool deterministic) {
-  return {.training = true,
-          .deterministic = deterministic,
-          .products = products,
-          .device = device,
-          .random = Tensor::full({DType::i64, {2}}, 0, device)};
+PlanOptions training_options(Device device, PlanOptions options) {
+  options.training = true;
+  options.device = device;
+  options.random = Tensor::full({DType::i64, {2}}, 0, device);
+  return options;
 }
 
 }  // namespace neurim::cli

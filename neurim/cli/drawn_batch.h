@@ -8,7 +8,7 @@ namespace neurim::cli {
 /// classes).
 void draw_batch(const Plan& plan, std::int64_t classes);
 
-/// The options of a plan that trains; dropout draws from a key that is the same each time.
-PlanOptions training_options(Device device, DType products, bool deterministic = false);
+/// These options for a plan that trains; dropout draws from a key that is the same each time.
+PlanOptions training_options(Device device, PlanOptions options);
 
 }  // namespace neurim::cli

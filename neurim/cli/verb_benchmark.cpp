@@ -16,14 +16,14 @@ namespace {
 class Case {
  public:
   /// The model lies on the device; the checkpoint outlives the case.
-  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, DType products, bool deterministic)
+  Case(const Checkpoint& checkpoint, const std::string& mode, const Type& images, Device device, PlanOptions options)
       : model_(checkpoint.model) {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, products, deterministic));
+      plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, options));
     } else {
-      plan_ = inference_plan(model_, images, products);
+      plan_ = inference_plan(model_, images, options);
     }
     draw_batch(plan_, model_.num_classes);
   }
@@ -80,10 +80,12 @@ int verb_benchmark(const Words& words) {
                text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
   line.add_device();
   line.add_precision();
+  line.add_tuning();
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
   require(line.products() == DType::f32 || mode != "data", "precision: bf16 is not for mode=data");
+  require(!line.given("tuning") || mode != "data", "tuning: is not for mode=data");
   require(!deterministic || mode == "train", "deterministic: is for mode=train");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
           "; at least one round of some length is needed");
@@ -114,7 +116,9 @@ int verb_benchmark(const Words& words) {
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
   const std::string precision(name(line.products()));
-  const Case subject(checkpoint, mode, images, line.device(), line.products(), deterministic);
+  PlanOptions options = line.plan_options();
+  options.deterministic = deterministic;
+  const Case subject(checkpoint, mode, images, line.device(), options);
   Console console(line.console());
   if (line.dry_run())
     return line.end_dry_run(console,

@@ -103,10 +103,12 @@ int verb_info(const Words& words) {
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();
   line.add_precision();
+  line.add_tuning();
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
   require(show || line.products() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
+  require(show || !line.given("tuning"), "tuning: is of a plan; write --plan tuning=on");
 
   initialize();
   if (threads) set_threads(*threads);
@@ -129,6 +131,7 @@ int verb_info(const Words& words) {
     console.say(text("  columns: ", join(checkpoint.card.sequence->columns, ", ")));
   else if (!checkpoint.card.class_names.empty() && task != TaskKind::language)
     console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
+  const PlanOptions options = line.plan_options();
   const auto show_planned = [&](const auto& make) {
     const auto begin = std::chrono::steady_clock::now();
     const Plan planned = make();
@@ -142,13 +145,13 @@ int verb_info(const Words& words) {
     if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
-    show_planned([&] { return inference_plan(checkpoint.model, inputs, line.products()); });
+    show_planned([&] { return inference_plan(checkpoint.model, inputs, options); });
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
     show_planned([&] {
       return plan(training_step(checkpoint.model, optimizer, {}), batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
-                  training_options(line.device(), line.products()));
+                  training_options(line.device(), options));
     });
   }
   console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});

@@ -58,7 +58,7 @@ std::vector<std::size_t> ranking(const std::vector<double>& shares) {
 class Namer {
  public:
   /// Says so where the most likely class has less than `threshold`; of one class a picture, `topk` of them.
-  Namer(const Checkpoint& checkpoint, const Preprocess& preprocess, double threshold, std::int64_t topk, DType products)
+  Namer(const Checkpoint& checkpoint, const Preprocess& preprocess, double threshold, std::int64_t topk, const PlanOptions& options)
       : card_(checkpoint.card),
         preprocess_(preprocess),
         threshold_(threshold),
@@ -69,7 +69,7 @@ class Namer {
               const Tensor logits = checkpoint.model(in[0]);
               return Tensors{card_.multi_label() ? logits : softmax(logits)};
             },
-            {image_type(preprocess, 1)}, {.freeze = true, .products = products, .device = device_of(checkpoint.model)})),
+            {image_type(preprocess, 1)}, {.freeze = true, .products = options.products, .tuning = options.tuning, .device = device_of(checkpoint.model)})),
         transform_(preprocess),
         pixels_(preprocess.size().levels()) {}
 
@@ -192,6 +192,7 @@ int verb_predict(const Words& words) {
   line.options("threads", threads, "compute threads");
   line.add_device();
   line.add_precision();
+  line.add_tuning();
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
@@ -228,7 +229,7 @@ int verb_predict(const Words& words) {
   add_pictures(source, pictures);
   for (const std::string& further : more) add_pictures(further, pictures);
   if (!save_csv.empty()) check_no_input(save_csv, pictures);
-  Namer namer(checkpoint, input.applied_to(checkpoint.card.preprocess), threshold, topk.value_or(1), line.products());
+  Namer namer(checkpoint, input.applied_to(checkpoint.card.preprocess), threshold, topk.value_or(1), line.plan_options());
   return predict_pictures(namer, pictures, save_csv, reject != "none", line, console);
 }
 

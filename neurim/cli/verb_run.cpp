@@ -57,6 +57,7 @@ int verb_run(const Words& words) {
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();
   line.add_precision();
+  line.add_tuning();
   if (!line.parse(words)) return 0;
   require(!inputs.empty() && !outputs.empty(), "inputs and outputs are needed: inputs=DIR outputs=DIR");
 
@@ -72,7 +73,7 @@ int verb_run(const Words& words) {
   const auto unlike = [&] {
     return text(input.string(), " is ", in.type(), ", and the model was made for ", usual_input(checkpoint));
   };
-  const Plan planned = naming(unlike, [&] { return inference_plan(checkpoint.model, in.type(), line.products()); });
+  const Plan planned = naming(unlike, [&] { return inference_plan(checkpoint.model, in.type(), line.plan_options()); });
   const fs::path file = fs::path(outputs) / "output_0.npy";
   check_no_input(file, {input});
   if (line.dry_run()) {

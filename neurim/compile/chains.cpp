@@ -1,9 +1,11 @@
 #include "neurim/compile/chains.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
+#include "neurim/compile/tuning.h"
 #include "neurim/graph/value.h"
 
 namespace neurim {
@@ -20,17 +22,13 @@ Layout captured_layout(const Graph& graph, int value) {
   return captured ? captured.value()->layout : Layout{};
 }
 
-}  // namespace
-
-bool may_take(const Kernel& kernel, const Graph& graph, const Chain& chain) {
-  const auto like_anchor = [&](int n) {
-    const Op& op = *graph.nodes[static_cast<std::size_t>(n)].op;
-    return op.name() == kernel.op && !op.follows();
-  };
-  if (chain.anchor > 0 && !kernel.prologues) return false;
-  if (kernel.series != (std::count_if(chain.nodes.begin(), chain.nodes.end(), like_anchor) > 1)) return false;
-  return chain.nodes.size() > 1 ? kernel.fuses || kernel.chains : !kernel.chains;
+/// The rank of the kernel of this name, or of any.
+int rank_of(std::string_view name, std::span<const Kernel> list) {
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Kernel& kernel) { return kernel.name == name; });
+  return at == list.end() ? std::numeric_limits<int>::max() : at->rank;
 }
+
+}  // namespace
 
 Chains::Chains(const Graph& graph, const LowerOptions& options)
     : graph_(graph),
@@ -42,6 +40,23 @@ Chains::Chains(const Graph& graph, const LowerOptions& options)
     for (const int value : graph.nodes[n].in) readers_[static_cast<std::size_t>(value)].push_back(static_cast<int>(n));
   for (const int value : graph.outputs) wanted_outside_[static_cast<std::size_t>(value)] = 1;
   for (const auto& commit : graph.commits) wanted_outside_[static_cast<std::size_t>(commit.value)] = 1;
+  if (!options.tuning || options.interpret) return;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    sites_.push_back(tuning_site(graph, n, options));
+    const std::string* const chosen = options.tuning->chosen(sites_.back());
+    most_rank_.push_back(rank_of(chosen ? *chosen : "", kernels(node(n).op->name(), graph.device.kind)));
+  }
+}
+
+bool Chains::may_take(const Kernel& kernel, const Chain& chain) const {
+  const auto like_anchor = [&](int n) { return node(n).op->name() == kernel.op && !node(n).op->follows(); };
+  if (chain.anchor > 0 && !kernel.prologues) return false;
+  if (kernel.series != (std::count_if(chain.nodes.begin(), chain.nodes.end(), like_anchor) > 1)) return false;
+  return chain.nodes.size() > 1 ? kernel.fuses || kernel.chains : !kernel.chains;
+}
+
+bool Chains::outrun(const Kernel& kernel, const Chain& chain) const {
+  return !most_rank_.empty() && kernel.rank > most_rank_[static_cast<std::size_t>(chain.anchor_node())];
 }
 
 /// The node that may join a chain behind `last`: the first reader of its first output, when it may follow and keeps the shape.
@@ -157,7 +172,7 @@ Chain Chains::grown(int anchor, bool before, bool beside) const {
 int Chains::rank_for(const Chain& chain, int least) const {
   ChainSite described = describe(chain, [&](int value) { return captured_layout(graph_, value); });
   for (const Kernel& kernel : kernels(node(chain.anchor_node()).op->name(), graph_.device.kind)) {
-    if (kernel.rank < least || !may_take(kernel, graph_, chain)) continue;
+    if (kernel.rank < least || !may_take(kernel, chain) || outrun(kernel, chain)) continue;
     ChainSite asked = described;
     if (!kernel.wants)
       for (Spec& spec : asked.specs) spec.layout = {};

@@ -28,9 +28,6 @@ struct ChainSite {
   }
 };
 
-/// Whether a kernel may be asked about such a chain at all.
-bool may_take(const Kernel& kernel, const Graph& graph, const Chain& chain);
-
 class Chains {
  public:
   Chains(const Graph& graph, const LowerOptions& options);
@@ -39,8 +36,16 @@ class Chains {
   /// with plain layouts.
   std::vector<Chain> form();
 
+  /// Whether a kernel may be asked about such a chain at all.
+  bool may_take(const Kernel& kernel, const Chain& chain) const;
+  /// Whether a kernel of a lower rank was measured to be faster for the anchor.
+  bool outrun(const Kernel& kernel, const Chain& chain) const;
+
   using LayoutOf = std::function<Layout(int value)>;
   ChainSite describe(const Chain& chain, const LayoutOf& layout_of) const;
+
+  /// The tuning_site of a node; empty without tuning.
+  std::string site(int node) const { return sites_.empty() ? std::string() : sites_[static_cast<std::size_t>(node)]; }
 
   const std::vector<int>& readers(int value) const { return readers_[static_cast<std::size_t>(value)]; }
   bool wanted_outside(int value) const { return wanted_outside_[static_cast<std::size_t>(value)] != 0; }
@@ -65,6 +70,8 @@ class Chains {
   std::vector<char> wanted_outside_;
   std::vector<Chain> chains_;  // formed so far
   std::vector<int> chain_of_;  // of each node; -1: none yet
+  std::vector<std::string> sites_;  // of each node; empty without tuning, and then so is
+  std::vector<int> most_rank_;      // of the kernels that may take it
 };
 
 }  // namespace neurim

@@ -198,16 +198,21 @@ class Lowering {
     Task task;
     task.nodes = chain.nodes;
     task.anchor = anchor;
+    task.site = chains_->site(anchor);
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
-      if (!may_take(kernel, program_.graph, chain)) continue;
+      if (!chains_->may_take(kernel, chain)) continue;
       ChainSite asked = region;
       Site site = asked.site(options_);
       if (!kernel.wants)
         for (Spec& spec : asked.specs) spec.layout = {};
       else if (!kernel.wants(site)) {
         task.declined.push_back(text(kernel.name, ": ", site.why));
+        continue;
+      }
+      if (chains_->outrun(kernel, chain)) {
+        task.declined.push_back(text(kernel.name, ": another was measured to be faster"));
         continue;
       }
       for (int value : asked.in) {

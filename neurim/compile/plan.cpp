@@ -1,37 +1,17 @@
 #include "neurim/compile/plan.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 
 #include "neurim/base/error.h"
-#include "neurim/compile/passes.h"
-#include "neurim/compile/program.h"
+#include "neurim/compile/plan_instance.h"
+#include "neurim/compile/tune.h"
+#include "neurim/compile/tuning.h"
 #include "neurim/graph/trace.h"
 #include "neurim/graph/value.h"
 
 namespace neurim {
 
 namespace {
-
-constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight threads
-
-Program build(const Graph& traced, const PlanOptions& options) {
-  Graph graph = traced;
-  const int chunks = options.deterministic ? kFixedChunks : threads();
-  const LowerOptions lowering{options.interpret, options.training && !options.interpret, chunks, options.products, options.winograd};
-  if (options.freeze) graph = freeze(graph);
-  graph = decompose(graph, options.interpret, options.training);  // first: gradients may repeat what a forward op decomposes to
-  if (!options.interpret) {
-    graph = fold(graph);
-    if (options.freeze) graph = fold(fold_batch_norm(graph));
-    graph = dequantize_apart(graph);  // after fold, which would make them one again
-    if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two
-  }
-  Program program = lower(std::move(graph), lowering);
-  plan_memory(program);
-  return program;
-}
 
 /// Builds no text unless it throws: a replay allocates nothing.
 void check(std::span<const Tensor> tensors, const Tensors& own, const char* what) {
@@ -45,140 +25,6 @@ void check(std::span<const Tensor> tensors, const Tensors& own, const char* what
             tensor.device(), "; it has to be on ", own[i].device(), ", where the plan runs, or on cpu");
   }
 }
-
-}  // namespace
-
-/// What a replay needs, resolved to pointers.
-struct PlanInstance {
-  Graph traced;
-  PlanOptions options;
-  std::shared_ptr<const Program> program;
-  std::unique_ptr<Storage> arena;
-  Tensors inputs, outputs;
-  std::vector<Call> calls;
-  std::vector<void*> pointers;
-  struct State {
-    Value* value;
-    std::uint64_t epoch;
-    Layout layout;
-  };
-  std::vector<State> states;
-  std::unique_ptr<Stream> stream;
-  std::uint32_t status = 0;
-  std::atomic<bool> busy{false};
-
-  PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered)
-      : traced(std::move(graph)), options(std::move(with)), program(std::move(lowered)) {
-    stream = driver(options.device).stream(options.device.index);
-    for (int slot : program->inputs) inputs.push_back(Tensor::empty(type_of(slot), options.device));
-    for (int slot : program->outputs) outputs.push_back(Tensor::empty(type_of(slot), options.device));
-    resolve();
-  }
-
-  Type type_of(int slot) const { return program->type(program->slots[static_cast<std::size_t>(slot)]); }
-
-  /// Fills the pointer table; again whenever a state's storage has moved.
-  void resolve() {
-    if (!arena || arena->bytes() < program->arena_bytes)
-      arena = std::make_unique<Storage>(options.device, program->arena_bytes);
-    states.clear();
-    for (const Slot& slot : program->slots)
-      if (slot.place == Slot::stored && slot.tensor && !slot.tensor.value()->constant)
-        states.push_back({slot.tensor.value(), slot.tensor.value()->epoch, slot.layout});
-    calls.clear();
-    pointers.clear();
-    for (const Task& task : program->tasks) {
-      calls.push_back({task.launch, static_cast<std::uint32_t>(pointers.size()), static_cast<std::uint16_t>(task.in.size()),
-                       static_cast<std::uint16_t>(task.out.size()), task.commits});
-      for (int slot : task.in) pointers.push_back(pointer(slot));
-      for (int slot : task.out) pointers.push_back(pointer(slot));
-      pointers.push_back(task.scratch ? static_cast<char*>(arena->data()) + task.scratch_offset : nullptr);
-    }
-  }
-
-  void* pointer(int number) const { return static_cast<char*>(memory(number)) + program->shift(number); }
-  void* memory(int number) const {
-    const Slot& slot = program->slots[static_cast<std::size_t>(program->owner(number))];
-    switch (slot.place) {
-      case Slot::arena: return static_cast<char*>(arena->data()) + slot.offset;
-      case Slot::stored: return slot.tensor.value()->storage->data();
-      case Slot::input: return inputs[static_cast<std::size_t>(slot.index)].value()->storage->data();
-      case Slot::output: return outputs[static_cast<std::size_t>(slot.index)].value()->storage->data();
-    }
-    return nullptr;
-  }
-
-  /// Follows states that were moved (new pointers) or repacked by another plan (lowered again).
-  void follow_states() {
-    bool moved = false, repacked = false;
-    for (const State& state : states) {
-      const std::string_view name = state.value->name;
-      require(state.value->device == options.device, "plan: ", name.empty() ? "a state" : name, " was placed on ",
-              state.value->device, " after it was planned for ", options.device, "; plan again, or place it back");
-      moved |= state.value->epoch != state.epoch;
-      repacked |= state.value->layout != state.layout;
-    }
-    if (repacked) program = std::make_shared<const Program>(build(traced, options));
-    if (moved || repacked) resolve();
-  }
-
-  /// Queues a copy between two tensors on the plan's device, or between one there and one on the CPU.
-  void copy(const Tensor& from, const Tensor& to) const {
-    if (from.value()->storage == to.value()->storage) return;
-    const Tensor source = plain(from);
-    void* const target = to.value()->storage->data();
-    const void* const data = source.value()->storage->data();
-    if (from.device() == to.device())
-      stream->copy(target, data, bytes(from.type()));
-    else if (from.device() == Device{})
-      stream->upload(target, data, bytes(from.type()));
-    else
-      stream->download(target, data, bytes(from.type()));
-    if (source.value() != from.value()) stream->wait();
-  }
-
-  void check_status() {
-    if (status & kStatusIndexOutOfRange) fail(Fault::data, data_fault(), "; nothing was changed by this step");
-    if (status) fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
-  }
-
-  /// What the first launch says that finds its data at fault. The launches run again one by one: a failed step has changed
-  /// nothing, and what that launch has read is there until the next one runs.
-  std::string data_fault() {
-    status = 0;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      stream->run({&calls[i], 1}, pointers.data(), &status);
-      stream->wait();
-      if (!(status & kStatusIndexOutOfRange)) continue;
-      const Task& task = program->tasks[i];
-      const Graph::Node& node = program->graph.nodes[static_cast<std::size_t>(task.nodes[0])];
-      Tensors in;  // all made before the task: the node is its first
-      for (const int value : node.in) in.push_back(read_by(task, value));
-      return text(node.where, node.where.empty() ? "" : ": ", data_fault_of(*node.op, in));
-    }
-    return "plan: a label or an index is outside its range";
-  }
-
-  /// A value as the task has just read it, on the CPU; of floating ones the type alone.
-  Tensor read_by(const Task& task, int value) const {
-    const Type& type = program->graph.values[static_cast<std::size_t>(value)].type;
-    const Tensor read = Tensor::empty(type);
-    if (is_floating(type.dtype)) return read;
-    const auto slot = std::find_if(task.in.begin(), task.in.end(), [&](int number) {
-      return program->slots[static_cast<std::size_t>(number)].value == value;
-    });
-    NEURIM_ASSERT(slot != task.in.end());
-    const Layout& layout = program->slots[static_cast<std::size_t>(*slot)].layout;
-    std::vector<std::byte> physical(bytes(type, layout)), host(bytes(type));
-    stream->download(physical.data(), pointer(*slot), physical.size());
-    stream->wait();
-    unpack(type, layout, physical.data(), host.data());
-    read.write(host.data());
-    return read;
-  }
-};
-
-namespace {
 
 /// Holds a plan for one replay.
 class Busy {
@@ -263,12 +109,8 @@ std::vector<PlanRow> Plan::profile(int replays) const {
   std::vector<std::vector<double>> seconds(instance.calls.size());
   for (int replay = 0; replay < replays; ++replay) {
     instance.status = 0;
-    for (std::size_t i = 0; i < instance.calls.size(); ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      instance.stream->run({&instance.calls[i], 1}, instance.pointers.data(), &instance.status);
-      instance.stream->wait();
-      seconds[i].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
+    const std::vector<double> times = instance.run_timed(std::vector<bool>(instance.calls.size(), true));
+    for (std::size_t i = 0; i < times.size(); ++i) seconds[i].push_back(times[i]);
   }
   instance.check_status();
   std::vector<PlanRow> rows = this->rows();
@@ -294,6 +136,7 @@ Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, 
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(trace.input(inputs[i], text("input_", i)));
   Graph graph = trace.finish(function(in));
+  if (options.tuning && !options.interpret && options.tuning->mode() == Tuning::Mode::measure) tune(graph, options);
   Plan planned;
   auto program = std::make_shared<const Program>(build(graph, options));
   planned.instance_ = std::make_shared<PlanInstance>(std::move(graph), options, std::move(program));

@@ -19,6 +19,7 @@ struct PlanOptions {
   bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
   DType products = DType::f32; ///< bf16: products round both factors to it where kernels can; sums stay f32
   bool winograd = true;        ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
+  std::shared_ptr<class Tuning> tuning = {};  ///< kernels that were measured to be the fastest; without it those of the highest rank
   Device device = {};
   Tensor random = {};          ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
 };

@@ -32,6 +32,7 @@ struct Slot {
 struct Task {
   std::vector<int> nodes;  ///< of the graph; empty: a reorder or a copy that lowering added
   int anchor = -1;         ///< the one of them that named the kernel
+  std::string site;        ///< tuning_site of the anchor; empty without tuning
   std::vector<int> in, out;
   Launch launch;
   std::string kernel;
@@ -69,6 +70,7 @@ struct LowerOptions {
   int chunks = 1;             ///< logical pieces of a kernel's work
   DType products = DType::f32;  ///< see PlanOptions
   bool winograd = true;         ///< the same
+  const class Tuning* tuning = nullptr;  ///< the same
 };
 
 /// Chooses kernels and layouts; the tasks come in an order that respects the graph.

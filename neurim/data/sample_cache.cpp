@@ -35,14 +35,6 @@ std::uint64_t available_bytes() {
   return ~0ull;
 }
 
-fs::path cache_folder() {
-  const char* given = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (given && *given) return fs::path(given) / "neurim";
-  if (home && *home) return fs::path(home) / ".cache" / "neurim";
-  fail(Fault::resource, "cache=disk: neither XDG_CACHE_HOME nor HOME says where; set one of them, or use cache=ram");
-}
-
 }  // namespace
 
 SampleCache::SampleCache(std::int64_t samples, std::size_t bytes) : samples_(samples), bytes_(bytes) {
@@ -58,7 +50,7 @@ SampleCache::SampleCache(std::int64_t samples, std::size_t bytes) : samples_(sam
 
 SampleCache::SampleCache(std::int64_t samples, std::size_t bytes, const std::string& key)
     : samples_(samples), bytes_(bytes) {
-  const fs::path folder = cache_folder(), path = folder / key;
+  const fs::path folder = naming([] { return "cache=disk"; }, [] { return cache_folder(); }), path = folder / key;
   const auto give_up = [&](std::string_view step) {
     fail(Fault::resource, path.string(), ": cannot ", step, ": ", std::strerror(errno), "; ", mapped_bytes_,
          " bytes are needed; free some, set XDG_CACHE_HOME to another disk, or use cache=none");

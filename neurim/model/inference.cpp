@@ -4,9 +4,10 @@
 
 namespace neurim {
 
-Plan inference_plan(const Model& model, const Type& input, DType products) {
-  return plan([&](const Tensors& in) { return Tensors{model(in[0])}; }, {input},
-              {.freeze = true, .products = products, .device = device_of(model)});
+Plan inference_plan(const Model& model, const Type& input, PlanOptions options) {
+  options.freeze = true;
+  options.device = device_of(model);
+  return plan([&](const Tensors& in) { return Tensors{model(in[0])}; }, {input}, options);
 }
 
 DType products_named(std::string_view precision) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/model/inference.h"
 #include "neurim/model/state.h"
@@ -18,6 +19,8 @@ namespace neurim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kTuningFile = "tuning.json";
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -94,13 +97,20 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
 
+/// The choices of kernels, which stand in the run's folder too, so that one that is resumed goes on with the same.
+static std::shared_ptr<Tuning> tuning_of(const TrainOptions& options, const fs::path& folder, bool resumed) {
+  return Tuning::named(options.tuning, options.tuning_file, resumed ? folder / kTuningFile : fs::path());
+}
+
 Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainControl& control, bool resumed)
     : OpenRun(std::move(prepared), std::move(folder), control, resumed),
       place_(std::move(place)),
+      tuning_(tuning_of(options_, folder_, resumed)),
       plans_(task_->step(*optimizer_), PlanOptions{.training = true,
                                                    .deterministic = options_.deterministic,
                                                    .products = products_named(options_.precision),
                                                    .winograd = options_.winograd,
+                                                   .tuning = tuning_,
                                                    .device = device_named(options_.device),
                                                    .random = random_}),
       results_(place_ / "results.csv", progress_.epoch, card_.task()),
@@ -126,6 +136,7 @@ void OpenRun::describe() {
                     options_.data, " (", task_->contents(), ")"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  if (options_.tuning == "on") console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
   for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
   if (data_changed_)
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
@@ -261,6 +272,7 @@ void Run::record() {
 void Run::save() {
   card_.epoch = progress_.epoch;
   card_.step = progress_.step;
+  if (tuning_) tuning_->write(place_ / kTuningFile);
   save_state(weights(), model_, card_, {optimizer_.get(), random_}, progress_);
   if (!untouched()) settle();
   if (control_.saved && place_ == folder_) control_.saved(folder_);

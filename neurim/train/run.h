@@ -11,6 +11,8 @@
 
 namespace neurim {
 
+class Tuning;
+
 /// metrics.jsonl: one line an epoch, for any program that follows a run.
 class MetricsFile {
  public:
@@ -81,6 +83,7 @@ class Run : public OpenRun {
   double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
   fs::path place_;  // what is written goes here
+  std::shared_ptr<Tuning> tuning_;  // null: none
   Compiled plans_;
   ResultsCsv results_;
   MetricsFile metrics_;

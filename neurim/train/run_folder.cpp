@@ -26,7 +26,7 @@ bool is_taken(const fs::path& run) {
 /// Whether a run writes a file of this name into its folder.
 bool is_of_run(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "args.yaml", "env.json", "data.json", "model.toml", "log.txt", "results.csv", "results.png", "metrics.jsonl",
+      "args.yaml", "env.json", "data.json", "tuning.json", "model.toml", "log.txt", "results.csv", "results.png", "metrics.jsonl",
       "labels.png", "confusion_matrix.csv", "confusion_matrix.png", "confusion_matrix_normalized.png",
       "most_confused.csv", "per_class.csv", "forecasts.csv"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;

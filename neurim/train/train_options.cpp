@@ -7,6 +7,7 @@
 #include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/base/utf8.h"
+#include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/graph/trace.h"
@@ -38,7 +39,8 @@ const std::vector<std::string> kOfPictures{
     "alpha_bg",      "mean",          "std",          "augment",     "scale",           "ratio",
     "crop_padding",  "hflip",         "rotation",     "brightness",  "changes",         "mixup",
     "cutmix",        "max_bad",       "workers",      "loader",      "cache",           "cache_mib",
-    "reject_keep",   "decode",        "random_resized_crop",          "precision",     "winograd"};
+    "reject_keep",   "decode",        "random_resized_crop",          "precision",     "winograd",
+    "tuning",        "tuning_file"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
@@ -298,6 +300,8 @@ void TrainOptions::visit(Options& o) {
   o("precision", precision, "f32, or bf16: products of convolutions round their factors to 16 bits; sums, weights and all else stay f32",
     {"amp"});
   o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
+  o("tuning", tuning, kTuningHelp);
+  o("tuning_file", tuning_file, kTuningFileHelp);
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
   o("loader", loader, text("what decodes, cuts and scales pictures: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -406,6 +410,7 @@ void TrainOptions::check_new() const {
   of_schedule("power", power != unsaid.power, {"polynomial"});
   require(!val_split || folds == 0, "val_split is ", val_split.value_or(0), ", but with folds=", folds, " one of ", folds,
           " parts is validated on; leave val_split out");
+  Tuning::named(tuning, tuning_file);  // throws
 }
 
 TrainOptions TrainOptions::without_files() const {

@@ -75,6 +75,7 @@ struct TrainOptions {
   bool deterministic = false;
   std::string precision = "f32";  ///< products_named()
   bool winograd = true;           ///< PlanOptions::winograd
+  std::string tuning = "off", tuning_file;  ///< Tuning::named()
   std::optional<std::int64_t> threads, workers;
   std::string loader = "neurim";  ///< dali: NVIDIA DALI makes the batches, by its plug-in
   std::string cache = "auto";  ///< none, ram, disk: where resized pictures are kept
