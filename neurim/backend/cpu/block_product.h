@@ -7,6 +7,15 @@
 
 namespace neurim::cpu {
 
+/// Lines of memory that are wanted behind a product and lie far apart. They are asked for a few at a time while it runs: more at once
+/// than the first-level cache waits for would hold it up.
+struct Fetch {
+  const float *const *next, *const *end;
+  void some() {
+    for (int n = 0; n < 4 && next != end; ++n) __builtin_prefetch(*next++, 0, 2);
+  }
+};
+
 /// y[out block][row][16] = the sum over the input channels of x[in block][row][16] weight[out block][in block][16 in][16 out];
 /// rows are pixels, or tiles of them. Distances in floats.
 struct BlockProduct {
@@ -23,6 +32,7 @@ struct BlockProduct {
   const std::int64_t* weight_taps = nullptr;
   std::int64_t weight_in = 0;
   std::int64_t y_row = 16;  ///< between rows of y
+  Fetch* fetch = nullptr;
 };
 
 /// What y becomes before it is written.

@@ -15,7 +15,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kWorthAPart = 64 * 1024;  // weights
+constexpr std::int64_t kLanes = 16, kWorthAPart = 16 * 1024;  // weights
 
 struct OnePixel {
   std::int64_t in_channels, out_channels;

@@ -6,9 +6,9 @@
 
 namespace neurim::cpu {
 
-/// A weight repacked for products with rows of `depth` numbers: panels of `vectors` times 16 columns, within
+/// A weight repacked for products (block_product.h) with rows of `depth` numbers: panels of `vectors` blocks of 16 columns, within
 /// which all columns of one depth are neighbours; missing columns are zero. By gates, each of the panel's
-/// vectors holds the same units of another gate; otherwise the vectors are neighbours too.
+/// blocks holds the same units of another gate; otherwise the blocks are neighbours too.
 struct Panels {
   int vectors = 4;
   bool by_gate = false;
@@ -16,7 +16,9 @@ struct Panels {
   std::int64_t column_stride = 0, depth_stride = 0;  ///< in the weight
   std::int64_t width() const { return by_gate ? 16 : 16 * vectors; }
   std::int64_t count() const { return (size + width() - 1) / width(); }
-  std::int64_t floats() const { return count() * depth * vectors * 16; }
+  std::int64_t blocks() const { return (depth + 15) / 16; }  ///< of a row
+  std::int64_t block_floats() const { return blocks() * 16 * 16; }
+  std::int64_t floats() const { return count() * vectors * block_floats(); }
 };
 /// Packs panels [first, last).
 NEURIM_EACH_ISA(void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,

@@ -27,6 +27,7 @@ struct Prepared {
   typename Op::Places places;
   Pass pass{};
   std::int64_t zeros = 0, second_begin = 0;  ///< of the second weight: its first element beyond weight_hh
+  std::int64_t inner_floats = 0, rows_floats = 0;  ///< of all parts, and of each
   int packers = 1, parts = 1;
   decltype(&portable::pack_panels) pack;
   decltype(&portable::run_recurrence) forward;
@@ -59,8 +60,8 @@ struct Prepared {
     pack(pass.second, second, packed_second(args), std::max(first, split) - split, last - split);
   }
 
-  /// The operands that both directions have.
-  Pass at(const Args& args) const {
+  /// The operands that both directions have, for one of the joins.
+  Pass at(const Args& args, int join) const {
     Pass all = pass;
     all.peephole = in(args, places.peephole);
     all.h0 = in(args, places.h0);
@@ -69,6 +70,7 @@ struct Prepared {
     all.zeros = zero_row(args);
     all.packed_weight = packed_weight(args);
     all.packed_second = packed_second(args);
+    all.rows = inner(args) + inner_floats + join * rows_floats;
     return all;
   }
 
@@ -87,7 +89,7 @@ void run_forward(const void* self, const Args& args, int part) noexcept {
   const auto& own = *static_cast<const Forward*>(self);
   if (part < own.packers) return own.pack_part(args, part);
   const Recurrence::Places& p = own.places;
-  RecurrentForward pass = own.at(args);
+  RecurrentForward pass = own.at(args, part - own.packers);
   pass.gates = own.in(args, p.gates);
   pass.bias = own.in(args, p.bias_hh);
   pass.y = own.out(args, p.y);
@@ -106,7 +108,7 @@ void run_backward(const void* self, const Args& args, int part) noexcept {
   const auto& own = *static_cast<const Backward*>(self);
   if (part < own.packers) return own.pack_part(args, part);
   const RecurrenceGrad::Places& p = own.places;
-  RecurrentBackward pass = own.at(args);
+  RecurrentBackward pass = own.at(args, part - own.packers);
   pass.y = own.in(args, p.y);
   pass.gates = own.in(args, p.gates);
   pass.saved = own.in(args, p.saved);
@@ -161,9 +163,11 @@ Launch finish(const std::shared_ptr<Own>& own, Site& site,
   own->packers = static_cast<int>(std::clamp<std::int64_t>(panels, 1, site.chunks));
   own->parts = static_cast<int>(
       std::clamp<std::int64_t>((pass.batch + kRowsWorthAPart - 1) / kRowsWorthAPart, 1, site.chunks));
-  site.scratch =
-      sizeof(float) * static_cast<std::size_t>(pass.weight.floats() + (twice ? pass.second.floats() : 0) +
-                                               own->zeros + inner);
+  const std::int64_t together = std::min(kRowsTogether, (pass.batch + own->parts - 1) / own->parts);
+  own->inner_floats = inner;
+  own->rows_floats = together * 16 * std::max(pass.weight.blocks(), twice ? pass.second.blocks() : 0);
+  site.scratch = sizeof(float) * static_cast<std::size_t>(pass.weight.floats() + (twice ? pass.second.floats() : 0) +
+                                                          own->zeros + inner + own->parts * own->rows_floats);
   return {run, own, own->packers, own->parts};
 }
 

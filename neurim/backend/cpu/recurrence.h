@@ -7,6 +7,8 @@ namespace neurim::cpu {
 
 enum class RecurrentCell : std::uint8_t { lstm, gru, gru_reset_before, rnn_tanh, rnn_relu };
 
+inline constexpr std::int64_t kRowsTogether = 64;  ///< at most so many sequences walk together
+
 /// What both directions of differentiation know; absent operands are null. For the meanings see
 /// ops/recurrence.h.
 struct RecurrentPass {
@@ -18,6 +20,7 @@ struct RecurrentPass {
   const float* zeros;     ///< as many as the longest row
   Panels weight, second;  ///< second: of the projection, or of gate n where the reset comes before
   const float *packed_weight, *packed_second;
+  float* rows;  ///< room for what is multiplied: kRowsTogether rows in blocks of 16, or as many as there are
 
   /// The steps of sequence n; a length that cannot be counts as 0.
   std::int64_t length(std::int64_t n) const {

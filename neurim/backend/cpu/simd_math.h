@@ -52,11 +52,15 @@ inline float exp_below(float x) {
   return x < -87.f ? 0.f : y;
 }
 
+/// 2^r for r in [-0.5, 0.5], to 1e-7 of it.
+inline float exp2_near_zero(float r) {
+  return 1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f))));
+}
+
 /// 2^x for x in [-126, 127], to 1e-7 of it.
 inline float exp2_of(float x) {
-  const float rounded = x + kRound, r = x - (rounded - kRound);
-  const float y = 1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f))));
-  return y * power_of_two(rounded);
+  const float rounded = x + kRound;
+  return exp2_near_zero(x - (rounded - kRound)) * power_of_two(rounded);
 }
 
 /// e^x - 1, exact near 0; for x above 87 the largest it can say.
@@ -89,9 +93,21 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x; infinity where its inverse is no normal number.
-inline float sigmoid_inverse(float x) { return 1 + exp_within(x < -89.f ? 89.f : x > 87.f ? -87.f : -x); }
-inline float sigmoid_of(float x) { return 1 / sigmoid_inverse(x); }
+/// 1 + e^-x, to 3e-7 of it for |x| up to 12, less than what rounding x there costs; infinity where its inverse is no normal number.
+/// x outside [-89, 87] counts as the nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order.
+/// So does NaN: what is made of this has to be NaN by another factor.
+inline float sigmoid_inverse(float x) {
+  const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
+  const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
+  const float y = std::bit_cast<float>(below < least ? below : least);
+  constexpr float kTurns = -0x1.715476p0f;  // -1 / log(2)
+  const float rounded = y * kTurns + kRound;
+  return 1 + exp2_near_zero(y * kTurns - (rounded - kRound)) * power_of_two(rounded);
+}
+inline float sigmoid_of(float x) {
+  const float y = 1 / sigmoid_inverse(x);
+  return x == x ? y : x;
+}
 
 inline float tanh_of(float x) {
   const float size = __builtin_fabsf(x);

@@ -80,6 +80,7 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
   const float* own = weight;
   for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
+    if (shape.fetch) shape.fetch->some();
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
       if (shape.weight_taps) own = weight + shape.weight_taps[tap];

@@ -7,31 +7,30 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// One vector of columns of a panel, the first `columns` of which are there: from matrix(k, column) to to[k * step + column].
-void pack_columns(const Panels& panels, const float* from, int columns, float* to, std::int64_t step) {
+/// One block of columns of a panel, the first `columns` of which are there: from matrix(k, column) to to[k][column].
+void pack_columns(const Panels& panels, const float* from, int columns, float* to) {
   const std::int64_t depth = panels.depth, across = panels.column_stride, down = panels.depth_stride;
   std::int64_t k = 0;
   if (columns == kLanes && across == 1)
-    for (; k < depth; ++k) store(to + k * step, load(from + k * down));
+    for (; k < depth; ++k) store(to + k * kLanes, load(from + k * down));
   if (columns == kLanes && down == 1)
     for (; k + 4 <= depth; k += 4)
-      for (int l = 0; l < kLanes; l += 4) transpose4(from + l * across + k, across, to + k * step + l, step);
+      for (int l = 0; l < kLanes; l += 4) transpose4(from + l * across + k, across, to + k * kLanes + l, kLanes);
   for (; k < depth; ++k)
-    for (int l = 0; l < kLanes; ++l) to[k * step + l] = l < columns ? from[l * across + k * down] : 0;
+    for (int l = 0; l < kLanes; ++l) to[k * kLanes + l] = l < columns ? from[l * across + k * down] : 0;
 }
 
 }  // namespace
 
 void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
                  std::int64_t last) {
-  const std::int64_t step = panels.vectors * kLanes;
   for (std::int64_t p = first; p < last; ++p)
     for (int v = 0; v < panels.vectors; ++v) {
       const std::int64_t unit = (panels.by_gate ? p : p * panels.vectors + v) * kLanes, left = panels.size - unit;
       const std::int64_t column = unit + (panels.by_gate ? v * panels.size : 0);
       pack_columns(panels, weight + column * panels.column_stride,
                    left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0,
-                   packed + p * panels.depth * step + v * kLanes, step);
+                   packed + (p * panels.vectors + v) * panels.block_floats());
     }
 }
 

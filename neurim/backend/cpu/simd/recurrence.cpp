@@ -1,8 +1,6 @@
 #include "neurim/backend/cpu/recurrence.h"
 
-#include <array>
-#include <utility>
-
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_math.h"
 
@@ -10,62 +8,62 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kAccumulators = 24;  // of 32 registers: the rest hold a row of the panel and a broadcast number
-#else
-constexpr int kAccumulators = 6;  // of 16 registers, two for each vector
-#endif
-constexpr std::int64_t kMostRows = 64;  // sequences that walk together
+void copy(const float* from, float* to, std::int64_t count) {
+  __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+}
+void clear(float* to, std::int64_t count) {
+  if (to) __builtin_memset(to, 0, static_cast<std::size_t>(count) * sizeof(float));
+}
 
-/// sums[r] = a[r] times one panel, kept in registers over the depth.
-template <int V, int R>
-void product(const float* const* a, std::int64_t depth, const float* panel, float* sums) {
-  Vec acc[R][V];
-#pragma GCC unroll 32
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) acc[r][v] = Vec{};
-  for (std::int64_t k = 0; k < depth; ++k) {
-    Vec row[V];
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) row[v] = load(panel + (k * V + v) * kLanes);
-#pragma GCC unroll 32
-    for (int r = 0; r < R; ++r) {
-      const Vec value = splat(a[r][k]);
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) acc[r][v] += row[v] * value;
-    }
+/// The lines that the arithmetic behind a panel's products reads and writes.
+class Lines {
+ public:
+  /// `count` of them, `step` floats from each other; of nothing none.
+  void add(const float* first, int count = 1, std::int64_t step = 0) {
+    for (int i = 0; first && i < count && size_ < kMost; ++i) lines_[size_++] = first + i * step;
   }
-#pragma GCC unroll 32
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
-}
+  Fetch fetch() const { return {lines_, lines_ + size_}; }
 
-template <int V>
-constexpr int kRows = kAccumulators / V > 0 ? kAccumulators / V : 1;
+ private:
+  static constexpr int kMost = 16 * kRowsTogether;
+  int size_ = 0;
+  const float* lines_[kMost];
+};
 
-using Product = void (*)(const float* const*, std::int64_t, const float*, float*);
-template <int V, int... R>
-constexpr auto products(std::integer_sequence<int, R...>) {
-  return std::array<Product, sizeof...(R)>{product<V, R + 1>...};
-}
-template <int V>
-constexpr auto kProducts = products<V>(std::make_integer_sequence<int, kRows<V>>());
+struct Nothing {
+  void operator()(Lines&, std::int64_t, std::int64_t) const {}
+};
 
-/// The products of `count` rows with all panels; calls each(row, panel, sums of the panel).
-template <int V, class Each>
-void multiply(const Panels& panels, const float* packed, const float* const* rows, std::int64_t count,
-              Each each) {
-  alignas(64) float sums[kRows<V> * V * kLanes];
-  const std::int64_t tiles = (count + kRows<V> - 1) / kRows<V>;  // of nearly equal height
-  for (std::int64_t p = 0; p < panels.count(); ++p)
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const std::int64_t begin = count * t / tiles, end = count * (t + 1) / tiles;
-      kProducts<V>[static_cast<std::size_t>(end - begin - 1)](rows + begin, panels.depth,
-                                                              packed + p* panels.depth* V* kLanes, sums);
-      for (std::int64_t r = begin; r < end; ++r) each(r, p, sums + (r - begin) * V * kLanes);
+/// The products of `count` rows with all panels; calls each(row, panel, sums of the panel). lines_of(lines, row, panel) adds what that
+/// will read and write.
+template <class Each, class LinesOf = Nothing>
+void multiply(const RecurrentPass& pass, const Panels& panels, const float* packed, const float* const* rows, std::int64_t count,
+              Each each, LinesOf lines_of = {}) {
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t k = 0; k < panels.depth; k += kLanes) {
+      float* const to = pass.rows + (k / kLanes * count + r) * kLanes;
+      if (k + kLanes <= panels.depth)
+        store(to, load(rows[r] + k));
+      else
+        copy(rows[r] + k, to, panels.depth - k);
     }
+  constexpr int kMostVectors = 4;
+  alignas(64) float sums[kRowsTogether * kMostVectors * kLanes];
+  const std::int64_t row = panels.vectors * kLanes;
+  BlockProduct product{.rows = count,
+                       .in_channels = panels.depth,
+                       .x_block = count * kLanes,
+                       .weight_block = panels.block_floats(),
+                       .y_block = kLanes,
+                       .y_row = row};
+  for (std::int64_t p = 0; p < panels.count(); ++p) {
+    Lines lines;
+    for (std::int64_t r = 0; r < count; ++r) lines_of(lines, r, p);
+    Fetch fetch = lines.fetch();
+    product.fetch = &fetch;
+    block_product(product, panels.vectors, pass.rows, packed + p * panels.vectors * panels.block_floats(), {}, sums);
+    for (std::int64_t r = 0; r < count; ++r) each(r, p, sums + r * row);
+  }
 }
 
 /// Calls body(first unit, how many, where among the sums) for the vectors of neighbouring columns of a panel.
@@ -88,11 +86,12 @@ void lanes(int n, Body body) {
   }
 }
 
-void copy(const float* from, float* to, std::int64_t count) {
-  __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-}
-void clear(float* to, std::int64_t count) {
-  if (to) __builtin_memset(to, 0, static_cast<std::size_t>(count) * sizeof(float));
+/// to += from, n numbers up to 16; 16 as one vector, which g++ 12 takes apart where the lane's body is no more than this.
+void add_to(float* to, const float* from, int n) {
+  if (n == kLanes)
+    store(to, load(to) + load(from));
+  else
+    for (int l = 0; l < n; ++l) to[l] += from[l];
 }
 
 int gates_of(RecurrentCell cell) {
@@ -104,8 +103,8 @@ int gates_of(RecurrentCell cell) {
 /// The sequences that are alive at one step, and where each stood before.
 struct Walkers {
   std::int64_t count = 0;
-  std::int64_t sequence[kMostRows];
-  bool first[kMostRows], last[kMostRows];  ///< whether this is the sequence's first or last step
+  std::int64_t sequence[kRowsTogether];
+  bool first[kRowsTogether], last[kRowsTogether];  ///< whether this is the sequence's first or last step
 };
 
 /// Those of [begin, end) at step t; calls idle(n) for the others.
@@ -145,7 +144,7 @@ class ForwardStep {
 
   void lstm() const {
     const std::int64_t H = p_.hidden;
-    multiply<4>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       const float *g = p_.gates + at * 4 * H + u, *before = c_[r] + u,
                   *peep = p_.peephole ? p_.peephole + u : nullptr;
@@ -165,11 +164,17 @@ class ForwardStep {
         to[3 * H + l] = o;
         h[l] = o * tanh_of(c[l]);
       });
+    }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+      lines.add(p_.gates + at * 4 * H + u, 4, H);
+      lines.add(p_.out_gates + at * 4 * H + u, 4, H);
+      lines.add(p_.saved + at * H + u);
+      if (!p_.inner) lines.add(p_.y + at * H + u);
     });
     if (!p_.inner) return;
-    const float* inner[kMostRows];
+    const float* inner[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) inner[r] = p_.inner + w_.sequence[r] * H;
-    multiply<4>(p_.second, p_.packed_second, inner, w_.count,
+    multiply(p_, p_.second, p_.packed_second, inner, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   float* y = p_.y + place(w_.sequence[r]) * p_.outputs;
                   each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
@@ -178,7 +183,7 @@ class ForwardStep {
 
   void gru() const {
     const std::int64_t H = p_.hidden;
-    multiply<3>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
@@ -192,12 +197,18 @@ class ForwardStep {
         heard[l] = from_state;
         h[l] = (1 - z) * fresh + z * before[l];
       });
+    }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+      lines.add(p_.gates + at * 3 * H + u, 3, H);
+      lines.add(p_.out_gates + at * 3 * H + u, 3, H);
+      lines.add(p_.saved + at * H + u);
+      lines.add(p_.y + at * H + u);
     });
   }
 
   void gru_reset_before() const {
     const std::int64_t H = p_.hidden;
-    multiply<2>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
@@ -208,9 +219,9 @@ class ForwardStep {
         kept[l] = reset * before[l];
       });
     });
-    const float* kept[kMostRows];
+    const float* kept[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) kept[r] = p_.saved + place(w_.sequence[r]) * H;
-    multiply<4>(p_.second, p_.packed_second, kept, w_.count,
+    multiply(p_, p_.second, p_.packed_second, kept, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   const std::int64_t at = place(w_.sequence[r]);
                   each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
@@ -227,7 +238,7 @@ class ForwardStep {
   }
 
   void rnn(bool relu) const {
-    multiply<4>(p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]) * p_.hidden;
       each_vector(p_.weight, panel, [&](std::int64_t u, int n, int v) {
         const float *g = p_.gates + at + u, *sum = s + v;
@@ -247,7 +258,7 @@ class ForwardStep {
   const RecurrentForward& p_;
   const Walkers& w_;
   std::int64_t t_;
-  const float *h_[kMostRows], *c_[kMostRows];  // before the step
+  const float *h_[kRowsTogether], *c_[kRowsTogether];  // before the step
 };
 
 void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_t end) {
@@ -311,11 +322,10 @@ class BackwardStep {
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
       copy(d, p_.dprojected + place(w_.sequence[r]) * p_.outputs + u, n);
     });
-    const float* projected[kMostRows];
+    const float* projected[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r)
       projected[r] = p_.dprojected + place(w_.sequence[r]) * p_.outputs;
-    multiply<4>(
-        p_.second, p_.packed_second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.second, p_.packed_second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
           each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
         });
   }
@@ -353,9 +363,9 @@ class BackwardStep {
         carry[l] = d[l] * z;
       });
     });
-    const float* fresh[kMostRows];
+    const float* fresh[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = p_.dhidden + (place(w_.sequence[r]) * 3 + 2) * H;
-    multiply<4>(p_.second, p_.packed_second, fresh, w_.count,
+    multiply(p_, p_.second, p_.packed_second, fresh, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
                     const std::int64_t at = place(w_.sequence[r]);
@@ -395,16 +405,26 @@ class BackwardStep {
   template <class Each>
   void each_gradient(Each each) const {
     const bool carries = p_.cell == RecurrentCell::gru || p_.cell == RecurrentCell::gru_reset_before;
-    multiply<4>(p_.weight, p_.packed_weight, after_, w_.count,
+    multiply(p_, p_.weight, p_.packed_weight, after_, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   const std::int64_t n = w_.sequence[r];
                   const float *dy = p_.dy + place(n) * p_.outputs, *carry = p_.dh0 + n * p_.outputs;
                   each_vector(p_.weight, panel, [&](std::int64_t u, int count, int v) {
                     float* d = s + v;
-                    lanes(count, [d, from = dy + u](int l) { d[l] += from[l]; });
-                    if (carries || w_.last[r])
-                      lanes(count, [d, from = carry + u](int l) { d[l] += from[l]; });
+                    add_to(d, dy + u, count);
+                    if (carries || w_.last[r]) add_to(d, carry + u, count);
                     each(r, u, count, d);
+                  });
+                },
+                [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+                  const std::int64_t at = place(w_.sequence[r]), gates = gates_of(p_.cell), H = p_.hidden;
+                  each_vector(p_.weight, panel, [&](std::int64_t u, int, int) {
+                    lines.add(p_.dy + at * p_.outputs + u);
+                    if (p_.cell != RecurrentCell::lstm && p_.cell != RecurrentCell::gru) return;
+                    lines.add(p_.gates + at * gates * H + u, static_cast<int>(gates), H);
+                    lines.add(p_.saved + at * H + u);
+                    lines.add(p_.dgates + at * gates * H + u, static_cast<int>(gates), H);
+                    if (p_.dhidden) lines.add(p_.dhidden + at * gates * H + u, static_cast<int>(gates), H);
                   });
                 });
   }
@@ -414,8 +434,7 @@ class BackwardStep {
     if (!p_.dbias) return;
     const std::int64_t H = p_.hidden, gates = gates_of(p_.cell) + (p_.dhidden != nullptr);
     float* to = p_.dbias + (w_.sequence[r] * gates + first) * H + u;
-    for (int gate = 0; gate < count; ++gate, to += H, from += H)
-      lanes(n, [=](int l) { to[l] += from[l]; });
+    for (int gate = 0; gate < count; ++gate, to += H, from += H) add_to(to, from, n);
   }
 
   /// Units [u, u + n) from the gradients of o * tanh(c).
@@ -453,8 +472,8 @@ class BackwardStep {
   const RecurrentBackward& p_;
   const Walkers& w_;
   std::int64_t t_;
-  const float* after_[kMostRows];              // the gates' gradients one step on
-  const float *h_[kMostRows], *c_[kMostRows];  // before the step
+  const float* after_[kRowsTogether];              // the gates' gradients one step on
+  const float *h_[kRowsTogether], *c_[kRowsTogether];  // before the step
 };
 
 void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int64_t end) {
@@ -486,15 +505,15 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
   // What the first step hands to the initial state.
   const bool carries = p.cell == RecurrentCell::gru || p.cell == RecurrentCell::gru_reset_before;
   const float* behind = p.cell == RecurrentCell::gru ? p.dhidden : p.dgates;
-  const float* first[kMostRows];
-  std::int64_t sequence[kMostRows], count = 0;
+  const float* first[kRowsTogether];
+  std::int64_t sequence[kRowsTogether], count = 0;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t length = p.length(n);
     if (length == 0) continue;
     sequence[count] = n;
     first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * gates;
   }
-  multiply<4>(p.weight, p.packed_weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
+  multiply(p, p.weight, p.packed_weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
     each_vector(p.weight, panel, [&](std::int64_t u, int n, int v) {
       float* to = p.dh0 + sequence[r] * p.outputs + u;
       lanes(n, [=, d = s + v](int l) { to[l] = (carries ? to[l] : 0) + d[l]; });
@@ -505,13 +524,13 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
 }  // namespace
 
 void run_recurrence(const RecurrentForward& pass, std::int64_t first, std::int64_t last) {
-  for (std::int64_t begin = first; begin < last; begin += kMostRows)
-    forward_together(pass, begin, begin + kMostRows < last ? begin + kMostRows : last);
+  for (std::int64_t begin = first; begin < last; begin += kRowsTogether)
+    forward_together(pass, begin, begin + kRowsTogether < last ? begin + kRowsTogether : last);
 }
 
 void run_recurrence_grad(const RecurrentBackward& pass, std::int64_t first, std::int64_t last) {
-  for (std::int64_t begin = first; begin < last; begin += kMostRows)
-    backward_together(pass, begin, begin + kMostRows < last ? begin + kMostRows : last);
+  for (std::int64_t begin = first; begin < last; begin += kRowsTogether)
+    backward_together(pass, begin, begin + kRowsTogether < last ? begin + kRowsTogether : last);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
