@@ -4,12 +4,15 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
+#include "neurim/compile/plan.h"
+#include "neurim/graph/trace.h"
 #include "neurim/ops/adam_step.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/iota.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/one_hot.h"
 #include "neurim/ops/pad.h"
 #include "neurim/ops/reshape.h"
@@ -84,6 +87,30 @@ TEST(Slice, FollowsOnnx) {
   EXPECT_EQ(slice(counting({3, 4}), {1, -1}, {3, -100}, {0, 1}, {1, -2}).values<double>(),
             (Doubles{7, 5, 11, 9}));
   EXPECT_EQ(refusal([&] { part(0, 3, 0); }), "slice: the step along axis 0 is 0");
+}
+
+TEST(Slice, OfATransposedTensorComesFirstInPlans) {
+  const Tensor x = counting({4, 3, 5, 2});
+  const auto part = [](const Tensor& whole) { return slice(transpose(whole, {2, 0, 3, 1}), {-1, 1}, {5, 3}, {0, -1}); };
+  const Plan planned = plan(
+      [&](const Tensors& in) {
+        const Tensor y = part(in[0]), weighted = mul(y, reshape(iota(y.numel(), DType::f32), y.shape()));
+        return Tensors{y, gradients(std::span(&weighted, 1), std::span(in))[0]};
+      },
+      {x.type()}, {.training = true});
+  int turned = 0;
+  for (const Graph::Node& node : planned.graph().nodes) {
+    if (node.op->name() != "transpose") continue;
+    EXPECT_EQ(planned.graph().values[static_cast<std::size_t>(node.in[0])].type.shape.numel(), part(x).numel());
+    ++turned;
+  }
+  EXPECT_GE(turned, 2);
+  const Tensors out = planned({x});
+  EXPECT_EQ(out[0].values<double>(), part(x).values<double>());
+  Doubles expected(static_cast<std::size_t>(x.numel()));
+  const Doubles places = part(x).values<double>();  // counting: what an element is says where it stood
+  for (std::size_t i = 0; i < places.size(); ++i) expected[static_cast<std::size_t>(places[i])] = static_cast<double>(i);
+  EXPECT_EQ(out[1].values<double>(), expected);
 }
 
 TEST(Pad, SurroundsAndCrops) {

@@ -14,6 +14,9 @@ Graph fold(const Graph& graph);
 /// Gives each reader of a dequantize one of its own, so that kernels may take it with the reader and read its bytes.
 Graph dequantize_apart(const Graph& graph);
 
+/// Takes slices before the transposes that they alone read, and transposes gradients of slices before those are put into zeros.
+Graph slice_first(const Graph& graph);
+
 /// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias.
 Graph fold_batch_norm(const Graph& graph);
 

@@ -23,7 +23,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   if (options.freeze) graph = freeze(graph);
   graph = decompose(graph, options.interpret, options.training);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
-    graph = fold(graph);
+    graph = fold(slice_first(graph));
     if (options.freeze) graph = fold(fold_batch_norm(graph));
     graph = dequantize_apart(graph);  // after fold, which would make them one again
     if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two

@@ -93,16 +93,16 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x, to 3e-7 of it for |x| up to 12, less than what rounding x there costs; infinity where its inverse is no normal number.
+/// 1 + e^-x, to 2e-7 of it; infinity where its inverse is no normal number.
 /// x outside [-89, 87] counts as the nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order.
 /// So does NaN: what is made of this has to be NaN by another factor.
 inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-  constexpr float kTurns = -0x1.715476p0f;  // -1 / log(2)
+  constexpr float kTurns = -0x1.715476p0f, kRest = -0x1.4ae0cp-26f;  // -1 / log(2) in two parts
   const float rounded = y * kTurns + kRound;
-  return 1 + exp2_near_zero(y * kTurns - (rounded - kRound)) * power_of_two(rounded);
+  return 1 + exp2_near_zero((y * kTurns - (rounded - kRound)) + y * kRest) * power_of_two(rounded);
 }
 inline float sigmoid_of(float x) {
   const float y = 1 / sigmoid_inverse(x);
