@@ -152,25 +152,26 @@ class RunFolder(TrainedRun):
                                  tensors(self.root / "runs" / "whole" / "weights" / file), file)
 
     def test_a_resumed_run_goes_on_with_the_kernels_that_it_began_with(self):
-        known = self.root / "tuning.json"
-        words = [*instead(self.words, "model=resnet20", "epochs=12"), "imgsz=32", f"tuning_file={known}"]
-        self.words, before = words, self.words
-        try:
-            returned, rest = self.stopped(signal.SIGINT, "tuned", "tuning=on")
-        finally:
-            self.words = before
-        self.assertEqual(returned, 130, rest)
-        own = self.root / "runs" / "tuned" / "tuning.json"
-        self.assertEqual(own.read_text(), known.read_text())
-        (sites,) = json.loads(own.read_text())["machines"].values()
+        known, own = self.root / "tuning.json", self.root / "runs" / "tuned" / "tuning.json"
+        before, self.words = self.words, [*instead(self.words, "model=resnet20", "epochs=12"), "imgsz=32", f"tuning_file={known}"]
+        self.addCleanup(setattr, self, "words", before)
+        first = neurim(*instead(self.words, "epochs=1"), "tuning=on", "name=measured")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertEqual((self.root / "runs" / "measured" / "tuning.json").read_text(), known.read_text())
+        (sites,) = json.loads(known.read_text())["machines"].values()
         self.assertGreater(len(sites), 5)
-        whole = neurim(*words, "tuning=locked", "name=tuned-whole")
-        self.assertEqual(whole.returncode, 0, whole.stderr)
-        known.write_text(re.sub('": ".*"', '": "onednn"', known.read_text()))  # what other runs find out meanwhile
-        other = neurim(*words, "tuning=locked", "name=tuned-otherwise")
-        self.assertEqual(other.returncode, 0, other.stderr)
+
+        # Two files that differ whatever was measured: oneDNN's kernels, and those of the highest rank.
+        onednn, by_rank = (re.sub('": ".*"', f'": "{name}"', known.read_text()) for name in ("onednn", "none of this name"))
+        known.write_text(onednn)
+        returned, rest = self.stopped(signal.SIGINT, "tuned", "tuning=locked")
+        self.assertEqual((returned, own.read_text()), (130, onednn), rest)
+        whole = neurim(*self.words, "tuning=locked", "name=tuned-whole")
+        known.write_text(by_rank)
+        other = neurim(*self.words, "tuning=locked", "name=tuned-otherwise")
         resumed = neurim("resume", self.root / "runs" / "tuned")
-        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        for run in (whole, other, resumed):
+            self.assertEqual(run.returncode, 0, run.stderr)
         learnt = [tensors(self.root / "runs" / name / "weights" / "last.safetensors") for name in ("tuned", "tuned-whole", "tuned-otherwise")]
         self.assertEqual(learnt[0], learnt[1])
         self.assertNotEqual(learnt[0], learnt[2])

@@ -136,9 +136,12 @@ Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, 
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(trace.input(inputs[i], text("input_", i)));
   Graph graph = trace.finish(function(in));
-  if (options.tuning && !options.interpret && options.tuning->mode() == Tuning::Mode::measure) tune(graph, options);
-  Plan planned;
   auto program = std::make_shared<const Program>(build(graph, options));
+  if (options.tuning && to_measure(*program, *options.tuning)) {
+    tune(graph, options);
+    program = std::make_shared<const Program>(build(graph, options));
+  }
+  Plan planned;
   planned.instance_ = std::make_shared<PlanInstance>(std::move(graph), options, std::move(program));
   return planned;
 }

@@ -139,33 +139,40 @@ bool is_faster(Trial& other, Trial& than, bool whole) {
 
 }  // namespace
 
+bool to_measure(const Program& program, const Tuning& tuning) {
+  return tuning.mode() == Tuning::Mode::measure && std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& task) {
+           return !task.site.empty() && !tuning.chosen(task.site);
+         });
+}
+
 void tune(const Graph& traced, const PlanOptions& options) {
   Tuning& tuning = *options.tuning;
   const Graph graph = with_own_state(traced);
   auto best = std::make_unique<Trial>(graph, options, tuning, nullptr);
-  const std::vector<bool> all(best->size(), true);
-  std::vector<double> seconds = best->run(all);
-  seconds = best->run(all);  // again, with what the first one has brought into memory
-  const double whole = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-
-  std::map<std::string, double> sites;
-  for (std::size_t i = 0; i < best->size(); ++i)
-    if (const std::string& site = best->program().tasks[i].site; !site.empty() && !tuning.chosen(site)) sites[site] += seconds[i];
-  for (const auto& [site, time] : sites) {
-    const Kernel* kernel = best->kernel_at(site);
-    if (!kernel) continue;  // another choice has taken it into the region of another
-    tuning.choose(site, std::string(kernel->name));
-    if (time < kWorthIt * whole) continue;
-    Tuning choices = tuning;
-    for (const Kernel* next = best->below(*kernel); next; next = best->below(*next)) {
-      choices.choose(site, std::string(next->name));
-      auto trial = std::make_unique<Trial>(graph, options, choices, best->memory());
-      const Kernel* const taken = trial->kernel_at(site);
-      if (!taken || taken->rank > next->rank) break;  // nothing is there, or nothing else
-      next = taken;
-      if (!is_faster(*trial, *best, whole < kWhole)) continue;
-      tuning.choose(site, std::string(taken->name));
-      best = std::move(trial);
+  while (to_measure(best->program(), tuning)) {  // again for what another choice has taken out of a region
+    const std::vector<bool> all(best->size(), true);
+    std::vector<double> seconds = best->run(all);
+    seconds = best->run(all);  // again, with what the first one has brought into memory
+    const double whole = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    std::map<std::string, double> sites;
+    for (std::size_t i = 0; i < best->size(); ++i)
+      if (const std::string& site = best->program().tasks[i].site; !site.empty() && !tuning.chosen(site)) sites[site] += seconds[i];
+    for (const auto& [site, time] : sites) {
+      const Kernel* kernel = best->kernel_at(site);
+      if (!kernel) continue;  // another choice has taken it into the region of another
+      tuning.choose(site, std::string(kernel->name));
+      if (time < kWorthIt * whole) continue;
+      Tuning choices = tuning;
+      for (const Kernel* next = best->below(*kernel); next; next = best->below(*next)) {
+        choices.choose(site, std::string(next->name));
+        auto trial = std::make_unique<Trial>(graph, options, choices, best->memory());
+        const Kernel* const taken = trial->kernel_at(site);
+        if (!taken || taken->rank > next->rank) break;  // nothing is there, or nothing else
+        next = taken;
+        if (!is_faster(*trial, *best, whole < kWhole)) continue;
+        tuning.choose(site, std::string(taken->name));
+        best = std::move(trial);
+      }
     }
   }
   tuning.save();

@@ -1,9 +1,12 @@
 // Finding by measurement which kernels a plan runs fastest with. Internal to compile/.
 #pragma once
 #include "neurim/compile/plan.h"
-#include "neurim/graph/trace.h"
+#include "neurim/compile/program.h"
 
 namespace neurim {
+
+/// Whether the program has sites that are to be measured and are not known yet.
+bool to_measure(const Program& program, const class Tuning& tuning);
 
 /// Measures the sites of a plan that options.tuning does not know yet, and writes down there which kernel each is to have. Plans are
 /// made with one kernel after the other left out at a site, and what they have not in common is timed in alternating rounds: the kernel

@@ -21,13 +21,24 @@ Isa best() {
   return Isa::portable;
 }
 
-Isa chosen() {
+Isa asked() {
   const char* wanted = std::getenv("NEURIM_ISA");
   if (!wanted) return best();
   const std::string_view name = wanted;
   require(name == "portable" || name == "avx2" || name == "avx512", "NEURIM_ISA: '", name,
           "' is not one of portable, avx2, avx512");
   return std::min(best(), name == "portable" ? Isa::portable : name == "avx2" ? Isa::avx2 : Isa::avx512);
+}
+
+Isa chosen() {
+  const Isa isa = asked();
+#if defined(NEURIM_ONLY_ISA)
+#define NEURIM_TEXT(word) #word
+#define NEURIM_TEXT_OF(macro) NEURIM_TEXT(macro)
+  const std::string_view only = NEURIM_TEXT_OF(NEURIM_ONLY_ISA);
+  require(name(isa) == only, "this build has kernels for ", only, " alone, and is to run those for ", name(isa));
+#endif
+  return isa;
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ const char* against(const Site& site) {
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const bool backwards = direction_of(site) == Direction::input_grad;
-  if (onednn_takes_blocks() && (backwards || !spec(at.weight).constant)) return "takes constant weights forward";
+  if (onednn_takes_blocks() && !spec(at.weight).constant) return "takes constant weights";
   if ((backwards ? at.y : at.x) == at.weight) return "takes two operands";
   if (const Conv2dOptions& o = options_of(site); backwards)
     for (std::size_t axis : {0, 1})
@@ -208,8 +208,13 @@ DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
 }
 
 void cpu_depthwise() {
-  for (const char* op : {"conv2d", "conv2d_input_grad"})
-    add({.op = op, .name = "cpu depthwise", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true});
+  const Kernel forward{.op = "conv2d", .name = "cpu depthwise", .rank = 20, .prepare = prepare, .wants = wants, .fuses = true};
+  add(forward);
+  if (!onednn_takes_blocks()) {
+    Kernel backward = forward;
+    backward.op = "conv2d_input_grad";
+    add(backward);
+  }
   add({.op = "conv2d_weight_grad", .name = "cpu depthwise", .rank = 20, .prepare = prepare_grad, .wants = wants_grad});
 }
 

@@ -3,10 +3,14 @@
 #include "neurim/hardware/isa.h"
 
 /// Chooses one of the versions of a function that a file under simd/ defines: NEURIM_DISPATCH(relu)(args).
+#if defined(NEURIM_ONLY_ISA)
+#define NEURIM_DISPATCH(function) (::neurim::cpu::NEURIM_ONLY_ISA::function)
+#else
 #define NEURIM_DISPATCH(function)                                             \
   (::neurim::isa() == ::neurim::Isa::avx512 ? ::neurim::cpu::avx512::function \
    : ::neurim::isa() == ::neurim::Isa::avx2 ? ::neurim::cpu::avx2::function   \
                                             : ::neurim::cpu::portable::function)
+#endif
 
 /// Declares a function in the namespace of every instruction set.
 #define NEURIM_EACH_ISA(declaration) \

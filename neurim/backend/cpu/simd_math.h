@@ -52,15 +52,11 @@ inline float exp_below(float x) {
   return x < -87.f ? 0.f : y;
 }
 
-/// 2^r for r in [-0.5, 0.5], to 1e-7 of it.
-inline float exp2_near_zero(float r) {
-  return 1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f))));
-}
-
 /// 2^x for x in [-126, 127], to 1e-7 of it.
 inline float exp2_of(float x) {
-  const float rounded = x + kRound;
-  return exp2_near_zero(x - (rounded - kRound)) * power_of_two(rounded);
+  const float rounded = x + kRound, r = x - (rounded - kRound);
+  const float y = 1 + r * (0.693147004f + r * (0.240222424f + r * (0.0555073358f + r * (0.00967151299f + r * 0.00132647273f))));
+  return y * power_of_two(rounded);
 }
 
 /// e^x - 1, exact near 0; for x above 87 the largest it can say.
@@ -100,9 +96,10 @@ inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-  constexpr float kTurns = -0x1.715476p0f, kRest = -0x1.4ae0cp-26f;  // -1 / log(2) in two parts
-  const float rounded = y * kTurns + kRound;
-  return 1 + exp2_near_zero((y * kTurns - (rounded - kRound)) + y * kRest) * power_of_two(rounded);
+  const float rounded = y * -0x1.715476p0f + kRound, n = rounded - kRound;
+  const float r = (-y - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;  // as in exponential()
+  const float p = 0.5f + r * (0.166665182f + r * (0.041666206f + r * (0.0083688898f + r * 0.00139504892f)));
+  return 1 + (1 + r * (1 + r * p)) * power_of_two(rounded);
 }
 inline float sigmoid_of(float x) {
   const float y = 1 / sigmoid_inverse(x);

@@ -20,12 +20,12 @@ class Lines {
  public:
   /// `count` of them, `step` floats from each other; of nothing none.
   void add(const float* first, int count = 1, std::int64_t step = 0) {
-    for (int i = 0; first && i < count && size_ < kMost; ++i) lines_[size_++] = first + i * step;
+    for (int i = 0; first && i < count; ++i) lines_[size_++] = first + i * step;
   }
   Fetch fetch() const { return {lines_, lines_ + size_}; }
 
  private:
-  static constexpr int kMost = 16 * kRowsTogether;
+  static constexpr int kMost = 4 * 11 * kRowsTogether;  // a row has four vectors in a panel, a vector of a GRU's gradient 11 lines
   int size_ = 0;
   const float* lines_[kMost];
 };
