@@ -431,6 +431,8 @@ class Trained(TrainedRun):
             run = neurim(*words)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run)
             self.assertIn(part, run.stderr)
+        dry = neurim("benchmark", "lenet5", "tuning=on", f"tuning_file={known}", "--dry-run")
+        self.assertEqual(dry.returncode, 0, dry.stderr)
         self.assertFalse(known.exists())
         self.assertFalse((self.root / "runs" / "never").exists())
         words = ["info", "resnet20", "--plan", "mode=train", "batch=4", f"tuning_file={known}"]

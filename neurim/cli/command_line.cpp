@@ -69,7 +69,9 @@ DType CommandLine::products() const {
 }
 
 PlanOptions CommandLine::plan_options() const {
-  return {.products = products(), .tuning = Tuning::named(tuning_, tuning_file_)};
+  const std::shared_ptr<Tuning> tuning = Tuning::named(tuning_, tuning_file_);
+  if (tuning && dry_run_) tuning->lock();
+  return {.products = products(), .tuning = tuning};
 }
 
 int CommandLine::end_dry_run(Console& console, std::string_view would,

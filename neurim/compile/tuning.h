@@ -25,6 +25,7 @@ class Tuning {
   };
   explicit Tuning(Mode mode = Mode::locked) : mode_(mode) {}
   Mode mode() const { return mode_; }
+  void lock() { mode_ = Mode::locked; }
 
   /// As options name it: null for "off"; for "locked" what the file holds; for "on" that too, and what is measured is added to it.
   /// Without a file's name usual_file(). Throws Error(usage) for another mode, and for a file with "off"; Error(data) for "locked"
