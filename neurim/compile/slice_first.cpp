@@ -1,6 +1,7 @@
 // Slices before transposes: what is left out need not be moved. A recurrent layer whose batch is the first axis turns all of its steps,
 // of which a classifier reads the last.
-#include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "neurim/compile/passes.h"
 #include "neurim/ops/slice.h"

@@ -1,7 +1,8 @@
 #include "neurim/compile/tune.h"
 
 #include <algorithm>
-#include <chrono>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 

@@ -1,5 +1,6 @@
 #include "neurim/compile/tuning.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
