@@ -89,17 +89,13 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x, to 2e-7 of it; infinity where its inverse is no normal number.
+/// 1 + e^-x; infinity where its inverse is no normal number.
 /// x outside [-89, 87] counts as the nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order.
 /// So does NaN: what is made of this has to be NaN by another factor.
 inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
-  const float y = std::bit_cast<float>(below < least ? below : least);
-  const float rounded = y * -0x1.715476p0f + kRound, n = rounded - kRound;
-  const float r = (-y - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;  // as in exponential()
-  const float p = 0.5f + r * (0.166665182f + r * (0.041666206f + r * (0.0083688898f + r * 0.00139504892f)));
-  return 1 + (1 + r * (1 + r * p)) * power_of_two(rounded);
+  return 1 + exp_within(-std::bit_cast<float>(below < least ? below : least));
 }
 inline float sigmoid_of(float x) {
   const float y = 1 / sigmoid_inverse(x);
