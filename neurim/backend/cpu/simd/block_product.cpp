@@ -65,9 +65,11 @@ struct Quads {
   }
 };
 
-/// B blocks of T rows, kept in registers over all input channels.
+/// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
+/// may lie in DRAM.
 template <class Factors, int B, int T>
-NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, bool ahead,
+                                    float* y) {
   Vec sums[B][T];
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b) {
@@ -89,6 +91,10 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
         decltype(Factors::weights(own)) row[B];
 #pragma GCC unroll 32
         for (int b = 0; b < B; ++b) row[b] = Factors::weights(own + b * weight_block + i * kLanes);
+        if (ahead) {
+#pragma GCC unroll 32
+          for (int b = 0; b < B; ++b) __builtin_prefetch(own + (B + b) * weight_block + i * kLanes, 0, 2);
+        }
 #pragma GCC unroll 32
         for (int t = 0; t < T; ++t)
 #pragma GCC unroll 32
@@ -112,7 +118,7 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
     }
 }
 
-using Product = void (*)(const BlockProduct&, const float*, const float*, const BlockEpilogue&, float*);
+using Product = void (*)(const BlockProduct&, const float*, const float*, const BlockEpilogue&, bool, float*);
 
 /// The products of 1 to T rows.
 template <class Factors, int B, int... T>
@@ -145,7 +151,7 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr, epilogue.add ? epilogue.add + at : nullptr,
                             epilogue.relu};
-    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, y + at);
+    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0, y + at);
   });
 }
 
@@ -192,7 +198,7 @@ void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float*
     BlockProduct own = shape;
     own.y_row = kLanes, own.y_block = (end - begin) * kLanes;
     product(own, x + begin * Factors::kWords, weight + block * shape.weight_block,
-            {reinterpret_cast<const float*>(epilogue.start + block * kLanes)}, sums);
+            {reinterpret_cast<const float*>(epilogue.start + block * kLanes)}, begin == 0, sums);
     for (std::int64_t b = block; b < block + together; ++b) {
       const std::int64_t at = b * shape.y_block + begin * shape.y_row;
       ByteEpilogue of_block = epilogue;
