@@ -17,6 +17,7 @@
 #include "neurim/ops/hardswish.h"
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/quantize.h"
 #include "neurim/ops/relu.h"
@@ -386,7 +387,8 @@ TEST(RegionKernels, ConvolutionsInARow) {
   set_threads(before);
 }
 
-/// Few channels of fewer than sixteen images, in rows of pixels: narrow and wide, whole and in bands, one part and two.
+/// Few channels of fewer than sixteen images, in rows of pixels or with output channels in the lanes, pooled or not: narrow and wide, whole and
+/// in bands, one part and two.
 TEST(RegionKernels, PlainConvolutions) {
   struct Case {
     Shape x, weight;
@@ -399,20 +401,61 @@ TEST(RegionKernels, PlainConvolutions) {
                                 {{1, 3, 70, 65}, {8, 3, 3, 3}, {.dilation = {2, 2}, .pad = {2, 2, 2, 2}}},
                                 {{1, 24, 40, 50}, {3, 24, 3, 3}, {.pad = {1, 1, 1, 1}}},
                                 {{1, 15, 3, 300}, {15, 15, 3, 7}, {.pad = {3, 3, 3, 3}}},
+                                {{2, 5, 17, 33}, {32, 5, 3, 3}, {.pad = {1, 1, 1, 1}}},
+                                {{1, 15, 90, 61}, {48, 15, 5, 2}, {.dilation = {2, 1}, .pad = {0, 1, 3, 0}}},
                                 {{1, 2, 4, 4}, {4, 2, 2, 2}, {.pad = {6, 7, 5, 8}}}};
   const std::vector<std::function<Tensor(const Tensor&)>> activations{
       [](const Tensor& x) { return x; }, [](const Tensor& x) { return relu(x); }, [](const Tensor& x) { return relu6(x); }};
   for (const Case& c : cases)
-    for (std::size_t kind = 0; kind < 6; ++kind) {
+    for (std::size_t kind = 0; kind < 24; ++kind) {
+      const bool pooled = kind / 6 % 2 == 1, frozen = kind < 12;  // weights that may change are plain
       const Tensor x = random_tensor(c.x, 1), w = random_tensor(c.weight, 2),
-                   b = kind < 3 ? random_tensor({c.weight[0]}, 3) : Tensor();
-      const auto net = [&](const Tensors& in) -> Tensors { return {activations[kind % 3](conv2d(in[0], w, b, c.options))}; };
-      const Plan planned = plan(net, {x.type()}, {.freeze = true});
+                   b = kind % 6 < 3 ? random_tensor({c.weight[0]}, 3) : Tensor();
+      const Shape y = conv2d(x, w, b, c.options).shape();
+      if (pooled && (y[2] < 2 || y[3] < 2)) continue;
+      const auto net = [&](const Tensors& in) -> Tensors {
+        const Tensor made = activations[kind % 3](conv2d(in[0], w, b, c.options));
+        return {pooled ? max_pool2d(made) : made};
+      };
+      const Plan planned = plan(net, {x.type()}, {.freeze = frozen});
       const std::string where = text(c.x, " with ", c.weight, ", kind ", kind);
       EXPECT_LT(difference(planned({x})[0], plan(net, {x.type()}, {.interpret = true})({x})[0]), 2e-5) << where;
       ASSERT_EQ(planned.rows().size(), 1u) << where;
       EXPECT_EQ(planned.rows()[0].kernel, "cpu plain") << where;
     }
+}
+
+/// A pooling behind a convolution: NaN wins, and others than of 2x2 pixels apart, or of what is read elsewhere too, are tasks of their own.
+TEST(RegionKernels, PoolingsBehindPlainConvolutions) {
+  Tensor x = random_tensor({1, 5, 12, 12}, 1);
+  const Tensor w = random_tensor({16, 5, 3, 3}, 2);
+  const auto rows_of = [&](const Pool2dOptions& options, bool both) {
+    const auto net = [&](const Tensors& in) -> Tensors {
+      const Tensor made = conv2d(in[0], w), pooled = max_pool2d(made, options);
+      return both ? Tensors{pooled, made} : Tensors{pooled};
+    };
+    const Plan planned = plan(net, {x.type()}, {.freeze = true});
+    const Tensors got = planned({x}), expected = plan(net, {x.type()}, {.interpret = true})({x});
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LT(difference(got[i], expected[i]), 2e-5);
+    return planned.rows().size();
+  };
+  EXPECT_EQ(rows_of({}, false), 1u);
+  EXPECT_EQ(rows_of({}, true), 2u);
+  EXPECT_EQ(rows_of({.kernel = {3, 3}, .stride = {2, 2}}, false), 2u);
+  EXPECT_EQ(rows_of({.kernel = {2, 2}, .stride = {1, 1}}, false), 2u);
+  EXPECT_EQ(rows_of({.kernel = {2, 2}, .pad = {1, 1, 1, 1}}, false), 2u);
+  EXPECT_EQ(rows_of({.kernel = {3, 2}}, false), 2u);
+
+  auto values = x.values<float>();
+  values[5 * 12 + 7] = std::numeric_limits<float>::quiet_NaN();
+  x = Tensor::from(x.shape(), values);
+  for (const std::int64_t channels : {16, 6}) {
+    const Tensor weight = random_tensor({channels, 5, 3, 3}, 2);
+    const auto net = [&](const Tensors& in) -> Tensors { return {max_pool2d(relu(conv2d(in[0], weight)))}; };
+    const Tensor got = plan(net, {x.type()}, {.freeze = true})({x})[0], expected = plan(net, {x.type()}, {.interpret = true})({x})[0];
+    const auto of = got.values<float>(), wanted = expected.values<float>();
+    for (std::size_t i = 0; i < of.size(); ++i) EXPECT_EQ(std::isnan(of[i]), std::isnan(wanted[i])) << i;
+  }
 }
 
 /// An operand that is the weight too is one value of the site, which no kernel takes for two.

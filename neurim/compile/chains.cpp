@@ -16,6 +16,8 @@ constexpr int kMostAlike = 3;  // ops like the anchor in a chain
 
 bool has(const std::vector<int>& list, int n) { return std::find(list.begin(), list.end(), n) != list.end(); }
 
+constexpr std::string_view kPooling = "max_pool2d";
+
 /// The layout in which a value stands before anything is lowered.
 Layout captured_layout(const Graph& graph, int value) {
   const Tensor& captured = graph.values[static_cast<std::size_t>(value)].captured;
@@ -51,8 +53,13 @@ Chains::Chains(const Graph& graph, const LowerOptions& options)
 bool Chains::may_take(const Kernel& kernel, const Chain& chain) const {
   const auto like_anchor = [&](int n) { return node(n).op->name() == kernel.op && !node(n).op->follows(); };
   if (chain.anchor > 0 && !kernel.prologues) return false;
+  if (pools(chain) && !kernel.pools) return false;
   if (kernel.series != (std::count_if(chain.nodes.begin(), chain.nodes.end(), like_anchor) > 1)) return false;
   return chain.nodes.size() > 1 ? kernel.fuses || kernel.chains : !kernel.chains;
+}
+
+bool Chains::pools(const Chain& chain) const {
+  return chain.nodes.size() > 1 && node(chain.nodes.back()).op->name() == kPooling;
 }
 
 bool Chains::outrun(const Kernel& kernel, const Chain& chain) const {
@@ -67,12 +74,12 @@ int Chains::follower(int last) const {
   return node(next).op->follows() && shape(node(next).out[0]) == shape(value) ? next : -1;
 }
 
-/// The node that alone reads what `last` makes, when it is of the same kind as this op.
-int Chains::successor(int last, const Op& op) const {
+/// The node that alone reads what `last` makes, when it is of this kind.
+int Chains::successor(int last, std::string_view op) const {
   const int value = node(last).out[0];
   if (readers(value).size() != 1 || wanted_outside(value)) return -1;
   const int next = readers(value)[0];
-  return node(next).op->name() == op.name() ? next : -1;
+  return node(next).op->name() == op ? next : -1;
 }
 
 /// Whether a value is computed from what the chain makes. A chain computes nothing before it has read all that it reads, so one
@@ -148,10 +155,12 @@ Chain Chains::grown(int anchor, bool before, bool beside) const {
   std::vector<std::size_t> ends{chain.nodes.size()};
   const Op& op = *node(anchor).op;
   const auto list = kernels(op.name(), graph_.device.kind);
-  const bool series = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.series; });
-  for (int alike = 1;;) {
+  const bool series = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.series; }),
+             pooled = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.pools; });
+  for (int alike = 1; !pools(chain);) {
     int next = follower(chain.nodes.back());
-    if (next < 0 && series && alike++ < kMostAlike) next = successor(chain.nodes.back(), op);
+    if (next < 0 && series && alike++ < kMostAlike) next = successor(chain.nodes.back(), op.name());
+    if (next < 0 && pooled) next = successor(chain.nodes.back(), kPooling);
     if (next < 0 || taken(next)) break;
     std::vector<int> more;
     if (beside) own_producers(next, chain.nodes, more);

@@ -57,7 +57,8 @@ class Chains {
   bool taken(int n) const { return chain_of_[static_cast<std::size_t>(n)] >= 0; }
 
   int follower(int last) const;
-  int successor(int last, const Op& op) const;
+  int successor(int last, std::string_view op) const;
+  bool pools(const Chain& chain) const;
   bool depends(int value, const std::vector<int>& chain) const;
   bool convex(const std::vector<int>& chain, const std::vector<int>& more) const;
   void own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found, bool begins = false) const;

@@ -75,7 +75,8 @@ struct Kernel {
   bool (*wants)(Site&) = nullptr;
   bool chains = false;    ///< takes only sites of several steps
   bool fuses = false;     ///< takes sites of several steps too; without either it is never asked about one
-  bool prologues = false; ///< of these also such with steps before the anchor, which make operands of it (Op::precedes)
+  bool prologues = false; ///< of those also such with steps before the anchor, which make operands of it (Op::precedes)
+  bool pools = false;     ///< also such with a max pooling behind all others
   bool series = false;    ///< takes only those of several ops of that name, each of which alone reads the one before
 };
 void add(const Kernel& kernel);

@@ -1,5 +1,6 @@
-// Convolutions of fewer than 16 channels where there are not the images for lanes of their own (few_channels.h): lanes are pixels
-// of a row. A part is a run of rows, counted through all images, whose input rows it copies with zeros beside them.
+// Convolutions of fewer than 16 channels where there are not the images for lanes of their own (few_channels.h), with a relu and a
+// max pooling behind them: lanes are pixels of a row, or of constant weights output channels where those are 16 and more. A part is a run of
+// rows of the result, counted through all images, whose input rows it copies with zeros beside them.
 #include "neurim/backend/cpu/plain_conv.h"
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/max_pool.h"
 
 namespace neurim {
 
@@ -20,16 +23,19 @@ constexpr std::int64_t kStaged = 16 * 1024;       // floats of padded rows that 
 constexpr std::int64_t kWorthAPart = 200 * 1000;  // multiply-adds
 
 struct Convolution {
-  std::int64_t images, in, out, height, width, out_height, out_width;
+  std::int64_t images, in, out, height, width, out_height, out_width;  ///< out: of the convolution, of which a pooling leaves a quarter
   std::int64_t kernel_height, kernel_width, dilation_height, dilation_width, pad_height, pad_width;
   std::int64_t band = 1, x_channel = 0;  ///< rows of y at a time; floats of a padded channel then
+  std::int64_t step = 1;                 ///< rows of the convolution for one of y
+  std::int64_t weight_block = 0;         ///< where channels are lanes: see plain_conv_channels
   Relu relu;
   bool bias = false;
   PlainConv plain{};
-  std::vector<std::int32_t> taps;
+  std::vector<std::int32_t> taps, weight_taps;
   std::vector<std::int64_t> begin;  ///< rows of y, counted through all images, where parts begin
 
-  std::int64_t rows_read(std::int64_t rows) const { return rows + (kernel_height - 1) * dilation_height; }
+  std::int64_t y_height() const { return out_height / step; }
+  std::int64_t rows_read(std::int64_t rows) const { return rows * step + (kernel_height - 1) * dilation_height; }
   std::size_t staged() const { return whole_lines(static_cast<std::size_t>(in * x_channel + kLanes) * sizeof(float)); }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -39,11 +45,15 @@ struct Convolution {
         reinterpret_cast<float*>(static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own.staged());
     const auto p = static_cast<std::size_t>(part);
     for (std::int64_t next, row = own.begin[p]; row < own.begin[p + 1]; row = next) {
-      const std::int64_t image = row / own.out_height, first = row % own.out_height;
-      next = std::min({row + own.band, own.begin[p + 1], (image + 1) * own.out_height});
+      const std::int64_t image = row / own.y_height(), first = row % own.y_height();
+      next = std::min({row + own.band, own.begin[p + 1], (image + 1) * own.y_height()});
       own.stage(in(0) + image * own.in * own.height * own.width, first, next - row, rows);
-      float* const y = static_cast<float*>(args.out[0]) + image * own.out * own.plain.y_channel + first * own.out_width;
-      NEURIM_DISPATCH(plain_conv)(own.plain, rows, in(1), own.bias ? in(2) : nullptr, own.relu, own.out, next - row, y);
+      float* const y = static_cast<float*>(args.out[0]) + image * own.out * own.plain.y_channel + first * own.plain.y_width();
+      const float* const bias = own.bias ? in(2) : nullptr;
+      if (own.weight_block > 0)
+        NEURIM_DISPATCH(plain_conv_channels)(own.plain, rows, in(1), own.weight_block, bias, own.relu, own.out, next - row, y);
+      else
+        NEURIM_DISPATCH(plain_conv)(own.plain, rows, in(1), bias, own.relu, own.out, next - row, y);
     }
   }
 
@@ -52,7 +62,7 @@ struct Convolution {
     const std::int64_t left = std::min(pad_width, plain.x_row), columns = std::min(width, plain.x_row - left);
     for (std::int64_t channel = 0; channel < in; ++channel)
       for (std::int64_t r = 0; r < rows_read(count); ++r) {
-        const std::int64_t row = first + r - pad_height;
+        const std::int64_t row = first * step + r - pad_height;
         float* const at = to + channel * x_channel + r * plain.x_row;
         if (row < 0 || row >= height) {
           std::fill_n(at, plain.x_row, 0.0f);
@@ -66,8 +76,23 @@ struct Convolution {
   }
 };
 
+/// The steps of the convolution and what is fused with it; behind them may be a pooling.
+std::size_t steps_before_pooling(const Site& site) {
+  return site.steps.size() - (site.steps.back().op->name() == "max_pool2d" ? 1 : 0);
+}
+
+/// Whether the pooling behind the convolution is of 2x2 pixels that do not overlap, none of them padding.
+bool takes_pooling(const Site& site) {
+  const Pool2dOptions o = resolved(static_cast<const MaxPool2d&>(*site.steps.back().op).options);
+  const auto shape = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape; };
+  const Shape x = shape(site.steps.back().in[0]), y = shape(site.steps.back().out[0]);
+  const std::array<std::int64_t, 2> one{1, 1}, two{2, 2};
+  return o.kernel == two && o.stride == two && o.dilation == one && o.pad == std::array<std::int64_t, 4>{} && y[2] == x[2] / 2 &&
+         y[3] == x[3] / 2;
+}
+
 /// Null, or why the kernel leaves the site to others.
-const char* against(const Site& site) {
+const char* against(const Site& site, Epilogue& epilogue) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const Step& step = site.steps[0];
@@ -80,39 +105,61 @@ const char* against(const Site& site) {
   if (weight[2] == 1 && weight[3] == 1) return "leaves 1x1 kernels to matrix products";
   // oneDNN reads plain images of up to three channels and gives blocks.
   if (fills_blocks(y[1]) && (fills_blocks(x[1]) || x[1] <= 3)) return "leaves channels from 16 on to blocked16";
-  Epilogue epilogue;
-  if (site.anchor != 0 || site.out.size() != 1 || !read_epilogue(site, epilogue) || epilogue.add) return "fuses relu only";
+  const std::size_t end = steps_before_pooling(site);
+  if (site.anchor != 0 || site.out.size() != 1 || !read_epilogue(site, 0, end, epilogue) || epilogue.add) return "fuses relu only";
+  if (end < site.steps.size() && !takes_pooling(site)) return "takes poolings of 2x2 pixels apart";
   return nullptr;
 }
 
+/// Whether output channels are lanes.
+bool channels_are_lanes(const Site& site) {
+  const Spec& weight = site.values[static_cast<std::size_t>(site.steps[0].in[1])];
+  return weight.constant && weight.type.shape[0] % kLanes == 0;
+}
+
 bool wants(Site& site) {
-  if (const char* why = against(site)) return decline(site, why), false;
+  Epilogue epilogue;
+  if (const char* why = against(site, epilogue)) return decline(site, why), false;
   for (Spec& spec : site.values) spec.layout = {};
+  if (channels_are_lanes(site)) {
+    Spec& weight = site.values[static_cast<std::size_t>(site.steps[0].in[1])];
+    weight.layout = forward_weights(weight.type);
+  }
   return true;
 }
 
 Launch prepare(Site& site) {
-  if (const char* why = against(site)) return decline(site, why);
-  for (const Spec& spec : site.values)
-    if (spec.layout != Layout{}) return decline(site, "takes plain layouts");
   Epilogue epilogue;
-  read_epilogue(site, epilogue);
+  if (const char* why = against(site, epilogue)) return decline(site, why);
+  const bool channels = channels_are_lanes(site);
+  for (const Spec& spec : site.values)
+    if (spec.layout != (&spec == &site.input(1) && channels ? forward_weights(spec.type) : Layout{}))
+      return decline(site, "takes plain layouts");
   const Conv2dOptions& o = static_cast<const Conv2d&>(site.op()).options;
-  const Shape &x = site.input(0).type.shape, &weight = site.input(1).type.shape, &y = site.output(0).type.shape;
+  const Shape &x = site.input(0).type.shape, &weight = site.input(1).type.shape,
+              &y = site.values[static_cast<std::size_t>(site.steps[0].out[0])].type.shape;
   auto own = std::make_shared<Convolution>(Convolution{x[0], x[1], y[1], x[2], x[3], y[2], y[3], weight[2], weight[3],
                                                        o.dilation[0], o.dilation[1], o.pad[0], o.pad[1]});
   Convolution& c = *own;
   c.relu = epilogue.relu, c.bias = epilogue.bias;
+  const bool pooled = steps_before_pooling(site) < site.steps.size();
+  if (pooled) c.step = 2;
   const std::int64_t row = c.out_width + (c.kernel_width - 1) * c.dilation_width;
-  c.band = std::clamp<std::int64_t>(kStaged / (c.in * row) - c.rows_read(0), 1, c.out_height);
+  c.band = std::clamp<std::int64_t>((kStaged / (c.in * row) - c.rows_read(0)) / c.step, 1, c.y_height());
   c.x_channel = c.rows_read(c.band) * row;
   if (c.in * c.x_channel > INT32_MAX) return decline(site, "takes smaller images");
+  const std::int64_t pixels = c.kernel_height * c.kernel_width;
   for (std::int64_t channel = 0; channel < c.in; ++channel)
     for (std::int64_t h = 0; h < c.kernel_height; ++h)
-      for (std::int64_t w = 0; w < c.kernel_width; ++w)
+      for (std::int64_t w = 0; w < c.kernel_width; ++w) {
         c.taps.push_back(static_cast<std::int32_t>(channel * c.x_channel + h * c.dilation_height * row + w * c.dilation_width));
-  c.plain = {static_cast<std::int64_t>(c.taps.size()), c.taps.data(), c.out_width, row, c.out_height * c.out_width};
-  const std::int64_t rows = c.images * c.out_height, work = y.numel() * c.plain.tap_count,
+        const std::int64_t block = channel / kLanes * pixels + h * c.kernel_width + w;  // of 16 times 16 weights
+        c.weight_taps.push_back(static_cast<std::int32_t>((block * kLanes + channel % kLanes) * kLanes));
+      }
+  if (channels) c.weight_block = blocks_of(c.in) * pixels * kLanes * kLanes;
+  c.plain = {static_cast<std::int64_t>(c.taps.size()), c.taps.data(), c.out_width, row, site.output(0).type.shape[2] * site.output(0).type.shape[3],
+             pooled, c.weight_taps.data()};
+  const std::int64_t rows = c.images * c.y_height(), work = y.numel() * c.plain.tap_count,
                      parts = std::clamp<std::int64_t>(work / kWorthAPart, 1, std::min<std::int64_t>(rows, site.chunks));
   for (std::int64_t part = 0; part <= parts; ++part) c.begin.push_back(rows * part / parts);
   site.scratch = static_cast<std::size_t>(parts) * c.staged();
@@ -122,7 +169,7 @@ Launch prepare(Site& site) {
 }  // namespace
 
 void cpu_plain_conv() {
-  add({.op = "conv2d", .name = "cpu plain", .rank = 14, .prepare = prepare, .wants = wants, .fuses = true});
+  add({.op = "conv2d", .name = "cpu plain", .rank = 14, .prepare = prepare, .wants = wants, .fuses = true, .pools = true});
 }
 
 }  // namespace neurim
