@@ -233,7 +233,7 @@ TEST(Bf16, InvertedResiduals) {
 const Conv2dOptions kSame{.pad = {1, 1, 1, 1}};
 
 TEST(Bf16, WinogradsPoints) {
-  for (const Shape& shape : {Shape{2, 32, 28, 27}, {1, 64, 14, 14}, {1, 16, 56, 9}}) {
+  for (const Shape& shape : {Shape{2, 32, 28, 27}, {1, 64, 14, 14}, {1, 16, 56, 9}, {1, 64, 7, 7}, {3, 32, 4, 3}}) {  // the last in tiles of 2x2
     const Tensor x = relu(any(shape, 1)), weight = any({48, shape[1], 3, 3}, 2), bias = any({48}, 3);
     const Net net = [&](const Tensors& in) -> Tensors { return {relu(conv2d(in[0], weight, bias, kSame))}; };
     const Plan last = checked(net, {x}, interpreted(net, {x}), text(shape), 0.0125);

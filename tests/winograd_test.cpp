@@ -119,6 +119,31 @@ TEST(Winograd, WeightGradientsAgree) {
   }
 }
 
+/// Of fewer than twelve tiles of 4x4, constant weights make tiles of 2x2 where those of 4x4 are not made of weights as they live.
+TEST(Winograd, SmallTilesAgree) {
+  struct Case {
+    Shape x;
+    std::int64_t out;
+    std::array<std::int64_t, 4> pad;
+  };
+  for (const Case& c : {Case{{1, 16, 12, 12}, 16, {1, 1, 1, 1}}, {{1, 32, 7, 23}, 48, {1, 1, 1, 1}}, {{3, 48, 8, 9}, 32, {0, 2, 1, 0}}, {{1, 80, 7, 7}, 16, {1, 1, 1, 1}}}) {
+    const Tensor x = uniform(c.x, -1, 1, 1), weight = uniform({c.out, c.x[1], 3, 3}, -1, 1, 2), bias = uniform({c.out}, -1, 1, 3);
+    const auto net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, bias, {.pad = c.pad})}; };
+    const auto residual = [&](const Tensors& in) -> Tensors {
+      const Tensor y = conv2d(in[0], weight, bias, {.pad = c.pad});
+      return {relu(y + in[1])};
+    };
+    const Tensor other = uniform(conv2d(x, weight, bias, {.pad = c.pad}).shape(), -9, 9, 4);
+    const Plan one = plan(net, {x.type()}, {.freeze = true}), two = plan(residual, {x.type(), other.type()}, {.freeze = true});
+    EXPECT_EQ(difference(plan(net, {x.type()}, {.interpret = true})({x}), one({x}), kTolerance), "") << c.x;
+    EXPECT_EQ(difference(plan(residual, {x.type(), other.type()}, {.interpret = true})({x, other}), two({x, other}), kTolerance), "") << c.x;
+    for (const Plan* planned : {&one, &two}) {
+      const std::vector<PlanRow> rows = planned->rows();
+      EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == kKernel; }), 1) << c.x;
+    }
+  }
+}
+
 /// The error of a deep sum, in f32, is within four times that of adding up its products one by one.
 TEST(Winograd, IsAboutAsExactAsASum) {
   const Shape image{1, 256, 16, 16}, kernel{16, 256, 3, 3};

@@ -28,17 +28,19 @@ constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
 /// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
 struct Form {
   bool gradient, pairs;  ///< pairs: of bf16, see BlockProduct
+  int tile;     ///< WinogradShape::tile
   Type type;    ///< of the weights
   Layout from;  ///< the packed weights that it is made of
 
+  std::int64_t points() const { return (tile + 2) * (tile + 2); }
   std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
-  std::size_t bytes() const { return static_cast<std::size_t>(kWinogradPoints * blocks() * kBlock) * (pairs ? 2 : 4); }
+  std::size_t bytes() const { return static_cast<std::size_t>(points() * blocks() * kBlock) * (pairs ? 2 : 4); }
   void transform(const float* packed, float* u, std::int64_t first, std::int64_t last) const {
-    if (!pairs) return NEURIM_DISPATCH(winograd_weights)(packed, gradient, first, last, blocks() * kBlock, u);
+    if (!pairs) return NEURIM_DISPATCH(winograd_weights)(tile, packed, gradient, first, last, blocks() * kBlock, u);
     alignas(64) float exact[kWinogradPoints * kBlock];
     for (std::int64_t block = first; block < last; ++block) {
-      NEURIM_DISPATCH(winograd_weights)(packed + block * 9 * kBlock, gradient, 0, 1, kBlock, exact);
-      for (std::int64_t point = 0; point < kWinogradPoints; ++point)
+      NEURIM_DISPATCH(winograd_weights)(tile, packed + block * 9 * kBlock, gradient, 0, 1, kBlock, exact);
+      for (std::int64_t point = 0; point < points(); ++point)
         NEURIM_DISPATCH(pair_rows)
         (exact + point * kBlock, kLanes, 0, kLanes, kLanes, kLanes, u + (point * blocks() + block) * kBlock / 2);
     }
@@ -62,12 +64,12 @@ void pack_form(const void* self, const void* plain, void* u) {
   form.transform(packed.data(), static_cast<float*>(u), 0, form.blocks());
 }
 
-Layout winograd_layout(const Type& weight, bool gradient, bool pairs) {
-  const Form form{gradient, pairs, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
+Layout winograd_layout(const Type& weight, bool gradient, bool pairs, int tile) {
+  const Form form{gradient, pairs, tile, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::lock_guard lock(forms().mutex);
   forms().list.push_back(form);
   const std::uint32_t number =
-      register_format({.name = text("winograd ", gradient ? "gradient " : "", pairs ? "pairs " : "", weight),
+      register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs ? "pairs " : "", weight),
                        .bytes = form.bytes(),
                        .pack = pack_form,
                        .self = &forms().list.back(),
@@ -100,7 +102,7 @@ Launch prepare_weights(Site& site) {
   if (!form || site.input(0).layout != form->from)
     return decline(site, "makes Winograd's form of packed weights only");
   const auto weights = std::make_shared<Weights>(Weights{*form, 1});
-  weights->parts = parts_of(site, kWinogradPoints * form->blocks() * kBlock, form->blocks());
+  weights->parts = parts_of(site, form->points() * form->blocks() * kBlock, form->blocks());
   return {Weights::run, weights, weights->parts};
 }
 
@@ -147,8 +149,12 @@ const char* read_problem(const Site& site, Problem& problem) {
   // Making u costs as many instructions as a multiplication at all points of three tiles; other machines have too few registers.
   problem.few = problem.tiles() <= kFewTiles && direction == Direction::forward && !pairs && isa() == Isa::avx512 &&
                 kWinogradPoints * (problem.tiles() + 3) <= 9 * problem.images * to[2] * to[3];
-  constexpr std::int64_t kEnough = 12;  // below, reading all weights at 36 points costs more than is saved
-  if (!problem.few && problem.tiles() < kEnough) return "takes more tiles";
+  constexpr std::int64_t kEnough = 12;  // below, reading all weights at the points costs more than is saved
+  if (problem.few || problem.tiles() >= kEnough) return nullptr;
+  problem.shape.tile = 2;
+  const bool constant = site.values[static_cast<std::size_t>(at.weight)].constant;  // else the values at the points would be made each time
+  const bool saves = 4 * problem.shape.points() * problem.tiles() <= 3 * 9 * problem.images * to[2] * to[3];
+  if (direction != Direction::forward || !constant || problem.tiles() < kEnough || !saves) return "takes more tiles";
   return nullptr;
 }
 
@@ -160,7 +166,7 @@ void choose_layouts(Site& site, const Problem& problem) {
   for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
   Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   weight.layout = lives(site, problem) ? forward_weights(weight.type)
-                                       : winograd_layout(weight.type, direction_of(site) == Direction::input_grad, problem.shape.pairs);
+                                       : winograd_layout(weight.type, direction_of(site) == Direction::input_grad, problem.shape.pairs, problem.shape.tile);
 }
 
 /// Whether the tensors lie so.
@@ -170,7 +176,7 @@ bool has_layouts(const Site& site, const Problem& problem) {
     return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
   });
   const Form* const form = form_of(weight.layout);
-  return images && (lives(site, problem) ? weight.layout == forward_weights(weight.type) : form && form->pairs == problem.shape.pairs);
+  return images && (lives(site, problem) ? weight.layout == forward_weights(weight.type) : form && form->pairs == problem.shape.pairs && form->tile == problem.shape.tile);
 }
 
 /// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
@@ -195,7 +201,7 @@ struct Tiled {
   Tiled(const Problem& problem, std::vector<std::int64_t> runs, std::int64_t cuts) : shape(problem.shape), few(problem.few), begin(std::move(runs)), slices(cuts) {
     std::int64_t longest = 0;
     for (std::size_t i = 0; i + 1 < begin.size(); ++i) longest = std::max(longest, begin[i + 1] - begin[i]);
-    const std::int64_t fitting = std::max(kCache / (kWinogradPoints * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
+    const std::int64_t fitting = std::max(kCache / (shape.points() * (shape.in_blocks + shape.out_blocks) * kLanes), kRun),
                        tasks = (longest + fitting - 1) / fitting;
     batch = (longest + tasks - 1) / tasks;
     input_plane = plane(shape.in_blocks, batch, shape.pairs);
@@ -204,7 +210,7 @@ struct Tiled {
 
   std::int64_t runs() const { return std::ssize(begin) - 1; }
   int parts() const { return static_cast<int>(runs() * slices); }
-  std::int64_t values() const { return kWinogradPoints * (input_plane + output_plane); }  ///< floats of a part
+  std::int64_t values() const { return shape.points() * (input_plane + output_plane); }  ///< floats of a part
   std::int64_t first_block(int part) const { return shape.out_blocks * (part % slices) / slices; }
   std::int64_t last_block(int part) const { return shape.out_blocks * (part % slices + 1) / slices; }
 
@@ -216,7 +222,7 @@ struct Tiled {
   }
 
   void convolve(int part, float* scratch, const float* x, const float* weight, ConvEpilogue after, float* y) const {
-    float* const m = scratch + kWinogradPoints * input_plane;
+    float* const m = scratch + shape.points() * input_plane;
     const std::int64_t first = first_block(part), last = last_block(part);
     each_task(part, [&](const WinogradTiles& tiles) {
       NEURIM_DISPATCH(winograd_input)(shape, tiles, x, scratch);
@@ -232,7 +238,7 @@ struct Tiled {
 
 /// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
 Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
-  const bool stay = kWinogradPoints * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
+  const bool stay = problem.shape.points() * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
   const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / (stay ? kShortRun : kRun), 1, most_runs),
                      slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, chunks / runs);
   std::vector<std::int64_t> begin;
@@ -262,27 +268,28 @@ struct Convolution : Tiled {
 /// of the worst block of output channels, for pixels of a normal distribution cut off below 0. Measured with rounded V; rounded U
 /// costs as much again, independently.
 double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
-  constexpr std::int64_t kTiles = 4, kSide = kWinogradTile + 2, kWidth = kTiles * kWinogradTile + 2;
-  WinogradShape shape{.in_blocks = given.in_blocks, .out_blocks = 1, .in_height = kSide, .in_width = kWidth,
-                      .out_height = kWinogradTile, .out_width = kTiles * kWinogradTile};
+  constexpr std::int64_t kTiles = 4;
+  const std::int64_t tile = given.tile, points = given.points();
+  WinogradShape shape{.in_blocks = given.in_blocks, .out_blocks = 1, .in_height = tile + 2, .in_width = kTiles * tile + 2, .out_height = tile,
+                      .out_width = kTiles * tile, .tile = given.tile};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<float> x(static_cast<std::size_t>(shape.in_blocks * kSide * kWidth * kLanes));
+  std::vector<float> x(static_cast<std::size_t>(shape.in_blocks * shape.in_height * shape.in_width * kLanes));
   for (float& pixel : x) pixel = std::max(normal(random), 0.0f);
   const std::int64_t inputs = plane(shape.in_blocks, kTiles), row = shape.in_blocks * kBlock;
   const WinogradTiles tiles{0, kTiles, inputs, kTiles * kLanes};
-  std::vector<float> v[2], y[2], m(static_cast<std::size_t>(kWinogradPoints * tiles.output_plane)),
-      exact(static_cast<std::size_t>(kWinogradPoints * row));
+  std::vector<float> v[2], y[2], m(static_cast<std::size_t>(points * tiles.output_plane)),
+      exact(static_cast<std::size_t>(points * row));
   for (const bool rounded : {false, true}) {
     shape.pairs = rounded;
-    v[rounded].resize(static_cast<std::size_t>(kWinogradPoints * inputs));
+    v[rounded].resize(static_cast<std::size_t>(points * inputs));
     NEURIM_DISPATCH(winograd_input)(shape, tiles, x.data(), v[rounded].data());
-    y[rounded].resize(static_cast<std::size_t>(kWinogradTile * shape.out_width * kLanes));
+    y[rounded].resize(static_cast<std::size_t>(tile * shape.out_width * kLanes));
   }
   double worst = 0;
   std::vector<std::uint16_t> own(exact.size());
   for (std::int64_t block = 0; block < given.out_blocks; ++block) {
-    for (std::int64_t point = 0; point < kWinogradPoints; ++point)
+    for (std::int64_t point = 0; point < points; ++point)
       std::copy_n(u + (point * given.out_blocks + block) * row, row, own.data() + point * row);
     for (std::size_t at = 0; at < own.size(); at += kBlock) unpair_block(&own[at], &exact[at]);
     for (const bool rounded : {false, true}) {

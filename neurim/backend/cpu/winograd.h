@@ -3,7 +3,7 @@
 //
 // The output falls into tiles of 4x4. Input tiles of 6x6 overlapping pixels become one value a point, V; so do the
 // kernels, U; at each of the 36 points a matrix product over the channels gives M; and M's tiles become the output's: 36
-// multiplications instead of 144.
+// multiplications instead of 144. With tiles of 2x2 there are 16 points, and 16 multiplications instead of 36.
 #pragma once
 #include <cstdint>
 
@@ -17,6 +17,7 @@ namespace neurim::cpu {
 Layout forward_weights(const Type& weight);
 Layout gradient_weights(const Type& weight);
 
+/// Pixels along a tile where nothing else is said, and the points of such a tile.
 inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
 
 /// Tensors are nChw16c; in_height and in_width are without the padding.
@@ -24,9 +25,11 @@ struct WinogradShape {
   std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   std::int64_t top = 0, left = 0;  ///< padding
   bool pairs = false;              ///< v and u are pairs of bf16 (see BlockProduct)
+  int tile = kWinogradTile;        ///< pixels along a tile, 4 or 2; of gradients of weights and of few tiles 4
 
-  std::int64_t rows() const { return (out_height + kWinogradTile - 1) / kWinogradTile; }
-  std::int64_t columns() const { return (out_width + kWinogradTile - 1) / kWinogradTile; }
+  std::int64_t rows() const { return (out_height + tile - 1) / tile; }
+  std::int64_t columns() const { return (out_width + tile - 1) / tile; }
+  std::int64_t points() const { return (tile + 2) * (tile + 2); }
 };
 
 /// `count` tiles from `first` on, numbered through the images row by row, and where their values stand: those of
@@ -37,7 +40,7 @@ struct WinogradTiles {
 
 /// u[point][block][16 in][16 out] of the blocks [first, last), from w[block][3][3][16 in][16 out]; points are
 /// `plane` floats apart. `flipped` walks the taps backwards, as data gradients do.
-NEURIM_EACH_ISA(void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last,
+NEURIM_EACH_ISA(void winograd_weights(int tile, const float* w, bool flipped, std::int64_t first, std::int64_t last,
                                       std::int64_t plane, float* u))
 
 /// v[point][in_blocks][tile][16].

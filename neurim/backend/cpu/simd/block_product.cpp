@@ -133,7 +133,7 @@ void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
   static constexpr auto kTwo = products<Factors, 2>(std::make_integer_sequence<int, kRows[1]>());
   static constexpr auto kThree = products<Factors, 3>(std::make_integer_sequence<int, kRows[2]>());
   for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
-    together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : kTogether, blocks - block);
+    together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : shape.rows <= kRows[0] ? 1 : kTogether, blocks - block);
     const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
     // Groups of nearly equal length, as few as the registers allow.
     const std::int64_t most = kRows[together - 1], groups = (shape.rows + most - 1) / most;

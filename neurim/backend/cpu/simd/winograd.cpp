@@ -12,7 +12,8 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// Output pixels and points along an axis: 0, two pairs of opposite numbers, and infinity.
+/// Output pixels and points along an axis: 0, two pairs of opposite numbers, and infinity. Those of gradients; the others come in tiles
+/// of two pixels too, with the points 0, 1, -1 and infinity.
 constexpr int kSize = kWinogradTile, kPoints = kSize + 2, kOpposites = 2, kBlock = kLanes * kLanes;
 /// The positive ones: few bits each, so that multiplying by them rounds little, and spread so that their powers stay near
 /// one. The results are about as exact as a direct sum; with 1 and 2, as in the paper, the error is twice as large.
@@ -59,6 +60,13 @@ constexpr Numbers kNumbers;
   }
 }
 
+[[gnu::always_inline]] inline void input(const Vec (&d)[4], Vec (&v)[4]) {
+  v[0] = d[2] - d[0];
+  v[1] = d[2] + d[1];
+  v[2] = d[2] - d[1];
+  v[3] = d[3] - d[1];
+}
+
 [[gnu::always_inline]] inline void weights(const Vec (&g)[3], Vec (&u)[kPoints]) {
   u[0] = kNumbers.zero * g[0];
   u[5] = g[2];
@@ -68,6 +76,14 @@ constexpr Numbers kNumbers;
     u[2 * p + 1] = even + odd;
     u[2 * p + 2] = even - odd;
   }
+}
+
+[[gnu::always_inline]] inline void weights(const Vec (&g)[3], Vec (&u)[4]) {
+  const Vec even = 0.5f * (g[0] + g[2]), odd = 0.5f * g[1];
+  u[0] = -g[0];
+  u[1] = even + odd;
+  u[2] = even - odd;
+  u[3] = g[2];
 }
 
 /// The transposed of weights().
@@ -88,6 +104,11 @@ constexpr Numbers kNumbers;
   y[1] = kNumbers.power[0][1] * difference[0] + kNumbers.power[1][1] * difference[1];
   y[2] = kNumbers.power[0][2] * sum[0] + kNumbers.power[1][2] * sum[1];
   y[3] = kNumbers.power[0][3] * difference[0] + kNumbers.power[1][3] * difference[1] + m[5];
+}
+
+[[gnu::always_inline]] inline void output(const Vec (&m)[4], Vec (&y)[2]) {
+  y[0] = m[0] + m[1] + m[2];
+  y[1] = m[1] - m[2] + m[3];
 }
 
 /// The transposed of output().
@@ -129,8 +150,9 @@ struct Pairs {
 };
 
 /// A tile of (m + 2)² pixels, rows `stride` floats apart, to its values at the points.
-template <class Values>
+template <class Values, int kSize>
 void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plane) {
+  constexpr int kPoints = kSize + 2;
   Vec half[kPoints][kPoints], in[kPoints], out[kPoints];
 #pragma GCC unroll 8
   for (int j = 0; j < kPoints; ++j) {
@@ -148,8 +170,9 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   }
 }
 
-template <class Values>
+template <class Values, int kSize>
 void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
+  constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
   for (std::int64_t block = 0; block < s.in_blocks; ++block) {
     Place at(s, tiles.first);
@@ -158,7 +181,7 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
       const float* image = x + (at.image * s.in_blocks + block) * pixels * kLanes;
       float* to = v + (block * tiles.count + t) * Values::kWords;
       if (top >= 0 && left >= 0 && top + kPoints <= s.in_height && left + kPoints <= s.in_width) {
-        input_tile<Values>(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
+        input_tile<Values, kSize>(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
         continue;
       }
       alignas(64) float padded[kPoints * kPoints * kLanes];
@@ -168,9 +191,15 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
           const bool inside = row >= 0 && row < s.in_height && column >= 0 && column < s.in_width;
           store(padded + (i * kPoints + j) * kLanes, inside ? load(image + row * stride + column * kLanes) : Vec{});
         }
-      input_tile<Values>(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
+      input_tile<Values, kSize>(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
     }
   }
+}
+
+template <int kSize>
+void input_in_tiles(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
+  const auto transform = !shape.pairs ? input_tiles<Floats, kSize> : has_bf16() ? input_tiles<Pairs<true>, kSize> : input_tiles<Pairs<false>, kSize>;
+  transform(shape, tiles, x, v);
 }
 
 /// Adds to m, at one row of points of T tiles, the products of one block of the input; meanwhile the weights `ahead` are fetched.
@@ -217,9 +246,9 @@ void add_points(const WinogradTiles& tiles, const float* v, const float* w, cons
   add_rows<T>(std::make_integer_sequence<int, kPoints>(), tiles, v, w, ahead, m);
 }
 
-}  // namespace
-
-void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
+template <int kSize>
+void weights_of_tiles(const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
+  constexpr int kPoints = kSize + 2;
   for (std::int64_t block = first; block < last; ++block)
     for (int in = 0; in < kLanes; ++in) {
       const float* from = w + block * 9 * kBlock + in * kLanes;
@@ -245,40 +274,10 @@ void winograd_weights(const float* w, bool flipped, std::int64_t first, std::int
     }
 }
 
-void winograd_input(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
-  const auto transform = !shape.pairs ? input_tiles<Floats> : has_bf16() ? input_tiles<Pairs<true>> : input_tiles<Pairs<false>>;
-  transform(shape, tiles, x, v);
-}
-
-void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
-                       std::int64_t first, std::int64_t last, float* m) {
-  const std::int64_t words = shape.pairs ? kLanes / 2 : kLanes, row = shape.in_blocks * kLanes * words;
-  const BlockProduct product{tiles.count, shape.in_blocks * kLanes, tiles.count * words, row, tiles.count * kLanes, shape.pairs};
-  for (std::int64_t point = 0; point < kWinogradPoints; ++point)
-    block_product(product, last - first, v + point * tiles.input_plane, u + (point * shape.out_blocks + first) * row, {},
-                  m + point * tiles.output_plane);
-}
-
-void winograd_multiply_few(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* w, std::int64_t first,
-                           std::int64_t last, float* m) {
-  constexpr decltype(&add_points<1>) kOfTiles[] = {add_points<1>, add_points<2>, add_points<3>, add_points<4>};  // as registers allow
-  static_assert(kFewTiles <= 2 * std::size(kOfTiles));
-  const std::int64_t groups = tiles.count > std::ssize(kOfTiles) ? 2 : 1;
-  for (std::int64_t block = first; block < last; ++block, m += tiles.count * kLanes) {
-    for (std::int64_t point = 0; point < kWinogradPoints; ++point) std::fill_n(m + point * tiles.output_plane, tiles.count * kLanes, 0.0f);
-    for (std::int64_t in = 0; in < shape.in_blocks; ++in) {
-      const float* const own = w + (block * shape.in_blocks + in) * 9 * kBlock;
-      const bool end = block + 1 == last && in + 1 == shape.in_blocks;
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const std::int64_t begin = tiles.count * g / groups, count = tiles.count * (g + 1) / groups - begin;
-        kOfTiles[count - 1](tiles, v + (in * tiles.count + begin) * kLanes, own, end ? own : own + 9 * kBlock, m + begin * kLanes);
-      }
-    }
-  }
-}
-
-void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue,
-                  std::int64_t first, std::int64_t last, float* y) {
+template <int kSize>
+void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
+                     std::int64_t last, float* y) {
+  constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.out_height * s.out_width;
   const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
   for (std::int64_t block = first; block < last; ++block) {
@@ -327,6 +326,48 @@ void winograd_output(const WinogradShape& s, const WinogradTiles& tiles, const f
   }
 }
 
+}  // namespace
+
+void winograd_weights(int tile, const float* w, bool flipped, std::int64_t first, std::int64_t last, std::int64_t plane, float* u) {
+  (tile == kSize ? weights_of_tiles<kSize> : weights_of_tiles<2>)(w, flipped, first, last, plane, u);
+}
+
+void winograd_input(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
+  (shape.tile == kSize ? input_in_tiles<kSize> : input_in_tiles<2>)(shape, tiles, x, v);
+}
+
+void winograd_multiply(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* u,
+                       std::int64_t first, std::int64_t last, float* m) {
+  const std::int64_t words = shape.pairs ? kLanes / 2 : kLanes, row = shape.in_blocks * kLanes * words;
+  const BlockProduct product{tiles.count, shape.in_blocks * kLanes, tiles.count * words, row, tiles.count * kLanes, shape.pairs};
+  for (std::int64_t point = 0; point < shape.points(); ++point)
+    block_product(product, last - first, v + point * tiles.input_plane, u + (point * shape.out_blocks + first) * row, {},
+                  m + point * tiles.output_plane);
+}
+
+void winograd_multiply_few(const WinogradShape& shape, const WinogradTiles& tiles, const float* v, const float* w, std::int64_t first,
+                           std::int64_t last, float* m) {
+  constexpr decltype(&add_points<1>) kOfTiles[] = {add_points<1>, add_points<2>, add_points<3>, add_points<4>};  // as registers allow
+  static_assert(kFewTiles <= 2 * std::size(kOfTiles));
+  const std::int64_t groups = tiles.count > std::ssize(kOfTiles) ? 2 : 1;
+  for (std::int64_t block = first; block < last; ++block, m += tiles.count * kLanes) {
+    for (std::int64_t point = 0; point < shape.points(); ++point) std::fill_n(m + point * tiles.output_plane, tiles.count * kLanes, 0.0f);
+    for (std::int64_t in = 0; in < shape.in_blocks; ++in) {
+      const float* const own = w + (block * shape.in_blocks + in) * 9 * kBlock;
+      const bool end = block + 1 == last && in + 1 == shape.in_blocks;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t begin = tiles.count * g / groups, count = tiles.count * (g + 1) / groups - begin;
+        kOfTiles[count - 1](tiles, v + (in * tiles.count + begin) * kLanes, own, end ? own : own + 9 * kBlock, m + begin * kLanes);
+      }
+    }
+  }
+}
+
+void winograd_output(const WinogradShape& shape, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
+                     std::int64_t last, float* y) {
+  (shape.tile == kSize ? output_in_tiles<kSize> : output_in_tiles<2>)(shape, tiles, m, epilogue, first, last, y);
+}
+
 void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, const float* dy, std::int64_t first,
                        std::int64_t last, float* dm) {
   const std::int64_t pixels = s.out_height * s.out_width;
@@ -370,7 +411,7 @@ void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles,
     for (std::int64_t block = 0; block < blocks; ++block)
       pair_rows(at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes, at + block * rows * kLanes);
   };
-  for (std::int64_t point = 0; point < kWinogradPoints; ++point) {
+  for (std::int64_t point = 0; point < shape.points(); ++point) {
     float *const values = v + point * tiles.input_plane, *const gradients = dm + point * tiles.output_plane;
     if (pairs) round(values, shape.in_blocks), round(gradients, last - first);
     block_weight_grad(grad, last - first, values, gradients, add, du + (point * shape.out_blocks + first) * shape.in_blocks * kBlock);
