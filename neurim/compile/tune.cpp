@@ -30,18 +30,26 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The graph with its state copied: plans of it repack and change the copies.
+/// The graph with its state copied: plans of it change the copies.
 Graph with_own_state(Graph graph) {
   for (Graph::Value& value : graph.values)
     if (value.captured && !value.captured.value()->constant) value.captured = value.captured.clone();
   return graph;
 }
 
+/// The graph with handles of its own on that state: what one plan repacks, others have where it was.
+Graph with_own_handles(Graph graph) {
+  for (Graph::Value& value : graph.values)
+    if (value.captured && !value.captured.value()->constant) value.captured = Tensor(std::make_shared<Value>(*value.captured.value()));
+  return graph;
+}
+
 /// A plan with some choices, and its tasks by what they do.
 class Trial {
  public:
-  Trial(const Graph& graph, PlanOptions options, const Tuning& choices, const std::shared_ptr<Storage>& memory) {
+  Trial(const Graph& shared, PlanOptions options, const Tuning& choices, const std::shared_ptr<Storage>& memory) {
     options.tuning = std::make_shared<Tuning>(choices);
+    const Graph graph = with_own_handles(shared);
     instance_ = std::make_unique<PlanInstance>(graph, options, std::make_shared<const Program>(build(graph, options)), memory);
     for (const Tensor& input : instance_->inputs) {
       const std::vector<std::byte> zeros(bytes(input.type()));

@@ -10,10 +10,10 @@
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/depthwise.h"
 #include "neurim/backend/cpu/norm.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
-#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/layer_norm.h"
 

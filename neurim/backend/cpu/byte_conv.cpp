@@ -15,6 +15,7 @@
 #include "neurim/backend/cpu/conv_rows.h"
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/depthwise.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/quantize.h"

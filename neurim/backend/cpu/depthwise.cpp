@@ -7,6 +7,7 @@
 
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/conv.h"

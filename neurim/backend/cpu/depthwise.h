@@ -10,10 +10,6 @@ namespace neurim::cpu {
 
 struct ConvSizes;
 
-/// [C/16][kh][kw][16c], the form in which the weights of depthwise convolutions live. It is oneDNN's too,
-/// whose kernels read it.
-Layout depthwise_weights(const Type& weight);
-
 /// x and dy are nChw16c of `blocks` blocks an image. Pairs are height, width; the padding is that above and
 /// on the left.
 struct DepthwiseShape {

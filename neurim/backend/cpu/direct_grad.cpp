@@ -9,8 +9,8 @@
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/conv_steps.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
-#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {

@@ -5,8 +5,7 @@
 #include <limits>
 #include <mutex>
 
-#include "neurim/backend/cpu/depthwise.h"
-#include "neurim/backend/cpu/winograd.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/base/error.h"
 #include "neurim/hardware/isa.h"
 
@@ -81,6 +80,14 @@ dnnl::memory::data_type data_type(DType dtype) {
   return {};
 }
 
+/// A form of ours as oneDNN knows it.
+memory::desc described(const PackedWeights& own) {
+  using enum memory::format_tag;
+  const Shape& s = own.weight.shape;
+  if (own.form == PackedWeights::depthwise) return {{s[0], 1, 1, s[2], s[3]}, memory::data_type::f32, Goihw16g};
+  return {{s[0], s[1], s[2], s[3]}, memory::data_type::f32, own.form == PackedWeights::forward ? OIhw16i16o : IOhw16o16i};
+}
+
 }  // namespace
 
 OneThread::OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -89,6 +96,7 @@ OneThread::~OneThread() { omp_set_num_threads(saved_); }
 std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout) {
   const memory::dims dims(type.shape.begin(), type.shape.end());
   if (layout.kind == Layout::packed) {
+    if (const PackedWeights* const own = packed_weights_of(layout)) return described(*own);
     const std::lock_guard lock(registered().mutex);
     for (std::size_t i = 0; i < registered().numbers.size(); ++i)
       if (registered().numbers[i] == layout.format) return registered().forms[i].packed;
@@ -116,6 +124,13 @@ memory::desc descriptor(const Type& type, const Layout& layout) {
 Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
   const dnnl::memory::desc plain = descriptor(type, {});
   if (desc == plain) return {};
+  if (const Shape& s = type.shape; type.dtype == DType::f32 && s.rank() == 4) {
+    for (const PackedWeights::Form form : {PackedWeights::forward, PackedWeights::gradient})
+      if (desc == described({form, type})) return form == PackedWeights::forward ? forward_weights(type) : gradient_weights(type);
+  } else if (type.dtype == DType::f32 && s.rank() == 5 && s[1] == 1 && s[2] == 1) {
+    const Type weight{type.dtype, {s[0], 1, s[3], s[4]}};
+    if (desc == described({PackedWeights::depthwise, weight})) return depthwise_weights(weight);
+  }
   std::string name = text("onednn:", type, ':');  // the form spelled out: two equal descriptors give one format
   for (const auto stride : desc.get_strides()) append(name, stride), name += ',';
   for (const auto axis : desc.get_inner_idxs()) name += 'i', append(name, axis);
@@ -125,18 +140,6 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
   const std::uint32_t number = register_format({name, desc.get_size(), pack, unpack, &registered().forms.back()});
   registered().numbers.push_back(number);
   return {Layout::packed, 0, number};
-}
-
-static Layout weights_in(const Type& given, dnnl::memory::format_tag tag) {
-  Type weight = given;
-  while (weight.shape.rank() < 4) weight.shape.push_back(1);  // a fully connected layer's are those of a 1x1 convolution
-  return packed_layout(weight, {dnnl::memory::dims(weight.shape.begin(), weight.shape.end()), data_type(weight.dtype), tag});
-}
-Layout forward_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::OIhw16i16o); }
-Layout gradient_weights(const Type& weight) { return weights_in(weight, dnnl::memory::format_tag::IOhw16o16i); }
-Layout depthwise_weights(const Type& weight) {
-  const Shape& s = weight.shape;
-  return weights_in({weight.dtype, {s[0], 1, 1, s[2], s[3]}}, dnnl::memory::format_tag::Goihw16g);
 }
 
 void Primitive::run(void* const* data) const noexcept {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/backend/cpu/winograd.h"
 #include "neurim/base/text.h"
 #include "neurim/core/half.h"
 #include "neurim/graph/kernel.h"

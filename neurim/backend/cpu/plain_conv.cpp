@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/backend/cpu/winograd.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/max_pool.h"
 

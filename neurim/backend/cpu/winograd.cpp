@@ -11,6 +11,7 @@
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/ops/conv.h"

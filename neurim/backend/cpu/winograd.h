@@ -12,11 +12,6 @@
 
 namespace neurim::cpu {
 
-/// The packed forms in which weights live and in which their data gradient reads them: [O/16][I/16][kh][kw][16i][16o] and
-/// [I/16][O/16][kh][kw][16o][16i]. They are oneDNN's too, so both libraries' kernels share them.
-Layout forward_weights(const Type& weight);
-Layout gradient_weights(const Type& weight);
-
 /// Pixels along a tile where nothing else is said, and the points of such a tile.
 inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
 
