@@ -11,6 +11,7 @@
 #include "neurim/core/random.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/hardware/isa.h"
+#include "neurim/hardware/machine.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
@@ -457,6 +458,25 @@ TEST(RegionKernels, PoolingsBehindPlainConvolutions) {
     const Tensor got = plan(net, {x.type()}, {.freeze = true})({x})[0], expected = plan(net, {x.type()}, {.interpret = true})({x})[0];
     const auto of = got.values<float>(), wanted = expected.values<float>();
     for (std::size_t i = 0; i < of.size(); ++i) EXPECT_EQ(std::isnan(of[i]), std::isnan(wanted[i])) << i;
+  }
+}
+
+/// Results larger than the caches are written past them, of 1x1 kernels and of others.
+TEST(RegionKernels, ResultsBeyondTheCaches) {
+  const std::size_t cache = largest_cache();
+  if (cache > std::size_t{64} << 20) GTEST_SKIP() << "the largest cache takes " << cache << " bytes";
+  const std::int64_t width = 500, rows = 1 + static_cast<std::int64_t>(cache / (32 * sizeof(float)) / width);
+  for (const std::int64_t kernel : {1, 2}) {
+    const DType products = kernel == 1 ? DType::f32 : DType::bf16;
+    const Tensor x = random_tensor({1, 16, rows, width}, 1), w = random_tensor({17, 16, kernel, kernel}, 2), b = random_tensor({17}, 3);
+    const std::int64_t pad = kernel / 2;
+    const auto layer = [&](const Tensor& in) { return conv2d(in, w, b, {.pad = {0, 0, pad, pad}}); };
+    const Tensor residual = random_tensor({1, 17, rows, width}, 4);
+    const auto net = [&](const Tensors& in) -> Tensors { return {sum(relu(layer(in[0]) + in[1]), {3})}; };
+    const Plan planned = plan(net, {x.type(), residual.type()}, {.freeze = true, .products = products});
+    ASSERT_GT(bytes({DType::f32, {1, 32, rows, width}}), cache);
+    const Tensor expected = plan(net, {x.type(), residual.type()}, {.interpret = true})({x, residual})[0];
+    EXPECT_LT(difference(planned({x, residual})[0], expected), products == DType::bf16 ? 5e-3 : 5e-5) << kernel;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cctype>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -93,6 +94,14 @@ std::size_t limited(std::size_t otherwise, std::size_t used) {
 }
 
 }  // namespace
+
+std::size_t largest_cache() {
+  static const std::size_t known = [] {
+    const Machine machine = this_machine();
+    return machine.caches.empty() ? std::numeric_limits<std::size_t>::max() : machine.caches.back().bytes;
+  }();
+  return known;
+}
 
 Machine this_machine() {
   const auto cpu = table("/proc/cpuinfo"), memory = table("/proc/meminfo");

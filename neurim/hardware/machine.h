@@ -23,4 +23,7 @@ struct Machine {
 
 Machine this_machine();
 
+/// Bytes of the largest cache; where nobody tells how large the caches are, more than any.
+std::size_t largest_cache();
+
 }  // namespace neurim

@@ -40,6 +40,7 @@ struct BlockEpilogue {
   const float* bias = nullptr;  ///< 16 a block
   const float* add = nullptr;   ///< lies as y
   Relu relu = {};
+  bool beyond = false;  ///< y is larger than the caches, and is written past them
 };
 
 /// For `blocks` blocks of y.

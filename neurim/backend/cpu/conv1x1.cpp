@@ -11,6 +11,7 @@
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/hardware/machine.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -90,6 +91,7 @@ struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
   bool pairs;
+  bool beyond = false;  ///< BlockEpilogue::beyond
   Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -124,7 +126,7 @@ struct Conv1x1 {
         if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
         for (std::int64_t i = 0; i < tile.images; ++i) {
           const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
-          const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + to : nullptr, epilogue.relu};
+          const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + to : nullptr, epilogue.relu, beyond};
           NEURIM_DISPATCH(block_product)
           (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after, results + to);
           const bool first = &tile == &part.tiles[0] && i == 0;
@@ -179,6 +181,7 @@ Launch prepare(Site& site) {
                                         .pairs = problem.pairs});
   if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  all->beyond = !all->behind.norm && !all->behind.steps && bytes(problem.result, problem.layout) > largest_cache();
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
     all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});

@@ -11,6 +11,7 @@
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/hardware/machine.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -62,6 +63,7 @@ bool wants(Site& site) {
 struct Direct {
   ConvRows g;
   int weight, bias;     ///< arguments, or -1
+  bool beyond = false;  ///< BlockEpilogue::beyond
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -161,7 +163,7 @@ struct Direct {
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, pairs(g), taps.data(), g.tap_count()};
-    const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu};
+    const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu, beyond};
     NEURIM_DISPATCH(block_product)
     (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
     for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
@@ -179,6 +181,7 @@ Launch prepare(Site& site) {
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  all->beyond = !all->behind.norm && !all->behind.steps && bytes(site.output(0).type, kBlocked) > largest_cache();
   all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);

@@ -7,6 +7,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #ifndef NEURIM_ISA
 #error "compile this through neurim_isa_sources()"
 #endif
@@ -148,6 +152,23 @@ inline void store_as(T* at, const V& v) {
 }
 inline Vec load(const float* at) { return load_as<Vec>(at); }
 inline void store(float* at, const Vec& v) { store_as(at, v); }
+/// Writes past the caches, which would read the lines first: for results that are larger than these. `at` is a multiple of 16 floats from
+/// the beginning of a tensor. Others may read it after streamed().
+inline void stream(float* at, const Vec& v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(at, (__m512)v);
+#elif defined(__AVX2__)
+  _mm256_stream_ps(at, (__m256)v.lo);
+  _mm256_stream_ps(at + 8, (__m256)v.hi);
+#else
+  store(at, v);
+#endif
+}
+inline void streamed() {
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
 inline Vec splat(float x) { return x - Vec{}; }  // x + 0 would not be x for -0, and cost an addition
 /// The first n of 16 floats, the rest zero.
 inline Vec load_part(const float* at, int n) {

@@ -113,7 +113,7 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
         store(y + at, sums[b][t]);
       } else {
         const Vec sum = epilogue.add ? sums[b][t] + load(epilogue.add + at) : sums[b][t];
-        store(y + at, limited(sum, least, most));
+        epilogue.beyond ? stream(y + at, limited(sum, least, most)) : store(y + at, limited(sum, least, most));
       }
     }
 }
@@ -150,7 +150,7 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
   cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr, epilogue.add ? epilogue.add + at : nullptr,
-                            epilogue.relu};
+                            epilogue.relu, epilogue.beyond};
     product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0, y + at);
   });
 }
@@ -287,11 +287,12 @@ void round_planes(const float* x, std::int64_t plane, std::int64_t channels, std
 
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                    const BlockEpilogue& epilogue, float* y) {
-  if (!shape.pairs) return multiply<Floats>(shape, blocks, x, weight, epilogue, y);
+  auto factors = shape.pairs ? multiply<Pairs> : multiply<Floats>;
 #if defined(__AVX512F__)
-  if (has_bf16()) return multiply<NativePairs>(shape, blocks, x, weight, epilogue, y);
+  if (shape.pairs && has_bf16()) factors = multiply<NativePairs>;
 #endif
-  multiply<Pairs>(shape, blocks, x, weight, epilogue, y);
+  factors(shape, blocks, x, weight, epilogue, y);
+  if (epilogue.beyond) streamed();
 }
 
 void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight, const ByteEpilogue& epilogue,
