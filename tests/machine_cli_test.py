@@ -17,7 +17,7 @@ class Machine(unittest.TestCase):
                              env={**os.environ, "NEURIM_ISA": isa})
                 self.assertEqual(run.returncode, 0, run.stderr)
                 tasks = [row for row in map(json.loads, run.stdout.splitlines()) if row["event"] == "task"]
-                self.assertGreater(len(tasks), 5)
+                self.assertGreaterEqual(len(tasks), 5)
                 self.assertEqual([task["op"] for task in tasks if task["kernel"] == "onednn_loops"], [])
 
     def test_roofline(self):
