@@ -1,5 +1,6 @@
 #include "neurim/base/thread_pool.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "neurim/base/error.h"
@@ -30,10 +31,10 @@ FlushDenormals::FlushDenormals() : saved_(0) {}
 FlushDenormals::~FlushDenormals() = default;
 #endif
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(std::clamp(threads, 1, kMost))) {
   require(threads >= 1 && threads <= kMost, "threads is ", threads, "; it is 1 to ", kMost);
   try {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
     const std::size_t started = workers_.size() + 1;
     end();
@@ -56,23 +57,32 @@ void ThreadPool::run(int parts, Body body, void* context) {
     for (int part = 0; part < parts; ++part) body(context, part);
     return;
   }
-  body_ = body, context_ = context, parts_ = parts;
-  next_.store(0, std::memory_order_relaxed);
+  body_ = body, context_ = context;
+  const auto count = static_cast<std::int64_t>(shares_.size());
+  for (std::int64_t thread = 0; thread < count; ++thread) {
+    Share& share = shares_[static_cast<std::size_t>(thread)];
+    share.next.store(static_cast<int>(parts * thread / count), std::memory_order_relaxed);
+    share.end = static_cast<int>(parts * (thread + 1) / count);
+  }
   busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();
-  take_parts();
+  take_parts(0);
   for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
     if (spin < kSpins) pause();
     else std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
   }
 }
 
-void ThreadPool::take_parts() {
-  for (int part; (part = next_.fetch_add(1, std::memory_order_relaxed)) < parts_;) body_(context_, part);
+void ThreadPool::take_parts(int thread) {
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    Share& share = shares_[(static_cast<std::size_t>(thread) + i) % shares_.size()];
+    while (share.next.load(std::memory_order_relaxed) < share.end)
+      if (const int part = share.next.fetch_add(1, std::memory_order_relaxed); part < share.end) body_(context_, part);
+  }
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(int thread) {
   FlushDenormals flush;
   std::uint32_t seen = 0;
   while (true) {
@@ -80,7 +90,7 @@ void ThreadPool::work() {
     job_.wait(seen, std::memory_order_acquire);
     seen = job_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
-    take_parts();
+    take_parts(thread);
     busy_.fetch_sub(1, std::memory_order_release);
   }
 }
