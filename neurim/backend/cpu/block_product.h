@@ -32,7 +32,7 @@ struct BlockProduct {
   const std::int64_t* weight_taps = nullptr;
   std::int64_t weight_in = 0;
   std::int64_t y_row = 16;  ///< between rows of y
-  Fetch* fetch = nullptr;   ///< what is asked for meanwhile; null: nothing
+  Fetch* fetch = nullptr;   ///< what is asked for meanwhile; null: the weights of the next blocks
 };
 
 /// What y becomes before it is written.

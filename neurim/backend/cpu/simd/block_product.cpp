@@ -151,7 +151,7 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr, epilogue.add ? epilogue.add + at : nullptr,
                             epilogue.relu, epilogue.beyond};
-    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0, y + at);
+    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0 && !shape.fetch, y + at);
   });
 }
 
