@@ -11,7 +11,6 @@
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/hardware/machine.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -181,7 +180,7 @@ Launch prepare(Site& site) {
                                         .pairs = problem.pairs});
   if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  all->beyond = !all->behind.norm && !all->behind.steps && bytes(problem.result, problem.layout) > largest_cache();
+  all->beyond = all->behind.beyond(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
     all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});

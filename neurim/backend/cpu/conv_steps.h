@@ -4,6 +4,7 @@
 
 #include "neurim/backend/cpu/conv_norm.h"
 #include "neurim/backend/cpu/pointwise.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim::cpu {
 
@@ -46,6 +47,8 @@ struct Behind {
   void* own(const Args& args, int part) const;
   /// Where the convolution's own results go.
   float* results(const Args& args) const;
+  /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again.
+  bool beyond(std::size_t bytes) const { return !norm && !steps && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.
   ConvEpilogue begin(const Args& args, int part) const { return norm ? norm->begin(args, part) : ConvEpilogue{}; }
   /// Goes over elements [begin, end) of what the convolution has computed, a run of pixels in each of `blocks` blocks of channels

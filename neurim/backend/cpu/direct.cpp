@@ -11,7 +11,6 @@
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
-#include "neurim/hardware/machine.h"
 #include "neurim/ops/conv.h"
 
 namespace neurim {
@@ -181,7 +180,7 @@ Launch prepare(Site& site) {
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  all->beyond = !all->behind.norm && !all->behind.steps && bytes(site.output(0).type, kBlocked) > largest_cache();
+  all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);

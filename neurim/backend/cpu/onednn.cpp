@@ -1,10 +1,9 @@
 #include "neurim/backend/cpu/onednn.h"
 
 #include <array>
-#include <deque>
 #include <limits>
-#include <mutex>
 
+#include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/base/error.h"
 #include "neurim/hardware/isa.h"
@@ -39,18 +38,8 @@ dnnl_stream_t stream() {
 /// What a packed format of ours is to oneDNN.
 struct Packed {
   dnnl::memory::desc plain, packed;
+  bool operator==(const Packed&) const = default;
 };
-
-/// Formats that this file registered, by their number; a deque, since PackedFormat::self points in.
-struct Registered {
-  std::mutex mutex;
-  std::deque<Packed> forms;
-  std::vector<std::uint32_t> numbers;
-};
-Registered& registered() {
-  static Registered all;
-  return all;
-}
 
 void convert(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* target) {
   const OneThread one;
@@ -97,10 +86,8 @@ std::optional<memory::desc> known_descriptor(const Type& type, const Layout& lay
   const memory::dims dims(type.shape.begin(), type.shape.end());
   if (layout.kind == Layout::packed) {
     if (const PackedWeights* const own = packed_weights_of(layout)) return described(*own);
-    const std::lock_guard lock(registered().mutex);
-    for (std::size_t i = 0; i < registered().numbers.size(); ++i)
-      if (registered().numbers[i] == layout.format) return registered().forms[i].packed;
-    return std::nullopt;
+    const Packed* const form = kept_for<Packed>(layout, pack);
+    return form ? std::optional(form->packed) : std::nullopt;
   }
   if (layout.kind == Layout::blocked || layout.kind == Layout::channels_last) {
     using enum memory::format_tag;
@@ -135,11 +122,7 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
   for (const auto stride : desc.get_strides()) append(name, stride), name += ',';
   for (const auto axis : desc.get_inner_idxs()) name += 'i', append(name, axis);
   for (const auto block : desc.get_inner_blks()) name += 'b', append(name, block);
-  const std::lock_guard lock(registered().mutex);
-  registered().forms.push_back({plain, desc});
-  const std::uint32_t number = register_format({name, desc.get_size(), pack, unpack, &registered().forms.back()});
-  registered().numbers.push_back(number);
-  return {Layout::packed, 0, number};
+  return {Layout::packed, 0, register_format({name, desc.get_size(), pack, unpack, kept(Packed{plain, desc})})};
 }
 
 void Primitive::run(void* const* data) const noexcept {

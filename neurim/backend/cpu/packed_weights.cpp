@@ -1,11 +1,8 @@
 #include "neurim/backend/cpu/packed_weights.h"
 
-#include <algorithm>
 #include <cstring>
-#include <deque>
-#include <mutex>
-#include <vector>
 
+#include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
@@ -15,16 +12,6 @@ namespace neurim::cpu {
 namespace {
 
 constexpr std::int64_t kLanes = 16;
-
-struct Registered {
-  std::mutex mutex;
-  std::deque<PackedWeights> forms;  // a deque, since PackedFormat::self points in
-  std::vector<std::uint32_t> numbers;
-};
-Registered& registered() {
-  static Registered all;
-  return all;
-}
 
 /// visit(place among the plain weights, place among the packed ones).
 template <class Visit>
@@ -63,13 +50,8 @@ Layout layout_of(PackedWeights::Form form, const Type& given) {
   NEURIM_ASSERT(given.dtype == DType::f32);
   Type weight = given;
   while (weight.shape.rank() < 4) weight.shape.push_back(1);  // a fully connected layer's are those of a 1x1 convolution
-  const std::lock_guard lock(registered().mutex);
-  for (std::size_t i = 0; i < registered().forms.size(); ++i)
-    if (registered().forms[i].form == form && registered().forms[i].weight == weight) return {Layout::packed, 0, registered().numbers[i]};
-  const PackedWeights& own = registered().forms.emplace_back(PackedWeights{form, weight});
-  const std::uint32_t number = register_format({text(kNames[form], weight), own.bytes(), pack_weights, unpack_weights, &own});
-  registered().numbers.push_back(number);
-  return {Layout::packed, 0, number};
+  const PackedWeights* const own = kept(PackedWeights{form, weight});
+  return {Layout::packed, 0, register_format({text(kNames[form], weight), own->bytes(), pack_weights, unpack_weights, own})};
 }
 
 }  // namespace
@@ -84,12 +66,6 @@ Layout forward_weights(const Type& weight) { return layout_of(PackedWeights::for
 Layout gradient_weights(const Type& weight) { return layout_of(PackedWeights::gradient, weight); }
 Layout depthwise_weights(const Type& weight) { return layout_of(PackedWeights::depthwise, weight); }
 
-const PackedWeights* packed_weights_of(const Layout& layout) {
-  if (layout.kind != Layout::packed) return nullptr;
-  const std::lock_guard lock(registered().mutex);
-  for (std::size_t i = 0; i < registered().numbers.size(); ++i)
-    if (registered().numbers[i] == layout.format) return &registered().forms[i];
-  return nullptr;
-}
+const PackedWeights* packed_weights_of(const Layout& layout) { return kept_for<PackedWeights>(layout, pack_weights); }
 
 }  // namespace neurim::cpu

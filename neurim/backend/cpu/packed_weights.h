@@ -15,6 +15,7 @@ struct PackedWeights {
   enum Form : std::uint8_t { forward, gradient, depthwise } form;
   Type weight;  ///< of four axes, f32
 
+  bool operator==(const PackedWeights&) const = default;
   std::size_t bytes() const;
 };
 /// Which of these a layout is; null: none.

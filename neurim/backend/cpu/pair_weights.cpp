@@ -1,11 +1,10 @@
 #include "neurim/backend/cpu/pair_weights.h"
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
 #include <vector>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/base/text.h"
@@ -73,12 +72,7 @@ void pack_quads(const void* self, const void* plain, void* packed) {
 /// A format that is made of f32 weights of a type, once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
                  std::optional<Layout> made_from = {}) {
-  static std::mutex mutex;
-  static std::deque<Type> types;  // a deque, since PackedFormat::self points in
-  const std::lock_guard lock(mutex);
-  const auto known = std::find(types.begin(), types.end(), weight);
-  const Type& type = known != types.end() ? *known : types.emplace_back(weight);
-  return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = &type, .made_from = made_from})};
+  return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = kept(weight), .made_from = made_from})};
 }
 
 /// Rounds packed weights that change.

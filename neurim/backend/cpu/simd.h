@@ -190,6 +190,11 @@ inline IVec first_mask(int n) {
 inline Vec first_lanes(const Vec& v, int n) { return select(first_mask(n), v, Vec{}); }
 inline Vec max(const Vec& a, const Vec& b) { return select(a > b, a, b); }
 inline Vec min(const Vec& a, const Vec& b) { return select(a < b, a, b); }
+/// The larger one; NaN wins. For numbers and vectors.
+template <class V>
+inline V larger(const V& best, const V& v) {
+  return select((v > best) | (v != v), v, best);
+}
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
 inline Vec limited(const Vec& v, const Vec& least, const Vec& most) { return min(most, max(least, v)); }
 inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <deque>
-#include <mutex>
 #include <random>
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
+#include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
@@ -33,6 +32,7 @@ struct Form {
   Type type;    ///< of the weights
   Layout from;  ///< the packed weights that it is made of
 
+  bool operator==(const Form&) const = default;
   std::int64_t points() const { return (tile + 2) * (tile + 2); }
   std::int64_t blocks() const { return type.shape[0] / kLanes * (type.shape[1] / kLanes); }
   std::size_t bytes() const { return static_cast<std::size_t>(points() * blocks() * kBlock) * (pairs ? 2 : 4); }
@@ -48,16 +48,6 @@ struct Form {
   }
 };
 
-struct Forms {
-  std::mutex mutex;
-  std::deque<Form> list;  // a deque, since PackedFormat::self points in
-  std::vector<std::uint32_t> numbers;
-};
-Forms& forms() {
-  static Forms all;
-  return all;
-}
-
 void pack_form(const void* self, const void* plain, void* u) {
   const auto& form = *static_cast<const Form*>(self);
   std::vector<float> packed(bytes(form.type, form.from) / sizeof(float));
@@ -67,25 +57,16 @@ void pack_form(const void* self, const void* plain, void* u) {
 
 Layout winograd_layout(const Type& weight, bool gradient, bool pairs, int tile) {
   const Form form{gradient, pairs, tile, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
-  const std::lock_guard lock(forms().mutex);
-  forms().list.push_back(form);
   const std::uint32_t number =
       register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs ? "pairs " : "", weight),
                        .bytes = form.bytes(),
                        .pack = pack_form,
-                       .self = &forms().list.back(),
+                       .self = kept(form),
                        .made_from = form.from});
-  forms().numbers.push_back(number);
   return {Layout::packed, 0, number};
 }
 
-const Form* form_of(const Layout& layout) {
-  if (layout.kind != Layout::packed) return nullptr;
-  const std::lock_guard lock(forms().mutex);
-  for (std::size_t i = 0; i < forms().numbers.size(); ++i)
-    if (forms().numbers[i] == layout.format) return &forms().list[i];
-  return nullptr;
-}
+const Form* form_of(const Layout& layout) { return kept_for<Form>(layout, pack_form); }
 
 struct Weights {
   Form form;

@@ -30,12 +30,6 @@ struct Run {
   std::int64_t lanes;  ///< that may be written; those behind the row's end are written again by the next row
 };
 
-/// The larger one, lane by lane; NaN wins.
-template <class V>
-V larger(const V& best, const V& v) {
-  return select((v > best) | (v != v), v, best);
-}
-
 void put(float* y, const float* lanes, std::int64_t most, std::int64_t count) {
   std::memcpy(y, lanes, static_cast<std::size_t>(std::min(most, count)) * sizeof(float));
 }

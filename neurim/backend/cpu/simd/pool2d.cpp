@@ -6,12 +6,6 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// The larger one; NaN wins. For numbers and vectors.
-template <class T>
-T larger(T best, T v) {
-  return select((v > best) | (v != v), v, best);
-}
-
 void fill(float* at, float value, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) at[i] = value;
 }
