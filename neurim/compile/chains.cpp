@@ -182,13 +182,53 @@ int Chains::rank_for(const Chain& chain, int least) const {
   ChainSite described = describe(chain, [&](int value) { return captured_layout(graph_, value); });
   for (const Kernel& kernel : kernels(node(chain.anchor_node()).op->name(), graph_.device.kind)) {
     if (kernel.rank < least || !may_take(kernel, chain) || outrun(kernel, chain)) continue;
-    ChainSite asked = described;
-    if (!kernel.wants)
-      for (Spec& spec : asked.specs) spec.layout = {};
-    Site site = asked.site(options_);
-    if (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site))) return kernel.rank;
+    if (ChainSite asked = described; ask(kernel, asked)) return kernel.rank;
   }
   return -1;
+}
+
+/// Whether the kernel takes the site, whose layouts become those that it asks for.
+bool Chains::ask(const Kernel& kernel, ChainSite& asked) const {
+  if (!kernel.wants)
+    for (Spec& spec : asked.specs) spec.layout = {};
+  Site site = asked.site(options_);
+  return kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site));
+}
+
+/// What stands between the chains of a plan whose products may round does so rounded where all that make or read it ask for it: a value
+/// that one of them declines stays exact, and so perhaps others beside it.
+void Chains::choose_rounded(const std::vector<Chain>& chains) {
+  if (options_.products != DType::bf16 || options_.interpret) return;
+  for (std::size_t value = 0; value < graph_.values.size(); ++value) {
+    const Graph::Value& own = graph_.values[value];
+    may_round_.push_back(own.node >= 0 && own.type.dtype == DType::f32 && !wanted_outside_[value]);
+  }
+  while (!keep_rounded(chains)) {}
+}
+
+/// Asks the kernels chain by chain, as lowering will, and keeps the values that all ask for so; says whether that was all of them.
+bool Chains::keep_rounded(const std::vector<Chain>& chains) {
+  std::vector<Layout> layouts(graph_.values.size());
+  for (std::size_t value = 0; value < layouts.size(); ++value) layouts[value] = captured_layout(graph_, static_cast<int>(value));
+  std::vector<char> kept(layouts.size()), declined(layouts.size());
+  for (const Chain& chain : chains) {
+    const ChainSite described = describe(chain, [&](int value) { return layouts[static_cast<std::size_t>(value)]; });
+    ChainSite asked;
+    for (const Kernel& kernel : kernels(node(chain.anchor_node()).op->name(), graph_.device.kind)) {
+      asked = described;
+      if (may_take(kernel, chain) && !outrun(kernel, chain) && ask(kernel, asked)) break;
+    }
+    for (const std::vector<int>* list : {&asked.in, &asked.out})
+      for (const int number : *list) {
+        const auto value = static_cast<std::size_t>(asked.values[static_cast<std::size_t>(number)]);
+        const Layout& layout = asked.specs[static_cast<std::size_t>(number)].layout;
+        if (!layout.rounded) declined[value] = 1;
+        if (list == &asked.out) kept[value] = may_round_[value], layouts[value] = layout;
+      }
+  }
+  for (std::size_t value = 0; value < kept.size(); ++value) kept[value] = kept[value] && !declined[value];
+  std::swap(may_round_, kept);
+  return may_round_ == kept;
 }
 
 std::vector<Chain> Chains::form() {
@@ -213,6 +253,7 @@ std::vector<Chain> Chains::form() {
     add(std::move(chain));
   }
   std::sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) { return a.anchor_node() < b.anchor_node(); });
+  choose_rounded(chains_);
   return std::move(chains_);
 }
 
@@ -224,7 +265,10 @@ ChainSite Chains::describe(const Chain& chain, const LayoutOf& layout_of) const 
     if (added) {
       described.values.push_back(value);
       const Graph::Value& own = graph_.values[static_cast<std::size_t>(value)];
-      described.specs.push_back({own.type, layout_of(value), own.captured && own.captured.value()->constant});
+      described.specs.push_back({.type = own.type,
+                                 .layout = layout_of(value),
+                                 .constant = own.captured && own.captured.value()->constant,
+                                 .may_round = may_round(value)});
     }
     return at->second;
   };

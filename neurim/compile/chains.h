@@ -41,6 +41,10 @@ class Chains {
   /// Whether a kernel of a lower rank was measured to be faster for the anchor.
   bool outrun(const Kernel& kernel, const Chain& chain) const;
 
+  /// Whether a value may stand rounded, as every kernel that makes or reads it asks: known once the chains are formed, with
+  /// products in bf16.
+  bool may_round(int value) const { return !may_round_.empty() && may_round_[static_cast<std::size_t>(value)] != 0; }
+
   using LayoutOf = std::function<Layout(int value)>;
   ChainSite describe(const Chain& chain, const LayoutOf& layout_of) const;
 
@@ -64,6 +68,9 @@ class Chains {
   void own_producers(int reader, const std::vector<int>& chain, std::vector<int>& found, bool begins = false) const;
   Chain grown(int anchor, bool before, bool beside) const;
   int rank_for(const Chain& chain, int least) const;
+  bool ask(const Kernel& kernel, ChainSite& asked) const;
+  void choose_rounded(const std::vector<Chain>& chains);
+  bool keep_rounded(const std::vector<Chain>& chains);
 
   const Graph& graph_;
   const LowerOptions options_;
@@ -71,6 +78,7 @@ class Chains {
   std::vector<char> wanted_outside_;
   std::vector<Chain> chains_;  // formed so far
   std::vector<int> chain_of_;  // of each node; -1: none yet
+  std::vector<char> may_round_;    // of each value; empty: none
   std::vector<std::string> sites_;  // of each node; empty without tuning, and then so is
   std::vector<int> most_rank_;      // of the kernels that may take it
 };

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "neurim/base/error.h"
+#include "neurim/core/half.h"
 
 namespace neurim {
 
@@ -72,6 +73,14 @@ void reorder(const Type& type, const Layout& layout, const void* from, void* to,
   });
 }
 
+void reorder_rounded(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
+  if (packing) std::memset(to, 0, bytes(type, layout));
+  each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {
+    if (packing) static_cast<std::uint16_t*>(to)[place] = to_bf16(static_cast<const float*>(from)[plain]);
+    else static_cast<float*>(to)[plain] = from_bf16(static_cast<const std::uint16_t*>(from)[place]);
+  });
+}
+
 void copy_layout(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
   if (type.shape.numel() == 0) return;
   if (layout.kind == Layout::plain) {
@@ -79,6 +88,8 @@ void copy_layout(const Type& type, const Layout& layout, const void* from, void*
   } else if (layout.kind == Layout::packed) {
     const PackedFormat& format = packed_format(layout.format);
     (packing ? format.pack : format.unpack)(format.self, from, to);
+  } else if (layout.rounded) {
+    reorder_rounded(type, layout, from, to, packing);
   } else {
     switch (bits(type.dtype)) {
       case 64: return reorder<std::uint64_t>(type, layout, from, to, packing);
@@ -143,6 +154,7 @@ void append(std::string& out, const Layout& layout) {
     case Layout::last_blocked: out += text("features", layout.block); break;
     case Layout::packed: out += packed_format(layout.format).name; break;
   }
+  if (layout.rounded) out += " bf16";
 }
 
 int normal_axis(std::int64_t axis, int rank, std::string_view who) {
@@ -189,7 +201,7 @@ std::size_t bytes(const Type& type, const Layout& layout) {
     count = size == 0 ? 0 : count / size * filled(size, layout.block);
   }
   std::int64_t total = 0;
-  require(!__builtin_mul_overflow(count, bits(type.dtype) / 8, &total), "tensor ", type, " is too large");
+  require(!__builtin_mul_overflow(count, layout.rounded ? 2 : bits(type.dtype) / 8, &total), "tensor ", type, " is too large");
   return static_cast<std::size_t>(total);
 }
 

@@ -77,6 +77,7 @@ struct Layout {
   Kind kind = plain;
   std::uint16_t block = 0;
   std::uint32_t format = 0;
+  bool rounded = false;  ///< of f32: each element is the nearest bf16, in two bytes; what reads it loses digits
   bool operator==(const Layout&) const = default;
 };
 void append(std::string& out, const Layout& layout);

@@ -19,6 +19,7 @@ struct Spec {
   Layout layout;
   bool constant = false;
   const void* known = nullptr;
+  bool may_round = false;  ///< a kernel may ask for it in a layout that is rounded
 };
 
 /// One op of a site; the numbers index Site::values.

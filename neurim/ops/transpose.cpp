@@ -38,7 +38,7 @@ std::optional<Layout> Transpose::relaid(const Type& in, const Layout& layout) co
   for (int axis = apart ? 2 : 1; axis < (last ? rank - 1 : rank); ++axis) order.push_back(axis);
   if (apart) order.push_back(1);
   if (perm != order) return std::nullopt;
-  return Layout{apart ? Layout::last_blocked : Layout::blocked, layout.block};
+  return Layout{apart ? Layout::last_blocked : Layout::blocked, layout.block, 0, layout.rounded};
 }
 
 std::vector<Sample> Transpose::samples() const {

@@ -34,6 +34,8 @@ struct Stage {
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
   float eps = 0;         ///< of a norm
   bool pairs = false;    ///< of a product: factors are rounded to bf16
+  bool rounded = false;  ///< x is (Layout::rounded), of the first stage
+  bool rounds = false, add_rounded = false;  ///< y, and what is added to it, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
@@ -105,17 +107,36 @@ bool read_stage(Site& site, Stage& stage) {
   return true;
 }
 
+/// Whether what follows a stage is done by its kernel.
+bool fused(const Site& site, const Stage& stage, Epilogue& epilogue) {
+  // A residual lies as the last result does, and the others' blocks are elsewhere.
+  const bool adds = stage.kind == Stage::product && stage.end == site.steps.size();
+  return read_epilogue(site, stage.layer, stage.end, epilogue) && (adds || !epilogue.add);
+}
+
 /// Reads what follows the convolutions, in the layouts of the site; on no, says why.
 bool read_steps(Site& site, std::vector<Stage>& stages) {
+  const auto rounded = [&](int value) { return site.values[static_cast<std::size_t>(value)].layout.rounded; };
   for (Stage& stage : stages) {
-    // A residual lies as the last result does, and the others' blocks are elsewhere.
-    const bool adds = stage.kind == Stage::product && stage.end == site.steps.size(),
-               fused = read_epilogue(site, stage.layer, stage.end, stage.epilogue) && (adds || !stage.epilogue.add);
-    if (fused) continue;
-    stage.epilogue = {};
-    if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end)) return false;
+    stage.rounded = &stage == &stages[0] && rounded(stage.x);
+    stage.rounds = &stage == &stages.back() && rounded(stage.y);
+    if (Epilogue epilogue; fused(site, stage, epilogue)) {
+      stage.epilogue = epilogue;
+      stage.add_rounded = epilogue.add && site.input(epilogue.residual).layout.rounded;
+    } else if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end)) {
+      return false;
+    }
   }
   return true;
+}
+
+/// Whether the kernel takes this activation rounded.
+bool takes_rounded(const Site& site, const std::vector<Stage>& stages, int value) {
+  const Stage& last = stages.back();
+  Epilogue epilogue;
+  const bool all_pairs = std::all_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs || stage.kind == Stage::depthwise; });
+  if (!all_pairs || (value == stages[0].x && !stages[0].pairs)) return false;
+  return value != last.y || last.pairs || !fused(site, last, epilogue);
 }
 
 /// Reads the layers of the site; on no, says why.
@@ -163,7 +184,9 @@ Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) 
   const bool activation = std::any_of(stages.begin(), stages.end(), [&](const Stage& stage) {
     return type == type_of(site, stage.x) || type == type_of(site, stage.y);
   });
-  return !activation ? Layout{} : site.op().name() == "linear" ? kFeatures : kBlocked;
+  if (!activation) return {};
+  if (site.op().name() == "linear") return kFeatures;
+  return takes_rounded(site, stages, value) ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 
 bool wants(Site& site) {
@@ -183,6 +206,7 @@ struct Bands {
   std::int64_t rows;          ///< of the last result in a band
   std::int64_t size;          ///< floats of a part's scratch: what lies between the layers, and what a product reads as pairs
   std::int64_t pairs;         ///< where the latter begins
+  std::int64_t made;          ///< and what the last product or depthwise convolution makes, where the steps behind it round that
   std::vector<Part> parts;
 
   /// A stage's results: the block's rows from `base` on, of which those up to `done` are computed; blocks are `block` floats
@@ -206,7 +230,7 @@ struct Bands {
     for (std::size_t i = count; i-- > 0;) {
       const Stage& stage = stages[i];
       const std::int64_t plane = stage.shape.out_height * stage.row_size();
-      results[i] = i + 1 == count ? Result{static_cast<float*>(args.out[0]) + image * stage.out_blocks() * plane, 0, row, plane}
+      results[i] = i + 1 == count ? Result{element(static_cast<float*>(args.out[0]), image * stage.out_blocks() * plane, stage.rounds), 0, row, plane}
                                   : Result{scratch + stage.place, row, row, stage.most_rows * stage.row_size()};
       row = stage.first_row(row);
     }
@@ -215,7 +239,7 @@ struct Bands {
       for (std::size_t i = count - 1; i-- > 0;) end[i] = stages[i + 1].last_row(end[i + 1]);
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) keep(stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
-        if (end[i] > results[i].done) compute(args, image, i, results, end[i], scratch + pairs);
+        if (end[i] > results[i].done) compute(args, image, i, results, end[i], scratch);
       }
     }
   }
@@ -234,14 +258,14 @@ struct Bands {
   }
 
   /// A stage's rows up to `last`.
-  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* rounded) const {
+  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* scratch) const {
     const Stage& stage = stages[number];
     Result& to = results[number];
     const std::int64_t first = to.done, in_row = stage.shape.width * kLanes, in_plane = stage.shape.height * in_row;
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const Result from = number > 0
                             ? results[number - 1]
-                            : Result{const_cast<float*>(in(stage.x)) + image * stage.in_blocks() * in_plane, 0, 0, in_plane};
+                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.in_blocks() * in_plane, stage.rounded), 0, 0, in_plane};
     const float* const weight = in(stage.weight);
     to.done = last;
     if (stage.kind == Stage::norm) {
@@ -250,15 +274,19 @@ struct Bands {
                                           to.data + (first - to.base) * stage.row_size());
     }
     const std::int64_t words = stage.pairs ? kLanes / 2 : kLanes, pixels = (last - first) * stage.shape.out_width;
-    const float* x = from.data + (first - from.base) * in_row;
-    if (stage.pairs) NEURIM_DISPATCH(round_to_pairs)(x, from.block, kLanes, pixels, stage.in_channels, rounded), x = rounded;
+    const float* x = element(from.data, (first - from.base) * in_row, stage.rounded);
+    const std::int64_t x_block = stage.rounded ? from.block / 2 : stage.pairs ? pixels * words : from.block;
+    if (stage.pairs && !stage.rounded)
+      NEURIM_DISPATCH(round_to_pairs)(x, from.block, kLanes, pixels, stage.in_channels, scratch + pairs), x = scratch + pairs;
+    const bool apart = stage.rounds && stage.steps;
+    const std::int64_t y_block = apart ? pixels * kLanes : to.block;
     const std::int64_t step = stage.kind == Stage::product ? 2 : 1;
     for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
       const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
       alignas(64) float biases[2 * kLanes] = {};
       if (stage.bias >= 0)
         std::copy_n(in(stage.bias) + block * kLanes, std::min(blocks * kLanes, stage.out_channels - block * kLanes), biases);
-      float* const y = to.data + block * to.block + (first - to.base) * stage.row_size();
+      float* const y = apart ? scratch + made : element(to.data, block * to.block + (first - to.base) * stage.row_size(), stage.rounds);
       // Where the rows stand in the whole tensor.
       const std::int64_t plane = stage.shape.out_height * stage.row_size(),
                          place = (image * stage.out_blocks() + block) * plane + first * stage.row_size();
@@ -268,18 +296,21 @@ struct Bands {
         (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          y);
       } else {
-        const BlockProduct product{pixels,   stage.in_channels, stage.pairs ? pixels * words : from.block, stage.in_blocks() * kLanes * words,
-                                   to.block, stage.pairs};
-        const BlockEpilogue epilogue{biases, stage.epilogue.add ? in(stage.epilogue.residual) + place : nullptr,
-                                     stage.epilogue.relu};
+        const BlockProduct product{pixels, stage.in_channels, x_block, stage.in_blocks() * kLanes * words, y_block, stage.pairs};
+        const float* const add = stage.epilogue.add ? element(in(stage.epilogue.residual), place, stage.add_rounded) : nullptr;
+        const BlockEpilogue epilogue{.bias = biases,
+                                     .add = add,
+                                     .relu = stage.epilogue.relu,
+                                     .rounds = stage.rounds && !apart,
+                                     .add_rounded = stage.add_rounded};
         NEURIM_DISPATCH(block_product)
         (product, blocks, x, weight + block * product.weight_block, epilogue, y);
       }
       if (!stage.steps) continue;
       for (std::int64_t b = 0; b < blocks; ++b) {
         const std::int64_t begin = place + b * plane;
-        float* const all = y + b * to.block - begin;
-        stage.steps->run(args, all, all, begin, begin + (last - first) * stage.row_size());
+        float* const all = y + b * y_block - begin;
+        stage.steps->run(args, all, apart ? static_cast<float*>(args.out[0]) : all, begin, begin + pixels * kLanes);
       }
     }
   }
@@ -314,6 +345,8 @@ Launch prepare(Site& site) {
     for (const Stage& stage : stages)
       if (stage.pairs) read = std::max(read, stage.in_blocks() * (&stage == &stages.back() ? all->rows : stage.most_rows) * stage.row_size() / 2);
     all->size += (read + kLanes - 1) / kLanes * kLanes;
+    all->made = all->size;
+    if (stages.back().rounds && stages.back().steps) all->size += 2 * all->rows * stages.back().row_size();
     return all->size <= kCache;
   };
   std::int64_t rows = longest;

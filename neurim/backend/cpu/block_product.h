@@ -41,9 +41,10 @@ struct BlockEpilogue {
   const float* add = nullptr;   ///< lies as y
   Relu relu = {};
   bool beyond = false;  ///< y is larger than the caches, and is written past them
+  bool rounds = false, add_rounded = false;  ///< y, and what is added, are bf16 (see Layout::rounded); of products of pairs alone
 };
 
-/// For `blocks` blocks of y.
+/// For `blocks` blocks of y; distances there are in elements.
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
 

@@ -67,7 +67,9 @@ Layout weights(const Problem& problem, const Type& weight) {
 
 Layout layout_of(const Site& site, const Problem& problem, int value) {
   if (value == problem.weight_value) return weights(problem, site.values[static_cast<std::size_t>(value)].type);
-  return is_activation(site, value) ? problem.layout : Layout{};
+  if (!is_activation(site, value)) return {};
+  const bool may = problem.layout == kBlocked && takes_rounded(site, value);
+  return may ? narrowed(site.values[static_cast<std::size_t>(value)], problem.layout) : problem.layout;
 }
 
 /// Reads what stands before and behind; on no, says why.
@@ -90,7 +92,7 @@ struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
   bool pairs;
-  bool beyond = false;  ///< BlockEpilogue::beyond
+  bool beyond = false, rounds = false, add_rounded = false;  ///< see BlockEpilogue
   Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -99,6 +101,7 @@ struct Conv1x1 {
     std::vector<Tile> tiles;
   };
   std::vector<Part> parts;
+  std::int64_t most_units = 0;  ///< of a tile
 
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
@@ -113,33 +116,39 @@ struct Conv1x1 {
     const Part& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    float *const results = behind.results(args), *const room = static_cast<float*>(behind.own(args, number));
+    float *const results = behind.results(args), *const made = static_cast<float*>(behind.own(args, number)), *const room = made + apart();
     const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles) {
-      const std::int64_t x_block = (before.steps || pairs ? tile.units : pixels) * words;
-      const float* const x = pairs ? rounded(args, tile, room) : source(args, tile, room);
-      const BlockProduct product{tile.units, in_channels, x_block, weight_block, pixels * kLanes, pairs};
+      const bool copied = before.steps || (pairs && !before.rounded);
+      const std::int64_t x_block = (copied ? tile.units : pixels) * words, plane = (behind.apart() ? tile.units : pixels) * kLanes;
+      const float* const x = pairs && copied ? rounded(args, tile, room) : source(args, tile, room);
+      const BlockProduct product{tile.units, in_channels, x_block, weight_block, plane, pairs};
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
         alignas(64) float biases[2 * kLanes] = {};
         if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
         for (std::int64_t i = 0; i < tile.images; ++i) {
           const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
-          const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + to : nullptr, epilogue.relu, beyond};
+          const float* const add = epilogue.add ? element(in(epilogue.residual), to, add_rounded) : nullptr;
+          const BlockEpilogue after{biases, add, epilogue.relu, beyond, rounds, add_rounded};
           NEURIM_DISPATCH(block_product)
-          (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after, results + to);
+          (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after,
+           behind.apart() ? made : element(results, to, rounds));
           const bool first = &tile == &part.tiles[0] && i == 0;
-          if (tile.units == pixels)
+          if (tile.units == pixels && !behind.apart())
             behind.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
           else
             for (std::int64_t b = 0; b < blocks; ++b) {
               const std::int64_t at = to + b * pixels * kLanes;
-              behind.run(args, sums, block + b, 1, at, at + tile.units * kLanes, first);
+              behind.run(args, sums, block + b, 1, at, at + tile.units * kLanes, first, made + b * plane);
             }
         }
       }
     }
   }
+
+  /// Floats for what a product makes apart.
+  std::int64_t apart() const { return behind.apart() ? most_units * 2 * kLanes : 0; }
 
   /// The activation in a tile, where it lies or made in `room`.
   const float* source(const Args& args, const Tile& tile, float* room) const {
@@ -180,15 +189,20 @@ Launch prepare(Site& site) {
                                         .pairs = problem.pairs});
   if (!read_steps(site, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  all->rounds = all->behind.rounds && !all->behind.apart();
+  all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
   all->beyond = all->behind.beyond(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
     all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});
   std::int64_t most = 0;  // floats of a tile
   for (const auto& part : all->parts)
-    for (const Tile& tile : part.tiles) most = std::max(most, tile.images * all->in_blocks() * tile.units * kLanes);
+    for (const Tile& tile : part.tiles) {
+      most = std::max(most, tile.images * all->in_blocks() * tile.units * kLanes);
+      all->most_units = std::max(all->most_units, tile.units);
+    }
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t room = (all->before.steps ? most : 0) + (all->pairs ? most / 2 : 0);
+  const std::int64_t room = all->apart() + (all->before.steps ? most : 0) + (all->pairs && !all->before.rounded ? most / 2 : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   if (all->pairs) site.rounds = DType::bf16;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};

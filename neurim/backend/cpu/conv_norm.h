@@ -23,6 +23,7 @@ struct ChannelSums {
 struct ConvEpilogue {
   const float* bias = nullptr;    ///< one a channel
   const float* add = nullptr;     ///< as y
+  bool rounds = false, add_rounded = false;  ///< y, and what is added, are bf16 (see Layout::rounded)
   Relu relu;
   const float* gate = nullptr;    ///< the relu's output by which y is its gradient: 0 where this is 0 or at the limit
   float gate_most = kNoLimit;

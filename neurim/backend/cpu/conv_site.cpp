@@ -33,6 +33,14 @@ bool is_activation(const Site& site, int value) {
   return value == source || like(result) || (site.anchor > 0 && like(source));
 }
 
+bool takes_rounded(const Site& site, int value) {
+  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
+  const bool norm = std::any_of(site.steps.begin(), site.steps.end(),
+                                [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }),
+             read_again = value == anchor.out[0] && &anchor != &site.steps.back();
+  return site.products == DType::bf16 && direction_of(site) == Direction::forward && !norm && !read_again;
+}
+
 const Conv2dOptions& options_of(const Site& site) {
   switch (direction_of(site)) {
     case Direction::forward:

@@ -20,6 +20,10 @@ Operands operands_of(const Site& site);
 /// like what it reads: these lie alike.
 bool is_activation(const Site& site, int value);
 
+/// Whether a forward convolution of pairs takes this value rounded (Layout::rounded): not beside a batch norm, which reads its own results
+/// again, and not what further steps read in memory.
+bool takes_rounded(const Site& site, int value);
+
 /// Whether oneDNN has kernels for blocks of 16 channels: not without AVX-512, where its loops for them are plain ones.
 inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }
 

@@ -11,13 +11,14 @@ bool Before::read_steps(Site& site) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   const int activation = site.steps[anchor].in[direction_of(site) == Direction::weight_grad ? 1 : 0];
   read = site.place_in(activation);
+  rounded = anchor == 0 && site.values[static_cast<std::size_t>(activation)].layout.rounded;
   if (anchor == 0) return true;
   if (site.steps[anchor - 1].out[0] != activation) return decline(site, "takes steps that make its activation"), false;
   return steps.emplace().read(site, 0, anchor);
 }
 
 float* Before::activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
-  if (!steps) return static_cast<float*>(args.in[static_cast<std::size_t>(read)]) + begin;
+  if (!steps) return element(static_cast<float*>(args.in[static_cast<std::size_t>(read)]), begin, rounded);
   steps->run(args, nullptr, room - begin, begin, end);
   return room;
 }
@@ -25,6 +26,7 @@ float* Before::activation(const Args& args, float* room, std::int64_t begin, std
 bool Behind::read_steps(Site& site) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   result = memory_of(site, anchor), last = memory_of(site, site.steps.size() - 1);
+  rounds = result >= 0 && site.output(result).layout.rounded;
   if (std::any_of(site.steps.begin(), site.steps.end(),
                   [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }))
     return norm.emplace().read_any(site);
@@ -81,8 +83,8 @@ float* Behind::results(const Args& args) const {
 }
 
 void Behind::run(const Args& args, const ConvEpilogue& part, std::int64_t block, std::int64_t blocks, std::int64_t begin,
-                 std::int64_t end, bool first) const {
-  if (steps) steps->run(args, results(args), static_cast<float*>(args.out[static_cast<std::size_t>(last)]), begin, end);
+                 std::int64_t end, bool first, float* made) const {
+  if (steps) steps->run(args, apart() ? made - begin : results(args), static_cast<float*>(args.out[static_cast<std::size_t>(last)]), begin, end);
   if (!norm) return;
   norm->run_steps(args, begin, end);
   const std::int64_t size = (end - begin) / blocks;

@@ -11,7 +11,8 @@ namespace neurim::cpu {
 /// The pointwise steps before the anchor, which make the activation that it reads.
 struct Before {
   std::optional<PointwiseSteps> steps;
-  int read = -1;  ///< where there are none: the number in Args of the activation
+  int read = -1;         ///< where there are none: the number in Args of the activation
+  bool rounded = false;  ///< which is rounded
 
   /// On no, says why.
   bool read_steps(Site& site);
@@ -36,6 +37,7 @@ struct Behind {
   std::optional<ConvNorm> norm;
   std::optional<PointwiseSteps> steps;
   int result = -1, last = -1;  ///< of the steps alone: outputs where they begin and end
+  bool rounds = false;         ///< the former is rounded
 
   /// On no, says why.
   bool read_steps(Site& site);
@@ -45,16 +47,18 @@ struct Behind {
   /// Asks for scratch, with `own` bytes for each part's own use.
   void ask_scratch(Site& site, int parts, std::size_t own);
   void* own(const Args& args, int part) const;
-  /// Where the convolution's own results go.
+  /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
+  bool apart() const { return steps && rounds; }
+  /// Where the convolution's own results go, if not there.
   float* results(const Args& args) const;
   /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again.
   bool beyond(std::size_t bytes) const { return !norm && !steps && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.
   ConvEpilogue begin(const Args& args, int part) const { return norm ? norm->begin(args, part) : ConvEpilogue{}; }
   /// Goes over elements [begin, end) of what the convolution has computed, a run of pixels in each of `blocks` blocks of channels
-  /// from `block` on. `first`: those are the part's first.
+  /// from `block` on. `first`: those are the part's first. `made`: where these elements stand, if apart().
   void run(const Args& args, const ConvEpilogue& part, std::int64_t block, std::int64_t blocks, std::int64_t begin,
-           std::int64_t end, bool first) const;
+           std::int64_t end, bool first, float* made = nullptr) const;
 
  private:
   std::size_t own_ = 0;

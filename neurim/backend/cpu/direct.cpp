@@ -49,7 +49,8 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
     return g.picture() ? row_weights(type, pairs(g)) : pairs(g) ? pair_weights(type) : forward_weights(type);
-  return is_activation(site, value) && !(value == at.x && g.picture()) ? kBlocked : Layout{};
+  if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
+  return takes_rounded(site, value) ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 
 bool wants(Site& site) {
@@ -62,7 +63,7 @@ bool wants(Site& site) {
 struct Direct {
   ConvRows g;
   int weight, bias;     ///< arguments, or -1
-  bool beyond = false;  ///< BlockEpilogue::beyond
+  bool beyond = false, rounds = false, add_rounded = false;  ///< see BlockEpilogue
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -79,7 +80,7 @@ struct Direct {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float* const band = static_cast<float*>(behind.own(args, number));
+    float *const made = static_cast<float*>(behind.own(args, number)), *const band = made + apart();
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
@@ -91,7 +92,7 @@ struct Direct {
       for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r)
           multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
-                   band + r * g.row_step() * g.row_size(), sums, at == part.first && r == 0);
+                   band + r * g.row_step() * g.row_size(), made, sums, at == part.first && r == 0);
       at += count;
     }
   }
@@ -106,7 +107,12 @@ struct Direct {
                          plane = (image * g.in_blocks() + block) * g.height * line;
       const float* const x = before.activation(args, made, plane + first, plane + last);
       const auto copy = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* copied) {
-        const float* const from = x + (pixel * kLanes - first);
+        const float* const from = element(x, pixel * kLanes - first, before.rounded);
+        if (before.rounded) {
+          for (std::int64_t column = 0; column < columns; ++column)
+            std::copy_n(from + column * apart * g.words, g.words, copied + column * g.words);
+          return;
+        }
         if (pairs(g)) {
           NEURIM_DISPATCH(round_to_pairs)(from, 0, apart * kLanes, columns, channels, copied);
           return;
@@ -153,20 +159,25 @@ struct Direct {
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
   std::int64_t line_size() const { return g.windows().all * g.in_channels + 2 * kLanes; }
 
+  /// Floats for what a product makes apart.
+  std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
+
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
-                const float* from, const ConvEpilogue& sums, bool first) const {
+                const float* from, float* made, const ConvEpilogue& sums, bool first) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.tap_count() * kLanes * g.words,
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
-    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, plane, pairs(g), taps.data(), g.tap_count()};
-    const BlockEpilogue after{biases, epilogue.add ? in(epilogue.residual) + place : nullptr, epilogue.relu, beyond};
+    const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
+    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, y_block, pairs(g), taps.data(), g.tap_count()};
+    const float* const add = epilogue.add ? element(in(epilogue.residual), place, add_rounded) : nullptr;
+    const BlockEpilogue after{biases, add, epilogue.relu, beyond, rounds, add_rounded};
     NEURIM_DISPATCH(block_product)
-    (product, blocks, from, in(weight) + block * weight_block, after, behind.results(args) + place);
+    (product, blocks, from, in(weight) + block * weight_block, after, behind.apart() ? made : element(behind.results(args), place, rounds));
     for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
-      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, first);
+      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, first, made + b * y_block);
   }
 };
 
@@ -180,6 +191,8 @@ Launch prepare(Site& site) {
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  all->rounds = all->behind.rounds && !all->behind.apart();
+  all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
   all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
@@ -187,7 +200,7 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((g.band_size(all->rows) + made) * 4 + line)));
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
   if (pairs(g)) site.rounds = DType::bf16;
   return {Direct::run, all, parts, all->behind.norm ? parts : 0};
 }

@@ -1,6 +1,8 @@
 // The axes of a tensor in the order in which its memory runs.
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include "neurim/graph/kernel.h"
@@ -14,6 +16,25 @@ struct PhysicalAxis {
 };
 
 inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 16}, kFeatures{Layout::last_blocked, 16};
+
+/// The same layout of floats, and of what is rounded.
+inline Layout exact(Layout layout) {
+  layout.rounded = false;
+  return layout;
+}
+inline Layout rounded(Layout layout) {
+  layout.rounded = true;
+  return layout;
+}
+/// Of a value that may stand rounded that, else the layout.
+inline Layout narrowed(const Spec& value, const Layout& layout) { return value.may_round ? rounded(layout) : layout; }
+
+/// Element number `at` of a tensor, of floats or of bf16 behind the same pointer.
+template <class T>
+T* element(T* tensor, std::int64_t at, bool rounded) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return tensor ? reinterpret_cast<T*>(reinterpret_cast<Byte*>(tensor) + at * (rounded ? 2 : 4)) : nullptr;
+}
 
 /// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which costs
 /// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).

@@ -96,10 +96,11 @@ bool wants(Site& site) {
   Layout layout;
   for (const int in : site.in) {
     const Spec& operand = spec(site, in);
-    if (layout.kind == Layout::plain && operand.type.shape == shape && loopable(shape, operand.layout))
-      layout = operand.layout;
+    if (layout.kind == Layout::plain && operand.type.shape == shape && loopable(shape, exact(operand.layout)))
+      layout = exact(operand.layout);
   }
-  for (Spec& value : site.values) value.layout = value.type.shape == shape ? layout : Layout{};
+  for (Spec& value : site.values)
+    value.layout = value.type.shape != shape ? Layout{} : layout == kBlocked ? narrowed(value, layout) : layout;
   return true;
 }
 
@@ -197,14 +198,15 @@ bool make_chain(Site& site, PointwiseChain& chain) {
   };
   if (!takes(site)) return false;
   const Type type{DType::f32, spec(site, site.steps[0].out[0]).type.shape};
-  const Layout layout = site.output(0).layout;
+  const Layout layout = exact(site.output(0).layout);
   if (!loopable(type.shape, layout)) return no("does not take the layout ", layout);
   chain.values = static_cast<int>(site.values.size());
-  for (int v = 0; v < chain.values; ++v) chain.value[v].stored = *stored_as(spec(site, v).type.dtype);
+  for (int v = 0; v < chain.values; ++v)
+    chain.value[v].stored = spec(site, v).layout.rounded ? PointwiseValue::bf16 : *stored_as(spec(site, v).type.dtype);
   for (std::size_t i = 0; i < site.in.size(); ++i) {
     const Spec& operand = spec(site, site.in[i]);
     const bool whole = operand.type.shape == type.shape;
-    if (operand.layout != (whole ? layout : Layout{}))
+    if (exact(operand.layout) != (whole ? layout : Layout{}))
       return no("operand ", i, " is ", operand.type, ' ', operand.layout, " beside ", type, ' ', layout);
     PointwiseValue& value = chain.value[site.in[i]];
     value.in = static_cast<int>(i);
@@ -215,7 +217,7 @@ bool make_chain(Site& site, PointwiseChain& chain) {
     if (value.form == PointwiseValue::spread) set_loops(value, operand.type.shape, type.shape, layout);
   }
   for (std::size_t i = 0; i < site.out.size(); ++i) {
-    if (spec(site, site.out[i]).layout != layout) return no("takes outputs of one layout");
+    if (exact(spec(site, site.out[i]).layout) != layout) return no("takes outputs of one layout");
     chain.value[site.out[i]].form = PointwiseValue::whole;
     chain.value[site.out[i]].out = static_cast<int>(i);
   }

@@ -41,7 +41,7 @@ struct PointwiseValue {
     inner,   ///< neither read from memory nor written
   };
   Form form = inner;
-  enum Stored : std::uint8_t { f32, truth, u8, i8 } stored = f32;  ///< in memory; f32 in buffers
+  enum Stored : std::uint8_t { f32, bf16, truth, u8, i8 } stored = f32;  ///< in memory; f32 in buffers
   int buffer = -1;        ///< the block buffer that holds it, or -1: it is worked on where it lies
   int in = -1, out = -1;  ///< the argument that it is read from or written to, or -1
   int axes = 0;           ///< of a spread value: the loops over memory, outermost first

@@ -35,16 +35,20 @@ bool takes(Site& site) {
   return true;
 }
 
+bool is_gradient(const Site& site) { return ends_with(site.op().name(), "_grad"); }
+
 /// Whether a place of an image is a vector of 16 channels or of 16 images.
 bool of_vectors(const Spec& value) {
-  return value.layout == kBlocked || (value.layout == kImages && loopable(value.type.shape, kImages));
+  return exact(value.layout) == kBlocked || (value.layout == kImages && loopable(value.type.shape, kImages));
 }
 
-/// Output and inputs alike: in vectors if one of the inputs is, else plain.
+/// Output and inputs alike: in vectors if one of the inputs is, else plain; rounded if all may be, of no gradient.
 bool pool_wants(Site& site) {
   if (!takes(site)) return false;
   const auto vectors = std::find_if(site.values.begin(), site.values.end(), of_vectors);
-  const Layout layout = vectors == site.values.end() ? Layout{} : vectors->layout;
+  Layout layout = vectors == site.values.end() ? Layout{} : exact(vectors->layout);
+  if (layout == kBlocked && !is_gradient(site))
+    layout.rounded = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
   for (Spec& value : site.values) value.layout = layout;
   return true;
 }
@@ -53,14 +57,14 @@ bool pool_wants(Site& site) {
 std::string layouts_against(const Site& site) {
   const Layout first = site.input(0).layout;
   for (const Spec& value : site.values)
-    if (value.layout != first || (first != Layout{} && !of_vectors(value)))
+    if (value.layout != first || (first != Layout{} && !of_vectors(value)) || (first.rounded && is_gradient(site)))
       return text("does not take ", value.type, ' ', value.layout, " beside ", first);
   return {};
 }
 
 std::int64_t planes_of(const Shape& x, const Layout& layout) {
   if (layout == kImages) return x[0] / 16 * x[1];
-  return x[0] * (layout == kBlocked ? (x[1] + 15) / 16 : x[1]);
+  return x[0] * (exact(layout) == kBlocked ? (x[1] + 15) / 16 : x[1]);
 }
 
 /// What the windows along an axis see, PyTorch's divisors.
@@ -141,7 +145,7 @@ Launch pool_prepare(Site& site) {
                  .rows = pool->rows.data(),
                  .columns = pool->columns.data(),
                  .kernel_columns = pool->kernel_columns.data()};
-  pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, pool->shape);
+  pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, layout.rounded, pool->shape);
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
   if (layout == Layout{}) {
@@ -163,7 +167,7 @@ struct Planes {
 
   /// Prepares either direction; `x` is the side that has planes.
   static Launch prepare(Site& site, const Spec& x, bool filling) {
-    Planes own{{x.type.shape[2] * x.type.shape[3], x.type.shape[1], x.layout == kBlocked},
+    Planes own{{x.type.shape[2] * x.type.shape[3], x.type.shape[1], exact(x.layout) == kBlocked, x.layout.rounded},
                planes_of(x.type.shape, x.layout),
                filling ? nullptr : NEURIM_DISPATCH(plane_means),
                filling ? NEURIM_DISPATCH(fill_planes) : nullptr,
@@ -184,7 +188,7 @@ struct Planes {
 bool global_wants(Site& site) {
   if (!takes(site)) return false;
   Spec& x = site.values[static_cast<std::size_t>(site.in[0])];
-  if (x.layout != kBlocked) x.layout = {};
+  x.layout = exact(x.layout) == kBlocked ? narrowed(x, kBlocked) : Layout{};
   site.values[static_cast<std::size_t>(site.out[0])].layout = {};
   return true;
 }
@@ -192,7 +196,7 @@ bool global_wants(Site& site) {
 Launch global_prepare(Site& site) {
   if (!takes(site)) return {};
   const Spec& x = site.input(0);
-  if ((x.layout != Layout{} && x.layout != kBlocked) || site.output(0).layout != Layout{})
+  if ((x.layout != Layout{} && exact(x.layout) != kBlocked) || site.output(0).layout != Layout{})
     return decline(site, "takes plain or blocked16 to plain, not ", x.layout, " to ", site.output(0).layout);
   return Planes::prepare(site, x, false);
 }

@@ -48,9 +48,38 @@ struct Transposed {
   }
 };
 
-/// From one layout of vectors to another, by way of the plain one.
+/// The same layout of vectors rounded, or not.
+struct Converted {
+  std::int64_t count;
+  bool rounds;
+  int parts;
+
+  Converted(const Site& site, const Layout& layout, bool round)
+      : count(static_cast<std::int64_t>(bytes(site.input(0).type, exact(layout)) / sizeof(float))), rounds(round), parts(parts_of(site, count, count / 16)) {}
+
+  void run_part(const void* from, void* to, int part) const {
+    const std::int64_t first = part_begin(count / 16, parts, part) * 16, last = part_begin(count / 16, parts, part + 1) * 16;
+    if (rounds)
+      NEURIM_DISPATCH(round_elements)(static_cast<const float*>(from), first, last, static_cast<std::uint16_t*>(to));
+    else
+      NEURIM_DISPATCH(widen_elements)(static_cast<const std::uint16_t*>(from), first, last, static_cast<float*>(to));
+  }
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    static_cast<const Converted*>(self)->run_part(args.in[0], args.out[0], part);
+  }
+};
+
+/// From one layout to another by way of a third.
+template <class First, class Second>
 struct Through {
-  Transposed first, second;
+  First first;
+  Second second;
+
+  static Launch launch(Site& site, const First& first, const Second& second, const Layout& between) {
+    site.scratch = bytes(site.input(0).type, between);
+    return {run, std::make_shared<Through>(Through{first, second}), first.parts, second.parts};
+  }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Through*>(self);
@@ -83,15 +112,22 @@ Launch prepare(Site& site) {
     return {Copied::run, std::make_shared<Copied>(copied), copied.parts};
   }
   for (const Layout& layout : {from, to})
-    if (layout != Layout{} && !of_vectors(type.shape, layout))
+    if (layout != Layout{} && !of_vectors(type.shape, exact(layout)))
       return decline(site, "takes plain, blocked16, features16 and whole images16, not ", from, " to ", to);
   if (type.dtype != DType::f32) return decline(site, "takes f32 only, not ", type.dtype);
   if (type.shape.numel() == 0) return decline(site, "takes no empty tensors");
-  if (from != Layout{} && to != Layout{}) {
-    const auto through = std::make_shared<Through>(Through{{site, from, false}, {site, to, true}});
-    site.scratch = bytes(type);
-    return {Through::run, through, through->first.parts, through->second.parts};
+  if (from.rounded || to.rounded) {
+    if (exact(from) == exact(to)) {
+      const auto converted = std::make_shared<Converted>(site, to, to.rounded);
+      return {Converted::run, converted, converted->parts};
+    }
+    if (to == Layout{})
+      return Through<Converted, Transposed>::launch(site, {site, from, false}, {site, exact(from), false}, exact(from));
+    if (from == Layout{}) return Through<Transposed, Converted>::launch(site, {site, exact(to), true}, {site, to, true}, exact(to));
+    return decline(site, "does not go from ", from, " to ", to);
   }
+  if (from != Layout{} && to != Layout{})
+    return Through<Transposed, Transposed>::launch(site, {site, from, false}, {site, to, true}, {});
   const auto transposed = std::make_shared<Transposed>(site, from == Layout{} ? to : from, from == Layout{});
   return {Transposed::run, transposed, transposed->parts};
 }

@@ -1,4 +1,4 @@
-// Copies of f32 tensors between the plain layout and blocks of 16 channels, features or images.
+// Copies of f32 tensors between the plain layout and blocks of 16 channels, features or images, and between floats and what is rounded.
 #pragma once
 #include <cstdint>
 
@@ -19,5 +19,9 @@ NEURIM_EACH_ISA(void block_channels(const BlockShape& shape, const float* plain,
                                     std::int64_t block, std::int64_t first, std::int64_t last))
 NEURIM_EACH_ISA(void unblock_channels(const BlockShape& shape, const float* blocked, float* plain,
                                       std::int64_t block, std::int64_t first, std::int64_t last))
+
+/// The elements [first, last) of memory, multiples of 16, rounded to the nearest bf16 and ties to even, or as floats again.
+NEURIM_EACH_ISA(void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to))
+NEURIM_EACH_ISA(void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to))
 
 }  // namespace neurim::cpu

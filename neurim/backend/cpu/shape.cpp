@@ -289,7 +289,7 @@ bool takes(Site& site) {
 /// Asks for the layout in which the input stands, where the walk can keep it.
 bool wants(Site& site) {
   if (!takes(site)) return false;
-  const Layout layout = site.input(0).layout;
+  const Layout layout = exact(site.input(0).layout);
   const bool kept = layout != Layout{} && !walks_of(site, layout).empty();
   for (Spec& value : site.values) value.layout = kept ? layout : Layout{};
   return true;
@@ -347,7 +347,7 @@ struct Joined {
 /// Whether all values are whole in this layout, as joining them along `axis` needs.
 bool joins(const Site& site, const Layout& layout, int axis) {
   if (layout == Layout{}) return true;
-  const int split = vector_axis(layout);
+  const int split = vector_axis(exact(layout));
   return split >= 0 && axis != 0 &&
          std::all_of(site.values.begin(), site.values.end(), [&](const Spec& value) {
            return value.type.shape.rank() >= 2 && value.type.shape[split] % 16 == 0;
@@ -360,8 +360,9 @@ int concat_axis(const Site& site) {
 
 bool concat_wants(Site& site) {
   if (!takes(site)) return false;
-  const Layout layout = site.input(0).layout,
-               kept = joins(site, layout, concat_axis(site)) ? layout : Layout{};
+  const Layout layout = exact(site.input(0).layout);
+  Layout kept = joins(site, layout, concat_axis(site)) ? layout : Layout{};
+  if (kept == kBlocked) kept.rounded = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
   for (Spec& value : site.values) value.layout = kept;
   return true;
 }
@@ -374,12 +375,12 @@ Launch prepare_concat(Site& site) {
                                  [&](const Spec& value) { return value.layout == layout; });
   if (!alike || !joins(site, layout, axis)) return decline(site, "takes one layout of whole blocks");
   const Shape& out = site.output(0).type.shape;
-  const int split = vector_axis(layout);
+  const int split = vector_axis(exact(layout));
   Joined joined{{0}, 1, 1};
   for (int a = 0; a < axis; ++a) joined.outer *= a == split ? out[a] / 16 : out[a];
   for (std::size_t i = 0; i < site.in.size(); ++i)
     joined.run_begin.push_back(joined.run_begin.back() +
-                               static_cast<std::int64_t>(bytes(site.input(static_cast<int>(i)).type)) /
+                               static_cast<std::int64_t>(bytes(site.input(static_cast<int>(i)).type, layout)) /
                                    joined.outer);
   joined.parts = parts_of(site, out.numel(), out.numel());
   return {Joined::run, std::make_shared<Joined>(joined), joined.parts};

@@ -40,6 +40,20 @@ inline Bits rounded_bits(const Vec& v) {
   return select(v == v, rounded, quiet);
 }
 
+/// 16 numbers of bf16 as floats, and floats rounded so, ties to even; a NaN stays one.
+inline Vec load_rounded(const std::uint16_t* at) { return from_bits(load_as<IVec>(at) << 16); }
+inline void store_rounded(std::uint16_t* at, const Vec& v) { store_as(at, rounded_bits(v) >> 16); }
+
+/// How the elements of a tensor stand behind a pointer to float: as these, or rounded (Layout::rounded).
+struct Exact {
+  static Vec get(const float* tensor, std::int64_t at) { return load(tensor + at); }
+  static void put(float* tensor, std::int64_t at, const Vec& v) { store(tensor + at, v); }
+};
+struct Rounded {
+  static Vec get(const float* tensor, std::int64_t at) { return load_rounded(reinterpret_cast<const std::uint16_t*>(tensor) + at); }
+  static void put(float* tensor, std::int64_t at, const Vec& v) { store_rounded(reinterpret_cast<std::uint16_t*>(tensor) + at, v); }
+};
+
 /// Rounds 16 floats, ties to even, and writes them as 8 words; `native`: by AVX512-BF16's instruction, in assembly so that callers
 /// need not name it. A NaN stays one.
 template <bool native>
@@ -52,7 +66,7 @@ inline void store_pairs(float* at, const Vec& v) {
     return;
   }
 #endif
-  store_as(reinterpret_cast<std::uint16_t*>(at), rounded_bits(v) >> 16);
+  store_rounded(reinterpret_cast<std::uint16_t*>(at), v);
 }
 
 /// Two vectors as one of pairs, rounded so.

@@ -145,7 +145,10 @@ bool lives(const Site& site, const Problem& problem) { return problem.few || dir
 
 /// Asks for blocked images and such weights.
 void choose_layouts(Site& site, const Problem& problem) {
-  for (Spec& spec : site.values) spec.layout = spec.type.shape.rank() == 4 ? kBlocked : Layout{};
+  for (int value = 0; value < std::ssize(site.values); ++value) {
+    Spec& spec = site.values[static_cast<std::size_t>(value)];
+    spec.layout = spec.type.shape.rank() != 4 ? Layout{} : takes_rounded(site, value) ? narrowed(spec, kBlocked) : kBlocked;
+  }
   Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   weight.layout = lives(site, problem) ? forward_weights(weight.type)
                                        : winograd_layout(weight.type, direction_of(site) == Direction::input_grad, problem.shape.pairs, problem.shape.tile);
@@ -155,7 +158,7 @@ void choose_layouts(Site& site, const Problem& problem) {
 bool has_layouts(const Site& site, const Problem& problem) {
   const Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   const bool images = std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
-    return &spec == &weight || spec.type.shape.rank() != 4 || spec.layout == kBlocked;
+    return &spec == &weight || spec.type.shape.rank() != 4 || exact(spec.layout) == kBlocked;
   });
   const Form* const form = form_of(weight.layout);
   return images && (lives(site, problem) ? weight.layout == forward_weights(weight.type) : form && form->pairs == problem.shape.pairs && form->tile == problem.shape.tile);
@@ -235,11 +238,14 @@ const float* read(const Args& args, int number) {
 /// Forward, with bias, residual add and relu, and the data gradient.
 struct Convolution : Tiled {
   Epilogue epilogue;
+  bool rounds, add_rounded;  ///< see ConvEpilogue
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Convolution*>(self);
     const ConvEpilogue after{.bias = own.epilogue.bias ? read(args, 2) : nullptr,
                              .add = own.epilogue.add ? read(args, own.epilogue.residual) : nullptr,
+                             .rounds = own.rounds,
+                             .add_rounded = own.add_rounded,
                              .relu = own.epilogue.relu};
     own.convolve(part, static_cast<float*>(args.scratch) + part * own.values(), read(args, 0), read(args, 1), after,
                  static_cast<float*>(args.out[0]));
@@ -323,7 +329,9 @@ Launch prepare(Site& site) {
   if (!has_layouts(site, problem) || !read_epilogue(site, epilogue))
     return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
-  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue});
+  problem.shape.x_rounded = site.input(0).layout.rounded;
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue, site.output(0).layout.rounded,
+                                                             epilogue.add && site.input(epilogue.residual).layout.rounded});
   site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
   if (problem.shape.pairs) site.rounds = DType::bf16;
   return {Convolution::run, all, all->parts()};

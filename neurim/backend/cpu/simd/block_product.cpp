@@ -23,12 +23,14 @@ constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
 struct Floats {
   static constexpr int kWords = kLanes;  ///< of a row of a block
   static constexpr bool kWhole = false;  ///< sums are i32 in the place of floats
+  static constexpr bool kPairs = false, kNative = false;
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
 };
 struct Pairs {
   static constexpr int kWords = kLanes / 2;
   static constexpr bool kWhole = false;
+  static constexpr bool kPairs = true, kNative = false;
   struct Row {
     Vec first, second;
   };
@@ -42,12 +44,14 @@ struct Pairs {
 struct NativePairs {
   static constexpr int kWords = kLanes / 2;
   static constexpr bool kWhole = false;
+  static constexpr bool kPairs = true, kNative = true;
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
 };
 struct NativeQuads {
   static constexpr int kWords = kLanes / 4;
   static constexpr bool kWhole = true;
+  static constexpr bool kPairs = false;
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_quads(sum, splat_bits(x), row); }
 };
@@ -55,6 +59,7 @@ struct NativeQuads {
 struct Quads {
   static constexpr int kWords = kLanes / 4;
   static constexpr bool kWhole = true;
+  static constexpr bool kPairs = false;
   struct Row {
     Vec even, odd;
   };
@@ -112,8 +117,18 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
       if constexpr (Factors::kWhole) {
         store(y + at, sums[b][t]);
       } else {
-        const Vec sum = epilogue.add ? sums[b][t] + load(epilogue.add + at) : sums[b][t];
-        epilogue.beyond ? stream(y + at, limited(sum, least, most)) : store(y + at, limited(sum, least, most));
+        Vec sum = sums[b][t];
+        if (Factors::kPairs && epilogue.add_rounded)
+          sum += Rounded::get(epilogue.add, at);
+        else if (epilogue.add)
+          sum += load(epilogue.add + at);
+        const Vec result = limited(sum, least, most);
+        if constexpr (Factors::kPairs)
+          if (epilogue.rounds) {
+            store_pairs<Factors::kNative>(y + at / 2, result);
+            continue;
+          }
+        epilogue.beyond ? stream(y + at, result) : store(y + at, result);
       }
     }
 }
@@ -149,9 +164,11 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
               float* y) {
   cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
-    const BlockEpilogue own{epilogue.bias ? epilogue.bias + block * kLanes : nullptr, epilogue.add ? epilogue.add + at : nullptr,
-                            epilogue.relu, epilogue.beyond};
-    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0 && !shape.fetch, y + at);
+    BlockEpilogue own = epilogue;
+    if (epilogue.bias) own.bias += block * kLanes;
+    if (epilogue.add) own.add += epilogue.add_rounded ? at / 2 : at;
+    product(shape, x + begin * Factors::kWords, weight + block * shape.weight_block, own, begin == 0 && !shape.fetch,
+            y + (epilogue.rounds ? at / 2 : at));
   });
 }
 

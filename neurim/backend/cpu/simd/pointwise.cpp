@@ -1,7 +1,9 @@
 #include "neurim/backend/cpu/pointwise.h"
 
+#include <bit>
 #include <cstring>
 
+#include "neurim/backend/cpu/simd_bf16.h"
 #include "neurim/backend/cpu/simd_math.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -135,6 +137,9 @@ constexpr StepRow kRows[] = {
 
 enum class Truth : std::uint8_t {};  // any but 0 is true
 
+enum class Rounded : std::uint16_t {};  // a float's upper half
+
+float number(Rounded x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
 float number(Truth x) { return x != Truth{} ? 1.f : 0.f; }
 template <class T>
 float number(T x) {
@@ -146,6 +151,7 @@ template <class Function>
 void with_stored(PointwiseValue::Stored stored, void* at, Function function) {
   switch (stored) {
     case PointwiseValue::f32: return function(static_cast<float*>(at));
+    case PointwiseValue::bf16: return function(static_cast<Rounded*>(at));
     case PointwiseValue::truth: return function(static_cast<Truth*>(at));
     case PointwiseValue::u8: return function(static_cast<std::uint8_t*>(at));
     case PointwiseValue::i8: return function(static_cast<std::int8_t*>(at));
@@ -229,6 +235,9 @@ void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std
   }
 }
 
+void store(Rounded* out, const float* from, int n) {
+  for (int i = 0; i < n; i += kLanes) store_rounded(reinterpret_cast<std::uint16_t*>(out + i), load(from + i));
+}
 void store(Truth* out, const float* from, int n) {
   for (int i = 0; i < n; ++i) out[i] = static_cast<Truth>(from[i] != 0);
 }

@@ -1,6 +1,6 @@
 #include "neurim/backend/cpu/pool2d.h"
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -68,32 +68,30 @@ template <int kWindow, class Visit>
   }
 }
 
-template <int kWindow>
+template <class Places, int kWindow>
 void max_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                  std::int64_t last, float*) {
   for (std::int64_t r = first; r < last; ++r) {
-    const float* x = in[0] + r / shape.out_height * shape.height * shape.width * kLanes;
-    float* y = out + r * shape.out_width * kLanes;
+    const std::int64_t x = r / shape.out_height * shape.height * shape.width * kLanes, y = r * shape.out_width * kLanes;
     each_window<kWindow>(shape, shape.rows[r % shape.out_height],
                          [&](auto each, std::int64_t at, std::int64_t o) {
                            Vec best = splat(-__builtin_inff());
-                           each([&](std::int64_t place) { best = larger(best, load(x + at + place)); });
-                           store(y + o * kLanes, best);
+                           each([&](std::int64_t place) { best = larger(best, Places::get(in[0], x + at + place)); });
+                           Places::put(out, y + o * kLanes, best);
                          });
   }
 }
 
-template <int kWindow>
+template <class Places, int kWindow>
 void mean_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                   std::int64_t last, float*) {
   for (std::int64_t r = first; r < last; ++r) {
-    const float* x = in[0] + r / shape.out_height * shape.height * shape.width * kLanes;
-    float* y = out + r * shape.out_width * kLanes;
+    const std::int64_t x = r / shape.out_height * shape.height * shape.width * kLanes, y = r * shape.out_width * kLanes;
     const PoolWindow& row = shape.rows[r % shape.out_height];
     each_window<kWindow>(shape, row, [&](auto each, std::int64_t at, std::int64_t o) {
       Vec total{};
-      each([&](std::int64_t place) { total += load(x + at + place); });
-      store(y + o * kLanes, total * (row.share * shape.columns[o].share));
+      each([&](std::int64_t place) { total += Places::get(in[0], x + at + place); });
+      Places::put(out, y + o * kLanes, total * (row.share * shape.columns[o].share));
     });
   }
 }
@@ -324,7 +322,8 @@ struct Place {
 };
 
 /// The sum of n vectors: short sums first, in two chains.
-Vec total(const float* x, std::int64_t n) {
+template <class Places>
+Vec total(const float* x, std::int64_t from, std::int64_t n) {
   constexpr std::int64_t kShort = 64;
   Vec all{};
   for (std::int64_t begin = 0; begin < n; begin += kShort) {
@@ -332,10 +331,10 @@ Vec total(const float* x, std::int64_t n) {
     Vec even{}, odd{};
     std::int64_t i = begin;
     for (; i + 1 < end; i += 2) {
-      even += load(x + i * kLanes);
-      odd += load(x + (i + 1) * kLanes);
+      even += Places::get(x, from + i * kLanes);
+      odd += Places::get(x, from + (i + 1) * kLanes);
     }
-    if (i < end) even += load(x + i * kLanes);
+    if (i < end) even += Places::get(x, from + i * kLanes);
     all += even + odd;
   }
   return all;
@@ -343,7 +342,7 @@ Vec total(const float* x, std::int64_t n) {
 
 }  // namespace
 
-PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape) {
+PoolFunction pool_function(PoolKind kind, bool blocked, bool rounded, const PoolShape& shape) {
   const auto by = [](int key, int first, int second, PoolFunction for_first, PoolFunction for_second,
                      PoolFunction for_others) {
     return key == first ? for_first : key == second ? for_second : for_others;
@@ -352,15 +351,17 @@ PoolFunction pool_function(PoolKind kind, bool blocked, const PoolShape& shape) 
   const int stride = shape.stride <= 2 ? static_cast<int>(shape.stride) : 0;
   switch (kind) {
     case PoolKind::max:
-      return blocked ? by(window, 2, 3, max_blocked<2>, max_blocked<3>, max_blocked<0>)
-                     : by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
+      return rounded   ? by(window, 2, 3, max_blocked<Rounded, 2>, max_blocked<Rounded, 3>, max_blocked<Rounded, 0>)
+             : blocked ? by(window, 2, 3, max_blocked<Exact, 2>, max_blocked<Exact, 3>, max_blocked<Exact, 0>)
+                       : by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
     case PoolKind::max_grad:
       return max_grad_function<false>(blocked, window, stride, shape);
     case PoolKind::max_relu_grad:
       return max_grad_function<true>(blocked, window, stride, shape);
     case PoolKind::mean:
-      return blocked ? by(window, 2, 3, mean_blocked<2>, mean_blocked<3>, mean_blocked<0>)
-                     : by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
+      return rounded   ? by(window, 2, 3, mean_blocked<Rounded, 2>, mean_blocked<Rounded, 3>, mean_blocked<Rounded, 0>)
+             : blocked ? by(window, 2, 3, mean_blocked<Exact, 2>, mean_blocked<Exact, 3>, mean_blocked<Exact, 0>)
+                       : by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
     case PoolKind::mean_grad:
       return blocked ? by(window, 2, 3, mean_grad_blocked<2>, mean_grad_blocked<3>, mean_grad_blocked<0>)
                      : by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
@@ -374,12 +375,13 @@ void plane_means(const PlaneShape& shape, const float* x, float* means, std::int
   for (std::int64_t plane = first; plane < last; ++plane) {
     const Place place(shape, plane);
     if (shape.blocked) {
-      store_part(means + place.at, total(x + plane * shape.size * kLanes, shape.size) * share, place.count);
+      const std::int64_t from = plane * shape.size * kLanes;
+      store_part(means + place.at, (shape.rounded ? total<Rounded> : total<Exact>)(x, from, shape.size) * share, place.count);
     } else {
       const std::int64_t vectors = shape.size / kLanes;
       const float* at = x + plane * shape.size;
       const Vec tail = load_part(at + vectors * kLanes, static_cast<int>(shape.size % kLanes));
-      means[place.at] = sum(total(at, vectors) + tail) * share;
+      means[place.at] = sum(total<Exact>(at, 0, vectors) + tail) * share;
     }
   }
 }

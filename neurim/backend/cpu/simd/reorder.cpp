@@ -1,6 +1,6 @@
 #include "neurim/backend/cpu/reorder.h"
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 #include "neurim/backend/cpu/simd_transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -73,6 +73,14 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
       for (int i = 0; i < 4; ++i) one_by_one(place + i, fours);
   }
   for (; place < last; ++place) one_by_one(place, 0);
+}
+
+void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
+  for (std::int64_t i = first; i < last; i += kLanes) store_rounded(to + i, load(from + i));
+}
+
+void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {
+  for (std::int64_t i = first; i < last; i += kLanes) store(to + i, load_rounded(from + i));
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

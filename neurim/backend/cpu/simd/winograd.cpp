@@ -149,15 +149,15 @@ struct Pairs {
   static void put(float* at, Vec v) { store_pairs<native>(at, v); }
 };
 
-/// A tile of (m + 2)² pixels, rows `stride` floats apart, to its values at the points.
-template <class Values, int kSize>
-void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plane) {
+/// A tile of (m + 2)² pixels from element `first` of x on, rows `stride` elements apart, to its values at the points.
+template <class Pixels, class Values, int kSize>
+void input_tile(const float* x, std::int64_t first, std::int64_t stride, float* v, std::int64_t plane) {
   constexpr int kPoints = kSize + 2;
   Vec half[kPoints][kPoints], in[kPoints], out[kPoints];
 #pragma GCC unroll 8
   for (int j = 0; j < kPoints; ++j) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kPoints; ++i) in[i] = load(x + i * stride + j * kLanes);
+    for (int i = 0; i < kPoints; ++i) in[i] = Pixels::get(x, first + i * stride + j * kLanes);
     input(in, out);
 #pragma GCC unroll 8
     for (int i = 0; i < kPoints; ++i) half[i][j] = out[i];
@@ -170,7 +170,7 @@ void input_tile(const float* x, std::int64_t stride, float* v, std::int64_t plan
   }
 }
 
-template <class Values, int kSize>
+template <class Pixels, class Values, int kSize>
 void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* x, float* v) {
   constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.in_height * s.in_width, stride = s.in_width * kLanes;
@@ -178,10 +178,10 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
     Place at(s, tiles.first);
     for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
       const std::int64_t top = at.row * kSize - s.top, left = at.column * kSize - s.left;
-      const float* image = x + (at.image * s.in_blocks + block) * pixels * kLanes;
+      const std::int64_t image = (at.image * s.in_blocks + block) * pixels * kLanes;
       float* to = v + (block * tiles.count + t) * Values::kWords;
       if (top >= 0 && left >= 0 && top + kPoints <= s.in_height && left + kPoints <= s.in_width) {
-        input_tile<Values, kSize>(image + top * stride + left * kLanes, stride, to, tiles.input_plane);
+        input_tile<Pixels, Values, kSize>(x, image + top * stride + left * kLanes, stride, to, tiles.input_plane);
         continue;
       }
       alignas(64) float padded[kPoints * kPoints * kLanes];
@@ -189,16 +189,20 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
         for (int j = 0; j < kPoints; ++j) {
           const std::int64_t row = top + i, column = left + j;
           const bool inside = row >= 0 && row < s.in_height && column >= 0 && column < s.in_width;
-          store(padded + (i * kPoints + j) * kLanes, inside ? load(image + row * stride + column * kLanes) : Vec{});
+          store(padded + (i * kPoints + j) * kLanes, inside ? Pixels::get(x, image + row * stride + column * kLanes) : Vec{});
         }
-      input_tile<Values, kSize>(padded, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
+      input_tile<Exact, Values, kSize>(padded, 0, std::int64_t{kPoints} * kLanes, to, tiles.input_plane);
     }
   }
 }
 
 template <int kSize>
 void input_in_tiles(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
-  const auto transform = !shape.pairs ? input_tiles<Floats, kSize> : has_bf16() ? input_tiles<Pairs<true>, kSize> : input_tiles<Pairs<false>, kSize>;
+  const auto of_pairs = [&](auto pixels) {
+    using Pixels = decltype(pixels);
+    return has_bf16() ? input_tiles<Pixels, Pairs<true>, kSize> : input_tiles<Pixels, Pairs<false>, kSize>;
+  };
+  const auto transform = !shape.pairs ? input_tiles<Exact, Floats, kSize> : shape.x_rounded ? of_pairs(Rounded()) : of_pairs(Exact());
   transform(shape, tiles, x, v);
 }
 
@@ -280,6 +284,7 @@ void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const f
   constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.out_height * s.out_width;
   const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
+  const bool native = has_bf16();
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -308,9 +313,13 @@ void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const f
           if (j >= columns) break;
           const std::int64_t pixel = row + j * kLanes;
           Vec value = out[j] + bias;
-          if (epilogue.add) value += load(epilogue.add + pixel);
+          if (epilogue.add) value += epilogue.add_rounded ? Rounded::get(epilogue.add, pixel) : Exact::get(epilogue.add, pixel);
           if (epilogue.relu.on) value = limited(value, Vec{}, most);
           if (epilogue.gate) value = gated(value, load(epilogue.gate + pixel), gate_most);
+          if (epilogue.rounds) {
+            native ? store_pairs<true>(y + pixel / 2, value) : store_pairs<false>(y + pixel / 2, value);
+            continue;
+          }
           store(y + pixel, value);
           if (!epilogue.sums) continue;
           if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);
