@@ -14,15 +14,20 @@
 #include "neurim/core/half.h"
 #include "neurim/hardware/isa.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/avg_pool.h"
 #include "neurim/ops/clamp.h"
+#include "neurim/ops/concat.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/gelu.h"
+#include "neurim/ops/global_avg_pool2d.h"
 #include "neurim/ops/layer_norm.h"
 #include "neurim/ops/linear.h"
+#include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/silu.h"
+#include "neurim/ops/softmax.h"
 #include "tests/ask_chain.h"
 
 namespace neurim {
@@ -231,6 +236,113 @@ TEST(Bf16, InvertedResiduals) {
 }
 
 const Conv2dOptions kSame{.pad = {1, 1, 1, 1}};
+
+/// How the results of the tasks stand, in order, of those whose ops have this in their names.
+std::vector<std::string> layouts(const Plan& planned, std::string_view op = "") {
+  std::vector<std::string> all;
+  for (const PlanRow& row : planned.rows())
+    if (row.op.find(op) != row.op.npos) all.push_back(text(row.layout));
+  return all;
+}
+constexpr const char *kFloats = "blocked16", *kHalves = "blocked16 bf16";
+
+/// Whole numbers of few bits, which bf16 has, and weights of which each output reads three.
+Tensor whole(const Shape& shape, std::uint64_t seed) {
+  std::vector<float> values = op_table::uniform(shape, -2.4, 2.4, seed).values<float>();
+  for (float& value : values) value = std::nearbyint(value);
+  return made(shape, values);
+}
+Tensor sparse(const Shape& shape, std::uint64_t seed) {
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()), 0);
+  const std::int64_t row = shape.numel() / shape[0];
+  for (std::int64_t o = 0; o < shape[0]; ++o)
+    for (std::int64_t n = 0; n < 3; ++n) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      values[static_cast<std::size_t>(o * row + static_cast<std::int64_t>(seed >> 33) % row)] = n == 1 ? -1.0f : 1.0f;
+    }
+  return made(shape, values);
+}
+
+/// What stands between kernels that all take bf16 does so; of numbers that it has, nothing changes. `channels`: with and without a tail.
+TEST(Bf16, ValuesStandRoundedBetweenKernels) {
+  const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}}, down{.stride = {2, 2}};
+  for (const std::int64_t channels : {48, 20})
+    for (const std::int64_t images : {1, 3}) {
+      const std::int64_t c = channels, wide = 3 * c;
+      const Tensor x = whole({images, 3, 26, 27}, 1), stem = sparse({c, 3, 3, 3}, 2), one = sparse({wide, c, 1, 1}, 3), three = sparse({c, wide, 3, 3}, 4),
+                   shortcut = sparse({c, c, 1, 1}, 5), last = sparse({32, c, 1, 1}, 6), bias = whole({c}, 7);
+      const Net residual = [&](const Tensors& in) -> Tensors {
+        const Tensor a = max_pool2d(relu(conv2d(in[0], stem, bias, kSame)), {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}});
+        const Tensor b = conv2d(relu(conv2d(a, one)), three, bias, two), sum = relu(b + conv2d(a, shortcut, {}, down));
+        return {global_avg_pool2d(conv2d(sum, last))};
+      };
+      const Plan plan = checked(residual, {x}, interpreted(residual, {x}), text("residual ", c));
+      const std::vector<std::string> all = layouts(plan);
+      EXPECT_EQ(std::count(all.begin(), all.end(), kHalves), std::ssize(all) - 1) << join(all, "; ");  // but of the means
+
+      const Net joined = [&](const Tensors& in) -> Tensors {
+        const Tensor a = relu(conv2d(in[0], stem, bias, kSame));
+        const Tensor both = concat({conv2d(a, shortcut), conv2d(a, one)}, 1);
+        return {conv2d(avg_pool2d(both, {.kernel = {2, 2}, .stride = {2, 2}}), sparse({16, c + wide, 1, 1}, 8))};
+      };
+      const Plan blocks = checked(joined, {x}, interpreted(joined, {x}), text("joined ", c));
+      EXPECT_EQ(layouts(blocks, "concat"), std::vector<std::string>{c % 16 == 0 ? kHalves : "plain"});
+
+      // An inverted residual between others, and one whose last convolution is depthwise.
+      const Tensor expand = sparse({wide, c, 1, 1}, 9), depth = sparse({wide, 1, 3, 3}, 10), project = sparse({c, wide, 1, 1}, 11);
+      const Conv2dOptions depthwise{.pad = {1, 1, 1, 1}, .groups = wide};
+      const Net inverted = [&](const Tensors& in) -> Tensors {
+        const Tensor a = conv2d(in[0], stem, bias, kSame);
+        const Tensor b = conv2d(clamp(conv2d(clamp(conv2d(a, expand), 0, 6), depth, {}, depthwise), 0, 6), project) + a;
+        const Tensor d = relu(relu(conv2d(relu(conv2d(b, expand)), depth, {}, depthwise)) + made({wide, 1, 1}, std::vector<float>(static_cast<std::size_t>(wide), 2.0f)));
+        return {conv2d(d, sparse({16, wide, 1, 1}, 12)), conv2d(d, project)};
+      };
+      const Plan bands = checked(inverted, {x}, interpreted(inverted, {x}), text("inverted ", c));
+      EXPECT_EQ(count(bands, "conv2d", "cpu bands"), 2) << c;
+      EXPECT_EQ(layouts(bands, "conv2d"), (std::vector<std::string>{kHalves, kHalves, kHalves, kFloats, kFloats})) << c;
+    }
+}
+
+/// Beside steps that are no part of a kernel's epilogue, and through Winograd's points, it is as if each value were rounded by hand.
+TEST(Bf16, RoundedValuesAreTheNearest) {
+  for (const std::int64_t c : {48, 20}) {
+    const Tensor x = any({2, c, 15, 14}, 1), one = any({c, c, 1, 1}, 2), other = any({32, c, 1, 1}, 3), gate = any({2, c, 1, 1}, 4),
+                 two = any({c, c, 3, 3}, 5);
+    const auto net = [&](const Tensors& in, bool by_hand) -> Tensors {
+      const auto factor = [&](const Tensor& tensor) { return by_hand ? rounded(tensor) : tensor; };
+      const Tensor a = factor(silu(conv2d(factor(in[0]), factor(one))));
+      const Tensor b = factor(silu(conv2d(factor(a * sigmoid(global_avg_pool2d(a))), factor(two), {}, {.stride = {2, 1}, .pad = {1, 1, 1, 1}})));
+      const Tensor d = factor(conv2d(b, factor(one)) * sigmoid(in[1]) + b);
+      return {conv2d(d, factor(other))};
+    };
+    const Net planned_net = [&](const Tensors& in) { return net(in, false); };
+    const Tensors expected = net({x, gate}, true);
+    const Plan plan = checked(planned_net, {x, gate}, expected, text("steps ", c), 1e-3);
+    EXPECT_GT(error_of(interpreted(planned_net, {x, gate})[0], plan({x, gate})[0]), 3 * error_of(expected[0], plan({x, gate})[0]));
+    EXPECT_EQ(layouts(plan, "conv2d"), (std::vector<std::string>{kHalves, kHalves, kHalves, kFloats}));
+    EXPECT_EQ(count(plan, "mul+conv2d", "cpu direct"), 1);
+  }
+  const Tensor x = any({1, 64, 28, 28}, 1), weight = any({64, 64, 3, 3}, 2), one = any({64, 64, 1, 1}, 3);
+  const Net net = [&](const Tensors& in) -> Tensors {
+    const Tensor a = relu(conv2d(in[0], one)), b = relu(conv2d(a, weight, {}, kSame));
+    return {conv2d(relu(conv2d(b, weight, {}, kSame) + a), one)};
+  };
+  const Plan plan = checked(net, {x}, interpreted(net, {x}), "winograd", 0.02);
+  EXPECT_EQ(count(plan, "conv2d", "cpu winograd"), 2);
+  EXPECT_EQ(layouts(plan), (std::vector<std::string>{"blocked16", kHalves, kHalves, kHalves, kFloats, "plain"}));
+}
+
+/// A value stays exact where one of its readers takes floats, or it is a result; so does one beside it that a kernel wants alike.
+TEST(Bf16, OtherReadersKeepValuesExact) {
+  const Tensor x = any({2, 32, 12, 12}, 1), one = any({32, 32, 1, 1}, 2), gain = any({32}, 3), other = any({32, 32, 1, 1}, 4);
+  const Net net = [&](const Tensors& in) -> Tensors {
+    const Tensor a = conv2d(in[0], one), b = conv2d(a, one), both = concat({b, conv2d(a, other)}, 1);
+    return {softmax(a, 3), conv2d(both, any({32, 64, 1, 1}, 5)), both};
+  };
+  const Plan plan = planned(net, {x});
+  for (const std::string& layout : layouts(plan)) EXPECT_NE(layout, kHalves);
+  EXPECT_LE(error_of(interpreted(net, {x})[0], plan({x})[0]), 0.01);
+}
 
 TEST(Bf16, WinogradsPoints) {
   for (const Shape& shape : {Shape{2, 32, 28, 27}, {1, 64, 14, 14}, {1, 16, 56, 9}, {1, 64, 7, 7}, {3, 32, 4, 3}}) {  // the last in tiles of 2x2
