@@ -17,12 +17,15 @@
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/gelu.h"
+#include "neurim/ops/linear.h"
+#include "neurim/ops/matmul.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/random_uniform.h"
 #include "neurim/ops/reduce_max.h"
 #include "neurim/ops/reduce_min.h"
 #include "neurim/ops/sgd_step.h"
 #include "neurim/ops/sum.h"
+#include "tests/ask_chain.h"
 #include "tests/op_table.h"
 
 namespace neurim {
@@ -316,6 +319,38 @@ TEST(CpuReduce, NotANumberWins) {
   region.nodes.clear();
   region.results = {region.add(std::make_shared<Argmax>(-1), {0})};
   EXPECT_EQ(region.computed(kPlain, 1)[0].values<std::int64_t>(), (std::vector<std::int64_t>{0, 30}));
+}
+
+/// Several tiles of rows and ranges of the depth, with tails, and either operand turned.
+TEST(CpuMatmul, TilesAndTails) {
+  for (const auto& [m, k, n] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 3, 5}, {37, 600, 50}, {450, 1100, 33}, {260, 70, 208}, {900, 16, 16}})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true}) {
+        op_table::Chain chain;
+        auto op = std::make_shared<Matmul>();
+        op->transpose_a = a, op->transpose_b = b;
+        const int x = chain.input(op_table::uniform(a ? Shape{k, m} : Shape{m, k}, -1, 1, 1)), y = chain.input(op_table::uniform(b ? Shape{n, k} : Shape{k, n}, -1, 1, 2));
+        const std::vector<int> out = chain.then(op, {x, y});
+        const Tensors expected = chain.expected(out), got = chain.run({}, 1, out, nullptr, "cpu matmul");
+        ASSERT_FALSE(got.empty());
+        EXPECT_EQ(op_table::difference(expected, got, 1e-4), "") << m << ' ' << k << ' ' << n << (a ? " a turned" : "") << (b ? " b turned" : "");
+        for (const int chunks : {2, 8}) EXPECT_EQ(op_table::difference(got, chain.run({}, chunks, out, nullptr, "cpu matmul"), 0), "") << chunks;
+      }
+}
+
+TEST(CpuMatmul, StepsBehindAFullyConnectedLayer) {
+  for (const auto& [rows, in, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{3, 40, 20}, {210, 530, 650}}) {
+    op_table::Chain chain;
+    const int x = chain.input(op_table::uniform({2, rows, in}, -1, 1, 1)), weight = chain.input(op_table::uniform({features, in}, -1, 1, 2)),
+              bias = chain.input(op_table::uniform({features}, -1, 1, 3)), residual = chain.input(op_table::uniform({2, rows, features}, -1, 1, 4));
+    const int y = chain.then(std::make_shared<Linear>(), {x, weight, bias})[0];
+    const std::vector<int> out = chain.then(make_op("add"), {chain.then(std::make_shared<Gelu>(), {y})[0], residual});
+    for (const std::vector<int>& wanted : {out, std::vector<int>{y, out[0]}}) {
+      const Tensors expected = chain.expected(wanted);
+      for (const int chunks : {1, 3})
+        EXPECT_EQ(op_table::difference(expected, chain.run({}, chunks, wanted, nullptr, "cpu matmul"), 1e-4), "") << rows << ' ' << chunks;
+    }
+  }
 }
 
 TEST(CpuSoftmax, LongRows) {

@@ -4,10 +4,10 @@
 #include <map>
 #include <optional>
 
+#include "neurim/backend/cpu/matmul.h"
 #include "neurim/backend/cpu/onednn.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
-#include "neurim/ops/matmul.h"
 
 namespace neurim::cpu {
 
@@ -15,47 +15,8 @@ namespace {
 
 constexpr std::int64_t kPiece = 1 << 17;  // floats of the result that steps behind it go over at a time
 
-/// c[m,n] = a[m,k] b[k,n] (+ bias[n]), repeated `batch` times; strides in elements.
-struct Product {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
-  bool bias = false;
-  bool by_rows(int chunks) const { return m >= chunks || m >= n; }
-};
-
-/// Reads the site, or says why not.
-bool read_product(Site& site, Product& product) {
-  for (const Spec& spec : site.values)
-    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
-  if (!operands_apart(site))
-    return decline(site, "fuses steps behind one product of different operands only"), false;
-  const Shape &a = site.input(0).type.shape, &b = site.input(1).type.shape;
-  if (site.op().name() == "linear") {
-    product.k = a[-1];
-    product.m = product.k == 0 ? 0 : a.numel() / product.k;
-    product.n = b[0];
-    product.a_row = product.b_column = product.k;
-    product.a_column = product.b_row = 1;
-    product.bias = site.steps[0].in.size() == 3;
-  } else {
-    const auto& op = static_cast<const Matmul&>(site.op());
-    if (a.rank() < 2 || b.rank() != a.rank()) return decline(site, "takes operands of equal rank, 2 or more"), false;
-    for (int axis = 0; axis < a.rank() - 2; ++axis) {
-      if (a[axis] != b[axis]) return decline(site, "does not broadcast over the batch"), false;
-      product.batch *= a[axis];
-    }
-    product.m = op.transpose_a ? a[-1] : a[-2];
-    product.k = op.transpose_a ? a[-2] : a[-1];
-    product.n = op.transpose_b ? b[-2] : b[-1];
-    product.a_row = op.transpose_a ? 1 : product.k;
-    product.a_column = op.transpose_a ? product.m : 1;
-    product.b_row = op.transpose_b ? 1 : product.n;
-    product.b_column = op.transpose_b ? product.k : 1;
-  }
-  if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0) return decline(site, "an axis is empty"), false;
-  if (site.steps.size() > 1 && product.batch > 1) return decline(site, "fuses steps behind one product only"), false;
-  return true;
-}
+/// Whether the parts are runs of rows, not of columns.
+bool by_rows(const Product& product, int chunks) { return product.m >= chunks || product.m >= product.n; }
 
 /// What one call computes: where its operands and its result begin, in floats, and runs of the result's memory.
 struct Piece {
@@ -121,10 +82,10 @@ Launch prepare(Site& site) {
   all->result = memory_of(site, 0);
   all->last = memory_of(site, site.steps.size() - 1);
   if (site.steps.size() > 1 && !all->steps.emplace().read(site, 1, site.steps.size())) return {};
-  const bool by_rows = product.by_rows(site.chunks);
-  const std::int64_t whole = by_rows ? product.m : product.n, parts = std::min<std::int64_t>(whole, site.chunks);
+  const bool rows = by_rows(product, site.chunks);
+  const std::int64_t whole = rows ? product.m : product.n, parts = std::min<std::int64_t>(whole, site.chunks);
   const std::int64_t most =
-      all->steps && by_rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
+      all->steps && rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
   std::map<std::int64_t, Primitive> known;
   try {
     for (std::int64_t part = 0; part < parts; ++part) {
@@ -136,17 +97,17 @@ Launch prepare(Site& site) {
         Primitive& primitive = known[last - first];
         if (!primitive) {
           const auto [made, scratch] =
-              primitive_of(product, by_rows ? last - first : product.m, by_rows ? product.n : last - first);
+              primitive_of(product, rows ? last - first : product.m, rows ? product.n : last - first);
           primitive = made;
           all->scratch = std::max(all->scratch, scratch);
         }
         Piece& piece = pieces.emplace_back(Piece{primitive});
-        piece.a = static_cast<std::size_t>(by_rows ? first * product.a_row : 0);
-        piece.b = static_cast<std::size_t>(by_rows ? 0 : first * product.b_column);
-        piece.c = static_cast<std::size_t>(by_rows ? first * product.n : first);
-        piece.run = by_rows ? (last - first) * product.n : last - first;
-        if (!by_rows) piece.runs = product.m, piece.stride = product.n;
-        piece.bias = static_cast<std::size_t>(by_rows ? 0 : first);
+        piece.a = static_cast<std::size_t>(rows ? first * product.a_row : 0);
+        piece.b = static_cast<std::size_t>(rows ? 0 : first * product.b_column);
+        piece.c = static_cast<std::size_t>(rows ? first * product.n : first);
+        piece.run = rows ? (last - first) * product.n : last - first;
+        if (!rows) piece.runs = product.m, piece.stride = product.n;
+        piece.bias = static_cast<std::size_t>(rows ? 0 : first);
       }
     }
   } catch (const dnnl::error& error) {

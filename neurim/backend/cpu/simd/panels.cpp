@@ -14,8 +14,9 @@ void pack_columns(const Panels& panels, const float* from, int columns, float* t
   if (columns == kLanes && across == 1)
     for (; k < depth; ++k) store(to + k * kLanes, load(from + k * down));
   if (columns == kLanes && down == 1)
-    for (; k + 4 <= depth; k += 4)
-      for (int l = 0; l < kLanes; l += 4) transpose4(from + l * across + k, across, to + k * kLanes + l, kLanes);
+    for (; k + kLanes <= depth; k += kLanes)
+      for (int l = 0; l < kLanes; l += 4)  // four lines whole: more could be in each other's way in the cache
+        for (std::int64_t i = k; i < k + kLanes; i += 4) transpose4(from + l * across + i, across, to + i * kLanes + l, kLanes);
   for (; k < depth; ++k)
     for (int l = 0; l < kLanes; ++l) to[k * kLanes + l] = l < columns ? from[l * across + k * down] : 0;
 }

@@ -1,0 +1,17 @@
+// Matrix products as the graph has them.
+#pragma once
+#include "neurim/graph/kernel.h"
+
+namespace neurim::cpu {
+
+/// c[m,n] = a[m,k] b[k,n] (+ bias[n]), repeated `batch` times; strides in elements. c is plain.
+struct Product {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
+  bool bias = false;
+};
+
+/// Reads a site that begins with a matmul or a fully connected layer, of plain f32, or says why not.
+bool read_product(Site& site, Product& product);
+
+}  // namespace neurim::cpu
