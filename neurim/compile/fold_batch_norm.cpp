@@ -4,8 +4,10 @@
 
 #include "neurim/compile/passes.h"
 #include "neurim/graph/value.h"
+#include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/conv.h"
+#include "neurim/ops/mul.h"
 
 namespace neurim {
 
@@ -13,9 +15,9 @@ namespace {
 
 bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
 
-Tensor folded(const Tensor& like, const std::vector<double>& values) {
+Tensor folded(const Tensor& like, const Shape& shape, const std::vector<double>& values) {
   const std::vector<float> narrow(values.begin(), values.end());
-  const Tensor tensor = Tensor::from(like.shape(), narrow, like.device());
+  const Tensor tensor = Tensor::from(shape, narrow, like.device());
   tensor.set_name(std::string(like.name()));
   tensor.value()->constant = true;
   return tensor;
@@ -30,26 +32,33 @@ Graph fold_batch_norm(const Graph& graph) {
   for (int value : graph.outputs) ++readers[static_cast<std::size_t>(value)];
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* norm = dynamic_cast<const BatchNorm*>(node.op.get());
-    if (!norm || readers[static_cast<std::size_t>(node.in[0])] != 1) return {};
-    const Graph::Node* before = producer(in[0]);
-    if (!before || before->op->name() != "conv2d" || in[0].dtype() != DType::f32) return {};
-    Tensors parts;
-    for (int value : before->in) parts.push_back(traced_value(value));
-    if (!std::all_of(parts.begin() + 1, parts.end(), constant) || !std::all_of(in.begin() + 1, in.end(), constant)) return {};
-    const auto& conv = static_cast<const Conv2d&>(*before->op);
-
+    if (!norm || in[0].dtype() != DType::f32 || !std::all_of(in.begin() + 1, in.end(), constant)) return {};
     const auto gamma = in[1].values<double>(), beta = in[2].values<double>(), mean = in[3].values<double>(),
                var = in[4].values<double>();
-    auto weight = parts[1].values<double>();
-    std::vector<double> bias(gamma.size(), 0);
-    if (parts.size() == 3) bias = parts[2].values<double>();
-    const std::size_t each = weight.size() / gamma.size();
-    for (std::size_t o = 0; o < gamma.size(); ++o) {
-      const double scale = gamma[o] / std::sqrt(var[o] + norm->eps);
-      for (std::size_t i = 0; i < each; ++i) weight[o * each + i] *= scale;
-      bias[o] = beta[o] + (bias[o] - mean[o]) * scale;
+    std::vector<double> scale(gamma.size()), shift(gamma.size());
+    for (std::size_t c = 0; c < gamma.size(); ++c) {
+      scale[c] = gamma[c] / std::sqrt(var[c] + norm->eps);
+      shift[c] = beta[c] - mean[c] * scale[c];
     }
-    return {conv2d(parts[0], folded(parts[1], weight), folded(in[2], bias), conv.options)};
+
+    const Graph::Node* before = producer(in[0]);
+    Tensors parts;
+    if (before && before->op->name() == "conv2d" && readers[static_cast<std::size_t>(node.in[0])] == 1)
+      for (int value : before->in) parts.push_back(traced_value(value));
+    if (parts.empty() || !std::all_of(parts.begin() + 1, parts.end(), constant)) {
+      Shape channels{in[1].size(0)};
+      for (int axis = 2; axis < in[0].rank(); ++axis) channels.push_back(1);
+      return {in[0] * folded(in[1], channels, scale) + folded(in[2], channels, shift)};
+    }
+    auto weight = parts[1].values<double>();
+    const std::size_t each = weight.size() / gamma.size();
+    for (std::size_t i = 0; i < weight.size(); ++i) weight[i] *= scale[i / each];
+    if (parts.size() == 3) {
+      const auto bias = parts[2].values<double>();
+      for (std::size_t o = 0; o < bias.size(); ++o) shift[o] += bias[o] * scale[o];
+    }
+    const auto& conv = static_cast<const Conv2d&>(*before->op);
+    return {conv2d(parts[0], folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), shift), conv.options)};
   });
 }
 

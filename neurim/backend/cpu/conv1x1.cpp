@@ -73,8 +73,8 @@ Layout layout_of(const Site& site, const Problem& problem, int value) {
 }
 
 /// Reads what stands before and behind; on no, says why.
-bool read_steps(Site& site, Before& before, Behind& behind) {
-  if (!before.read_steps(site) || !behind.read_steps(site)) return false;
+bool read_steps(Site& site, const Problem& problem, Before& before, Behind& behind) {
+  if (!before.read_steps(site, problem.pairs) || !behind.read_steps(site)) return false;
   const bool other = behind.norm && site.op().name() == "linear";  // its channels are another axis
   return !other || (decline(site, "takes no batch norm behind a fully connected layer"), false);
 }
@@ -85,7 +85,7 @@ bool wants(Site& site) {
   ask_layouts(site, layout_of, problem);
   Before before;
   Behind behind;
-  return read_steps(site, before, behind);
+  return read_steps(site, problem, before, behind);
 }
 
 struct Conv1x1 {
@@ -119,9 +119,9 @@ struct Conv1x1 {
     float *const results = behind.results(args), *const made = static_cast<float*>(behind.own(args, number)), *const room = made + apart();
     const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles) {
-      const bool copied = before.steps || (pairs && !before.rounded);
+      const bool rounds_x = pairs && !before.rounded, copied = before.steps || rounds_x;
       const std::int64_t x_block = (copied ? tile.units : pixels) * words, plane = (behind.apart() ? tile.units : pixels) * kLanes;
-      const float* const x = pairs && copied ? rounded(args, tile, room) : source(args, tile, room);
+      const float* const x = rounds_x ? rounded(args, tile, room) : source(args, tile, room);
       const BlockProduct product{tile.units, in_channels, x_block, weight_block, plane, pairs};
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
@@ -159,19 +159,18 @@ struct Conv1x1 {
     if (tile.units == pixels) return before.activation(args, room, place(tile.image, 0), place(tile.image + tile.images, 0));
     for (std::int64_t block = 0; block < in_blocks(); ++block) {
       const std::int64_t begin = place(tile.image, block);
-      before.activation(args, room + block * tile.units * kLanes, begin, begin + tile.units * kLanes);
+      before.activation(args, element(room, block * tile.units * kLanes, before.rounded), begin, begin + tile.units * kLanes);
     }
     return room;
   }
 
-  /// The same in pairs of bf16, behind what source() makes.
+  /// The same in pairs of bf16, of an activation that is floats.
   const float* rounded(const Args& args, const Tile& tile, float* room) const {
     const float* const x = source(args, tile, room);
-    const std::int64_t x_block = (before.steps ? tile.units : pixels) * kLanes, image = in_blocks() * tile.units * kLanes;
-    float* const to = before.steps ? room + tile.images * image : room;
+    const std::int64_t x_block = pixels * kLanes, image = in_blocks() * tile.units * kLanes;
     for (std::int64_t i = 0; i < tile.images; ++i) NEURIM_DISPATCH(round_to_pairs)
-    (x + i * in_blocks() * x_block, x_block, kLanes, tile.units, in_channels, to + i * image / 2);
-    return to;
+    (x + i * in_blocks() * x_block, x_block, kLanes, tile.units, in_channels, room + i * image / 2);
+    return room;
   }
 };
 
@@ -187,7 +186,7 @@ Launch prepare(Site& site) {
                                         .out_channels = problem.out_channels(),
                                         .pixels = problem.pixels(),
                                         .pairs = problem.pairs});
-  if (!read_steps(site, all->before, all->behind)) return {};
+  if (!read_steps(site, problem, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->rounds = all->behind.rounds && !all->behind.apart();
   all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
@@ -202,7 +201,7 @@ Launch prepare(Site& site) {
       all->most_units = std::max(all->most_units, tile.units);
     }
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t room = all->apart() + (all->before.steps ? most : 0) + (all->pairs && !all->before.rounded ? most / 2 : 0);
+  const std::int64_t room = all->apart() + (all->pairs ? most / 2 : all->before.steps ? most : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   if (all->pairs) site.rounds = DType::bf16;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};

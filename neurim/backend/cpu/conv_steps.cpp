@@ -7,19 +7,24 @@
 
 namespace neurim::cpu {
 
-bool Before::read_steps(Site& site) {
+bool Before::read_steps(Site& site, bool pairs) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   const int activation = site.steps[anchor].in[direction_of(site) == Direction::weight_grad ? 1 : 0];
   read = site.place_in(activation);
-  rounded = anchor == 0 && site.values[static_cast<std::size_t>(activation)].layout.rounded;
+  Spec& made = site.values[static_cast<std::size_t>(activation)];
+  rounded = anchor == 0 ? made.layout.rounded : pairs;
   if (anchor == 0) return true;
   if (site.steps[anchor - 1].out[0] != activation) return decline(site, "takes steps that make its activation"), false;
-  return steps.emplace().read(site, 0, anchor);
+  const Layout layout = made.layout;
+  made.layout.rounded = rounded;
+  const bool taken = steps.emplace().read(site, 0, anchor);
+  made.layout = layout;
+  return taken;
 }
 
 float* Before::activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
   if (!steps) return element(static_cast<float*>(args.in[static_cast<std::size_t>(read)]), begin, rounded);
-  steps->run(args, nullptr, room - begin, begin, end);
+  steps->run(args, nullptr, element(room, -begin, rounded), begin, end);
   return room;
 }
 

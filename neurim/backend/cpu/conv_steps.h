@@ -12,10 +12,10 @@ namespace neurim::cpu {
 struct Before {
   std::optional<PointwiseSteps> steps;
   int read = -1;         ///< where there are none: the number in Args of the activation
-  bool rounded = false;  ///< which is rounded
+  bool rounded = false;  ///< the activation is (Layout::rounded)
 
-  /// On no, says why.
-  bool read_steps(Site& site);
+  /// On no, says why. `pairs`: what the steps make is rounded.
+  bool read_steps(Site& site, bool pairs = false);
   /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
 };

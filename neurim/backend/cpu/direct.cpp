@@ -57,7 +57,7 @@ bool wants(Site& site) {
   ConvRows g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   ask_layouts(site, layout_of, g);
-  return Before().read_steps(site) && Behind().read_steps(site);
+  return Before().read_steps(site, pairs(g)) && Behind().read_steps(site);
 }
 
 struct Direct {
@@ -189,7 +189,7 @@ Launch prepare(Site& site) {
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   all->weight = site.place_in(anchor.in[1]);
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
-  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
+  if (!all->before.read_steps(site, pairs(g)) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->rounds = all->behind.rounds && !all->behind.apart();
   all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
