@@ -32,6 +32,7 @@
 #include "neurim/ops/selu.h"
 #include "neurim/ops/shrink.h"
 #include "neurim/ops/sum.h"
+#include "tests/ask_chain.h"
 #include "tests/compositions.h"
 #include "tests/op_table.h"
 
@@ -189,6 +190,24 @@ TEST(NetworkOps, BatchNormMovesRunningStatisticsInTrainingAlone) {
             "batch_norm: input (1,2) has one value per channel, training needs more: use a larger batch or "
             "drop the last, "
             "smaller one");
+}
+
+/// Frozen, a norm goes into the convolution before it, or is a product and a sum: also where others read the convolution too.
+TEST(NetworkOps, BatchNormOfConstantStatistics) {
+  for (const Shape& shape : {Shape{2, 20, 6, 7}, {3, 20, 9}, {5, 20}}) {
+    const auto numbers = [](const Shape& of, double low, std::uint64_t seed) { return op_table::uniform(of, low, 1.5, seed); };
+    const Tensor x = numbers(shape, -1.5, 1), gamma = numbers({20}, -1.5, 2), beta = numbers({20}, -1.5, 3), mean = numbers({20}, -1.5, 4),
+                 var = numbers({20}, 0.1, 5), weight = numbers({20, 20, 3, 3}, -1.5, 6), bias = numbers({20}, -1.5, 7);
+    const auto norm = [&](const Tensor& of) { return apply1(std::make_shared<BatchNorm>(), {of, gamma, beta, mean, var}); };
+    const auto net = [&](const Tensors& in) -> Tensors {
+      if (in[0].rank() != 4) return {norm(in[0])};
+      const Tensor y = conv2d(norm(in[0]), weight, bias), folded = norm(conv2d(y, weight, bias));
+      return {norm(y) + pad(folded, {0, 0, 1, 1, 0, 0, 1, 1})};
+    };
+    const Plan frozen = plan(net, {x.type()}, {.freeze = true});
+    EXPECT_EQ(op_table::difference(plan(net, {x.type()}, {.interpret = true})({x}), frozen({x}), 1e-5), "") << shape;
+    for (const PlanRow& row : frozen.rows()) EXPECT_EQ(row.op.find("batch_norm"), row.op.npos) << shape << ' ' << row.op;
+  }
 }
 
 TEST(NetworkOps, BatchNormKeepsWideStatisticsBesideNarrowInputs) {
