@@ -24,9 +24,11 @@
 #include "neurim/ops/linear.h"
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/multihead_attention.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/silu.h"
+#include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "tests/ask_chain.h"
 
@@ -214,6 +216,22 @@ TEST(Bf16, LayersInARow) {
     const Tensor hidden = gelu(linear(rounded(layer_norm(x, {in}, gain, shift, 1e-6)), rounded(w1), b1));
     const Plan last = checked(net, {x}, {linear(rounded(hidden), rounded(w2)) + x}, text(shape), 5e-4);
     EXPECT_EQ(count(last, "linear", "cpu bands") + count(last, "linear", "cpu 1x1"), shape[1] < 32 ? 2 : 1) << shape;
+  }
+}
+
+TEST(Bf16, Attention) {
+  for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}}) {
+    const std::int64_t all = heads * features;
+    const Tensor x = any({images, length, 3 * all}, 1);
+    const auto attend = [&](const Tensor& given) {
+      const auto part = [&](std::int64_t i) { return slice(given, {i * all}, {(i + 1) * all}, {2}); };
+      return multihead_attention(part(0), part(1), part(2), heads);
+    };
+    const Net net = [&](const Tensors& given) -> Tensors { return {attend(given[0])}; };
+    const Tensors expected{attend(rounded(x))};  // but for the weights, which are rounded too
+    const Plan last = checked(net, {x}, expected, text(x.shape()), 3e-3);
+    EXPECT_EQ(count(last, "multihead_attention", "cpu"), 1) << x.shape();
+    EXPECT_GT(error_of(interpreted(net, {x})[0], last({x})[0]), 3e-4) << "nothing was rounded";
   }
 }
 

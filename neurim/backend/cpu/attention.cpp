@@ -33,9 +33,13 @@ struct Attention {
   Operand query, key, value;
   std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of a head's features
   float scale;
+  bool pairs;                 ///< factors are rounded to bf16 (see BlockProduct)
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
   int parts;
+
+  std::int64_t key_blocks() const { return blocks_of(positions); }
+  std::int64_t words() const { return pairs ? kLanes / 2 : kLanes; }
 
   std::int64_t runs() const { return images * heads * cuts; }
 
@@ -47,24 +51,46 @@ struct Attention {
   }
 
   void run_queries(const Args& args, std::int64_t number, float* keys) const {
-    float *const scores = keys + packed, *const inverse = scores + blocks_of(positions) * rows * kLanes;
+    float *const scores = keys + packed, *const inverse = scores + key_blocks() * rows * kLanes, *const rounded = inverse + rows * kLanes;
     const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes;
     NEURIM_DISPATCH(pack_keys)
     (key.at(args, image, positions, head * blocks), positions * kLanes, blocks * kLanes, positions, keys);
     const float *const queries = query.at(args, image, length, head * blocks),
-                *const values = value.at(args, image, positions, head * value_blocks);
+                *values = value.at(args, image, positions, head * value_blocks);
+    if (pairs) values = pair_up(keys, values, keys + key_blocks() * blocks * kLanes * kLanes);
+    const BlockProduct score{.rows = 0, .in_channels = blocks * kLanes, .x_block = 0, .weight_block = blocks * kLanes * words(), .y_block = 0, .pairs = pairs},
+        result{.rows = 0,
+               .in_channels = positions,
+               .x_block = 0,
+               .weight_block = pairs ? key_blocks() * kLanes * words() : positions * kLanes,
+               .y_block = plane,
+               .pairs = pairs};
     float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
     const std::int64_t end = length * (cut + 1) / cuts;
     for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
       const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
-      NEURIM_DISPATCH(block_product)
-      ({count, blocks * kLanes, plane, blocks * kLanes * kLanes, count * kLanes}, blocks_of(positions), queries + at, keys, {},
-       scores);
+      BlockProduct own = score;
+      own.rows = count, own.y_block = count * kLanes;
+      own.x_block = pairs ? count * words() : plane;
+      if (pairs) NEURIM_DISPATCH(round_to_pairs)(queries + at, plane, kLanes, count, blocks * kLanes, rounded);
+      NEURIM_DISPATCH(block_product)(own, key_blocks(), pairs ? rounded : queries + at, keys, {}, scores);
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
-      NEURIM_DISPATCH(block_product)
-      ({count, positions, count * kLanes, positions * kLanes, plane}, value_blocks, scores, values, {}, y + at);
+      if (pairs) NEURIM_DISPATCH(round_to_pairs)(scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
+      own = result;
+      own.rows = count, own.x_block = count * words();
+      NEURIM_DISPATCH(block_product)(own, value_blocks, scores, values, {}, y + at);
       NEURIM_DISPATCH(scale_rows)(y + at, plane, value_blocks, count, inverse);
     }
+  }
+
+  /// The packed keys in pairs of features, where they lie, and the values in pairs of positions, which it gives.
+  const float* pair_up(float* keys, const float* values, float* to) const {
+    for (std::int64_t block = 0; block < key_blocks() * blocks; ++block)
+      NEURIM_DISPATCH(pair_rows)(keys + block * kLanes * kLanes, kLanes, 0, kLanes, kLanes, kLanes, keys + block * kLanes * words());
+    const std::int64_t all = key_blocks() * kLanes;
+    for (std::int64_t block = 0; block < value_blocks; ++block)
+      NEURIM_DISPATCH(pair_rows)(values + block * positions * kLanes, kLanes, 0, positions, all, kLanes, to + block * all * words());
+    return to;
   }
 };
 
@@ -116,7 +142,8 @@ bool read(Site& site, Attention& own) {
          .positions = key[1],
          .blocks = features / kLanes,
          .value_blocks = values / kLanes,
-         .scale = static_cast<float>(op.attention.scale)};
+         .scale = static_cast<float>(op.attention.scale),
+         .pairs = site.products == DType::bf16};
   return read_operand(site, step.in[0], own.query) && read_operand(site, step.in[1], own.key) &&
          read_operand(site, step.in[2], own.value);
 }
@@ -133,12 +160,13 @@ Launch prepare(Site& site) {
   if (!read(site, *own)) return {};
   if (std::any_of(site.values.begin(), site.values.end(), [](const Spec& spec) { return spec.layout != kFeatures; }))
     return decline(site, "takes blocks of 16 features");
-  const std::int64_t pairs = own->images * own->heads, key_blocks = blocks_of(own->positions);
-  own->cuts = pairs % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
+  const std::int64_t both = own->images * own->heads, key_blocks = own->key_blocks();
+  own->cuts = both % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
   constexpr std::int64_t kGroup = 14;  // rows that a block product keeps in registers
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
-  own->packed = key_blocks * own->blocks * kLanes * kLanes;
-  own->size = own->packed + (key_blocks + 1) * own->rows * kLanes;
+  own->packed = key_blocks * own->blocks * kLanes * kLanes + (own->pairs ? own->value_blocks * key_blocks * kLanes * own->words() : 0);
+  own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
+  if (own->pairs) site.rounds = DType::bf16;
   own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));
   site.scratch = static_cast<std::size_t>(own->parts * own->size) * sizeof(float);
   return {Attention::run, own, own->parts};
