@@ -43,6 +43,8 @@ struct Stage {
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t row_size() const { return shape.out_width * kLanes; }
+  /// Whether a depthwise convolution pads its rows first: copying wide ones would cost more than it saves.
+  bool pads() const { return kind == depthwise && (shape.kernel[1] > 3 || shape.out_width < 16); }
   /// The rows [first, last) of x that rows [first, last) of y read.
   std::int64_t first_row(std::int64_t row) const { return std::max<std::int64_t>(row * shape.stride[0] - shape.pad[0], 0); }
   std::int64_t last_row(std::int64_t row) const {
@@ -205,7 +207,7 @@ struct Bands {
   std::vector<Stage> stages;  ///< their values are arguments
   std::int64_t rows;          ///< of the last result in a band
   std::int64_t size;          ///< floats of a part's scratch: what lies between the layers, and what a product reads as pairs
-  std::int64_t pairs;         ///< where the latter begins
+  std::int64_t pairs;         ///< where the latter begins, and the padded rows of a depthwise convolution
   std::int64_t made;          ///< and what the last product or depthwise convolution makes, where the steps behind it round that
   std::vector<Part> parts;
 
@@ -294,7 +296,7 @@ struct Bands {
         const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
         NEURIM_DISPATCH(depthwise_rows)
         (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
-         y);
+         stage.pads() ? scratch + pairs : nullptr, y);
       } else {
         const BlockProduct product{pixels, stage.in_channels, x_block, stage.in_blocks() * kLanes * words, y_block, stage.pairs};
         const float* const add = stage.epilogue.add ? element(in(stage.epilogue.residual), place, stage.add_rounded) : nullptr;
@@ -343,7 +345,12 @@ Launch prepare(Site& site) {
     all->pairs = all->size;
     std::int64_t read = 0;
     for (const Stage& stage : stages)
-      if (stage.pairs) read = std::max(read, stage.in_blocks() * (&stage == &stages.back() ? all->rows : stage.most_rows) * stage.row_size() / 2);
+      if (stage.pads()) {
+        const std::int64_t made = &stage == &stages.back() ? all->rows : stage.most_rows;
+        const DepthwiseShape& d = stage.shape;
+        read = std::max(read, depthwise_room(d, std::min((made - 1) * d.stride[0] + (d.kernel[0] - 1) * d.dilation[0] + 1, d.height)));
+      } else if (stage.pairs)
+        read = std::max(read, stage.in_blocks() * (&stage == &stages.back() ? all->rows : stage.most_rows) * stage.row_size() / 2);
     all->size += (read + kLanes - 1) / kLanes * kLanes;
     all->made = all->size;
     if (stages.back().rounds && stages.back().steps) all->size += 2 * all->rows * stages.back().row_size();

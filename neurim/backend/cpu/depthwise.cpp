@@ -48,9 +48,9 @@ struct Depthwise {
   std::int64_t height() const { return (shape.height - 1) / stride[0] + 1; }  ///< as they lie
   std::int64_t width() const { return (shape.width - 1) / stride[1] + 1; }
   bool spreads() const { return stride[0] > 1 || stride[1] > 1; }
-  /// Floats that a part needs: for taps, pixels and depthwise_plane.
+  /// Floats that a part needs: for taps, pixels and depthwise_rows.
   std::int64_t room() const {
-    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape);
+    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape, shape.height);
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -72,7 +72,8 @@ struct Depthwise {
       const float *source = in(x) + plane * from, *filter = in(weight) + block * taps();
       if (backwards) filter = reversed(filter, own), own += taps();
       if (spreads()) source = spread(source, own), own += shape.height * shape.width * 16;
-      NEURIM_DISPATCH(depthwise_plane)(shape, source, filter, biases, epilogue.relu, own, results + plane * to);
+      NEURIM_DISPATCH(depthwise_rows)
+      (shape, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own, results + plane * to);
       behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks);
     }
   }

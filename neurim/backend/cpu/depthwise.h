@@ -25,17 +25,16 @@ inline std::int64_t depthwise_work(const DepthwiseShape& s) {
 }
 
 /// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
-/// with row `x_row` of the block and has all rows that are read.
+/// with row `x_row` of the block and has all rows that are read. `room`, null or for depthwise_room() floats of as many rows as are
+/// read: there these are padded first, which is faster where many outputs are near the sides.
 NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const float* x, std::int64_t x_row, const float* weight,
-                                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* y))
+                                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y))
 
-/// One block of one image of y: as depthwise_rows of all rows. `room` is for depthwise_room() floats.
-NEURIM_EACH_ISA(void depthwise_plane(const DepthwiseShape& shape, const float* x, const float* weight, const float* bias,
-                                     const Relu& relu, float* room, float* y))
-/// A block of x, as wide as the outputs reach.
-inline std::int64_t depthwise_room(const DepthwiseShape& shape) {
-  return shape.height * ((shape.out_width - 1) * shape.stride[1] + (shape.kernel[1] - 1) * shape.dilation[1] + 1) * 16;
+/// Of a row as wide as the outputs reach, pixels.
+inline std::int64_t depthwise_width(const DepthwiseShape& shape) {
+  return (shape.out_width - 1) * shape.stride[1] + (shape.kernel[1] - 1) * shape.dilation[1] + 1;
 }
+inline std::int64_t depthwise_room(const DepthwiseShape& shape, std::int64_t rows) { return rows * depthwise_width(shape) * 16; }
 
 /// dw[block][row][column][16] = the sum of dy * x over the images and pixels, of the blocks [first, last).
 /// Sums of images are added up one by one, in order.

@@ -67,9 +67,9 @@ constexpr AddColumns kAddColumns[] = {add_columns<1>, add_columns<2>, add_column
 constexpr std::int64_t kMost = 7;  // sums that stay in registers
 
 #if defined(__AVX512F__)
-constexpr int kPixels = 8, kGroup = 16;  // outputs side by side whose sums stay in registers
+constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
 #else
-constexpr int kPixels = 4, kGroup = 6;
+constexpr int kGroup = 4;
 #endif
 
 /// The rows and columns of the kernel that lie inside the input for an output.
@@ -111,58 +111,50 @@ void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& fi
   last = std::max(first, last);
 }
 
+/// The outputs [begin, end) of a row, which all have these taps; `row`: where the kernel of the first output of the whole row begins.
+void add_row(const DepthwiseShape& s, const Taps& taps, const float* row, std::int64_t begin, std::int64_t end, const float* weight, Vec bias,
+             Vec least, Vec most, float* y) {
+  const auto add = [&](AddTaps some) { some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + begin * kLanes); };
+  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<kGroup>);
+  if (begin < end) add(kAddTaps[end - begin - 1]);
+}
+
 }  // namespace
 
 void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row, const float* weight, const float* bias,
-                    const Relu& relu, std::int64_t first, std::int64_t last, float* y) {
+                    const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
+  DepthwiseShape wide = s;
+  std::int64_t pad = s.pad[1];
+  if (room) {
+    wide.width = depthwise_width(s), pad = 0;
+    const std::int64_t left = std::min(s.pad[1], wide.width), there = std::clamp<std::int64_t>(wide.width - left, 0, s.width),
+                       begin = std::max<std::int64_t>(first * s.stride[0] - s.pad[0], 0),
+                       end = std::min((last - 1) * s.stride[0] - s.pad[0] + (s.kernel[0] - 1) * s.dilation[0] + 1, s.height);
+    float* to = room;
+    for (std::int64_t row = begin; row < end; ++row, to += wide.width * kLanes) {
+      std::fill_n(to, left * kLanes, 0.0f);
+      std::copy_n(x + (row - x_row) * s.width * kLanes, there * kLanes, to + left * kLanes);
+      std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
+    }
+    x = room, x_row = begin;
+  }
   // The outputs [begin, end) of a row have all columns inside.
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
-                     begin = std::min((s.pad[1] + s.stride[1] - 1) / s.stride[1], s.out_width), room = s.width + s.pad[1] - reach,
-                     end = std::clamp(room < 0 ? 0 : room / s.stride[1] + 1, begin, s.out_width);
+                     begin = std::min((pad + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + pad - reach,
+                     end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
   for (std::int64_t o = first; o < last; ++o, y += s.out_width * kLanes) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
-    const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * s.width - s.pad[1]) * kLanes;
+    const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - pad) * kLanes;
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<1>(s, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
+      add_taps<1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
+    for (std::int64_t i = end; i < s.out_width; ++i) one(i);
     taps.first_column = 0, taps.last_column = s.kernel[1];
-    std::int64_t i = begin;
-    const auto some = [&](auto count) {
-      for (; i + count <= end; i += count)
-        add_taps<count>(s, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
-    };
-    some(std::integral_constant<int, kPixels>());
-    some(std::integral_constant<int, kPixels / 2>());
-    some(std::integral_constant<int, 1>());
-    for (; i < s.out_width; ++i) one(i);
-  }
-}
-
-void depthwise_plane(const DepthwiseShape& s, const float* x, const float* weight, const float* bias, const Relu& relu, float* room,
-                     float* y) {
-  const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
-  DepthwiseShape wide = s;
-  wide.width = (s.out_width - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-  const std::int64_t left = std::min(s.pad[1], wide.width), there = std::clamp<std::int64_t>(wide.width - left, 0, s.width);
-  for (std::int64_t row = 0; row < s.height; ++row) {
-    float* const to = room + row * wide.width * kLanes;
-    std::fill_n(to, left * kLanes, 0.0f);
-    std::copy_n(x + row * s.width * kLanes, there * kLanes, to + left * kLanes);
-    std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
-  }
-  const std::int64_t groups = (s.out_width + kGroup - 1) / kGroup;
-  Taps taps{0, 0, 0, s.kernel[1]};
-  for (std::int64_t o = 0; o < s.out_height; ++o, y += s.out_width * kLanes) {
-    inside(s, 0, o, taps.first_row, taps.last_row);
-    const float* const row = room + (o * s.stride[0] - s.pad[0]) * wide.width * kLanes;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t first = s.out_width * g / groups, count = s.out_width * (g + 1) / groups - first;
-      kAddTaps[count - 1](wide, taps, row + first * s.stride[1] * kLanes, weight, start, least, most, y + first * kLanes);
-    }
+    add_row(wide, taps, row, begin, end, weight, start, least, most, y);
   }
 }
 
