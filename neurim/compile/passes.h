@@ -17,7 +17,8 @@ Graph dequantize_apart(const Graph& graph);
 /// Takes slices before the transposes that they alone read, and transposes gradients of slices before those are put into zeros.
 Graph slice_first(const Graph& graph);
 
-/// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias.
+/// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias; other norms of that kind
+/// become a product and a sum.
 Graph fold_batch_norm(const Graph& graph);
 
 /// Training: computes values again that are cheap (Op::cheap) instead of keeping them until the gradients read them, and in each

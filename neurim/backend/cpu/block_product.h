@@ -40,7 +40,7 @@ struct BlockEpilogue {
   const float* bias = nullptr;  ///< 16 a block
   const float* add = nullptr;   ///< lies as y
   Relu relu = {};
-  bool beyond = false;  ///< y is larger than the caches, and is written past them
+  bool beyond = false;  ///< y is larger than the caches, and is written past them; not where it is rounded
   bool rounds = false, add_rounded = false;  ///< y, and what is added, are bf16 (see Layout::rounded); of products of pairs alone
 };
 

@@ -190,7 +190,7 @@ Launch prepare(Site& site) {
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->rounds = all->behind.rounds && !all->behind.apart();
   all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
-  all->beyond = all->behind.beyond(bytes(problem.result, problem.layout));
+  all->beyond = !all->rounds && all->behind.beyond(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
     all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});

@@ -193,7 +193,7 @@ Launch prepare(Site& site) {
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->rounds = all->behind.rounds && !all->behind.apart();
   all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
-  all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
+  all->beyond = !all->rounds && all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);
