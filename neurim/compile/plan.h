@@ -17,7 +17,7 @@ struct PlanOptions {
   bool freeze = false;         ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
   bool interpret = false;      ///< reference kernels only, op by op: the yardstick
   bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
-  DType products = DType::f32; ///< bf16: products round both factors to it where kernels can; sums stay f32
+  DType products = DType::f32; ///< bf16: products round both factors to it where kernels can, and values between such; sums stay f32
   bool winograd = true;        ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
   std::shared_ptr<class Tuning> tuning = {};  ///< kernels that were measured to be the fastest; without it those of the highest rank
   Device device = {};

@@ -35,7 +35,7 @@ struct Site {
   std::span<Spec> values;
   std::span<const int> in, out; ///< values in the order of Args; an inner value that is needed elsewhere is in out too
   int chunks = 1;               ///< into how many logical pieces a kernel cuts its work; a reduction joins them in fixed order
-  DType products = DType::f32;  ///< what kernels may round the factors of products to
+  DType products = DType::f32;  ///< what kernels may round the factors of products to, and what Spec::may_round says
   bool winograd = true;         ///< whether they may take Winograd's points
 
   // Written by the kernel.
