@@ -78,7 +78,7 @@ class Chains {
   std::vector<char> wanted_outside_;
   std::vector<Chain> chains_;  // formed so far
   std::vector<int> chain_of_;  // of each node; -1: none yet
-  std::vector<char> may_round_;    // of each value; empty: none
+  std::vector<char> may_round_;     // of each value; empty: none
   std::vector<std::string> sites_;  // of each node; empty without tuning, and then so is
   std::vector<int> most_rank_;      // of the kernels that may take it
 };
