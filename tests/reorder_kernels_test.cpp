@@ -1,6 +1,8 @@
 // Copies between layouts: the fast kernels against pack and unpack, alone and in plans.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "neurim/compile/plan.h"
 #include "neurim/graph/value.h"
 #include "neurim/ops/batch_norm.h"
@@ -30,20 +32,21 @@ std::vector<std::byte> reordered(const Type& type, const Layout& from, const Lay
   return {};
 }
 
-std::vector<std::byte> counted(const Type& type) {
+/// Numbers from 1 to `most`.
+std::vector<std::byte> counted(const Type& type, std::int64_t most = 100003) {
   std::vector<std::byte> data(bytes(type));
   const reference::View view{type, data.data()};
-  for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, static_cast<double>(i % 100003 + 1));
+  for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, static_cast<double>(i % most + 1));
   return data;
 }
 
 /// Copies from each of the layouts to each other one.
-void expect_copies(const Shape& shape, const std::vector<Layout>& layouts, const std::vector<int>& chunks) {
+void expect_copies(const Shape& shape, const std::vector<Layout>& layouts, const std::vector<int>& chunks, std::int64_t most = 100003) {
   const Type type{DType::f32, shape};
   std::vector<std::vector<std::byte>> forms;
   for (const Layout& layout : layouts) {
     forms.emplace_back(bytes(type, layout));
-    pack(type, layout, counted(type).data(), forms.back().data());
+    pack(type, layout, counted(type, most).data(), forms.back().data());
   }
   for (const int count : chunks)
     for (std::size_t from = 0; from < layouts.size(); ++from)
@@ -71,6 +74,21 @@ TEST(ReorderKernels, BlockAndUnblockChannels) {
 TEST(ReorderKernels, BlockAndUnblockImages) {
   for (const Shape& shape : {Shape{128, 1, 28, 28}, {16, 17, 5, 3}, {32, 10}, {48, 3, 1, 1}})
     expect_copies(shape, {{}, {Layout::batch_blocked, 16}, {Layout::blocked, 16}}, {1, 3});
+}
+
+/// Whole numbers up to 256 are such that bf16 has.
+TEST(ReorderKernels, RoundAndWidenBlocks) {
+  for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}})
+    expect_copies(shape, {{}, {Layout::blocked, 16}, {Layout::blocked, 16, 0, true}}, {1, 2, 8}, 256);
+  for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}}) expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::last_blocked, 16, 0, true}}, {1, 3}, 256);
+  // Others round to the nearest.
+  const Type type{DType::f32, {1, 16, 3, 3}};
+  const Layout exact{Layout::blocked, 16}, rounded{Layout::blocked, 16, 0, true};
+  std::vector<std::byte> plain(bytes(type)), from(bytes(type, exact)), to(bytes(type, rounded));
+  const reference::View view{type, plain.data()};
+  for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, std::exp2(i % 40 - 20) * (1 + 0.37 * static_cast<double>(i)));
+  pack(type, exact, plain.data(), from.data()), pack(type, rounded, plain.data(), to.data());
+  EXPECT_EQ(reordered(type, exact, rounded, 1, from), to);
 }
 
 TEST(ReorderKernels, BlockAndUnblockFeatures) {

@@ -83,6 +83,7 @@ OneThread::OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1);
 OneThread::~OneThread() { omp_set_num_threads(saved_); }
 
 std::optional<memory::desc> known_descriptor(const Type& type, const Layout& layout) {
+  if (layout.rounded) return std::nullopt;
   const memory::dims dims(type.shape.begin(), type.shape.end());
   if (layout.kind == Layout::packed) {
     if (const PackedWeights* const own = packed_weights_of(layout)) return described(*own);
