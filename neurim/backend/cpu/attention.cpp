@@ -40,7 +40,7 @@ struct Attention {
 
   std::int64_t key_blocks() const { return blocks_of(positions); }
   std::int64_t words() const { return pairs ? kLanes / 2 : kLanes; }
-
+  std::int64_t key_floats() const { return key_blocks() * blocks * kLanes * kLanes; }  ///< of a head's keys, packed
   std::int64_t runs() const { return images * heads * cuts; }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -57,28 +57,20 @@ struct Attention {
     (key.at(args, image, positions, head * blocks), positions * kLanes, blocks * kLanes, positions, keys);
     const float *const queries = query.at(args, image, length, head * blocks),
                 *values = value.at(args, image, positions, head * value_blocks);
-    if (pairs) values = pair_up(keys, values, keys + key_blocks() * blocks * kLanes * kLanes);
-    const BlockProduct score{.rows = 0, .in_channels = blocks * kLanes, .x_block = 0, .weight_block = blocks * kLanes * words(), .y_block = 0, .pairs = pairs},
-        result{.rows = 0,
-               .in_channels = positions,
-               .x_block = 0,
-               .weight_block = pairs ? key_blocks() * kLanes * words() : positions * kLanes,
-               .y_block = plane,
-               .pairs = pairs};
+    if (pairs) values = pair_up(keys, values, keys + key_floats());
+    const std::int64_t value_block = pairs ? key_blocks() * kLanes * words() : positions * kLanes;
     float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
     const std::int64_t end = length * (cut + 1) / cuts;
     for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
       const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
-      BlockProduct own = score;
-      own.rows = count, own.y_block = count * kLanes;
-      own.x_block = pairs ? count * words() : plane;
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(queries + at, plane, kLanes, count, blocks * kLanes, rounded);
-      NEURIM_DISPATCH(block_product)(own, key_blocks(), pairs ? rounded : queries + at, keys, {}, scores);
+      NEURIM_DISPATCH(block_product)
+      ({count, blocks * kLanes, pairs ? count * words() : plane, blocks * kLanes * words(), count * kLanes, pairs}, key_blocks(),
+       pairs ? rounded : queries + at, keys, {}, scores);
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
-      own = result;
-      own.rows = count, own.x_block = count * words();
-      NEURIM_DISPATCH(block_product)(own, value_blocks, scores, values, {}, y + at);
+      NEURIM_DISPATCH(block_product)
+      ({count, positions, count * words(), value_block, plane, pairs}, value_blocks, scores, values, {}, y + at);
       NEURIM_DISPATCH(scale_rows)(y + at, plane, value_blocks, count, inverse);
     }
   }
@@ -164,7 +156,7 @@ Launch prepare(Site& site) {
   own->cuts = both % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
   constexpr std::int64_t kGroup = 14;  // rows that a block product keeps in registers
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
-  own->packed = key_blocks * own->blocks * kLanes * kLanes + (own->pairs ? own->value_blocks * key_blocks * kLanes * own->words() : 0);
+  own->packed = own->key_floats() + (own->pairs ? own->value_blocks * key_blocks * kLanes * own->words() : 0);
   own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
   if (own->pairs) site.rounds = DType::bf16;
   own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));

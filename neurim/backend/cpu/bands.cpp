@@ -35,7 +35,7 @@ struct Stage {
   float eps = 0;         ///< of a norm
   bool pairs = false;    ///< of a product: factors are rounded to bf16
   bool rounded = false;  ///< x is (Layout::rounded), of the first stage
-  bool rounds = false, add_rounded = false;  ///< y, and what is added to it, of the last one
+  bool rounds = false;   ///< so is y, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
@@ -122,12 +122,10 @@ bool read_steps(Site& site, std::vector<Stage>& stages) {
   for (Stage& stage : stages) {
     stage.rounded = &stage == &stages[0] && rounded(stage.x);
     stage.rounds = &stage == &stages.back() && rounded(stage.y);
-    if (Epilogue epilogue; fused(site, stage, epilogue)) {
+    if (Epilogue epilogue; fused(site, stage, epilogue))
       stage.epilogue = epilogue;
-      stage.add_rounded = epilogue.add && site.input(epilogue.residual).layout.rounded;
-    } else if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end)) {
+    else if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end))
       return false;
-    }
   }
   return true;
 }
@@ -299,12 +297,12 @@ struct Bands {
          stage.pads() ? scratch + pairs : nullptr, y);
       } else {
         const BlockProduct product{pixels, stage.in_channels, x_block, stage.in_blocks() * kLanes * words, y_block, stage.pairs};
-        const float* const add = stage.epilogue.add ? element(in(stage.epilogue.residual), place, stage.add_rounded) : nullptr;
+        const float* const add = stage.epilogue.add ? element(in(stage.epilogue.residual), place, stage.epilogue.add_rounded) : nullptr;
         const BlockEpilogue epilogue{.bias = biases,
                                      .add = add,
                                      .relu = stage.epilogue.relu,
                                      .rounds = stage.rounds && !apart,
-                                     .add_rounded = stage.add_rounded};
+                                     .add_rounded = stage.epilogue.add_rounded};
         NEURIM_DISPATCH(block_product)
         (product, blocks, x, weight + block * product.weight_block, epilogue, y);
       }

@@ -68,8 +68,7 @@ Layout weights(const Problem& problem, const Type& weight) {
 Layout layout_of(const Site& site, const Problem& problem, int value) {
   if (value == problem.weight_value) return weights(problem, site.values[static_cast<std::size_t>(value)].type);
   if (!is_activation(site, value)) return {};
-  const bool may = problem.layout == kBlocked && takes_rounded(site, value);
-  return may ? narrowed(site.values[static_cast<std::size_t>(value)], problem.layout) : problem.layout;
+  return problem.layout == kBlocked ? blocked_layout(site, value) : problem.layout;
 }
 
 /// Reads what stands before and behind; on no, says why.
@@ -92,7 +91,7 @@ struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
   bool pairs;
-  bool beyond = false, rounds = false, add_rounded = false;  ///< see BlockEpilogue
+  bool beyond = false;  ///< BlockEpilogue::beyond
   Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -129,11 +128,11 @@ struct Conv1x1 {
         if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
         for (std::int64_t i = 0; i < tile.images; ++i) {
           const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
-          const float* const add = epilogue.add ? element(in(epilogue.residual), to, add_rounded) : nullptr;
-          const BlockEpilogue after{biases, add, epilogue.relu, beyond, rounds, add_rounded};
+          const float* const add = epilogue.add ? element(in(epilogue.residual), to, epilogue.add_rounded) : nullptr;
+          const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
           NEURIM_DISPATCH(block_product)
           (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after,
-           behind.apart() ? made : element(results, to, rounds));
+           behind.apart() ? made : element(results, to, behind.rounded()));
           const bool first = &tile == &part.tiles[0] && i == 0;
           if (tile.units == pixels && !behind.apart())
             behind.run(args, sums, block, blocks, to, to + blocks * pixels * kLanes, first);
@@ -188,9 +187,7 @@ Launch prepare(Site& site) {
                                         .pairs = problem.pairs});
   if (!read_steps(site, problem, all->before, all->behind)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  all->rounds = all->behind.rounds && !all->behind.apart();
-  all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
-  all->beyond = !all->rounds && all->behind.beyond(bytes(problem.result, problem.layout));
+  all->beyond = all->behind.beyond(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(site, problem.images(), all->pixels, 1, all->out_channels))
     all->parts.push_back({run.first_block, run.last_block, cut_tiles(run.first, run.last, all->pixels, together)});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/base/text.h"
 
 namespace neurim::cpu {
@@ -33,12 +34,13 @@ bool is_activation(const Site& site, int value) {
   return value == source || like(result) || (site.anchor > 0 && like(source));
 }
 
-bool takes_rounded(const Site& site, int value) {
+Layout blocked_layout(const Site& site, int value) {
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   const bool norm = std::any_of(site.steps.begin(), site.steps.end(),
                                 [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }),
              read_again = value == anchor.out[0] && &anchor != &site.steps.back();
-  return site.products == DType::bf16 && direction_of(site) == Direction::forward && !norm && !read_again;
+  const bool rounds = site.products == DType::bf16 && direction_of(site) == Direction::forward && !norm && !read_again;
+  return rounds ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 
 const Conv2dOptions& options_of(const Site& site) {
@@ -74,6 +76,7 @@ bool read_epilogue(const Site& site, std::size_t conv, std::size_t last, Epilogu
       if (epilogue.residual < 0 || other == value ||
           site.values[static_cast<std::size_t>(other)].type != site.values[static_cast<std::size_t>(value)].type)
         return false;
+      epilogue.add_rounded = site.input(epilogue.residual).layout.rounded;
     } else if (epilogue.relu.on || !read_relu(*step.op, epilogue.relu)) {
       return false;
     }

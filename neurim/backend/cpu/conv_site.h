@@ -20,9 +20,9 @@ Operands operands_of(const Site& site);
 /// like what it reads: these lie alike.
 bool is_activation(const Site& site, int value);
 
-/// Whether a forward convolution of pairs takes this value rounded (Layout::rounded): not beside a batch norm, which reads its own results
-/// again, and not what further steps read in memory.
-bool takes_rounded(const Site& site, int value);
+/// Blocks of 16 channels, of a forward convolution of pairs rounded where the value may be: not beside a batch norm, which reads its own
+/// results again, and not what further steps read in memory.
+Layout blocked_layout(const Site& site, int value);
 
 /// Whether oneDNN has kernels for blocks of 16 channels: not without AVX-512, where its loops for them are plain ones.
 inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }
@@ -47,7 +47,8 @@ ConvSizes sizes_of(const Site& site);
 struct Epilogue {
   bool bias = false, add = false;
   Relu relu;
-  int residual = -1;  ///< number of the site's input
+  int residual = -1;         ///< number of the site's input
+  bool add_rounded = false;  ///< which is rounded (Layout::rounded)
 };
 /// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}, with relu6 too; false: another chain.
 bool read_epilogue(const Site& site, Epilogue& epilogue);

@@ -51,8 +51,10 @@ struct Behind {
   bool apart() const { return steps && rounds; }
   /// Where the convolution's own results go, if not there.
   float* results(const Args& args) const;
-  /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again.
-  bool beyond(std::size_t bytes) const { return !norm && !steps && bytes > largest_cache(); }
+  /// Whether they are written there rounded.
+  bool rounded() const { return rounds && !steps; }
+  /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again; not rounded ones.
+  bool beyond(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.
   ConvEpilogue begin(const Args& args, int part) const { return norm ? norm->begin(args, part) : ConvEpilogue{}; }
   /// Goes over elements [begin, end) of what the convolution has computed, a run of pixels in each of `blocks` blocks of channels

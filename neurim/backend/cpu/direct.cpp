@@ -50,7 +50,7 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   if (value == at.weight)
     return g.picture() ? row_weights(type, pairs(g)) : pairs(g) ? pair_weights(type) : forward_weights(type);
   if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
-  return takes_rounded(site, value) ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
+  return blocked_layout(site, value);
 }
 
 bool wants(Site& site) {
@@ -63,7 +63,7 @@ bool wants(Site& site) {
 struct Direct {
   ConvRows g;
   int weight, bias;     ///< arguments, or -1
-  bool beyond = false, rounds = false, add_rounded = false;  ///< see BlockEpilogue
+  bool beyond = false;  ///< BlockEpilogue::beyond
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Before before;
   Behind behind;
@@ -172,10 +172,10 @@ struct Direct {
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
     const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, y_block, pairs(g), taps.data(), g.tap_count()};
-    const float* const add = epilogue.add ? element(in(epilogue.residual), place, add_rounded) : nullptr;
-    const BlockEpilogue after{biases, add, epilogue.relu, beyond, rounds, add_rounded};
+    const float* const add = epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
+    const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
     NEURIM_DISPATCH(block_product)
-    (product, blocks, from, in(weight) + block * weight_block, after, behind.apart() ? made : element(behind.results(args), place, rounds));
+    (product, blocks, from, in(weight) + block * weight_block, after, behind.apart() ? made : element(behind.results(args), place, behind.rounded()));
     for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
       behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, first, made + b * y_block);
   }
@@ -191,9 +191,7 @@ Launch prepare(Site& site) {
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
   if (!all->before.read_steps(site, pairs(g)) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
-  all->rounds = all->behind.rounds && !all->behind.apart();
-  all->add_rounded = all->epilogue.add && site.input(all->epilogue.residual).layout.rounded;
-  all->beyond = !all->rounds && all->behind.beyond(bytes(site.output(0).type, kBlocked));
+  all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);

@@ -22,18 +22,15 @@ using namespace cpu;
 constexpr std::int64_t kLanes = 16, kBlocks = 2, kDepth = 512;
 constexpr std::int64_t kGroup = 14;         // rows that stay in registers beside two blocks, at most: a tile has whole groups
 constexpr std::int64_t kTile = 100 * 1024;  // floats of a in a tile
-constexpr std::int64_t kPiece = 1 << 17;    // floats of the result that steps behind it go over at a time
 
 struct Multiply {
   Product product;
   Panels columns;                   ///< b
   std::int64_t rows;                ///< of a tile, at most
-  std::vector<std::int64_t> begin;  ///< of the parts, rows
-  int packers;
+  int packers, parts;               ///< of the first phase, and of the second, runs of rows
   int result, last;                 ///< outputs: where the product and where the last step goes
   std::optional<PointwiseSteps> steps;
 
-  int parts() const { return static_cast<int>(begin.size()) - 1; }
   std::int64_t depth() const { return std::min(product.k, kDepth); }
   /// Of so many rows of a, whose panels are 16 numbers of each.
   Panels panels(std::int64_t count, std::int64_t deep) const { return {1, false, count, deep, product.a_column, product.a_row}; }
@@ -51,7 +48,7 @@ struct Multiply {
   void multiply(const Args& args, int part) const {
     const auto output = [&](int place) { return static_cast<float*>(args.out[static_cast<std::size_t>(place)]); };
     float *const a = static_cast<float*>(args.scratch) + columns.floats() + part * room(), *const end = a + panels(rows, depth()).floats();
-    const std::int64_t first = begin[static_cast<std::size_t>(part)], end_row = begin[static_cast<std::size_t>(part) + 1];
+    const std::int64_t first = part_begin(product.m, parts, part), end_row = part_begin(product.m, parts, part + 1);
     for (std::int64_t row = first; row < end_row; row += rows) {
       const std::int64_t count = std::min(rows, end_row - row);
       float* const c = output(result) + row * product.n;
@@ -88,29 +85,32 @@ struct Multiply {
   }
 };
 
-bool wants(Site& site) {
-  Product product;
-  for (Spec& spec : site.values) spec.layout = {};
+/// Reads the site, or says why not.
+bool read(Site& site, Product& product, std::optional<PointwiseSteps>& steps) {
   if (!read_product(site, product)) return false;
   if (product.batch != 1) return decline(site, "takes one product, not ", product.batch), false;
-  return site.steps.size() == 1 || PointwiseSteps().read(site, 1, site.steps.size());
+  return site.steps.size() == 1 || steps.emplace().read(site, 1, site.steps.size());
+}
+
+bool wants(Site& site) {
+  Multiply all;
+  for (Spec& spec : site.values) spec.layout = {};
+  return read(site, all.product, all.steps);
 }
 
 Launch prepare(Site& site) {
-  if (!wants(site)) return {};
   auto all = std::make_shared<Multiply>();
-  Product& p = all->product;
-  read_product(site, p);
+  const Product& p = all->product;
+  if (!read(site, all->product, all->steps)) return {};
   all->result = memory_of(site, 0), all->last = memory_of(site, site.steps.size() - 1);
-  if (site.steps.size() > 1 && !all->steps.emplace().read(site, 1, site.steps.size())) return {};
   all->columns = {1, false, p.k, p.n, p.b_column, p.b_row};
   all->packers = static_cast<int>(std::min<std::int64_t>(all->columns.count(), site.chunks));
   const std::int64_t longest = (p.m + site.chunks - 1) / site.chunks, most = all->steps ? std::min(kTile / all->depth(), kPiece / p.n) : kTile / all->depth(),
                      fitting = std::max(most / kGroup, std::int64_t{1}) * kGroup, tiles = (longest + fitting - 1) / fitting;
   all->rows = ((longest + tiles - 1) / tiles + kGroup - 1) / kGroup * kGroup;
-  for (std::int64_t part = 0; part <= site.chunks; ++part) all->begin.push_back(p.m * part / site.chunks);
-  site.scratch = static_cast<std::size_t>(all->columns.floats() + all->parts() * all->room()) * sizeof(float);
-  return {Multiply::run, all, all->packers, all->parts()};
+  all->parts = site.chunks;
+  site.scratch = static_cast<std::size_t>(all->columns.floats() + all->parts * all->room()) * sizeof(float);
+  return {Multiply::run, all, all->packers, all->parts};
 }
 
 }  // namespace

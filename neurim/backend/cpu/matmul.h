@@ -11,6 +11,9 @@ struct Product {
   bool bias = false;
 };
 
+/// Floats of the result that steps behind it go over at a time.
+inline constexpr std::int64_t kPiece = 1 << 17;
+
 /// Reads a site that begins with a matmul or a fully connected layer, of plain f32, or says why not.
 bool read_product(Site& site, Product& product);
 

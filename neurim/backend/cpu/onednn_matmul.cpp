@@ -13,8 +13,6 @@ namespace neurim::cpu {
 
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 17;  // floats of the result that steps behind it go over at a time
-
 /// Whether the parts are runs of rows, not of columns.
 bool by_rows(const Product& product, int chunks) { return product.m >= chunks || product.m >= product.n; }
 

@@ -29,6 +29,12 @@ inline Layout rounded(Layout layout) {
 /// Of a value that may stand rounded that, else the layout.
 inline Layout narrowed(const Spec& value, const Layout& layout) { return value.may_round ? rounded(layout) : layout; }
 
+/// Of a site whose values lie alike that where all may.
+inline Layout narrowed(const Site& site, const Layout& layout) {
+  const bool all = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
+  return all ? rounded(layout) : layout;
+}
+
 /// Element number `at` of a tensor, of floats or of bf16 behind the same pointer.
 template <class T>
 T* element(T* tensor, std::int64_t at, bool rounded) {

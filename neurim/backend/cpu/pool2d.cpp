@@ -47,8 +47,7 @@ bool pool_wants(Site& site) {
   if (!takes(site)) return false;
   const auto vectors = std::find_if(site.values.begin(), site.values.end(), of_vectors);
   Layout layout = vectors == site.values.end() ? Layout{} : exact(vectors->layout);
-  if (layout == kBlocked && !is_gradient(site))
-    layout.rounded = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
+  if (layout == kBlocked && !is_gradient(site)) layout = narrowed(site, layout);
   for (Spec& value : site.values) value.layout = layout;
   return true;
 }

@@ -362,7 +362,7 @@ bool concat_wants(Site& site) {
   if (!takes(site)) return false;
   const Layout layout = exact(site.input(0).layout);
   Layout kept = joins(site, layout, concat_axis(site)) ? layout : Layout{};
-  if (kept == kBlocked) kept.rounded = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
+  if (kept == kBlocked) kept = narrowed(site, kept);
   for (Spec& value : site.values) value.layout = kept;
   return true;
 }

@@ -147,7 +147,7 @@ bool lives(const Site& site, const Problem& problem) { return problem.few || dir
 void choose_layouts(Site& site, const Problem& problem) {
   for (int value = 0; value < std::ssize(site.values); ++value) {
     Spec& spec = site.values[static_cast<std::size_t>(value)];
-    spec.layout = spec.type.shape.rank() != 4 ? Layout{} : takes_rounded(site, value) ? narrowed(spec, kBlocked) : kBlocked;
+    spec.layout = spec.type.shape.rank() == 4 ? blocked_layout(site, value) : Layout{};
   }
   Spec& weight = site.values[static_cast<std::size_t>(operands_of(site).weight)];
   weight.layout = lives(site, problem) ? forward_weights(weight.type)
@@ -238,14 +238,14 @@ const float* read(const Args& args, int number) {
 /// Forward, with bias, residual add and relu, and the data gradient.
 struct Convolution : Tiled {
   Epilogue epilogue;
-  bool rounds, add_rounded;  ///< see ConvEpilogue
+  bool rounds;  ///< ConvEpilogue::rounds
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Convolution*>(self);
     const ConvEpilogue after{.bias = own.epilogue.bias ? read(args, 2) : nullptr,
                              .add = own.epilogue.add ? read(args, own.epilogue.residual) : nullptr,
                              .rounds = own.rounds,
-                             .add_rounded = own.add_rounded,
+                             .add_rounded = own.epilogue.add_rounded,
                              .relu = own.epilogue.relu};
     own.convolve(part, static_cast<float*>(args.scratch) + part * own.values(), read(args, 0), read(args, 1), after,
                  static_cast<float*>(args.out[0]));
@@ -330,8 +330,7 @@ Launch prepare(Site& site) {
     return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
   problem.shape.x_rounded = site.input(0).layout.rounded;
-  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue, site.output(0).layout.rounded,
-                                                             epilogue.add && site.input(epilogue.residual).layout.rounded});
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue, site.output(0).layout.rounded});
   site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
   if (problem.shape.pairs) site.rounds = DType::bf16;
   return {Convolution::run, all, all->parts()};
