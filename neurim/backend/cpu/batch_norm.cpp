@@ -69,17 +69,21 @@ bool wants(Site& site) {
   const Shape shape = spec(site, site.steps[0].in[kActivation]).type.shape;
   Layout layout;
   for (const int in : site.in)
-    if (spec(site, in).type.shape == shape && spec(site, in).layout == kBlocked) layout = kBlocked;
-  for (Spec& value : site.values) value.layout = value.type.shape == shape ? layout : Layout{};
+    if (spec(site, in).type.shape == shape && exact(spec(site, in).layout) == kBlocked) layout = kBlocked;
+  const bool rounds = kActivation == 1 && layout == kBlocked;  // gradients alone
+  for (Spec& value : site.values) value.layout = value.type.shape != shape ? Layout{} : rounds ? narrowed(value, layout) : layout;
   std::optional<PointwiseSteps> steps;
   return read_steps(site, joined, steps);
 }
 
-/// "" or why these layouts are not taken.
+/// "" or why these layouts are not taken; activations of gradients may be rounded.
 std::string layouts_against(const Site& site, const Spec& x) {
-  if (x.layout != Layout{} && x.layout != kBlocked) return text("does not take the layout ", x.layout);
+  const bool grad = site.op().name() == "batch_norm_grad";
+  const auto layout_of = [&](const Spec& value) { return grad && exact(value.layout) == kBlocked ? kBlocked : value.layout; };
+  const Layout layout = layout_of(x);
+  if (layout != Layout{} && layout != kBlocked) return text("does not take the layout ", x.layout);
   for (const Spec& value : site.values)
-    if (value.layout != (value.type.shape == x.type.shape ? x.layout : Layout{}))
+    if (layout_of(value) != (value.type.shape == x.type.shape ? layout : Layout{}))
       return text("does not take ", value.type, ' ', value.layout, " beside ", x.layout);
   return {};
 }
@@ -88,8 +92,8 @@ BatchNormShape shape_of(const Spec& x) {
   const std::int64_t images = x.type.shape[0], channels = x.type.shape[1], blocks = (channels + 15) / 16;
   const std::int64_t inner = x.type.shape.numel() / (images * channels);
   BatchNormShape shape{.images = images, .channels = channels};
-  if (x.layout == kBlocked || inner == 1) {
-    const bool blocked = x.layout == kBlocked;
+  const bool blocked = exact(x.layout) == kBlocked;
+  if (blocked || inner == 1) {
     shape.lanes = true;
     shape.groups = blocks;
     shape.run = shape.group_stride = 16 * inner;
@@ -179,6 +183,7 @@ struct Train {
 struct Grad {
   int dy, x, weight, mean, var;  // arguments
   double eps;
+  BatchNormRounded rounded;
   decltype(&portable::batch_norm_grad_sums) sums = NEURIM_DISPATCH(batch_norm_grad_sums);
   decltype(&portable::batch_norm_grad_write) write_slice = NEURIM_DISPATCH(batch_norm_grad_write);
 
@@ -187,7 +192,7 @@ struct Grad {
     BatchNormLanes lanes{};
     each_lane(shape, group,
               [&](int lane, std::int64_t channel) { lanes.mean[lane] = pointer(args.in, mean)[channel]; });
-    sums(shape, group, slice, lanes.mean, pointer(args.in, dy), pointer(args.in, x), partial);
+    sums(shape, rounded, group, slice, lanes.mean, pointer(args.in, dy), pointer(args.in, x), partial);
   }
 
   void join(const BatchNormShape& shape, const Args& args, std::int64_t group,
@@ -213,7 +218,7 @@ struct Grad {
 
   void write(const BatchNormShape& shape, const Args& args, std::int64_t group, int slice,
              const BatchNormLanes& lanes) const {
-    write_slice(shape, group, slice, lanes, pointer(args.in, dy), pointer(args.in, x), pointer(args.out, 0));
+    write_slice(shape, rounded, group, slice, lanes, pointer(args.in, dy), pointer(args.in, x), pointer(args.out, 0));
   }
 };
 
@@ -377,7 +382,8 @@ Launch prepare_grad(Site& site) {
   if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
   const auto in = [&](std::size_t i) { return site.place_in(site.steps[0].in[i]); };
   const double eps = static_cast<const BatchNormGrad&>(site.op()).eps;
-  return TwoPass<Grad>{shape_of(x), {in(0), in(1), in(2), in(3), in(4), eps}}.launch(site);
+  const BatchNormRounded rounded{site.input(in(0)).layout.rounded, x.layout.rounded, site.output(0).layout.rounded};
+  return TwoPass<Grad>{shape_of(x), {in(0), in(1), in(2), in(3), in(4), eps, rounded}}.launch(site);
 }
 
 bool wants_grad(Site& site) {

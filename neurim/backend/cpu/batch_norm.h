@@ -51,10 +51,15 @@ NEURIM_EACH_ISA(void batch_norm_moments(const BatchNormShape& shape, std::int64_
 NEURIM_EACH_ISA(void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice,
                                       const BatchNormLanes& lanes, const float* x,
                                       const BatchNormOutput& out))
-NEURIM_EACH_ISA(void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int slice,
+/// Which of a gradient's activations are bf16 (see Layout::rounded); where lanes are channels.
+struct BatchNormRounded {
+  bool dy = false, x = false, dx = false;
+};
+
+NEURIM_EACH_ISA(void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
                                           const float* mean, const float* dy, const float* x,
                                           BatchNormPartial& partial))
-NEURIM_EACH_ISA(void batch_norm_grad_write(const BatchNormShape& shape, std::int64_t group, int slice,
+NEURIM_EACH_ISA(void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
                                            const BatchNormLanes& lanes, const float* dy, const float* x,
                                            float* dx))
 

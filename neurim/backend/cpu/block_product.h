@@ -94,6 +94,9 @@ NEURIM_EACH_ISA(void block_weight_grad(const BlockWeightGrad& shape, std::int64_
 /// floats apart; the others are zero, and so is what stands beside a single last one. Lanes behind the first `lanes` become zero.
 NEURIM_EACH_ISA(void pair_rows(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
                                float* to))
+/// The same of rows that are rounded.
+NEURIM_EACH_ISA(void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows,
+                                       int lanes, float* to))
 
 /// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest bf16, ties to even; lanes behind the last channel become zero.
 /// Blocks of x are `x_block` floats apart, its rows `x_row`.

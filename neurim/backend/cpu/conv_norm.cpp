@@ -23,7 +23,9 @@ int other(const Step& step, int value) {
 
 bool ConvNorm::read(const Site& site) {
   forward_ = site.op().name() == "conv2d";
-  return read_places(site) && (forward_ ? read_forward(site) : read_backward(site));
+  if (!read_places(site) || !(forward_ ? read_forward(site) : read_backward(site))) return false;
+  read_rounding(site);
+  return true;
 }
 
 /// The operands and results of the convolution and of the norm, whatever stands before, between and behind.
@@ -47,6 +49,14 @@ bool ConvNorm::read_places(const Site& site) {
   conv_out_ = out(steps[steps.size() - 2], 0);  // the gradient before the norm, when others read it too
   y_out_ = out(norm, 0), dgamma_out_ = out(norm, 1), dbeta_out_ = out(norm, 2);
   return norm.in[0] == steps[steps.size() - 2].out[0] && norm.in[1] != norm.in[0] && y_out_ >= 0 && raw_in_ >= 0;
+}
+
+/// How what has been read stands.
+void ConvNorm::read_rounding(const Site& site) {
+  const auto in = [&](int number) { return number >= 0 && site.input(number).layout.rounded; };
+  const auto out = [&](int number) { return number >= 0 && site.output(number).layout.rounded; };
+  raw_rounded_ = out(conv_out_ >= 0 ? conv_out_ : y_out_), steps_rounded_ = out(steps_out_), y_rounded_ = out(y_out_);
+  add_rounded_ = in(add_in_), gate_rounded_ = in(gate_in_), factor_rounded_ = in(raw_in_);
 }
 
 /// Reads {conv2d, batch_norm_train[, add][, relu]}.
@@ -93,8 +103,15 @@ bool ConvNorm::read_any(Site& site) {
   forward_ = site.op().name() == "conv2d";
   if (!read_places(site)) return site.why = "takes batch norm in training, or its gradient", false;
   const std::size_t first = static_cast<std::size_t>(site.anchor) + (forward_ ? 2 : 1), last = site.steps.size() - (forward_ ? 0 : 1);
-  steps_out_ = memory_of(site, first - 1);
-  return first == last || steps_.emplace().read(site, first, last);
+  steps_out_ = forward_ ? site.place_out(site.steps[first - 1].out[0]) : memory_of(site, first - 1);
+  read_rounding(site);
+  if (first == last) return true;
+  Spec& made = site.values[static_cast<std::size_t>(site.steps[last - 1].out[0])];  // of a data gradient it stands where what is summed up does
+  const Layout layout = made.layout;
+  if (!forward_) made.layout.rounded = raw_rounded_;
+  const bool taken = steps_.emplace().read(site, first, last);
+  made.layout = layout;
+  return taken;
 }
 
 const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images) {
@@ -126,13 +143,17 @@ float* ConvNorm::coefficients(const Args& args, int join) const {
 ConvEpilogue ConvNorm::begin(const Args& args, int part) const {
   ChannelSums* total = sums(args, part);
   std::memset(static_cast<void*>(total), 0, sums_);
-  if (forward_) return {.sums = total, .first = true};
+  if (forward_) return {.rounds = raw_rounded_, .sums = total, .first = true};
   for (std::int64_t channel = 0; channel < channels_; ++channel)
     total[channel / kLanes].pivot[channel % kLanes] = at(args.in, mean_in_)[channel];
   return {.add = at(args.in, add_in_),
+          .rounds = raw_rounded_,
+          .add_rounded = add_rounded_,
           .gate = at(args.in, gate_in_),
           .gate_most = relu_.most,
           .factor = at(args.in, raw_in_),
+          .gate_rounded = gate_rounded_,
+          .factor_rounded = factor_rounded_,
           .sums = total};
 }
 
@@ -187,17 +208,35 @@ void ConvNorm::finish(const Args& args, int join) const {
     }
   }
   if (y_out_ < 0) return;
-  float* const to = at(args.out, steps_ && forward_ ? steps_out_ : y_out_);
   // What was written last is still in a cache, and the next reader begins with the first images.
   for (std::int64_t image = begin_[static_cast<std::size_t>(join) + 1] - 1; image >= begin_[static_cast<std::size_t>(join)]; --image)
-    for (std::int64_t block = 0; block < blocks(); ++block) {
-      const std::int64_t place = (image * blocks() + block) * pixels_ * kLanes;
-      auto here = [&](const float* base) { return base ? base + place : nullptr; };
-      NEURIM_DISPATCH(affine_block)(raw(args) + place, a + block * kLanes, b + block * kLanes,
-                                    forward_ ? nullptr : here(at(args.in, raw_in_)), forward_ ? nullptr : c + block * kLanes,
-                                    forward_ ? here(at(args.in, add_in_)) : nullptr, forward_ ? relu_ : Relu{}, to + place, pixels_);
-      if (steps_ && forward_) steps_->run(args, to, at(args.out, y_out_), place, place + pixels_ * kLanes);
-    }
+    for (std::int64_t block = 0; block < blocks(); ++block)
+      write(args, a + block * kLanes, b + block * kLanes, c + block * kLanes, (image * blocks() + block) * pixels_ * kLanes);
+}
+
+/// y of a plane of pixels, from element `place` on.
+void ConvNorm::write(const Args& args, const float* a, const float* b, const float* c, std::int64_t place) const {
+  AffineBlock affine{.x = element(raw(args), place, raw_rounded_),
+                     .z = forward_ ? nullptr : element(at(args.in, raw_in_), place, factor_rounded_),
+                     .add = forward_ ? element(at(args.in, add_in_), place, add_rounded_) : nullptr,
+                     .y = element(at(args.out, y_out_), place, y_rounded_),
+                     .x_rounded = raw_rounded_,
+                     .z_rounded = factor_rounded_,
+                     .add_rounded = add_rounded_,
+                     .y_rounded = y_rounded_};
+  const bool steps = steps_ && forward_;
+  if (!steps) return NEURIM_DISPATCH(affine_block)(affine, a, b, forward_ ? nullptr : c, forward_ ? relu_ : Relu{}, pixels_);
+  constexpr std::int64_t kPiece = 256;  // pixels, which stay in the first-level cache
+  alignas(64) float made[kPiece * kLanes];
+  for (std::int64_t pixel = 0; pixel < pixels_; pixel += kPiece) {
+    const std::int64_t count = std::min(kPiece, pixels_ - pixel), begin = place + pixel * kLanes;
+    const bool kept = steps_out_ >= 0;
+    affine.x = element(raw(args), begin, raw_rounded_);
+    affine.y = kept ? element(at(args.out, steps_out_), begin, steps_rounded_) : made;
+    affine.y_rounded = kept && steps_rounded_;
+    NEURIM_DISPATCH(affine_block)(affine, a, b, nullptr, {}, count);
+    steps_->run(args, kept ? at(args.out, steps_out_) : made - begin, at(args.out, y_out_), begin, begin + count * kLanes);
+  }
 }
 
 }  // namespace neurim::cpu

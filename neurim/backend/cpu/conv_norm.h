@@ -28,17 +28,24 @@ struct ConvEpilogue {
   const float* gate = nullptr;    ///< the relu's output by which y is its gradient: 0 where this is 0 or at the limit
   float gate_most = kNoLimit;
   const float* factor = nullptr;  ///< c of ChannelSums
+  bool gate_rounded = false, factor_rounded = false;
   ChannelSums* sums = nullptr;    ///< one a block of channels
   bool first = false;             ///< takes the pivots from the first pixel
 };
 
-/// y = a x + b (+ c z) (+ add), then `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries; z and
-/// add may be null. y may be x.
-NEURIM_EACH_ISA(void affine_block(const float* x, const float* a, const float* b, const float* z, const float* c,
-                                  const float* add, const Relu& relu, float* y, std::int64_t count))
+/// What a norm's second pass reads and writes; z and add may be null, y may be x where both stand alike.
+struct AffineBlock {
+  const float *x, *z, *add;
+  float* y;
+  bool x_rounded, z_rounded, add_rounded, y_rounded;
+};
+/// y = a x + b (+ c z) (+ add), then `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries, and c is null without z.
+NEURIM_EACH_ISA(void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu,
+                                  std::int64_t count))
 
 /// Adds `count` pixels of 16 channels, which lie in memory; `factor` may be null, `first` takes the pivots from the first pixel.
-NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first))
+NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, bool y_rounded, const float* factor, bool factor_rounded,
+                                std::int64_t count, bool first))
 
 /// The chain as a kernel for the convolution needs it. Numbers of `*_in` index Site::in, those of `*_out` Site::out; -1 where
 /// there is none.
@@ -58,14 +65,19 @@ class ConvNorm {
   int parts() const { return static_cast<int>(begin_.size()) - 1; }
   void* own(const Args& args, int part) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_; }
   const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
+  int x_place() const { return x_in_; }
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
-  /// Where the convolution's own results go.
+  /// Where the convolution's own results go, and how they stand there.
   float* result(const Args& args) const { return steps_ && !forward_ ? at(args.out, steps_out_) : raw(args); }
+  bool result_rounded() const { return steps_ && !forward_ ? steps_rounded_ : raw_rounded_; }
   /// And where what is summed up lies: they, or of a data gradient what the steps made of them.
   float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
-  /// The steps of a data gradient over elements [begin, end) of its results.
-  void run_steps(const Args& args, std::int64_t begin, std::int64_t end) const {
-    if (steps_ && !forward_) steps_->run(args, result(args), raw(args), begin, end);
+  bool raw_rounded() const { return raw_rounded_; }
+  /// Whether there are such steps.
+  bool makes_gradient() const { return steps_ && !forward_; }
+  /// They, over elements [begin, end) of the results; `made`: where these stand, if not with the others.
+  void run_steps(const Args& args, std::int64_t begin, std::int64_t end, float* made) const {
+    if (makes_gradient()) steps_->run(args, made ? made - begin : result(args), raw(args), begin, end);
   }
   /// What the convolution does to them, with the part's sums set to zero.
   ConvEpilogue begin(const Args& args, int part) const;
@@ -80,6 +92,8 @@ class ConvNorm {
   static float* at(std::span<void* const> list, int number) {
     return number < 0 ? nullptr : static_cast<float*>(list[static_cast<std::size_t>(number)]);
   }
+  void read_rounding(const Site& site);
+  void write(const Args& args, const float* a, const float* b, const float* c, std::int64_t place) const;
   ChannelSums* sums(const Args& args, int part) const;
   float* coefficients(const Args& args, int join) const;
   std::int64_t blocks() const { return (channels_ + 15) / 16; }
@@ -94,7 +108,8 @@ class ConvNorm {
   int dgamma_out_ = -1, dbeta_out_ = -1;
   double eps_ = 0;
   std::optional<PointwiseSteps> steps_;
-  int steps_out_ = -1;  // where they begin
+  int steps_out_ = -1;  // where they begin; -1: nowhere else
+  bool raw_rounded_ = false, steps_rounded_ = false, add_rounded_ = false, gate_rounded_ = false, factor_rounded_ = false, y_rounded_ = false;
 
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
   std::vector<std::int64_t> begin_;         // image runs of the parts, and of the joins

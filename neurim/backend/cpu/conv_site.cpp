@@ -36,10 +36,10 @@ bool is_activation(const Site& site, int value) {
 
 Layout blocked_layout(const Site& site, int value) {
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
-  const bool norm = std::any_of(site.steps.begin(), site.steps.end(),
-                                [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }),
-             read_again = value == anchor.out[0] && &anchor != &site.steps.back();
-  const bool rounds = site.products == DType::bf16 && direction_of(site) == Direction::forward && !norm && !read_again;
+  const auto behind = static_cast<std::size_t>(site.anchor) + 1;
+  const bool read_again = value == anchor.out[0] && behind < site.steps.size() && !starts_with(site.steps[behind].op->name(), "batch_norm"),
+             stands = site.place_in(value) >= 0 || site.place_out(value) >= 0;
+  const bool rounds = site.products == DType::bf16 && stands && !read_again;
   return rounds ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 

@@ -33,8 +33,11 @@ bool Behind::read_steps(Site& site) {
   result = memory_of(site, anchor), last = memory_of(site, site.steps.size() - 1);
   rounds = result >= 0 && site.output(result).layout.rounded;
   if (std::any_of(site.steps.begin(), site.steps.end(),
-                  [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); }))
-    return norm.emplace().read_any(site);
+                  [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); })) {
+    if (!norm.emplace().read_any(site)) return false;
+    rounds = norm->result_rounded();
+    return true;
+  }
   return anchor + 1 == site.steps.size() || steps.emplace().read(site, anchor + 1, site.steps.size());
 }
 
@@ -91,10 +94,11 @@ void Behind::run(const Args& args, const ConvEpilogue& part, std::int64_t block,
                  std::int64_t end, bool first, float* made) const {
   if (steps) steps->run(args, apart() ? made - begin : results(args), static_cast<float*>(args.out[static_cast<std::size_t>(last)]), begin, end);
   if (!norm) return;
-  norm->run_steps(args, begin, end);
+  norm->run_steps(args, begin, end, apart() ? made : nullptr);
   const std::int64_t size = (end - begin) / blocks;
   for (std::int64_t at = begin; at < end; at += size, ++block) NEURIM_DISPATCH(add_pixels)
-  (part.sums[block], norm->raw(args) + at, part.factor ? part.factor + at : nullptr, size / 16, part.first && first);
+  (part.sums[block], element(norm->raw(args), at, norm->raw_rounded()), norm->raw_rounded(), element(part.factor, at, part.factor_rounded),
+   part.factor_rounded, size / 16, part.first && first);
 }
 
 }  // namespace neurim::cpu

@@ -37,7 +37,7 @@ struct Behind {
   std::optional<ConvNorm> norm;
   std::optional<PointwiseSteps> steps;
   int result = -1, last = -1;  ///< of the steps alone: outputs where they begin and end
-  bool rounds = false;         ///< the former is rounded
+  bool rounds = false;         ///< where the convolution's own results go they are rounded
 
   /// On no, says why.
   bool read_steps(Site& site);
@@ -48,11 +48,11 @@ struct Behind {
   void ask_scratch(Site& site, int parts, std::size_t own);
   void* own(const Args& args, int part) const;
   /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
-  bool apart() const { return steps && rounds; }
+  bool apart() const { return follow() && rounds; }
   /// Where the convolution's own results go, if not there.
   float* results(const Args& args) const;
   /// Whether they are written there rounded.
-  bool rounded() const { return rounds && !steps; }
+  bool rounded() const { return rounds && !follow(); }
   /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again; not rounded ones.
   bool beyond(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.
@@ -63,6 +63,8 @@ struct Behind {
            std::int64_t end, bool first, float* made = nullptr) const;
 
  private:
+  /// Whether steps go over the results themselves.
+  bool follow() const { return steps || (norm && norm->makes_gradient()); }
   std::size_t own_ = 0;
 };
 

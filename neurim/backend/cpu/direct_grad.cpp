@@ -60,7 +60,7 @@ Layout layout_of(const Site& site, int value) {
   const Operands at = operands_of(site);
   const Type& type = type_of(site, value);
   if (value == at.weight) return forward_weights(type);
-  return value == at.y || type == type_of(site, at.x) ? kBlocked : Layout{};
+  return value == at.y || type == type_of(site, at.x) ? blocked_layout(site, value) : Layout{};
 }
 
 bool wants(Site& site) {
@@ -87,6 +87,7 @@ struct WeightGrad {
   Geometry g;
   Before before;
   int dy;  // argument
+  bool dy_rounded;
   struct Part {
     std::int64_t first_block, last_block;
     std::vector<Tile> tiles;
@@ -144,7 +145,12 @@ struct WeightGrad {
   }
 
   /// As pair_rows, or floats as they are.
-  void copy(const float* from, std::int64_t step, std::int64_t first, std::int64_t last, std::int64_t pixels, int lanes, float* to) const {
+  void copy(const float* from, bool rounded, std::int64_t step, std::int64_t first, std::int64_t last, std::int64_t pixels, int lanes,
+            float* to) const {
+    if (rounded) {
+      NEURIM_DISPATCH(pair_rounded_rows)(reinterpret_cast<const std::uint16_t*>(from), step, first, last, pixels, lanes, to);
+      return;
+    }
     if (g.pairs) {
       NEURIM_DISPATCH(pair_rows)(from, step, first, last, pixels, lanes, to);
       return;
@@ -176,8 +182,8 @@ struct WeightGrad {
                                right = !inside    ? 0
                                        : g.flat() ? p.pixels
                                                   : std::clamp((g.width - begin + o.stride[1] - 1) / o.stride[1], left, p.pixels);
-            const float* const from = left < right ? x + ((row - first) * size + begin + left * o.stride[1]) * kLanes : x;
-            copy(from, o.stride[1] * kLanes, left, right, p.pixels, lanes, to);
+            const std::int64_t from = left < right ? ((row - first) * size + begin + left * o.stride[1]) * kLanes : 0;
+            copy(element(x, from, before.rounded), before.rounded, o.stride[1] * kLanes, left, right, p.pixels, lanes, to);
           }
       }
     }
@@ -189,10 +195,9 @@ struct WeightGrad {
     for (std::int64_t block = part.first_block; block < part.last_block; ++block) {
       const int lanes = static_cast<int>(std::min(kLanes, g.out_channels - block * kLanes));
       for (std::int64_t image = tile.image; image < tile.image + tile.images; ++image) {
-        const float* from =
-            dy_data + ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
+        std::int64_t from = ((image * g.out_blocks() + block) * g.pixels() + tile.unit * (g.flat() ? 1 : g.out_width)) * kLanes;
         for (std::int64_t r = 0; r < p.runs; ++r, from += p.pixels * kLanes, to += p.rows * kLanes)
-          copy(from, kLanes, 0, p.pixels, p.pixels, lanes, to);
+          copy(element(dy_data, from, dy_rounded), dy_rounded, kLanes, 0, p.pixels, p.pixels, lanes, to);
       }
     }
   }
@@ -221,6 +226,7 @@ Launch prepare(Site& site) {
   if (const char* reason = read_geometry(site, g)) return decline(site, reason);
   if (!has_layouts(site, layout_of)) return decline(site, "takes blocks of 16 channels");
   all->dy = site.place_in(operands_of(site).y);
+  all->dy_rounded = site.input(all->dy).layout.rounded;
   if (!all->before.read_steps(site)) return {};
   const std::int64_t units = g.images * g.units(), blocks = g.out_blocks();
   const bool sliced = 2 * g.weights() > g.images * g.in_channels * g.height * g.width && blocks >= 2 * site.chunks;

@@ -75,14 +75,14 @@ const char* read_geometry(const Site& site, Geometry& g) {
 Layout layout_of(const Site& site, const Geometry& g, int value) {
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == operands_of(site).weight) return g.pairs() ? pair_weights(type, true) : gradient_weights(type);
-  return is_activation(site, value) ? kBlocked : Layout{};
+  return is_activation(site, value) ? blocked_layout(site, value) : Layout{};
 }
 
 bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   ask_layouts(site, layout_of, g);
-  return Before().read_steps(site) && Behind().read_steps(site);
+  return Before().read_steps(site, g.pairs()) && Behind().read_steps(site);
 }
 
 struct InputGrad {
@@ -91,7 +91,7 @@ struct InputGrad {
   Before before;
   Behind behind;
   std::int64_t rows = 1;       ///< of dx in a band
-  std::int64_t band_size = 0;  ///< floats
+  std::int64_t band_size = 0, made = 0;  ///< floats of a band, and of what steps before make
   std::vector<Run> parts;
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -103,7 +103,7 @@ struct InputGrad {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float* const band = static_cast<float*>(behind.own(args, number));
+    float *const band = static_cast<float*>(behind.own(args, number)), *const apart = band + band_size + made;
     const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last - at}),
@@ -111,12 +111,13 @@ struct InputGrad {
       fill(args, image, first, last, band);
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block),
-                           place = (image * g.in_blocks() + block) * plane;
-        for (std::int64_t r = row; r < row + count; ++r)
-          multiply(args, r, block, blocks, first, last, band, behind.results(args) + place + r * line);
+                           place = (image * g.in_blocks() + block) * plane + row * line, dx_block = behind.apart() ? count * line : plane;
+        float* const dx = behind.apart() ? apart : element(behind.results(args), place, behind.rounded());
+        for (std::int64_t r = 0; r < count; ++r)
+          multiply(args, row + r, block, blocks, first, last, band, dx_block, element(dx, r * line, behind.rounded()));
         for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b) {
-          const std::int64_t begin = place + b * plane + row * line;
-          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == part.first);
+          const std::int64_t begin = place + b * plane;
+          behind.run(args, sums, block + b, 1, begin, begin + count * line, at == part.first, apart + b * dx_block);
         }
       }
       at += count;
@@ -128,23 +129,26 @@ struct InputGrad {
     const std::int64_t line = g.out_width * kLanes, left = std::min(std::max<std::int64_t>(0, -g.first_column()), g.columns()),
                        skipped = std::max<std::int64_t>(0, g.first_column()),
                        count = std::clamp<std::int64_t>(g.out_width - skipped, 0, g.columns() - left);
-    float* const made = to + band_size;
+    float* const room = to + band_size;
     for (std::int64_t block = 0; block < g.out_blocks(); ++block) {
       const std::int64_t channels = std::min(kLanes, g.out_channels - block * kLanes),
                          plane = (image * g.out_blocks() + block) * g.out_height * line;
-      const float* dy = before.activation(args, made, plane + first * line, plane + last * line);
-      for (std::int64_t row = first; row < last; ++row, dy += line, to += g.row_size()) {
+      const float* const dy = before.activation(args, room, plane + first * line, plane + last * line);
+      for (std::int64_t row = first; row < last; ++row, to += g.row_size()) {
+        const float* const from = element(dy, (row - first) * line + skipped * kLanes, before.rounded);
         std::fill(to, to + left * g.words, 0.0f);
-        if (count > 0 && g.pairs()) NEURIM_DISPATCH(round_to_pairs)(dy + skipped * kLanes, 0, kLanes, count, channels, to + left * g.words);
-        if (count > 0 && !g.pairs()) std::copy_n(dy + skipped * kLanes, count * kLanes, to + left * g.words);
+        if (count > 0 && g.pairs() && !before.rounded)
+          NEURIM_DISPATCH(round_to_pairs)(from, 0, kLanes, count, channels, to + left * g.words);
+        else if (count > 0)
+          std::copy_n(from, count * g.words, to + left * g.words);
         std::fill(to + (left + count) * g.words, to + g.row_size(), 0.0f);
       }
     }
   }
 
-  /// Row `row` of dx in `blocks` blocks from `block` on.
-  void multiply(const Args& args, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t first,
-                std::int64_t last, const float* band, float* dx) const {
+  /// Row `row` of dx in `blocks` blocks from `block` on, which are `dx_block` elements apart.
+  void multiply(const Args& args, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t first, std::int64_t last,
+                const float* band, std::int64_t dx_block, float* dx) const {
     const Conv2dOptions& o = g.options;
     std::int64_t taps[kMostTaps], weight_taps[kMostTaps];
     const std::int64_t all = g.kernel[0] * g.kernel[1], weight_block = g.out_blocks() * all * g.tap();
@@ -165,14 +169,15 @@ struct InputGrad {
                                  .in_channels = g.out_channels,
                                  .x_block = (last - first) * g.row_size(),
                                  .weight_block = weight_block,
-                                 .y_block = g.height * g.width * kLanes,
+                                 .y_block = dx_block,
                                  .pairs = g.pairs(),
                                  .taps = taps,
                                  .tap_count = count,
                                  .weight_taps = weight_taps,
                                  .weight_in = all * g.tap(),
                                  .y_row = o.stride[1] * kLanes};
-      NEURIM_DISPATCH(block_product)(product, blocks, band, weights, {}, dx + phase * kLanes);
+      NEURIM_DISPATCH(block_product)
+      (product, blocks, band, weights, {.rounds = behind.rounded()}, element(dx, phase * kLanes, behind.rounded()));
     }
   }
 };
@@ -183,14 +188,15 @@ Launch prepare(Site& site) {
   if (const char* why = read_geometry(site, g)) return decline(site, why);
   if (!has_layouts(site, layout_of, g)) return decline(site, "takes blocks of 16 channels");
   all->weight = site.place_in(operands_of(site).weight);
-  if (!all->before.read_steps(site) || !all->behind.read_steps(site)) return {};
+  if (!all->before.read_steps(site, g.pairs()) || !all->behind.read_steps(site)) return {};
   all->parts = all->behind.cut(site, g.images, g.height, g.width, g.in_channels);
   const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
   while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
   all->band_size = (size(all->rows) + kLanes - 1) / kLanes * kLanes;
-  const std::int64_t made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
+  all->made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
+  const std::int64_t apart = all->behind.apart() ? 2 * all->rows * g.width * kLanes : 0;
   const int parts = static_cast<int>(all->parts.size());
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + made) * sizeof(float)));
+  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
   if (g.pairs()) site.rounds = DType::bf16;
   return {InputGrad::run, all, parts, all->behind.norm ? parts : 0};
 }

@@ -69,6 +69,17 @@ inline void store_pairs(float* at, const Vec& v) {
   store_rounded(reinterpret_cast<std::uint16_t*>(at), v);
 }
 
+/// Elements that stand in the one way or the other, as is known when it runs.
+struct Stored {
+  bool rounded, native = has_bf16();
+  Vec get(const float* tensor, std::int64_t at) const { return rounded ? Rounded::get(tensor, at) : Exact::get(tensor, at); }
+  void put(float* tensor, std::int64_t at, const Vec& v) const {
+    if (!rounded) return Exact::put(tensor, at, v);
+    float* const words = tensor + at / 2;  // runs of 16
+    native ? store_pairs<true>(words, v) : store_pairs<false>(words, v);
+  }
+};
+
 /// Two vectors as one of pairs, rounded so.
 template <bool native>
 NEURIM_MAY_NAME_NARROW inline Vec pairs_of(const Vec& first, const Vec& second) {

@@ -362,6 +362,7 @@ Launch prepare_region(Site& site) {
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
   if (!has_layouts(site, problem) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
+  problem.shape.x_rounded = site.input(norm.x_place()).layout.rounded;
   std::vector<std::int64_t> begin;
   for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);
@@ -411,6 +412,7 @@ Launch prepare_weight_grad(Site& site) {
   if (!has_layouts(site, problem)) return decline(site, "takes blocked16 to packed weights");
   constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
+  problem.shape.dy_rounded = site.input(0).layout.rounded, problem.shape.x_rounded = site.input(1).layout.rounded;
   // Rounding goes over both factors, the product over one as often as the other has blocks.
   const bool rounds = site.products == DType::bf16 && blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks);
   const auto all = std::make_shared<WeightGrad>(WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1, rounds});

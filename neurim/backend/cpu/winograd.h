@@ -20,7 +20,7 @@ struct WinogradShape {
   std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   std::int64_t top = 0, left = 0;  ///< padding
   bool pairs = false;              ///< v and u are pairs of bf16 (see BlockProduct)
-  bool x_rounded = false;          ///< x is bf16 (see Layout::rounded); where pairs
+  bool x_rounded = false, dy_rounded = false;  ///< those are bf16 (see Layout::rounded)
   int tile = kWinogradTile;        ///< pixels along a tile, 4 or 2; of gradients of weights and of few tiles 4
 
   std::int64_t rows() const { return (out_height + tile - 1) / tile; }

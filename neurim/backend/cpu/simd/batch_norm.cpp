@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -133,8 +133,11 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
   keep(partial.second, deviation < 0 ? Doubles{} : deviation);
 }
 
-void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean,
-                          const float* dy, const float* x, BatchNormPartial& partial) {
+namespace {
+
+template <class Dy, class X>
+void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean, const float* dy, const float* x,
+               BatchNormPartial& partial, Dy get_dy, X get_x) {
   const int tail = Run(shape.run_of(group)).tail;
   const Vec center = load(mean);
   Doubles first{}, second{};
@@ -145,14 +148,14 @@ void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int s
         std::int64_t i = 0;
         for (; i + 1 < n; i += 2)
           for (int chain = 0; chain < 2; ++chain) {
-            const Vec d = load(dy + at + (i + chain) * kLanes);
+            const Vec d = get_dy.get(dy, at + (i + chain) * kLanes);
             s.first[chain] += d;
-            s.second[chain] += d * (load(x + at + (i + chain) * kLanes) - center);
+            s.second[chain] += d * (get_x.get(x, at + (i + chain) * kLanes) - center);
           }
         if (i < n) {
-          const Vec d = load(dy + at + i * kLanes);
+          const Vec d = get_dy.get(dy, at + i * kLanes);
           s.first[0] += d;
-          s.second[0] += d * (load(x + at + i * kLanes) - center);
+          s.second[0] += d * (get_x.get(x, at + i * kLanes) - center);
         }
         sums = s;
       },
@@ -167,6 +170,39 @@ void batch_norm_grad_sums(const BatchNormShape& shape, std::int64_t group, int s
       });
   keep(partial.first, shape.lanes ? first : joined(first));
   keep(partial.second, shape.lanes ? second : joined(second));
+}
+
+template <class Dy, class X, class Dx>
+void grad_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes, const float* dy, const float* x,
+                float* dx, Dy get_dy, X get_x, Dx set_dx) {
+  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias),
+            slope = load(lanes.slope);
+  const Run run(shape.run_of(group));
+  const auto value = [&](Vec d, Vec v) { return d * scale + ((v - mean) * slope + bias); };
+  for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
+    const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
+    for (std::int64_t at = begin; at < end; at += kLanes) set_dx.put(dx, at, value(get_dy.get(dy, at), get_x.get(x, at)));
+    if (run.tail)
+      store_part(dx + end, value(load_part(dy + end, run.tail), load_part(x + end, run.tail)), run.tail);
+  }
+}
+
+}  // namespace
+
+void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice, const float* mean,
+                          const float* dy, const float* x, BatchNormPartial& partial) {
+  if (rounded.dy || rounded.x)
+    grad_sums(shape, group, slice, mean, dy, x, partial, Stored{rounded.dy}, Stored{rounded.x});
+  else
+    grad_sums(shape, group, slice, mean, dy, x, partial, Exact(), Exact());
+}
+
+void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
+                           const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
+  if (rounded.dy || rounded.x || rounded.dx)
+    grad_write(shape, group, slice, lanes, dy, x, dx, Stored{rounded.dy}, Stored{rounded.x}, Stored{rounded.dx});
+  else
+    grad_write(shape, group, slice, lanes, dy, x, dx, Exact(), Exact(), Exact());
 }
 
 void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes,
@@ -199,20 +235,6 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
     out.relu.on ? all(yes, yes) : all(yes, no);
   else
     out.relu.on ? all(no, yes) : all(no, no);
-}
-
-void batch_norm_grad_write(const BatchNormShape& shape, std::int64_t group, int slice,
-                           const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
-  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias),
-            slope = load(lanes.slope);
-  const Run run(shape.run_of(group));
-  const auto value = [&](Vec d, Vec v) { return d * scale + ((v - mean) * slope + bias); };
-  for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
-    const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
-    for (std::int64_t at = begin; at < end; at += kLanes) store(dx + at, value(load(dy + at), load(x + at)));
-    if (run.tail)
-      store_part(dx + end, value(load_part(dy + end, run.tail), load_part(x + end, run.tail)), run.tail);
-  }
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

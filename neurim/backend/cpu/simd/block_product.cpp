@@ -342,6 +342,15 @@ void pair_rows(const float* x, std::int64_t x_row, std::int64_t first, std::int6
   (has_bf16() ? pair_up<true> : pair_up<false>)(x, x_row, first, last, rows, lanes, to);
 }
 
+void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
+                       float* to) {
+  const IVec kept = first_mask(lanes);
+  const auto row = [&](std::int64_t number) {
+    return number >= first && number < last ? load_as<IVec>(x + (number - first) * x_row) & kept : IVec{};
+  };
+  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes) store(to, from_bits(row(number) | row(number + 1) << 16));
+}
+
 void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
   (has_bf16() ? round_rows<true> : round_rows<false>)(x, x_block, x_row, rows, channels, to);
 }

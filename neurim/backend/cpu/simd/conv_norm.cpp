@@ -1,32 +1,37 @@
 #include "neurim/backend/cpu/conv_norm.h"
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
-void affine_block(const float* x, const float* a, const float* b, const float* z, const float* c,
-                  const float* add, const Relu& relu, float* y, std::int64_t count) {
+namespace {
+
+/// Where nothing is rounded its loops ask nothing.
+template <class X, class Z, class Add, class Y>
+void affine(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count, X x, Z z, Add add,
+            Y y) {
   const Vec scale = load(a), shift = load(b), other = c ? load(c) : Vec{};
   const Vec least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   for (std::int64_t i = 0; i < count * kLanes; i += kLanes) {
-    Vec value = load(x + i) * scale + shift;
-    if (z) value += load(z + i) * other;
-    if (add) value += load(add + i);
-    store(y + i, limited(value, least, most));
+    Vec value = x.get(block.x, i) * scale + shift;
+    if (block.z) value += z.get(block.z, i) * other;
+    if (block.add) value += add.get(block.add, i);
+    y.put(block.y, i, limited(value, least, most));
   }
 }
 
-void add_pixels(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first) {
+template <class Y, class Factor>
+void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first, Y get, Factor get_factor) {
   constexpr std::int64_t kTile = 256;  // pixels that are summed up in floats
-  if (first) store(sums.pivot, load(y));
+  if (first) store(sums.pivot, get.get(y, 0));
   const Vec pivot = load(sums.pivot);
   for (std::int64_t tile = 0; tile < count; tile += kTile) {
     const std::int64_t end = count - tile < kTile ? count : tile + kTile;
     Vec sum[2] = {}, product[2] = {};  // two chains: one would wait for its own additions
     const auto add = [&](std::int64_t pixel, int chain) {
-      Vec value = load(y + pixel * kLanes), other = value - pivot;
+      Vec value = get.get(y, pixel * kLanes), other = value - pivot;
       if (factor)
-        other = load(factor + pixel * kLanes) - pivot;
+        other = get_factor.get(factor, pixel * kLanes) - pivot;
       else
         value = other;
       sum[chain] += value;
@@ -37,6 +42,22 @@ void add_pixels(ChannelSums& sums, const float* y, const float* factor, std::int
     if (pixel < end) add(pixel, 0);
     for (int i = 0; i < kLanes; ++i) sums.sum[i] += sum[0][i] + sum[1][i], sums.product[i] += product[0][i] + product[1][i];
   }
+}
+
+}  // namespace
+
+void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count) {
+  if (block.x_rounded || block.z_rounded || block.add_rounded || block.y_rounded)
+    affine(block, a, b, c, relu, count, Stored{block.x_rounded}, Stored{block.z_rounded}, Stored{block.add_rounded}, Stored{block.y_rounded});
+  else
+    affine(block, a, b, c, relu, count, Exact(), Exact(), Exact(), Exact());
+}
+
+void add_pixels(ChannelSums& sums, const float* y, bool y_rounded, const float* factor, bool factor_rounded, std::int64_t count, bool first) {
+  if (y_rounded || factor_rounded)
+    add_all(sums, y, factor, count, first, Stored{y_rounded}, Stored{factor_rounded});
+  else
+    add_all(sums, y, factor, count, first, Exact(), Exact());
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

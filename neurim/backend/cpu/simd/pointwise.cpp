@@ -236,7 +236,8 @@ void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std
 }
 
 void store(Rounded* out, const float* from, int n) {
-  for (int i = 0; i < n; i += kLanes) store_rounded(reinterpret_cast<std::uint16_t*>(out + i), load(from + i));
+  const Stored rounded{true};
+  for (int i = 0; i < n; i += kLanes) rounded.put(reinterpret_cast<float*>(out), i, load(from + i));
 }
 void store(Truth* out, const float* from, int n) {
   for (int i = 0; i < n; ++i) out[i] = static_cast<Truth>(from[i] != 0);

@@ -198,12 +198,13 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
 
 template <int kSize>
 void input_in_tiles(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
-  const auto of_pairs = [&](auto pixels) {
+  const auto of = [&](auto pixels) {
     using Pixels = decltype(pixels);
-    return has_bf16() ? input_tiles<Pixels, Pairs<true>, kSize> : input_tiles<Pixels, Pairs<false>, kSize>;
+    return !shape.pairs ? input_tiles<Pixels, Floats, kSize>
+           : has_bf16() ? input_tiles<Pixels, Pairs<true>, kSize>
+                        : input_tiles<Pixels, Pairs<false>, kSize>;
   };
-  const auto transform = !shape.pairs ? input_tiles<Exact, Floats, kSize> : shape.x_rounded ? of_pairs(Rounded()) : of_pairs(Exact());
-  transform(shape, tiles, x, v);
+  (shape.x_rounded ? of(Rounded()) : of(Exact()))(shape, tiles, x, v);
 }
 
 /// Adds to m, at one row of points of T tiles, the products of one block of the input; meanwhile the weights `ahead` are fetched.
@@ -284,7 +285,7 @@ void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const f
   constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.out_height * s.out_width;
   const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
-  const bool native = has_bf16();
+  const Stored result{epilogue.rounds}, added{epilogue.add_rounded}, gates{epilogue.gate_rounded}, factors{epilogue.factor_rounded};
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -313,19 +314,15 @@ void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const f
           if (j >= columns) break;
           const std::int64_t pixel = row + j * kLanes;
           Vec value = out[j] + bias;
-          if (epilogue.add) value += epilogue.add_rounded ? Rounded::get(epilogue.add, pixel) : Exact::get(epilogue.add, pixel);
+          if (epilogue.add) value += added.get(epilogue.add, pixel);
           if (epilogue.relu.on) value = limited(value, Vec{}, most);
-          if (epilogue.gate) value = gated(value, load(epilogue.gate + pixel), gate_most);
-          if (epilogue.rounds) {
-            native ? store_pairs<true>(y + pixel / 2, value) : store_pairs<false>(y + pixel / 2, value);
-            continue;
-          }
-          store(y + pixel, value);
+          if (epilogue.gate) value = gated(value, gates.get(epilogue.gate, pixel), gate_most);
+          result.put(y, pixel, value);
           if (!epilogue.sums) continue;
           if (epilogue.first && t == 0 && i == 0 && j == 0) store(epilogue.sums[block].pivot, value);
           const Vec pivot = load(epilogue.sums[block].pivot), from_pivot = value - pivot;
           sum += epilogue.factor ? value : from_pivot;
-          product += epilogue.factor ? value * (load(epilogue.factor + pixel) - pivot) : from_pivot * from_pivot;
+          product += epilogue.factor ? value * (factors.get(epilogue.factor, pixel) - pivot) : from_pivot * from_pivot;
         }
       }
       if (!epilogue.sums) continue;
@@ -377,22 +374,24 @@ void winograd_output(const WinogradShape& shape, const WinogradTiles& tiles, con
   (shape.tile == kSize ? output_in_tiles<kSize> : output_in_tiles<2>)(shape, tiles, m, epilogue, first, last, y);
 }
 
-void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, const float* dy, std::int64_t first,
-                       std::int64_t last, float* dm) {
+namespace {
+
+template <class Pixels>
+void output_grad_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* dy, std::int64_t first, std::int64_t last, float* dm) {
   const std::int64_t pixels = s.out_height * s.out_width;
   for (std::int64_t block = first; block < last; ++block) {
     Place at(s, tiles.first);
     for (std::int64_t t = 0; t < tiles.count; ++t, at.next()) {
       const std::int64_t top = at.row * kSize, left = at.column * kSize, rows = s.out_height - top,
                          columns = s.out_width - left;
-      const float* from = dy + ((at.image * s.out_blocks + block) * pixels + top * s.out_width + left) * kLanes;
+      const std::int64_t from = ((at.image * s.out_blocks + block) * pixels + top * s.out_width + left) * kLanes;
       float* to = dm + ((block - first) * tiles.count + t) * kLanes;
       Vec half[kPoints][kSize], in[kSize], out[kPoints];
 #pragma GCC unroll 8
       for (int j = 0; j < kSize; ++j) {
 #pragma GCC unroll 8
         for (int i = 0; i < kSize; ++i)
-          in[i] = i < rows && j < columns ? load(from + (i * s.out_width + j) * kLanes) : Vec{};
+          in[i] = i < rows && j < columns ? Pixels::get(dy, from + (i * s.out_width + j) * kLanes) : Vec{};
         output_grad(in, out);
 #pragma GCC unroll 8
         for (int i = 0; i < kPoints; ++i) half[i][j] = out[i];
@@ -405,6 +404,13 @@ void winograd_output_grad(const WinogradShape& s, const WinogradTiles& tiles, co
       }
     }
   }
+}
+
+}  // namespace
+
+void winograd_output_grad(const WinogradShape& shape, const WinogradTiles& tiles, const float* dy, std::int64_t first, std::int64_t last,
+                          float* dm) {
+  (shape.dy_rounded ? output_grad_tiles<Rounded> : output_grad_tiles<Exact>)(shape, tiles, dy, first, last, dm);
 }
 
 void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first, std::int64_t last,
