@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/program.h"
+#include "neurim/ops/concat.h"
+#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -25,6 +28,7 @@ class MemoryPlanner {
 
   void run() {
     commit_in_place();
+    join_in_place();
     reuse_inputs();
     place();
   }
@@ -87,6 +91,43 @@ class MemoryPlanner {
     for (int t = 0; t < tasks(); ++t)
       if (!drop[static_cast<std::size_t>(t)]) kept.push_back(std::move(task(t)));
     program_.tasks = std::move(kept);
+  }
+
+  /// Tensors that stand one behind the other in what joins them are made there, and nothing is left to do.
+  void join_in_place() {
+    std::vector<Task> kept;
+    for (Task& each : program_.tasks) {
+      const Op* op = only_op(each);
+      if (!op || op->name() != "concat" || !joins_runs(each, static_cast<const Concat&>(*op))) {
+        kept.push_back(std::move(each));
+        continue;
+      }
+      std::size_t begin = 0;
+      for (const int in : each.in) {
+        slot(in).alias = each.out[0], slot(in).shift = begin;
+        begin += bytes(type_of(in), slot(in).layout);
+      }
+    }
+    program_.tasks = std::move(kept);
+  }
+
+  /// Whether each input of a concatenation is one run of the output, and has memory that may be there.
+  bool joins_runs(const Task& task, const Concat& op) {
+    const int out = task.out[0];
+    const Layout& layout = slot(out).layout;
+    const Shape& shape = type_of(out).shape;
+    const int axis = normal_axis(op.axis, shape.rank(), "concat");
+    const bool channels = layout.kind == Layout::blocked && axis == 1;
+    if ((layout.kind != Layout::plain && !channels) || slot(out).place != Slot::arena || slot(out).alias >= 0) return false;
+    for (int before = 0; before < axis; ++before)
+      if (shape[before] != 1) return false;
+    std::set<int> seen;
+    return std::all_of(task.in.begin(), task.in.end(), [&](int in) {
+      const Slot& own = slot(in);
+      const bool fills = !channels || type_of(in).shape[1] % layout.block == 0;
+      return own.place == Slot::arena && own.alias < 0 && own.layout == layout && fills &&
+             bytes(type_of(in), layout) % kAlignment == 0 && seen.insert(in).second;
+    });
   }
 
   std::vector<Span> lifetimes() {

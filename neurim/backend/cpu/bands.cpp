@@ -293,7 +293,7 @@ struct Bands {
       if (stage.kind == Stage::depthwise) {
         const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
         NEURIM_DISPATCH(depthwise_rows)
-        (stage.shape, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
+        (stage.shape, {}, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          stage.pads() ? scratch + pairs : nullptr, y);
       } else {
         const BlockProduct product{pixels, stage.in_channels, x_block, stage.in_blocks() * kLanes * words, y_block, stage.pairs};

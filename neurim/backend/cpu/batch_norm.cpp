@@ -61,6 +61,9 @@ bool read_steps(Site& site, const Joined& joined, std::optional<PointwiseSteps>&
   return joined.steps == site.steps.size() || steps.emplace().read(site, joined.steps, site.steps.size());
 }
 
+/// Whether activations may be rounded: those of training, where no further steps go over what is written.
+bool may_round(const Site& site, const Joined& joined) { return site.op().name() != "batch_norm" && joined.steps == site.steps.size(); }
+
 /// Values of the activation's shape stay blocked if one of the site's inputs is, all others are plain.
 template <int kActivation>
 bool wants(Site& site) {
@@ -70,16 +73,16 @@ bool wants(Site& site) {
   Layout layout;
   for (const int in : site.in)
     if (spec(site, in).type.shape == shape && exact(spec(site, in).layout) == kBlocked) layout = kBlocked;
-  const bool rounds = kActivation == 1 && layout == kBlocked;  // gradients alone
+  const bool rounds = layout == kBlocked && may_round(site, joined);
   for (Spec& value : site.values) value.layout = value.type.shape != shape ? Layout{} : rounds ? narrowed(value, layout) : layout;
   std::optional<PointwiseSteps> steps;
   return read_steps(site, joined, steps);
 }
 
-/// "" or why these layouts are not taken; activations of gradients may be rounded.
-std::string layouts_against(const Site& site, const Spec& x) {
-  const bool grad = site.op().name() == "batch_norm_grad";
-  const auto layout_of = [&](const Spec& value) { return grad && exact(value.layout) == kBlocked ? kBlocked : value.layout; };
+/// "" or why these layouts are not taken.
+std::string layouts_against(const Site& site, const Joined& joined, const Spec& x) {
+  const bool may = may_round(site, joined);
+  const auto layout_of = [&](const Spec& value) { return may && exact(value.layout) == kBlocked ? kBlocked : value.layout; };
   const Layout layout = layout_of(x);
   if (layout != Layout{} && layout != kBlocked) return text("does not take the layout ", x.layout);
   for (const Spec& value : site.values)
@@ -131,12 +134,13 @@ struct Train {
   double eps;
   std::optional<PointwiseSteps> steps;  // behind what is written last
   int end;                              // and where they end
+  BatchNormRounded rounded;
   decltype(&portable::batch_norm_moments) moments = NEURIM_DISPATCH(batch_norm_moments);
   decltype(&portable::batch_norm_write) write_slice = NEURIM_DISPATCH(batch_norm_write);
 
   void measure(const BatchNormShape& shape, const Args& args, std::int64_t group, int slice,
                BatchNormPartial& partial) const {
-    moments(shape, group, slice, pointer(args.in, x), partial);
+    moments(shape, rounded.x, group, slice, pointer(args.in, x), partial);
   }
 
   /// Joins the slices in order (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
@@ -171,7 +175,7 @@ struct Train {
     if (normal < 0 && sum < 0 && last < 0) return;  // the statistics alone may be asked for
     write_slice(shape, group, slice, lanes, pointer(args.in, x),
                 {pointer(args.in, residual), relu, pointer(args.out, normal), pointer(args.out, sum),
-                 pointer(args.out, last)});
+                 pointer(args.out, last), rounded});
     if (!steps) return;
     for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
       const std::int64_t begin = shape.at(group, image);
@@ -183,7 +187,7 @@ struct Train {
 struct Grad {
   int dy, x, weight, mean, var;  // arguments
   double eps;
-  BatchNormRounded rounded;
+  BatchNormGradRounded rounded;
   decltype(&portable::batch_norm_grad_sums) sums = NEURIM_DISPATCH(batch_norm_grad_sums);
   decltype(&portable::batch_norm_grad_write) write_slice = NEURIM_DISPATCH(batch_norm_grad_write);
 
@@ -334,6 +338,7 @@ Train train_of(const Site& site, const Joined& joined, const std::optional<Point
   // A site gives out only what somebody needs; what comes last may go by up to three names.
   const auto out = [&](int value) { return value == joined.last ? -1 : site.place_out(value); };
   const bool trains = step.out.size() == 3;
+  const auto rounded = [&](int value) { return spec(site, value).layout.rounded; };
   return {.x = in(0),
           .weight = in(1),
           .bias = in(2),
@@ -346,7 +351,9 @@ Train train_of(const Site& site, const Joined& joined, const std::optional<Point
           .relu = joined.relu,
           .eps = eps,
           .steps = steps,
-          .end = memory_of(site, site.steps.size() - 1)};
+          .end = memory_of(site, site.steps.size() - 1),
+          .rounded = {rounded(step.in[0]), joined.residual >= 0 && rounded(joined.residual), rounded(step.out[0]),
+                      joined.sum >= 0 && rounded(joined.sum), rounded(site.steps[joined.steps - 1].out[0])}};
 }
 
 Launch prepare_train(Site& site) {
@@ -354,7 +361,7 @@ Launch prepare_train(Site& site) {
   std::optional<PointwiseSteps> steps;
   if (!takes(site, joined) || !read_steps(site, joined, steps)) return {};
   const Spec& x = spec(site, site.steps[0].in[0]);
-  if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
+  if (const std::string why = layouts_against(site, joined, x); !why.empty()) return decline(site, why);
   const double eps = static_cast<const BatchNormTrain&>(site.op()).eps;
   return TwoPass<Train>{shape_of(x), train_of(site, joined, steps, eps)}.launch(site);
 }
@@ -365,7 +372,7 @@ Launch prepare_given(Site& site) {
   if (!takes(site, joined) || !read_steps(site, joined, steps)) return {};
   const Step& step = site.steps[0];
   const Spec& x = spec(site, step.in[0]);
-  if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
+  if (const std::string why = layouts_against(site, joined, x); !why.empty()) return decline(site, why);
   const BatchNormShape shape = shape_of(x);
   const int parts = parts_of(site, shape.images * shape.image_stride, shape.groups * shape.slices);
   const double eps = static_cast<const BatchNorm&>(site.op()).eps;
@@ -379,10 +386,10 @@ Launch prepare_grad(Site& site) {
   if (!takes(site, joined)) return {};
   if (site.steps.size() > 1) return decline(site, "takes nothing behind it");
   const Spec& x = spec(site, site.steps[0].in[1]);
-  if (const std::string why = layouts_against(site, x); !why.empty()) return decline(site, why);
+  if (const std::string why = layouts_against(site, joined, x); !why.empty()) return decline(site, why);
   const auto in = [&](std::size_t i) { return site.place_in(site.steps[0].in[i]); };
   const double eps = static_cast<const BatchNormGrad&>(site.op()).eps;
-  const BatchNormRounded rounded{site.input(in(0)).layout.rounded, x.layout.rounded, site.output(0).layout.rounded};
+  const BatchNormGradRounded rounded{site.input(in(0)).layout.rounded, x.layout.rounded, site.output(0).layout.rounded};
   return TwoPass<Grad>{shape_of(x), {in(0), in(1), in(2), in(3), in(4), eps, rounded}}.launch(site);
 }
 

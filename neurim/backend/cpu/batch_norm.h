@@ -39,27 +39,33 @@ struct BatchNormLanes {
   alignas(64) float mean[16], scale[16], bias[16], slope[16];
 };
 
+/// Which activations are bf16 (see Layout::rounded); where lanes are channels.
+struct BatchNormRounded {
+  bool x = false, residual = false, normal = false, sum = false, last = false;
+  bool any() const { return x || residual || normal || sum || last; }
+};
+/// And of a gradient.
+struct BatchNormGradRounded {
+  bool dy = false, x = false, dx = false;
+};
+
 /// Where y goes: before the addition, after it, and at the end; null: nowhere.
 struct BatchNormOutput {
   const float* residual;  ///< null: no addition
   Relu relu;
   float *normal, *sum, *last;
+  BatchNormRounded rounded;
 };
 
-NEURIM_EACH_ISA(void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int slice,
+NEURIM_EACH_ISA(void batch_norm_moments(const BatchNormShape& shape, bool rounded, std::int64_t group, int slice,
                                         const float* x, BatchNormPartial& partial))
 NEURIM_EACH_ISA(void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice,
                                       const BatchNormLanes& lanes, const float* x,
                                       const BatchNormOutput& out))
-/// Which of a gradient's activations are bf16 (see Layout::rounded); where lanes are channels.
-struct BatchNormRounded {
-  bool dy = false, x = false, dx = false;
-};
-
-NEURIM_EACH_ISA(void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
+NEURIM_EACH_ISA(void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice,
                                           const float* mean, const float* dy, const float* x,
                                           BatchNormPartial& partial))
-NEURIM_EACH_ISA(void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
+NEURIM_EACH_ISA(void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice,
                                            const BatchNormLanes& lanes, const float* dy, const float* x,
                                            float* dx))
 

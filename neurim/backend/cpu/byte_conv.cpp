@@ -337,7 +337,7 @@ struct ByteConv {
       const std::uint8_t* const from = in(args, x) + (plane * g.height + top) * g.width * kLanes;
       NEURIM_DISPATCH(floats_of_bytes)(from, (bottom - top) * g.width, flip, zero, floats);
       NEURIM_DISPATCH(depthwise_rows)
-      (shape, floats, top, filters.data() + block * g.kernel[0] * g.kernel[1] * kLanes, nullptr, {}, row, row + count, nullptr, sums);
+      (shape, {}, floats, top, filters.data() + block * g.kernel[0] * g.kernel[1] * kLanes, nullptr, {}, row, row + count, nullptr, sums);
       NEURIM_DISPATCH(finish_bytes)(sums, count * g.out_width, kLanes, after(args, block, to), out(args, to));
       at += count;
     }

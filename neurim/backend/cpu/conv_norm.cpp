@@ -40,9 +40,10 @@ bool ConvNorm::read_places(const Site& site) {
   if (forward_) {
     eps_ = static_cast<const BatchNormTrain&>(*norm.op).eps;
     gamma_in_ = in(norm, 1), beta_in_ = in(norm, 2);
+    if (conv.in.size() == 3) bias_in_ = in(conv, 2);
     conv_out_ = out(conv, 0), mean_out_ = out(norm, 1), var_out_ = out(norm, 2), y_out_ = out(steps.back(), 0);
     const bool wanted = y_out_ >= 0 || steps.size() == behind + 1;  // the statistics alone may be
-    return conv.in.size() == 2 && norm.in[0] == conv.out[0] && conv_out_ >= 0 && mean_out_ >= 0 && var_out_ >= 0 && wanted;
+    return norm.in[0] == conv.out[0] && conv_out_ >= 0 && mean_out_ >= 0 && var_out_ >= 0 && wanted;
   }
   eps_ = static_cast<const BatchNormGrad&>(*norm.op).eps;
   raw_in_ = in(norm, 1), gamma_in_ = in(norm, 2), mean_in_ = in(norm, 3), var_in_ = in(norm, 4);
@@ -143,7 +144,7 @@ float* ConvNorm::coefficients(const Args& args, int join) const {
 ConvEpilogue ConvNorm::begin(const Args& args, int part) const {
   ChannelSums* total = sums(args, part);
   std::memset(static_cast<void*>(total), 0, sums_);
-  if (forward_) return {.rounds = raw_rounded_, .sums = total, .first = true};
+  if (forward_) return {.bias = at(args.in, bias_in_), .rounds = raw_rounded_, .sums = total, .first = true};
   for (std::int64_t channel = 0; channel < channels_; ++channel)
     total[channel / kLanes].pivot[channel % kLanes] = at(args.in, mean_in_)[channel];
   return {.add = at(args.in, add_in_),

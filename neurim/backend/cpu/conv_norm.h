@@ -100,7 +100,7 @@ class ConvNorm {
 
   bool forward_ = true;
   Relu relu_;  // forward; backward: the one whose gradient it is
-  int x_in_ = -1, weight_in_ = -1;               // the convolution's operands
+  int x_in_ = -1, weight_in_ = -1, bias_in_ = -1;  // the convolution's operands
   int add_in_ = -1, gate_in_ = -1;               // residual or second gradient; relu's output
   int gamma_in_ = -1, beta_in_ = -1;             // forward norm
   int raw_in_ = -1, mean_in_ = -1, var_in_ = -1;  // backward norm: its x, mean, var (and gamma)

@@ -35,12 +35,8 @@ bool is_activation(const Site& site, int value) {
 }
 
 Layout blocked_layout(const Site& site, int value) {
-  const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
-  const auto behind = static_cast<std::size_t>(site.anchor) + 1;
-  const bool read_again = value == anchor.out[0] && behind < site.steps.size() && !starts_with(site.steps[behind].op->name(), "batch_norm"),
-             stands = site.place_in(value) >= 0 || site.place_out(value) >= 0;
-  const bool rounds = site.products == DType::bf16 && stands && !read_again;
-  return rounds ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
+  const bool stands = site.place_in(value) >= 0 || site.place_out(value) >= 0;
+  return site.products == DType::bf16 && stands ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 
 const Conv2dOptions& options_of(const Site& site) {

@@ -4,6 +4,7 @@
 
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/reorder.h"
 
 namespace neurim::cpu {
 
@@ -28,10 +29,18 @@ float* Before::activation(const Args& args, float* room, std::int64_t begin, std
   return room;
 }
 
+float* Before::floats(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
+  float* const there = activation(args, room, begin, end);
+  if (!rounded) return there;
+  NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(there), 0, end - begin, room);
+  return room;
+}
+
 bool Behind::read_steps(Site& site) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   result = memory_of(site, anchor), last = memory_of(site, site.steps.size() - 1);
   rounds = result >= 0 && site.output(result).layout.rounded;
+  stand = site.place_out(site.steps[anchor].out[0]) >= 0;
   if (std::any_of(site.steps.begin(), site.steps.end(),
                   [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); })) {
     if (!norm.emplace().read_any(site)) return false;

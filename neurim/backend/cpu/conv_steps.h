@@ -18,6 +18,10 @@ struct Before {
   bool read_steps(Site& site, bool pairs = false);
   /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
+  /// The same as floats, for kernels that read no others.
+  float* floats(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
+  /// Whether those are made.
+  bool makes() const { return steps || rounded; }
 };
 
 /// What a part of a convolution does: units of the result, rows or pixels counted through all images, and blocks of its channels.
@@ -38,6 +42,7 @@ struct Behind {
   std::optional<PointwiseSteps> steps;
   int result = -1, last = -1;  ///< of the steps alone: outputs where they begin and end
   bool rounds = false;         ///< where the convolution's own results go they are rounded
+  bool stand = false;          ///< they are a result of the site, which others read too
 
   /// On no, says why.
   bool read_steps(Site& site);
@@ -48,11 +53,11 @@ struct Behind {
   void ask_scratch(Site& site, int parts, std::size_t own);
   void* own(const Args& args, int part) const;
   /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
-  bool apart() const { return follow() && rounds; }
+  bool apart() const { return follow() && rounds && !stand; }
   /// Where the convolution's own results go, if not there.
   float* results(const Args& args) const;
   /// Whether they are written there rounded.
-  bool rounded() const { return rounds && !follow(); }
+  bool rounded() const { return rounds && !apart(); }
   /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again; not rounded ones.
   bool beyond(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.

@@ -9,6 +9,7 @@
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/reorder.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/conv.h"
 
@@ -39,6 +40,7 @@ struct Depthwise {
   std::int64_t stride[2] = {1, 1};  ///< between the pixels of dy
   std::int64_t channels;
   int x, weight, bias;  ///< arguments, or -1
+  bool rounded;         ///< x is
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Behind behind;
   std::vector<std::int64_t> begin;  ///< of the parts, blocks counted through all images
@@ -48,9 +50,10 @@ struct Depthwise {
   std::int64_t height() const { return (shape.height - 1) / stride[0] + 1; }  ///< as they lie
   std::int64_t width() const { return (shape.width - 1) / stride[1] + 1; }
   bool spreads() const { return stride[0] > 1 || stride[1] > 1; }
-  /// Floats that a part needs: for taps, pixels and depthwise_rows.
+  std::int64_t apart() const { return behind.apart() ? shape.out_height * shape.out_width * 16 : 0; }
+  /// Floats that a part needs: for taps, pixels, depthwise_rows, and results that stand apart.
   std::int64_t room() const {
-    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape, shape.height);
+    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape, shape.height) + apart();
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -69,12 +72,14 @@ struct Depthwise {
       alignas(64) float biases[16] = {};
       if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
       float* own = static_cast<float*>(behind.own(args, part));
-      const float *source = in(x) + plane * from, *filter = in(weight) + block * taps();
+      const float *source = element(in(x), plane * from, rounded), *filter = in(weight) + block * taps();
       if (backwards) filter = reversed(filter, own), own += taps();
       if (spreads()) source = spread(source, own), own += shape.height * shape.width * 16;
+      float* const made = own + depthwise_room(shape, shape.height);
       NEURIM_DISPATCH(depthwise_rows)
-      (shape, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own, results + plane * to);
-      behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks);
+      (shape, {rounded && !spreads(), behind.rounded()}, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own,
+       behind.apart() ? made : element(results, plane * to, behind.rounded()));
+      behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks, made);
     }
   }
 
@@ -86,8 +91,14 @@ struct Depthwise {
   const float* spread(const float* pixels, float* to) const {
     std::fill_n(to, shape.height * shape.width * 16, 0.0f);
     for (std::int64_t row = 0; row < height(); ++row)
-      for (std::int64_t column = 0; column < width(); ++column)
-        std::copy_n(pixels + (row * width() + column) * 16, 16, to + (row * stride[0] * shape.width + column * stride[1]) * 16);
+      for (std::int64_t column = 0; column < width(); ++column) {
+        const float* const from = element(pixels, (row * width() + column) * 16, rounded);
+        float* const pixel = to + (row * stride[0] * shape.width + column * stride[1]) * 16;
+        if (rounded)
+          NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(from), 0, 16, pixel);
+        else
+          std::copy_n(from, 16, pixel);
+      }
     return to;
   }
 };
@@ -108,7 +119,7 @@ const char* against(const Site& site) {
 
 Layout layout_of(const Site& site, int value) {
   if (value == operands_of(site).weight) return depthwise_weights(site.values[static_cast<std::size_t>(value)].type);
-  return is_activation(site, value) ? kBlocked : Layout{};
+  return is_activation(site, value) ? blocked_layout(site, value) : Layout{};
 }
 
 bool read_steps(Site& site, Depthwise& own) {
@@ -145,6 +156,7 @@ Launch prepare(Site& site) {
   own->channels = sizes_of(site).out_channels;
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
+  own->rounded = site.input(own->x).layout.rounded;
   if (own->behind.norm) {
     for (const std::int64_t image : own->behind.norm->cut(site, s.images)) own->begin.push_back(image * s.blocks);
   } else {
@@ -164,7 +176,7 @@ bool wants_grad(Site& site) {
   Spec &dy = site.values[static_cast<std::size_t>(site.in[0])], &x = site.values[static_cast<std::size_t>(site.in[1])];
   if (const char* reason = against(site, x.type, op_of(site).weight_shape, dy.type, op_of(site).options.groups))
     return decline(site, reason), false;
-  dy.layout = x.layout = kBlocked;
+  dy.layout = blocked_layout(site, site.in[0]), x.layout = blocked_layout(site, site.in[1]);
   Spec& dw = site.values[static_cast<std::size_t>(site.out[0])];
   dw.layout = depthwise_weights(dw.type);
   return true;
@@ -172,24 +184,45 @@ bool wants_grad(Site& site) {
 
 struct WeightGrad {
   DepthwiseShape shape;
-  decltype(&portable::depthwise_weight_grad) function;
+  bool dy_rounded, x_rounded;
   int parts;
+
+  std::int64_t filter() const { return shape.kernel[0] * shape.kernel[1] * 16; }
+  std::int64_t dy_plane() const { return shape.out_height * shape.out_width * 16; }
+  std::int64_t x_plane() const { return shape.height * shape.width * 16; }
+  /// Floats that a part needs for a plane of either.
+  std::int64_t room() const { return (dy_rounded ? dy_plane() : 0) + (x_rounded ? x_plane() : 0); }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const WeightGrad*>(self);
-    own.function(own.shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
-                 static_cast<float*>(args.out[0]), part_begin(own.shape.blocks, own.parts, part),
-                 part_begin(own.shape.blocks, own.parts, part + 1));
+    const std::int64_t blocks = own.shape.blocks;
+    float *const room = static_cast<float*>(args.scratch) + part * own.room(), *const dw = static_cast<float*>(args.out[0]);
+    for (std::int64_t block = part_begin(blocks, own.parts, part); block < part_begin(blocks, own.parts, part + 1); ++block) {
+      std::fill_n(dw + block * own.filter(), own.filter(), 0.0f);
+      for (std::int64_t plane = block; plane < own.shape.images * blocks; plane += blocks) {
+        const float *const dy = floats(args.in[0], plane, own.dy_plane(), own.dy_rounded, room),
+                    *const x = floats(args.in[1], plane, own.x_plane(), own.x_rounded, own.dy_rounded ? room + own.dy_plane() : room);
+        NEURIM_DISPATCH(depthwise_weight_grad)(own.shape, dy, x, dw + block * own.filter());
+      }
+    }
+  }
+
+  /// A plane, where it lies or as floats in `to`.
+  static const float* floats(const void* tensor, std::int64_t plane, std::int64_t size, bool rounded, float* to) {
+    const float* const there = element(static_cast<const float*>(tensor), plane * size, rounded);
+    if (!rounded) return there;
+    NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(there), 0, size, to);
+    return to;
   }
 };
 
 Launch prepare_grad(Site& site) {
   const Spec &dy = site.input(0), &x = site.input(1), &dw = site.output(0);
-  if (dy.layout != kBlocked || x.layout != kBlocked || dw.layout != depthwise_weights(dw.type))
+  if (exact(dy.layout) != kBlocked || exact(x.layout) != kBlocked || dw.layout != depthwise_weights(dw.type))
     return decline(site, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ", dw.layout);
-  WeightGrad all{.shape = depthwise_shape(sizes_of(site)),
-                 .function = NEURIM_DISPATCH(depthwise_weight_grad)};
+  WeightGrad all{depthwise_shape(sizes_of(site)), dy.layout.rounded, x.layout.rounded, 1};
   all.parts = parts_of(site, depthwise_work(all.shape), all.shape.blocks);
+  site.scratch = static_cast<std::size_t>(all.room() * all.parts) * sizeof(float);
   return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts};
 }
 

@@ -26,9 +26,14 @@ inline std::int64_t depthwise_work(const DepthwiseShape& s) {
 
 /// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
 /// with row `x_row` of the block and has all rows that are read. `room`, null or for depthwise_room() floats of as many rows as are
-/// read: there these are padded first, which is faster where many outputs are near the sides.
-NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const float* x, std::int64_t x_row, const float* weight,
-                                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y))
+/// read: there these are padded first, which is faster where many outputs are near the sides. x and y may be rounded (see
+/// Layout::rounded), x where there is room.
+struct DepthwiseRounded {
+  bool x = false, y = false;
+};
+NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row,
+                                    const float* weight, const float* bias, const Relu& relu, std::int64_t first, std::int64_t last,
+                                    float* room, float* y))
 
 /// Of a row as wide as the outputs reach, pixels.
 inline std::int64_t depthwise_width(const DepthwiseShape& shape) {
@@ -36,9 +41,7 @@ inline std::int64_t depthwise_width(const DepthwiseShape& shape) {
 }
 inline std::int64_t depthwise_room(const DepthwiseShape& shape, std::int64_t rows) { return rows * depthwise_width(shape) * 16; }
 
-/// dw[block][row][column][16] = the sum of dy * x over the images and pixels, of the blocks [first, last).
-/// Sums of images are added up one by one, in order.
-NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x, float* dw,
-                                           std::int64_t first, std::int64_t last))
+/// dw[row][column][16] += the sum of dy * x over the pixels of one block of one image.
+NEURIM_EACH_ISA(void depthwise_weight_grad(const DepthwiseShape& shape, const float* dy, const float* x, float* dw))
 
 }  // namespace neurim::cpu

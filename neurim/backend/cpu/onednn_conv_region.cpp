@@ -8,6 +8,7 @@
 
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/onednn_conv.h"
+#include "neurim/backend/cpu/reorder.h"
 
 namespace neurim::cpu {
 
@@ -15,10 +16,11 @@ namespace {
 
 constexpr std::int64_t kPiece = 1 << 18;  // floats of the result
 
-/// The convolution alone.
+/// The convolution alone, of floats.
 Problem read_problem(const Site& site) {
   Problem problem = problem_of(site);
   problem.epilogue = {.bias = problem.epilogue.bias};
+  problem.x_layout = exact(problem.x_layout), problem.y_layout = exact(problem.y_layout);
   return problem;
 }
 
@@ -35,6 +37,10 @@ bool ask(Site& site, const Problem& problem) {
   if (!ask_layouts(site, problem, false)) return false;
   for (Spec& spec : site.values)
     if (site.anchor > 0 && with_rows(spec.type) == source(problem)) spec.layout = source_layout(problem);
+  // oneDNN reads and writes floats: in training, where values wait in DRAM, converting them is less than what is saved.
+  const bool trains = !site.values[static_cast<std::size_t>(operands_of(site).weight)].constant;
+  for (int value = 0; trains && value < std::ssize(site.values); ++value)
+    if (Layout& layout = site.values[static_cast<std::size_t>(value)].layout; layout == kBlocked) layout = blocked_layout(site, value);
   return true;
 }
 
@@ -44,8 +50,8 @@ bool has_layouts(const Site& site, const Problem& problem) {
   return std::all_of(site.values.begin(), site.values.end(), [&](const Spec& spec) {
     if (&spec == &weight) return true;
     const Type type = with_rows(spec.type);
-    if (type == problem.result()) return spec.layout == problem.result_layout();
-    return site.anchor == 0 || type != source(problem) || spec.layout == source_layout(problem);
+    if (type == problem.result()) return exact(spec.layout) == problem.result_layout();
+    return site.anchor == 0 || type != source(problem) || exact(spec.layout) == source_layout(problem);
   });
 }
 
@@ -71,7 +77,7 @@ struct Region {
   std::int64_t blocks, pixels;  // of the result
   Before before;
   Behind behind;
-  std::size_t scratch = 0, room = 0;       // bytes of a part for oneDNN, and for the activation
+  std::size_t scratch = 0, room = 0, apart = 0;  // bytes of a part for oneDNN, the activation, and a piece that is rounded then
   std::vector<std::vector<Piece>> pieces;  // of each part
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -92,21 +98,26 @@ struct Region {
     const ConvEpilogue epilogue = behind.begin(args, part);
     float* const results = behind.results(args);
     void* const own = behind.own(args, part);
-    auto* const made = reinterpret_cast<float*>(static_cast<char*>(own) + scratch);
+    auto *const made = reinterpret_cast<float*>(static_cast<char*>(own) + scratch),
+         *const result = reinterpret_cast<float*>(static_cast<char*>(own) + scratch + room);
     float* from = nullptr;
     const std::vector<Piece>& all = pieces[static_cast<std::size_t>(part)];
     for (std::size_t p = 0; p < all.size(); ++p) {
       const Piece& piece = all[p];
       if (p == 0 || piece.begin != all[p - 1].begin || piece.end != all[p - 1].end)
-        from = before.activation(args, made, piece.begin, piece.end);
-      float* const to = results + place(piece.first_image, piece.first_block);
+        from = before.floats(args, made, piece.begin, piece.end);
+      float* const to = apart > 0 ? result : results + place(piece.first_image, piece.first_block);
       const bool forward = direction == Direction::forward;
       void* const data[] = {forward ? from : to, at(weight, piece.weight), forward ? to : from, own,
                             bias < 0 ? nullptr : at(bias, static_cast<std::size_t>(16 * piece.first_block))};
       piece.primitive.run(data);
-      for (std::int64_t image = piece.first_image; image < piece.first_image + piece.images; ++image)
-        behind.run(args, epilogue, piece.first_block, piece.blocks, place(image, piece.first_block),
-                   place(image, piece.first_block + piece.blocks), image == all[0].first_image);
+      for (std::int64_t i = 0; i < piece.images; ++i) {
+        const std::int64_t image = piece.first_image + i, begin = place(image, piece.first_block), end = begin + piece.blocks * pixels * 16;
+        float* const own_result = result + i * (end - begin);
+        if (behind.rounded())
+          NEURIM_DISPATCH(round_elements)(own_result, 0, end - begin, reinterpret_cast<std::uint16_t*>(element(results, begin, true)));
+        behind.run(args, epilogue, piece.first_block, piece.blocks, begin, end, image == all[0].first_image, own_result);
+      }
     }
   }
 };
@@ -219,9 +230,13 @@ Launch prepare(Site& site) {
     return decline(site, error.what());
   }
   region->scratch = calls.scratch;
-  if (region->before.steps) region->room = calls.room;
+  if (region->before.makes()) region->room = calls.room;
+  if (region->behind.rounds)
+    for (const auto& pieces : region->pieces)
+      for (const Piece& piece : pieces)
+        region->apart = std::max(region->apart, static_cast<std::size_t>(piece.images * piece.blocks * region->pixels) * 16 * sizeof(float));
   const int parts = static_cast<int>(region->pieces.size());
-  region->behind.ask_scratch(site, parts, region->scratch + region->room);
+  region->behind.ask_scratch(site, parts, region->scratch + region->room + region->apart);
   return {Region::run, region, parts, region->behind.norm ? parts : 0};
 }
 
@@ -230,17 +245,18 @@ Launch prepare(Site& site) {
 /// Sums over pieces of the images, or depthwise of the channels of one.
 struct WeightSum {
   struct Piece : cpu::Piece {
-    std::size_t dy, floats;  // where it begins; of the weight
+    std::size_t dy, dy_floats, floats;  // where it begins, and how many; of the weight
     bool first;              // of the part, for these weights
   };
   int dy;  // argument
+  bool dy_rounded;
   Before before;
   std::size_t weight_size;                        // floats
-  std::size_t scratch = 0, room = 0, addend = 0;  // bytes of a part: for oneDNN, the activation, and what is added
+  std::size_t scratch = 0, room = 0, addend = 0, gradient = 0;  // bytes of a part: for oneDNN, the activation, what is added, and dy
   std::vector<std::vector<Piece>> pieces;
   std::vector<std::int64_t> ranges;  // of the joins
 
-  std::size_t own() const { return scratch + room + addend; }
+  std::size_t own() const { return scratch + room + addend + gradient; }
   float* sum(const Args& args, std::size_t part) const {
     if (part == 0) return static_cast<float*>(args.out[0]);
     return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + pieces.size() * own()) + (part - 1) * weight_size;
@@ -254,12 +270,18 @@ struct WeightSum {
 
   void run_part(const Args& args, std::size_t part) const {
     char* const mine = static_cast<char*>(args.scratch) + part * own();
-    auto *const made = reinterpret_cast<float*>(mine + scratch), *const added = reinterpret_cast<float*>(mine + scratch + room);
+    auto *const made = reinterpret_cast<float*>(mine + scratch), *const added = reinterpret_cast<float*>(mine + scratch + room),
+         *const floats = reinterpret_cast<float*>(mine + scratch + room + addend);
     for (const Piece& piece : pieces[part]) {
-      float* const x = before.activation(args, made, piece.begin, piece.end);
+      float* const x = before.floats(args, made, piece.begin, piece.end);
       float* const total = sum(args, part) + piece.weight;
-      void* const data[] = {x, piece.first ? total : added, static_cast<float*>(args.in[static_cast<std::size_t>(dy)]) + piece.dy,
-                            mine};
+      float* gradients = element(static_cast<float*>(args.in[static_cast<std::size_t>(dy)]), static_cast<std::int64_t>(piece.dy), dy_rounded);
+      if (dy_rounded) {
+        NEURIM_DISPATCH(widen_elements)
+        (reinterpret_cast<const std::uint16_t*>(gradients), 0, static_cast<std::int64_t>(piece.dy_floats), floats);
+        gradients = floats;
+      }
+      void* const data[] = {x, piece.first ? total : added, gradients, mine};
       piece.primitive.run(data);
       if (!piece.first)
         for (std::size_t i = 0; i < piece.floats; ++i) total[i] += added[i];
@@ -293,6 +315,7 @@ Launch prepare_weight_grad(Site& site) {
     return decline(site, "takes blocks of 16 channels");
   auto all = std::make_shared<WeightSum>();
   all->dy = site.place_in(site.steps[static_cast<std::size_t>(site.anchor)].in[0]);
+  all->dy_rounded = site.input(all->dy).layout.rounded;
   if (!all->before.read_steps(site)) return {};
   all->weight_size = bytes(problem.weight, weight_layout) / sizeof(float);
   const std::int64_t images = problem.x.shape[0], blocks = (problem.x.shape[1] + 15) / 16,
@@ -321,6 +344,8 @@ Launch prepare_weight_grad(Site& site) {
           if (piece.floats == 0) return decline(site, kLoops);
           piece.dy =
               static_cast<std::size_t>(piece.first_image * dy_image + (slices ? piece.first_block * (dy_image / dy_blocks) : 0));
+          piece.dy_floats = static_cast<std::size_t>(slices ? piece.blocks * (dy_image / dy_blocks) : piece.images * dy_image);
+          if (all->dy_rounded) all->gradient = std::max(all->gradient, piece.dy_floats * sizeof(float));
           if (!piece.first) all->addend = std::max(all->addend, whole_lines(piece.floats * sizeof(float)));
         }
     }
@@ -328,7 +353,7 @@ Launch prepare_weight_grad(Site& site) {
     return decline(site, error.what());
   }
   all->scratch = calls.scratch;
-  if (all->before.steps) all->room = calls.room;
+  if (all->before.makes()) all->room = calls.room;
   const std::size_t parts = all->pieces.size();
   site.scratch = parts * all->own() + (parts - 1) * all->weight_size * sizeof(float);
   if (parts > 1) all->ranges = cut_evenly(static_cast<std::int64_t>(all->weight_size), site.chunks);

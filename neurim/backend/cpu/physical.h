@@ -29,9 +29,10 @@ inline Layout rounded(Layout layout) {
 /// Of a value that may stand rounded that, else the layout.
 inline Layout narrowed(const Spec& value, const Layout& layout) { return value.may_round ? rounded(layout) : layout; }
 
-/// Of a site whose values lie alike that where all may.
+/// Of a site whose values lie alike that where all in memory may.
 inline Layout narrowed(const Site& site, const Layout& layout) {
-  const bool all = std::all_of(site.values.begin(), site.values.end(), [](const Spec& value) { return value.may_round; });
+  const auto may = [&](int value) { return site.values[static_cast<std::size_t>(value)].may_round; };
+  const bool all = std::all_of(site.in.begin(), site.in.end(), may) && std::all_of(site.out.begin(), site.out.end(), may);
   return all ? rounded(layout) : layout;
 }
 

@@ -35,19 +35,17 @@ bool takes(Site& site) {
   return true;
 }
 
-bool is_gradient(const Site& site) { return ends_with(site.op().name(), "_grad"); }
-
 /// Whether a place of an image is a vector of 16 channels or of 16 images.
 bool of_vectors(const Spec& value) {
   return exact(value.layout) == kBlocked || (value.layout == kImages && loopable(value.type.shape, kImages));
 }
 
-/// Output and inputs alike: in vectors if one of the inputs is, else plain; rounded if all may be, of no gradient.
+/// Output and inputs alike: in vectors if one of the inputs is, else plain; rounded if all may be.
 bool pool_wants(Site& site) {
   if (!takes(site)) return false;
   const auto vectors = std::find_if(site.values.begin(), site.values.end(), of_vectors);
   Layout layout = vectors == site.values.end() ? Layout{} : exact(vectors->layout);
-  if (layout == kBlocked && !is_gradient(site)) layout = narrowed(site, layout);
+  if (layout == kBlocked) layout = narrowed(site, layout);
   for (Spec& value : site.values) value.layout = layout;
   return true;
 }
@@ -56,7 +54,7 @@ bool pool_wants(Site& site) {
 std::string layouts_against(const Site& site) {
   const Layout first = site.input(0).layout;
   for (const Spec& value : site.values)
-    if (value.layout != first || (first != Layout{} && !of_vectors(value)) || (first.rounded && is_gradient(site)))
+    if (value.layout != first || (first != Layout{} && !of_vectors(value)))
       return text("does not take ", value.type, ' ', value.layout, " beside ", first);
   return {};
 }
@@ -213,14 +211,14 @@ bool fill_wants(Site& site) {
   if (!fill_takes(site)) return false;
   Spec& x = site.values[static_cast<std::size_t>(site.out[0])];
   site.values[static_cast<std::size_t>(site.in[0])].layout = {};
-  x.layout = x.type.shape[1] >= 16 ? kBlocked : Layout{};  // as the convolutions that read it
+  x.layout = x.type.shape[1] >= 16 ? narrowed(x, kBlocked) : Layout{};  // as the convolutions that read it
   return true;
 }
 
 Launch fill_prepare(Site& site) {
   if (!fill_takes(site)) return {};
   const Spec& x = site.output(0);
-  if ((x.layout != Layout{} && x.layout != kBlocked) || site.input(0).layout != Layout{})
+  if ((x.layout != Layout{} && exact(x.layout) != kBlocked) || site.input(0).layout != Layout{})
     return decline(site, "takes plain to plain or blocked16, not ", site.input(0).layout, " to ", x.layout);
   return Planes::prepare(site, x, true);
 }

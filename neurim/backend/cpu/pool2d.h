@@ -34,7 +34,7 @@ struct PoolShape {
 enum class PoolKind { max, max_grad, max_relu_grad, mean, mean_grad };
 
 /// Pools output rows [first, last) of all planes; gradients take planes. Plain ones use pool_scratch()
-/// floats. `rounded`: x and y of blocked ones are (Layout::rounded); not of gradients.
+/// floats. `rounded`: x and y of blocked ones are (Layout::rounded), and their gradients, which are so after each addition.
 using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                               std::int64_t last, float* scratch);
 inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * (shape.width + shape.out_width) + 1; }

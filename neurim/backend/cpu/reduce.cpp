@@ -27,7 +27,9 @@ bool wants(Site& site) {
   const auto channels = static_cast<std::size_t>(x.layout == kFeatures ? rank - 1 : 1);
   const bool channels_go = rank >= 2 && static_cast<const ReduceOp&>(site.op()).reduced(rank)[channels];
   const bool sums = site.op().name() == "sum" || site.op().name() == "mean";
+  x.layout = exact(x.layout);
   if (!loopable(x.type.shape, x.layout) || (channels_go && !sums)) x.layout = {};
+  if (x.layout == kBlocked) x.layout = narrowed(x, x.layout);
   return true;
 }
 
@@ -88,9 +90,11 @@ Launch prepare(Site& site, Run run) {
   const Spec &x = site.input(0), &y = site.output(0);
   if (x.type.dtype != DType::f32) return decline(site, "takes f32 only");
   if (x.type.shape.numel() == 0) return decline(site, "takes no empty tensors");
-  if (!loopable(x.type.shape, x.layout)) return decline(site, "does not take the layout ", x.layout);
+  const Layout layout = exact(x.layout);
+  if (!loopable(x.type.shape, layout)) return decline(site, "does not take the layout ", x.layout);
   auto prepared = std::make_shared<Prepared>();
-  prepared->reduction = loops_of(static_cast<const ReduceOp&>(site.op()), x.type.shape, x.layout);
+  prepared->reduction = loops_of(static_cast<const ReduceOp&>(site.op()), x.type.shape, layout);
+  prepared->reduction.rounded = x.layout.rounded;
   if (divides)
     prepared->reduction.divisor =
         static_cast<double>(x.type.shape.numel()) / static_cast<double>(y.type.shape.numel());

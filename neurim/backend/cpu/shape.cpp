@@ -223,7 +223,7 @@ Walk plain_walk(const Move& move, const Type& in, const Type& out) {
 
 /// The walks over vectors of 16 along axis `split`, or none where the pieces along it are smaller than
 /// quarters of vectors. A target's vector is cut into parts that take one piece of a source's vector each.
-std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split) {
+std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split, bool rounded) {
   const MoveAxis& lanes = move.axes[static_cast<std::size_t>(split)];
   if (in.dtype != DType::f32 || in.shape[split] % 16 || out.shape[split] % 16 || lanes.step != 1 ||
       lanes.from_step != 1)
@@ -248,8 +248,8 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
                        end = std::max(begin, above((lanes.first + lanes.count) / piece - k));
     Walk walk{.to = k,
               .from = source,
-              .width = static_cast<int>(piece) * 4,
-              .constant = constant_of(out.dtype, move.constant)};
+              .width = static_cast<int>(piece) * (rounded ? 2 : 4),
+              .constant = constant_of(rounded ? DType::bf16 : out.dtype, move.constant)};
     for (std::size_t a = 0; a < move.axes.size(); ++a) {
       MoveAxis axis = move.axes[a];
       if (static_cast<int>(a) == split)
@@ -274,9 +274,9 @@ std::vector<Walk> walks_of(const Site& site, const Layout& layout) {
   const Type &in = site.input(0).type, &out = site.output(0).type;
   const Move move = move_of(site.op(), in.shape, out.shape);
   if (layout == Layout{}) return {plain_walk(move, in, out)};
-  const int split = vector_axis(layout);
+  const int split = vector_axis(exact(layout));
   if (split < 0 || in.shape.rank() != out.shape.rank() || in.shape.rank() < 2) return {};
-  return vector_walks(move, in, out, split);
+  return vector_walks(move, in, out, split, layout.rounded);
 }
 
 /// No, with a reason, to what none of these kernels takes.
@@ -290,8 +290,9 @@ bool takes(Site& site) {
 bool wants(Site& site) {
   if (!takes(site)) return false;
   const Layout layout = exact(site.input(0).layout);
-  const bool kept = layout != Layout{} && !walks_of(site, layout).empty();
-  for (Spec& value : site.values) value.layout = kept ? layout : Layout{};
+  Layout kept = layout != Layout{} && !walks_of(site, layout).empty() ? layout : Layout{};
+  if (kept == kBlocked) kept = narrowed(site, kept);
+  for (Spec& value : site.values) value.layout = kept;
   return true;
 }
 

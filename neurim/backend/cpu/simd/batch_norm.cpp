@@ -75,17 +75,15 @@ Doubles joined(Doubles v) {
 
 void keep(double* at, Doubles v) { std::memcpy(at, &v, sizeof v); }
 
-}  // namespace
-
 // Both sums are of deviations: within a tile from a float near the mean, so that a large mean costs no
 // digits; those of the tiles are moved to one origin in double.
-void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x,
-                        BatchNormPartial& partial) {
+template <class X>
+void moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x, BatchNormPartial& partial, X get_x) {
   const int tail = Run(shape.run_of(group)).tail;
-  const float* start = x + shape.at(group, shape.first_image(slice));
-  Vec near = !shape.lanes                   ? splat(*start)
-             : shape.run_of(group) < kLanes ? load_part(start, tail)
-                                            : load(start);
+  const std::int64_t start = shape.at(group, shape.first_image(slice));
+  Vec near = !shape.lanes                   ? splat(x[start])
+             : shape.run_of(group) < kLanes ? load_part(x + start, tail)
+                                            : get_x.get(x, start);
   const Doubles origin = wide(near);
   Doubles sum{}, squares{}, count{};
   each_tile(
@@ -96,12 +94,12 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
         std::int64_t i = 0;
         for (; i + 1 < n; i += 2)
           for (int chain = 0; chain < 2; ++chain) {
-            const Vec d = load(x + at + (i + chain) * kLanes) - shift;
+            const Vec d = get_x.get(x, at + (i + chain) * kLanes) - shift;
             s.first[chain] += d;
             s.second[chain] += d * d;
           }
         if (i < n) {
-          const Vec d = load(x + at + i * kLanes) - shift;
+          const Vec d = get_x.get(x, at + i * kLanes) - shift;
           s.first[0] += d;
           s.second[0] += d * d;
         }
@@ -132,8 +130,6 @@ void batch_norm_moments(const BatchNormShape& shape, std::int64_t group, int sli
   keep(partial.first, origin + mean);
   keep(partial.second, deviation < 0 ? Doubles{} : deviation);
 }
-
-namespace {
 
 template <class Dy, class X>
 void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean, const float* dy, const float* x,
@@ -189,7 +185,11 @@ void grad_write(const BatchNormShape& shape, std::int64_t group, int slice, cons
 
 }  // namespace
 
-void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice, const float* mean,
+void batch_norm_moments(const BatchNormShape& shape, bool rounded, std::int64_t group, int slice, const float* x, BatchNormPartial& partial) {
+  rounded ? moments(shape, group, slice, x, partial, Rounded()) : moments(shape, group, slice, x, partial, Exact());
+}
+
+void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice, const float* mean,
                           const float* dy, const float* x, BatchNormPartial& partial) {
   if (rounded.dy || rounded.x)
     grad_sums(shape, group, slice, mean, dy, x, partial, Stored{rounded.dy}, Stored{rounded.x});
@@ -197,7 +197,7 @@ void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormRounded& r
     grad_sums(shape, group, slice, mean, dy, x, partial, Exact(), Exact());
 }
 
-void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormRounded& rounded, std::int64_t group, int slice,
+void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice,
                            const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
   if (rounded.dy || rounded.x || rounded.dx)
     grad_write(shape, group, slice, lanes, dy, x, dx, Stored{rounded.dy}, Stored{rounded.x}, Stored{rounded.dx});
@@ -210,23 +210,34 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
   const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias), most = splat(out.relu.most);
   const Run run(shape.run_of(group));
   const auto write = [&](auto adds, auto rectifies, std::int64_t at, auto read, auto put) {
-    Vec v = (read(x + at) - mean) * scale + bias;
-    if (out.normal) put(out.normal + at, v);
+    Vec v = (read(x, at, out.rounded.x) - mean) * scale + bias;
+    if (out.normal) put(out.normal, at, v, out.rounded.normal);
     if constexpr (adds) {
-      v += read(out.residual + at);
-      if (out.sum) put(out.sum + at, v);
+      v += read(out.residual, at, out.rounded.residual);
+      if (out.sum) put(out.sum, at, v, out.rounded.sum);
     }
     if constexpr (rectifies) v = limited(v, Vec{}, most);
-    if (out.last) put(out.last + at, v);
+    if (out.last) put(out.last, at, v, out.rounded.last);
   };
+  const bool native = has_bf16(), any_rounded = out.rounded.any();
   const auto all = [&](auto adds, auto rectifies) {
     for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
       const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
-      for (std::int64_t at = begin; at < end; at += kLanes) write(adds, rectifies, at, load, store);
+      if (any_rounded) {
+        for (std::int64_t at = begin; at < end; at += kLanes)
+          write(
+              adds, rectifies, at, [](const float* from, std::int64_t i, bool rounded) { return Stored{rounded, false}.get(from, i); },
+              [native](float* to, std::int64_t i, const Vec& v, bool rounded) { Stored{rounded, native}.put(to, i, v); });
+        continue;
+      }
+      for (std::int64_t at = begin; at < end; at += kLanes)
+        write(
+            adds, rectifies, at, [](const float* from, std::int64_t i, bool) { return load(from + i); },
+            [](float* to, std::int64_t i, const Vec& v, bool) { store(to + i, v); });
       if (run.tail)
         write(
-            adds, rectifies, end, [&](const float* from) { return load_part(from, run.tail); },
-            [&](float* to, Vec v) { store_part(to, v, run.tail); });
+            adds, rectifies, end, [&](const float* from, std::int64_t i, bool) { return load_part(from + i, run.tail); },
+            [&](float* to, std::int64_t i, const Vec& v, bool) { store_part(to + i, v, run.tail); });
     }
   };
   constexpr std::true_type yes;

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd_bf16.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -72,15 +72,20 @@ constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
 constexpr int kGroup = 4;
 #endif
 
+/// Floats that elements take.
+template <bool kRounded>
+constexpr std::int64_t words(std::int64_t elements) {
+  return kRounded ? elements / 2 : elements;
+}
+
 /// The rows and columns of the kernel that lie inside the input for an output.
 struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
 /// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside.
-template <int kCount>
-void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most,
-              float* y) {
+template <bool kRounded, int kCount>
+void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most, float* y) {
   const std::int64_t step = s.stride[1] * kLanes;
   Vec sums[kCount];
 #pragma GCC unroll 16
@@ -93,15 +98,22 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
       for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + p * step);
     }
 #pragma GCC unroll 16
-  for (int p = 0; p < kCount; ++p) store(y + p * kLanes, limited(sums[p], least, most));
+  for (int p = 0; p < kCount; ++p) {
+    const Vec result = limited(sums[p], least, most);
+    if constexpr (kRounded)
+      Stored{true}.put(y, p * kLanes, result);
+    else
+      store(y + p * kLanes, result);
+  }
 }
 
 using AddTaps = void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*);
-template <int... kCount>
+template <bool kRounded, int... kCount>
 constexpr std::array<AddTaps, sizeof...(kCount)> add_taps_of(std::integer_sequence<int, kCount...>) {
-  return {add_taps<kCount + 1>...};
+  return {add_taps<kRounded, kCount + 1>...};
 }
-constexpr auto kAddTaps = add_taps_of(std::make_integer_sequence<int, kGroup>());
+template <bool kRounded>
+constexpr auto kAddTaps = add_taps_of<kRounded>(std::make_integer_sequence<int, kGroup>());
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
@@ -112,17 +124,20 @@ void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& fi
 }
 
 /// The outputs [begin, end) of a row, which all have these taps; `row`: where the kernel of the first output of the whole row begins.
+template <bool kRounded>
 void add_row(const DepthwiseShape& s, const Taps& taps, const float* row, std::int64_t begin, std::int64_t end, const float* weight, Vec bias,
              Vec least, Vec most, float* y) {
-  const auto add = [&](AddTaps some) { some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + begin * kLanes); };
-  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<kGroup>);
-  if (begin < end) add(kAddTaps[end - begin - 1]);
+  const auto add = [&](AddTaps some) {
+    some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + words<kRounded>(begin * kLanes));
+  };
+  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<kRounded, kGroup>);
+  if (begin < end) add(kAddTaps<kRounded>[static_cast<std::size_t>(end - begin - 1)]);
 }
 
-}  // namespace
-
-void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row, const float* weight, const float* bias,
-                    const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
+/// kRounded: y is.
+template <bool kRounded>
+void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
+              const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   DepthwiseShape wide = s;
   std::int64_t pad = s.pad[1];
@@ -134,7 +149,11 @@ void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row,
     float* to = room;
     for (std::int64_t row = begin; row < end; ++row, to += wide.width * kLanes) {
       std::fill_n(to, left * kLanes, 0.0f);
-      std::copy_n(x + (row - x_row) * s.width * kLanes, there * kLanes, to + left * kLanes);
+      const std::int64_t from = (row - x_row) * s.width * kLanes;
+      if (x_rounded)
+        for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, Rounded::get(x, from + i));
+      else
+        std::copy_n(x + from, there * kLanes, to + left * kLanes);
       std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
     }
     x = room, x_row = begin;
@@ -143,33 +162,32 @@ void depthwise_rows(const DepthwiseShape& s, const float* x, std::int64_t x_row,
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
                      begin = std::min((pad + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + pad - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
-  for (std::int64_t o = first; o < last; ++o, y += s.out_width * kLanes) {
+  for (std::int64_t o = first; o < last; ++o, y += words<kRounded>(s.out_width * kLanes)) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
     const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - pad) * kLanes;
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + i * kLanes);
+      add_taps<kRounded, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + words<kRounded>(i * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
     taps.first_column = 0, taps.last_column = s.kernel[1];
-    add_row(wide, taps, row, begin, end, weight, start, least, most, y);
+    add_row<kRounded>(wide, taps, row, begin, end, weight, start, least, most, y);
   }
 }
 
-void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t first,
-                           std::int64_t last) {
-  const std::int64_t filter = s.kernel[0] * s.kernel[1] * kLanes, x_plane = s.height * s.width * kLanes,
-                     y_plane = s.out_height * s.out_width * kLanes;
-  std::fill(dw + first * filter, dw + last * filter, 0.0f);
-  for (std::int64_t block = first; block < last; ++block)
-    for (std::int64_t n = 0; n < s.images; ++n)
-      for (std::int64_t row = 0; row < s.kernel[0]; ++row)
-        for (std::int64_t column = 0; column < s.kernel[1]; column += kMost) {
-          const std::int64_t plane = n * s.blocks + block, columns = std::min(kMost, s.kernel[1] - column);
-          kAddColumns[columns - 1](s, dy + plane * y_plane, x + plane * x_plane, dw + block * filter, row, column);
-        }
+}  // namespace
+
+void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row, const float* weight,
+                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
+  (rounded.y ? add_rows<true> : add_rows<false>)(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y);
+}
+
+void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {
+  for (std::int64_t row = 0; row < s.kernel[0]; ++row)
+    for (std::int64_t column = 0; column < s.kernel[1]; column += kMost)
+      kAddColumns[std::min(kMost, s.kernel[1] - column) - 1](s, dy, x, dw, row, column);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

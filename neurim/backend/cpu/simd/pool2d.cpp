@@ -14,6 +14,7 @@ void fill(float* at, float value, std::int64_t n) {
 /// while it is in the cache.
 class FreshRows {
  public:
+  /// Rows of so many floats, or words of two elements that are rounded.
   FreshRows(float* plane, std::int64_t rows, std::int64_t floats)
       : plane_(plane), rows_(rows), floats_(floats) {}
   void until(std::int64_t row) {
@@ -96,28 +97,33 @@ void mean_blocked(const PoolShape& shape, const float* const* in, float* out, st
   }
 }
 
+/// Words that elements of a blocked plane take.
+template <class Places>
+constexpr std::int64_t words(std::int64_t elements) {
+  return std::is_same_v<Places, Rounded> ? elements / 2 : elements;
+}
+
 /// kRelu: only to places where x is positive. kTiles: each place is in one window.
-template <int kWindow, bool kRelu, bool kTiles>
+template <class Places, int kWindow, bool kRelu, bool kTiles>
 void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                       std::int64_t last, float*) {
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
   for (std::int64_t p = first; p < last; ++p) {
-    const float* x = in[0] + p * plane;
-    float* dx = out + p * plane;
-    FreshRows fresh(dx, shape.height, shape.width * kLanes);
+    const std::int64_t x = p * plane;
+    FreshRows fresh(out + words<Places>(x), shape.height, words<Places>(shape.width * kLanes));
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
-      const float* dy = in[1] + (p * shape.out_height + r) * line;
+      const std::int64_t dy = (p * shape.out_height + r) * line;
       if (!kTiles) fresh.until(end_row(shape, shape.rows[r]));
       each_window<kWindow>(shape, shape.rows[r], [&](auto each, std::int64_t at, std::int64_t o) {
         Vec best = splat(-__builtin_inff());
-        each([&](std::int64_t place) { best = larger(best, load(x + at + place)); });
+        each([&](std::int64_t place) { best = larger(best, Places::get(in[0], x + at + place)); });
         const IVec nan = best != best;
-        Vec left = load(dy + o * kLanes);  // zero once the first maximum has taken it
+        Vec left = Places::get(in[1], dy + o * kLanes);  // zero once the first maximum has taken it
         each([&](std::int64_t place) {
-          const Vec v = load(x + at + place);
+          const Vec v = Places::get(in[0], x + at + place);
           const IVec hit = (v == best) | ((v != v) & nan);
           const Vec taken = select(kRelu ? hit & (v > Vec{}) : hit, left, Vec{});
-          store(dx + at + place, kTiles ? taken : load(dx + at + place) + taken);
+          Places::put(out, x + at + place, kTiles ? taken : Places::get(out, x + at + place) + taken);
           left = select(hit, Vec{}, left);
         });
       });
@@ -126,20 +132,20 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
   }
 }
 
-template <int kWindow>
+template <class Places, int kWindow>
 void mean_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                        std::int64_t last, float*) {
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
   for (std::int64_t p = first; p < last; ++p) {
-    float* dx = out + p * plane;
-    FreshRows fresh(dx, shape.height, shape.width * kLanes);
+    const std::int64_t dx = p * plane;
+    FreshRows fresh(out + words<Places>(dx), shape.height, words<Places>(shape.width * kLanes));
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
-      const float* dy = in[0] + (p * shape.out_height + r) * line;
+      const std::int64_t dy = (p * shape.out_height + r) * line;
       const PoolWindow& row = shape.rows[r];
       fresh.until(end_row(shape, row));
       each_window<kWindow>(shape, row, [&](auto each, std::int64_t at, std::int64_t o) {
-        const Vec share = load(dy + o * kLanes) * (row.share * shape.columns[o].share);
-        each([&](std::int64_t place) { store(dx + at + place, load(dx + at + place) + share); });
+        const Vec share = Places::get(in[0], dy + o * kLanes) * (row.share * shape.columns[o].share);
+        each([&](std::int64_t place) { Places::put(out, dx + at + place, Places::get(out, dx + at + place) + share); });
       });
     }
     fresh.all();
@@ -297,16 +303,20 @@ bool tiles(const PoolShape& shape) {
   return all;
 }
 
+template <bool kRelu, class Places>
+PoolFunction max_grad_of(int window, const PoolShape& shape) {
+  if (window == 2 && tiles(shape)) return max_grad_blocked<Places, 2, kRelu, true>;
+  return window == 2   ? max_grad_blocked<Places, 2, kRelu, false>
+         : window == 3 ? max_grad_blocked<Places, 3, kRelu, false>
+                       : max_grad_blocked<Places, 0, kRelu, false>;
+}
 template <bool kRelu>
-PoolFunction max_grad_function(bool blocked, int window, int stride, const PoolShape& shape) {
+PoolFunction max_grad_function(bool blocked, bool rounded, int window, int stride, const PoolShape& shape) {
   if (!blocked)
     return stride == 1   ? max_grad_plain<1, kRelu>
            : stride == 2 ? max_grad_plain<2, kRelu>
                          : max_grad_plain<0, kRelu>;
-  if (window == 2 && tiles(shape)) return max_grad_blocked<2, kRelu, true>;
-  return window == 2   ? max_grad_blocked<2, kRelu, false>
-         : window == 3 ? max_grad_blocked<3, kRelu, false>
-                       : max_grad_blocked<0, kRelu, false>;
+  return rounded ? max_grad_of<kRelu, Rounded>(window, shape) : max_grad_of<kRelu, Exact>(window, shape);
 }
 
 /// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
@@ -355,16 +365,17 @@ PoolFunction pool_function(PoolKind kind, bool blocked, bool rounded, const Pool
              : blocked ? by(window, 2, 3, max_blocked<Exact, 2>, max_blocked<Exact, 3>, max_blocked<Exact, 0>)
                        : by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
     case PoolKind::max_grad:
-      return max_grad_function<false>(blocked, window, stride, shape);
+      return max_grad_function<false>(blocked, rounded, window, stride, shape);
     case PoolKind::max_relu_grad:
-      return max_grad_function<true>(blocked, window, stride, shape);
+      return max_grad_function<true>(blocked, rounded, window, stride, shape);
     case PoolKind::mean:
       return rounded   ? by(window, 2, 3, mean_blocked<Rounded, 2>, mean_blocked<Rounded, 3>, mean_blocked<Rounded, 0>)
              : blocked ? by(window, 2, 3, mean_blocked<Exact, 2>, mean_blocked<Exact, 3>, mean_blocked<Exact, 0>)
                        : by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
     case PoolKind::mean_grad:
-      return blocked ? by(window, 2, 3, mean_grad_blocked<2>, mean_grad_blocked<3>, mean_grad_blocked<0>)
-                     : by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
+      return rounded   ? by(window, 2, 3, mean_grad_blocked<Rounded, 2>, mean_grad_blocked<Rounded, 3>, mean_grad_blocked<Rounded, 0>)
+             : blocked ? by(window, 2, 3, mean_grad_blocked<Exact, 2>, mean_grad_blocked<Exact, 3>, mean_grad_blocked<Exact, 0>)
+                       : by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
   }
   return nullptr;
 }
@@ -392,8 +403,8 @@ void fill_planes(const PlaneShape& shape, const float* values, float* x, std::in
     const Place place(shape, plane);
     if (shape.blocked) {
       const Vec value = load_part(values + place.at, place.count);
-      float* at = x + plane * shape.size * kLanes;
-      for (std::int64_t i = 0; i < shape.size; ++i) store(at + i * kLanes, value);
+      const Stored stored{shape.rounded};
+      for (std::int64_t i = 0; i < shape.size; ++i) stored.put(x, (plane * shape.size + i) * kLanes, value);
     } else {
       fill(x + plane * shape.size, values[place.at], shape.size);
     }

@@ -1,5 +1,7 @@
 #include "neurim/backend/cpu/reduce.h"
 
+#include <bit>
+
 #include "neurim/backend/cpu/simd_math.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -8,6 +10,10 @@ namespace {
 
 constexpr int kLanes = Reduction::kLanes;
 constexpr int kRounds = 64;  // additions to a lane before it moves on to a double
+
+/// An element of memory: a float, or a bf16.
+float number(float x) { return x; }
+float number(std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
 
 struct Sum {
   static constexpr float kStart = 0;
@@ -39,7 +45,8 @@ class Lanes {
   }
 
   /// Folds n contiguous elements into any lanes.
-  void row(const float* x, std::int64_t n) {
+  template <class T>
+  void row(const T* x, std::int64_t n) {
     while (n >= kLanes) {
       const std::int64_t rounds = n / kLanes < kRounds - used_ ? n / kLanes : kRounds - used_;
       rows<kLanes>(x, kLanes, rounds);
@@ -48,11 +55,12 @@ class Lanes {
     }
     if (n == 0) return;
     count(1);
-    for (int i = 0; i < n; ++i) lane_[i] = Fold::fold(lane_[i], x[i]);
+    for (int i = 0; i < n; ++i) lane_[i] = Fold::fold(lane_[i], number(x[i]));
   }
 
   /// Folds `n` rows that lie `stride` apart, each into the first `width` lanes.
-  void columns(const float* x, std::int64_t stride, std::int64_t n, int width) {
+  template <class T>
+  void columns(const T* x, std::int64_t stride, std::int64_t n, int width) {
     while (n > 0) {
       const std::int64_t rounds = n < kRounds - used_ ? n : kRounds - used_;
       if (width == kLanes) {
@@ -61,7 +69,7 @@ class Lanes {
         rows<16>(x, stride, rounds);
       } else {
         for (std::int64_t r = 0; r < rounds; ++r)
-          for (int i = 0; i < width; ++i) lane_[i] = Fold::fold(lane_[i], x[r * stride + i]);
+          for (int i = 0; i < width; ++i) lane_[i] = Fold::fold(lane_[i], number(x[r * stride + i]));
         count(static_cast<int>(rounds));
       }
       x += rounds * stride;
@@ -78,12 +86,12 @@ class Lanes {
   }
 
  private:
-  template <int width>
-  void rows(const float* x, std::int64_t stride, std::int64_t n) {
+  template <int width, class T>
+  void rows(const T* x, std::int64_t stride, std::int64_t n) {
     float lane[width];
     for (int i = 0; i < width; ++i) lane[i] = lane_[i];
     for (std::int64_t r = 0; r < n; ++r)
-      for (int i = 0; i < width; ++i) lane[i] = Fold::fold(lane[i], x[r * stride + i]);
+      for (int i = 0; i < width; ++i) lane[i] = Fold::fold(lane[i], number(x[r * stride + i]));
     for (int i = 0; i < width; ++i) lane_[i] = lane[i];
     count(static_cast<int>(n));
   }
@@ -103,8 +111,8 @@ class Lanes {
   int used_ = 0;
 };
 
-template <class Fold>
-void run(const Reduction& r, const float* x, float* y, std::int64_t first, std::int64_t last) {
+template <class Fold, class T>
+void run_over(const Reduction& r, const T* x, float* y, std::int64_t first, std::int64_t last) {
   const std::int64_t lane_blocks = r.inner_kept ? (r.inner + kLanes - 1) / kLanes : 1;
   for (std::int64_t piece = first; piece < last; ++piece) {
     const std::int64_t begin = piece % lane_blocks * kLanes;
@@ -142,6 +150,11 @@ void run(const Reduction& r, const float* x, float* y, std::int64_t first, std::
       for (int i = 0; i < outputs; ++i)
         y[to + i * r.inner_out] = static_cast<float>(lanes.lane(i) / r.divisor);
   }
+}
+
+template <class Fold>
+void run(const Reduction& r, const float* x, float* y, std::int64_t first, std::int64_t last) {
+  r.rounded ? run_over<Fold>(r, reinterpret_cast<const std::uint16_t*>(x), y, first, last) : run_over<Fold>(r, x, y, first, last);
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
 }
 
 void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
-  for (std::int64_t i = first; i < last; i += kLanes) store_rounded(to + i, load(from + i));
+  const Stored stored{true};
+  for (std::int64_t i = first; i < last; i += kLanes) stored.put(reinterpret_cast<float*>(to), i, load(from + i));
 }
 
 void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {

@@ -1,0 +1,87 @@
+// Where a plan's values stand: what is joined stands where it is joined, if it can.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "neurim/compile/plan.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/concat.h"
+#include "neurim/ops/conv.h"
+#include "neurim/ops/exp.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/relu.h"
+#include "neurim/ops/slice.h"
+#include "tests/ask_chain.h"
+
+namespace neurim {
+namespace {
+
+using op_table::uniform;
+
+Tensor x(const Shape& shape, std::uint64_t seed = 1) { return uniform(shape, -1, 1, seed); }
+
+/// How many concatenations the plan runs; what it gives is what the graph says.
+std::int64_t joins(const std::function<Tensors(Tensors)>& net, const Tensors& in) {
+  const Types types = op_table::types_of(in);
+  const Plan planned = plan(net, types, {.freeze = true});
+  EXPECT_EQ(op_table::difference(plan(net, types, {.interpret = true})(in), planned(in), 2e-5), "");
+  EXPECT_EQ(op_table::difference(planned(in), planned(in), 0), "");  // nothing is left over from the run before
+  const auto rows = planned.rows();
+  return std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op.find("concat") != row.op.npos; });
+}
+
+TEST(MemoryPlan, ChannelsOfOneImageAreMadeWhereTheyAreJoined) {
+  const Tensor a = x({32, 16, 1, 1}, 2), b = x({48, 16, 3, 3}, 3), c = x({16, 80, 1, 1}, 4);
+  const auto fire = [&](const Tensors& in) -> Tensors {
+    const Tensor both = concat({relu(conv2d(in[0], a)), relu(conv2d(in[0], b, {}, {.pad = {1, 1, 1, 1}}))}, 1);
+    return {relu(conv2d(both, c))};
+  };
+  EXPECT_EQ(joins(fire, {x({1, 16, 9, 11})}), 0);
+  EXPECT_EQ(joins(fire, {x({2, 16, 9, 11})}), 1);  // the images of both lie apart
+
+  const Tensor tail = x({40, 16, 1, 1}, 5), after = x({16, 88, 1, 1}, 6);
+  const auto with_tail = [&](const Tensors& in) -> Tensors { return {conv2d(concat({conv2d(in[0], tail), conv2d(in[0], b, {}, {.pad = {1, 1, 1, 1}})}, 1), after)}; };
+  EXPECT_EQ(joins(with_tail, {x({1, 16, 9, 11})}), 1);  // 8 of its channels' places are not the next one's
+}
+
+/// Layers that add channels to all that come before; what was joined is read later too.
+TEST(MemoryPlan, WhatIsJoinedAgain) {
+  const Tensor first = x({16, 16, 1, 1}, 2), second = x({16, 32, 3, 3}, 3), third = x({16, 48, 1, 1}, 4);
+  const auto dense = [&](const Tensors& in) -> Tensors {
+    const Tensor a = conv2d(in[0], first), b = conv2d(a, first), one = concat({a, b}, 1), two = concat({one, relu(conv2d(one, second, {}, {.pad = {1, 1, 1, 1}}))}, 1);
+    return {conv2d(two, third) + conv2d(one, second, {}, {.pad = {1, 1, 1, 1}}) + conv2d(b, first) + a};
+  };
+  EXPECT_EQ(joins(dense, {x({1, 16, 8, 8})}), 0);
+}
+
+TEST(MemoryPlan, WhatCannotStandThere) {
+  const auto make = [](const Tensor& in) { return exp(in * Tensor::full({DType::f32, {}}, 0.5)); };
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; }, {x({3, 32}), x({5, 32}, 2)}), 0);
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 1))}; }, {x({3, 32}), x({3, 32}, 2)}), 1);
+  // The graph's own inputs; the same value twice, and in two places; one that begins within a line of the cache.
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), in[0]}, 0))}; }, {x({3, 32})}), 1);
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { const Tensor a = make(in[0]); return {exp(concat({a, a}, 0))}; }, {x({3, 32})}), 1);
+  EXPECT_EQ(joins(
+                [&](const Tensors& in) -> Tensors {
+                  const Tensor a = make(in[0]), b = make(in[1]);
+                  return {exp(concat({a, b}, 0)), exp(concat({b, a}, 0)), a};
+                },
+                {x({3, 32}), x({5, 32}, 2)}),
+            2);  // a is a result, with a place of its own
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; }, {x({3, 5}), x({5, 5}, 2)}), 1);
+  // What is joined is a result itself.
+  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {concat({make(in[0]), make(in[1])}, 0)}; }, {x({3, 32}), x({5, 32}, 2)}), 1);
+}
+
+/// A value that dies there may have given its memory away: what is joined keeps it until its last reader.
+TEST(MemoryPlan, JoinedMemoryIsNotTakenOver) {
+  const auto net = [](const Tensors& in) -> Tensors {
+    const Tensor a = exp(in[0]), b = exp(in[1]), both = concat({a, b}, 0), c = relu(a), d = c * c;  // d may overwrite c, not a
+    return {exp(both) + Tensor::full({DType::f32, {}}, 1.0), exp(d)};
+  };
+  EXPECT_EQ(joins(net, {x({4, 64}), x({4, 64}, 2)}), 0);
+}
+
+}  // namespace
+}  // namespace neurim
