@@ -3,11 +3,20 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "neurim/core/half.h"
 #include "tests/ask_kernel.h"
 
 namespace neurim::op_table {
+
+/// The nearest numbers that bf16 has.
+inline Tensor rounded(const Tensor& tensor) {
+  std::vector<float> values = tensor.values<float>();
+  for (float& value : values) value = from_bf16(to_bf16(value));
+  return Tensor::from(tensor.shape(), values);
+}
 
 /// A site of one or more ops; values are numbered as they are made.
 class Chain {
@@ -29,36 +38,46 @@ class Chain {
     return step.out;
   }
 
-  /// What the values numbered `out` are by the reference kernels.
-  Tensors expected(const std::vector<int>& out) const {
+  /// Has kernels be asked as in a plan whose products may round to bf16, where these values may stand rounded (Spec::may_round).
+  void may_round(std::vector<int> values) { products_ = DType::bf16, may_round_ = std::move(values); }
+
+  /// What the values numbered `out` are by the reference kernels, those numbered `by_hand` rounded to bf16 as they are made.
+  Tensors expected(const std::vector<int>& out, const std::vector<int>& by_hand = {}) const {
     Tensors known(values_.size());
     for (std::size_t i = 0; i < in_.size(); ++i) known[static_cast<std::size_t>(in_[i])] = data_[i];
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       Tensors in;
       for (const int value : steps_[s].in) in.push_back(known[static_cast<std::size_t>(value)]);
       const Tensors made = reference_outputs(ops_[s], in);
-      for (std::size_t i = 0; i < made.size(); ++i)
-        known[static_cast<std::size_t>(steps_[s].out[i])] = made[i];
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        const int value = steps_[s].out[i];
+        known[static_cast<std::size_t>(value)] = has(by_hand, value) ? rounded(made[i]) : made[i];
+      }
     }
     return chosen(known, out);
   }
 
   /// What the first kernel of the first op that is called `name` and takes the site gives for the values numbered `out`, activations
-  /// coming in `layout`, or nothing and the reason. Fails when the lanes behind the channels of a blocked
-  /// output are not zero.
+  /// coming in `layout`, which is rounded only where they may be, or nothing and the reason; `layouts`: what it asks for, of each
+  /// value. Fails when the lanes behind the channels of a blocked output are not zero, or something else is written to.
   Tensors run(const Layout& layout, int chunks, const std::vector<int>& out, std::string* why = nullptr,
-              std::string_view name = "cpu") const {
+              std::string_view name = "cpu", std::vector<Layout>* layouts = nullptr) const {
     std::vector<Spec> specs;
     for (const Type& type : values_) specs.push_back({type, {}});
+    for (const int value : may_round_) specs[static_cast<std::size_t>(value)].may_round = true;
     for (const int value : in_)
-      if (values_[static_cast<std::size_t>(value)].shape.rank() == 4)
-        specs[static_cast<std::size_t>(value)].layout = layout;
-    Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks};
+      if (Spec& spec = specs[static_cast<std::size_t>(value)]; spec.type.shape.rank() == 4) {
+        spec.layout = layout;
+        spec.layout.rounded = layout.rounded && spec.may_round;
+      }
+    Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks, .products = products_};
     Launch launch;
     for (const Kernel& kernel : kernels(steps_[0].op->name(), 0))
       if (!launch && kernel.name == name && kernel.wants(site)) launch = kernel.prepare(site);
     if (why) *why = site.why;
     if (!launch) return {};
+    if (layouts) layouts->clear();
+    for (std::size_t i = 0; layouts && i < specs.size(); ++i) layouts->push_back(specs[i].layout);
 
     std::vector<std::vector<std::byte>> blocks;
     for (std::size_t i = 0; i < in_.size(); ++i) {
@@ -74,9 +93,12 @@ class Chain {
     }
     blocks.emplace_back(site.scratch + 1, std::byte{0xff});
 
+    std::vector<std::size_t> ends;
     std::deque<Storage> memory;
     std::vector<void*> pointers;
-    for (const auto& block : blocks) {
+    for (auto& block : blocks) {
+      ends.push_back(block.size());
+      block.resize(2 * block.size() + 64, std::byte{0xa5});  // as far as what takes bf16 for floats would write, and a fence
       memory.emplace_back(Device{}, block.size());
       std::memcpy(memory.back().data(), block.data(), block.size());
       pointers.push_back(memory.back().data());
@@ -86,6 +108,11 @@ class Chain {
     std::uint32_t status = 0;
     default_stream({}).run({&call, 1}, pointers.data(), &status);
     EXPECT_EQ(status, 0u);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const std::size_t from = i < in_.size() ? 0 : ends[i];
+      EXPECT_EQ(std::memcmp(blocks[i].data() + from, static_cast<const std::byte*>(pointers[i]) + from, blocks[i].size() - from), 0)
+          << "a write beyond block " << i << (i < in_.size() ? ", or to it, an input" : "");
+    }
 
     Tensors results;
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -121,6 +148,7 @@ class Chain {
     values_.push_back(type);
     return static_cast<int>(values_.size()) - 1;
   }
+  static bool has(const std::vector<int>& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); }
   static Tensors chosen(const Tensors& all, const std::vector<int>& numbers) {
     Tensors result;
     for (const int number : numbers) result.push_back(all[static_cast<std::size_t>(number)]);
@@ -132,6 +160,8 @@ class Chain {
   Types values_;
   Tensors data_;
   std::vector<int> in_;
+  DType products_ = DType::f32;
+  std::vector<int> may_round_;
 };
 
 /// Uniform numbers of f32; a function of the seed.

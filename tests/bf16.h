@@ -1,0 +1,92 @@
+// What the tests of plans whose products round both factors to bf16 share.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "neurim/compile/plan.h"
+#include "neurim/core/device.h"
+#include "neurim/core/half.h"
+#include "neurim/hardware/isa.h"
+#include "neurim/ops/conv.h"
+#include "tests/ask_chain.h"
+
+namespace neurim {
+
+using Net = std::function<Tensors(Tensors)>;
+
+inline Tensor made(const Shape& shape, const std::vector<float>& values) { return Tensor::from(shape, values); }
+
+using op_table::rounded;
+
+/// Numbers of any digits, and such that bf16 has.
+inline Tensor any(const Shape& shape, std::uint64_t seed, double low = -1.5) { return op_table::uniform(shape, low, 1.5, seed); }
+inline Tensor exact(const Shape& shape, std::uint64_t seed) { return rounded(any(shape, seed)); }
+
+inline Tensors interpreted(const Net& net, const Tensors& in) { return plan(net, op_table::types_of(in), {.interpret = true})(in); }
+
+inline Plan planned(const Net& net, const Tensors& in, bool deterministic = false, DType products = DType::bf16) {
+  return plan(net, op_table::types_of(in), {.freeze = true, .deterministic = deterministic, .products = products});
+}
+
+/// Products of exact numbers do not depend on the rounding; without AVX-512 kernels of these tests take f32 too.
+inline constexpr DType kProducts[] = {DType::bf16, DType::f32};
+inline bool takes(DType products) { return products == DType::bf16 || isa() != Isa::avx512; }
+
+/// The root mean square of the error, relative to that of what is expected.
+inline double error_of(const Tensor& expected, const Tensor& got) {
+  const std::vector<float> a = expected.values<float>(), b = got.values<float>();
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) error += std::pow(double{a[i]} - b[i], 2), size += std::pow(double{a[i]}, 2);
+  return std::sqrt(error / size);
+}
+
+/// The plan in one thread, two and three; a deterministic one gives the same bits in each. `most`: the error of the first output, 0
+/// where the difference is to be as of f32.
+inline Plan checked(const Net& net, const Tensors& in, const Tensors& expected, const std::string& where, double most = 0,
+                    DType products = DType::bf16) {
+  const int before = threads();
+  Tensors first;
+  for (const int count : {1, 3, 2}) {
+    set_threads(count);
+    const Tensors got = planned(net, in, false, products)(in), fixed = planned(net, in, true, products)(in);
+    for (const Tensors& each : {got, fixed})
+      if (most > 0)
+        EXPECT_LE(error_of(expected[0], each[0]), most) << where << ", threads " << count;
+      else
+        EXPECT_EQ(op_table::difference(expected, each, 2e-5), "") << where << ", threads " << count;
+    if (first.empty()) first = fixed;
+    EXPECT_EQ(op_table::difference(first, fixed, 0), "") << where << ", deterministic, threads " << count;
+  }
+  set_threads(2);
+  const Plan last = planned(net, in, false, products);
+  set_threads(before);
+  return last;
+}
+
+inline std::int64_t count(const Plan& planned, std::string_view op, std::string_view kernel) {
+  const auto rows = planned.rows();
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const PlanRow& row) { return row.op.find(op) != row.op.npos && row.kernel == kernel; });
+}
+
+struct Case {
+  Shape x, weight;
+  Conv2dOptions options;
+  const char* kernel;
+};
+
+inline const Conv2dOptions kSame{.pad = {1, 1, 1, 1}};
+
+/// How the results of the tasks stand, in order, of those whose ops have this in their names.
+inline std::vector<std::string> layouts(const Plan& planned, std::string_view op = "") {
+  std::vector<std::string> all;
+  for (const PlanRow& row : planned.rows())
+    if (row.op.find(op) != row.op.npos) all.push_back(text(row.layout));
+  return all;
+}
+inline constexpr const char *kFloats = "blocked16", *kHalves = "blocked16 bf16";
+
+}  // namespace neurim
