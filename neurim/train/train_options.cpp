@@ -297,7 +297,8 @@ void TrainOptions::visit(Options& o) {
   o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
-  o("precision", precision, "f32, or bf16: products of convolutions round their factors to 16 bits; sums, weights and all else stay f32",
+  o("precision", precision,
+    "f32, or bf16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients stay f32",
     {"amp"});
   o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
   o("tuning", tuning, kTuningHelp);
