@@ -106,13 +106,7 @@ bool ConvNorm::read_any(Site& site) {
   const std::size_t first = static_cast<std::size_t>(site.anchor) + (forward_ ? 2 : 1), last = site.steps.size() - (forward_ ? 0 : 1);
   steps_out_ = forward_ ? site.place_out(site.steps[first - 1].out[0]) : memory_of(site, first - 1);
   read_rounding(site);
-  if (first == last) return true;
-  Spec& made = site.values[static_cast<std::size_t>(site.steps[last - 1].out[0])];  // of a data gradient it stands where what is summed up does
-  const Layout layout = made.layout;
-  if (!forward_) made.layout.rounded = raw_rounded_;
-  const bool taken = steps_.emplace().read(site, first, last);
-  made.layout = layout;
-  return taken;
+  return first == last || steps_.emplace().read(site, first, last, forward_ ? y_rounded_ : raw_rounded_);
 }
 
 const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images) {

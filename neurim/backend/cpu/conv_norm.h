@@ -65,11 +65,10 @@ class ConvNorm {
   int parts() const { return static_cast<int>(begin_.size()) - 1; }
   void* own(const Args& args, int part) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_; }
   const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
-  int x_place() const { return x_in_; }
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
   /// Where the convolution's own results go, and how they stand there.
-  float* result(const Args& args) const { return steps_ && !forward_ ? at(args.out, steps_out_) : raw(args); }
-  bool result_rounded() const { return steps_ && !forward_ ? steps_rounded_ : raw_rounded_; }
+  float* result(const Args& args) const { return makes_gradient() ? at(args.out, steps_out_) : raw(args); }
+  bool result_rounded() const { return makes_gradient() ? steps_rounded_ : raw_rounded_; }
   /// And where what is summed up lies: they, or of a data gradient what the steps made of them.
   float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
   bool raw_rounded() const { return raw_rounded_; }

@@ -12,15 +12,10 @@ bool Before::read_steps(Site& site, bool pairs) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   const int activation = site.steps[anchor].in[direction_of(site) == Direction::weight_grad ? 1 : 0];
   read = site.place_in(activation);
-  Spec& made = site.values[static_cast<std::size_t>(activation)];
-  rounded = anchor == 0 ? made.layout.rounded : pairs;
+  rounded = anchor == 0 ? site.values[static_cast<std::size_t>(activation)].layout.rounded : pairs;
   if (anchor == 0) return true;
   if (site.steps[anchor - 1].out[0] != activation) return decline(site, "takes steps that make its activation"), false;
-  const Layout layout = made.layout;
-  made.layout.rounded = rounded;
-  const bool taken = steps.emplace().read(site, 0, anchor);
-  made.layout = layout;
-  return taken;
+  return steps.emplace().read(site, 0, anchor, rounded);
 }
 
 float* Before::activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
@@ -30,10 +25,7 @@ float* Before::activation(const Args& args, float* room, std::int64_t begin, std
 }
 
 float* Before::floats(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
-  float* const there = activation(args, room, begin, end);
-  if (!rounded) return there;
-  NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(there), 0, end - begin, room);
-  return room;
+  return floats_of(activation(args, room, begin, end), rounded, end - begin, room);
 }
 
 bool Behind::read_steps(Site& site) {

@@ -200,19 +200,14 @@ struct WeightGrad {
     for (std::int64_t block = part_begin(blocks, own.parts, part); block < part_begin(blocks, own.parts, part + 1); ++block) {
       std::fill_n(dw + block * own.filter(), own.filter(), 0.0f);
       for (std::int64_t plane = block; plane < own.shape.images * blocks; plane += blocks) {
-        const float *const dy = floats(args.in[0], plane, own.dy_plane(), own.dy_rounded, room),
-                    *const x = floats(args.in[1], plane, own.x_plane(), own.x_rounded, own.dy_rounded ? room + own.dy_plane() : room);
+        const auto floats = [&](int in, std::int64_t size, bool rounded, float* to) {
+          return floats_of(element(static_cast<float*>(args.in[static_cast<std::size_t>(in)]), plane * size, rounded), rounded, size, to);
+        };
+        const float *const dy = floats(0, own.dy_plane(), own.dy_rounded, room),
+                    *const x = floats(1, own.x_plane(), own.x_rounded, own.dy_rounded ? room + own.dy_plane() : room);
         NEURIM_DISPATCH(depthwise_weight_grad)(own.shape, dy, x, dw + block * own.filter());
       }
     }
-  }
-
-  /// A plane, where it lies or as floats in `to`.
-  static const float* floats(const void* tensor, std::int64_t plane, std::int64_t size, bool rounded, float* to) {
-    const float* const there = element(static_cast<const float*>(tensor), plane * size, rounded);
-    if (!rounded) return there;
-    NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(there), 0, size, to);
-    return to;
   }
 };
 

@@ -24,13 +24,14 @@ inline std::int64_t depthwise_work(const DepthwiseShape& s) {
   return s.images * s.blocks * s.out_height * s.out_width * 16 * s.kernel[0] * s.kernel[1] / 4;
 }
 
-/// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
-/// with row `x_row` of the block and has all rows that are read. `room`, null or for depthwise_room() floats of as many rows as are
-/// read: there these are padded first, which is faster where many outputs are near the sides. x and y may be rounded (see
-/// Layout::rounded), x where there is room.
+/// Which of them are (see Layout::rounded).
 struct DepthwiseRounded {
   bool x = false, y = false;
 };
+
+/// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins
+/// with row `x_row` of the block and has all rows that are read. `room`, null or for depthwise_room() floats of as many rows as are
+/// read: there these are padded first, which is faster where many outputs are near the sides. x may be rounded where there is room.
 NEURIM_EACH_ISA(void depthwise_rows(const DepthwiseShape& shape, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row,
                                     const float* weight, const float* bias, const Relu& relu, std::int64_t first, std::int64_t last,
                                     float* room, float* y))

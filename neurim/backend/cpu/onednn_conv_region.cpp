@@ -275,12 +275,8 @@ struct WeightSum {
     for (const Piece& piece : pieces[part]) {
       float* const x = before.floats(args, made, piece.begin, piece.end);
       float* const total = sum(args, part) + piece.weight;
-      float* gradients = element(static_cast<float*>(args.in[static_cast<std::size_t>(dy)]), static_cast<std::int64_t>(piece.dy), dy_rounded);
-      if (dy_rounded) {
-        NEURIM_DISPATCH(widen_elements)
-        (reinterpret_cast<const std::uint16_t*>(gradients), 0, static_cast<std::int64_t>(piece.dy_floats), floats);
-        gradients = floats;
-      }
+      float* const there = element(static_cast<float*>(args.in[static_cast<std::size_t>(dy)]), static_cast<std::int64_t>(piece.dy), dy_rounded);
+      float* const gradients = floats_of(there, dy_rounded, static_cast<std::int64_t>(piece.dy_floats), floats);
       void* const data[] = {x, piece.first ? total : added, gradients, mine};
       piece.primitive.run(data);
       if (!piece.first)

@@ -266,7 +266,7 @@ int cpu::memory_of(const Site& site, std::size_t step) {
   return own >= 0 ? own : site.place_out(site.steps.back().out[0]);
 }
 
-bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last) {
+bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last, std::optional<bool> rounds) {
   // The steps alone, with numbers of their own for the values that they meet.
   std::vector<Step> steps;
   std::vector<Spec> values;
@@ -292,6 +292,7 @@ bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last) 
   }
   in_.clear(), out_.clear();
   out.push_back(number(y));
+  if (rounds) values[static_cast<std::size_t>(out[0])].layout.rounded = *rounds;
   for (const auto& [value, own] : numbers) {
     const int read = site.place_in(value), written = site.place_out(value);
     if (read >= 0) in.push_back(own), in_.push_back(static_cast<std::size_t>(read));

@@ -2,6 +2,7 @@
 // a step.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "neurim/backend/cpu/isa.h"
@@ -85,8 +86,8 @@ int memory_of(const Site& site, std::size_t step);
 class PointwiseSteps {
  public:
   /// Reads the site's steps [first, last). Those that are not the site's first begin with output 0 of the one before, x. On no,
-  /// says why. Layouts are those of the site.
-  bool read(Site& site, std::size_t first, std::size_t last);
+  /// says why. Layouts are those of the site, but `rounds`, where it is given, says how y stands.
+  bool read(Site& site, std::size_t first, std::size_t last, std::optional<bool> rounds = {});
   /// Elements [begin, end) of memory, in blocked layouts multiples of 16. y takes what the steps end with, and may be x. The
   /// pointers are to whole tensors, of which only these elements need to be there.
   void run(const Args& args, float* x, float* y, std::int64_t begin, std::int64_t end) const;

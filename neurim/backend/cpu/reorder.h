@@ -24,4 +24,11 @@ NEURIM_EACH_ISA(void unblock_channels(const BlockShape& shape, const float* bloc
 NEURIM_EACH_ISA(void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to))
 NEURIM_EACH_ISA(void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to))
 
+/// `count` elements as floats: where they lie, or widened into `room` where they are `rounded` (see Layout::rounded).
+inline float* floats_of(float* elements, bool rounded, std::int64_t count, float* room) {
+  if (!rounded) return elements;
+  NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(elements), 0, count, room);
+  return room;
+}
+
 }  // namespace neurim::cpu

@@ -46,12 +46,9 @@ inline void store_rounded(std::uint16_t* at, const Vec& v) { store_as(at, rounde
 
 /// How the elements of a tensor stand behind a pointer to float: as these, or rounded (Layout::rounded).
 struct Exact {
+  static constexpr std::int64_t words(std::int64_t elements) { return elements; }  ///< that these take
   static Vec get(const float* tensor, std::int64_t at) { return load(tensor + at); }
   static void put(float* tensor, std::int64_t at, const Vec& v) { store(tensor + at, v); }
-};
-struct Rounded {
-  static Vec get(const float* tensor, std::int64_t at) { return load_rounded(reinterpret_cast<const std::uint16_t*>(tensor) + at); }
-  static void put(float* tensor, std::int64_t at, const Vec& v) { store_rounded(reinterpret_cast<std::uint16_t*>(tensor) + at, v); }
 };
 
 /// Rounds 16 floats, ties to even, and writes them as 8 words; `native`: by AVX512-BF16's instruction, in assembly so that callers
@@ -69,14 +66,21 @@ inline void store_pairs(float* at, const Vec& v) {
   store_rounded(reinterpret_cast<std::uint16_t*>(at), v);
 }
 
+/// The other way; `at` of put is even.
+template <bool native>
+struct RoundedBy {
+  static constexpr std::int64_t words(std::int64_t elements) { return elements / 2; }
+  static Vec get(const float* tensor, std::int64_t at) { return load_rounded(reinterpret_cast<const std::uint16_t*>(tensor) + at); }
+  static void put(float* tensor, std::int64_t at, const Vec& v) { store_pairs<native>(tensor + at / 2, v); }
+};
+using Rounded = RoundedBy<false>;
+
 /// Elements that stand in the one way or the other, as is known when it runs.
 struct Stored {
   bool rounded, native = has_bf16();
   Vec get(const float* tensor, std::int64_t at) const { return rounded ? Rounded::get(tensor, at) : Exact::get(tensor, at); }
   void put(float* tensor, std::int64_t at, const Vec& v) const {
-    if (!rounded) return Exact::put(tensor, at, v);
-    float* const words = tensor + at / 2;  // runs of 16
-    native ? store_pairs<true>(words, v) : store_pairs<false>(words, v);
+    !rounded ? Exact::put(tensor, at, v) : native ? RoundedBy<true>::put(tensor, at, v) : Rounded::put(tensor, at, v);
   }
 };
 

@@ -362,7 +362,7 @@ Launch prepare_region(Site& site) {
   if (const char* reason = read_problem(site, problem)) return decline(site, reason);
   if (!has_layouts(site, problem) || !norm.read(site)) return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
-  problem.shape.x_rounded = site.input(norm.x_place()).layout.rounded;
+  problem.shape.x_rounded = site.input(0).layout.rounded;
   std::vector<std::int64_t> begin;
   for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);

@@ -72,19 +72,13 @@ constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
 constexpr int kGroup = 4;
 #endif
 
-/// Floats that elements take.
-template <bool kRounded>
-constexpr std::int64_t words(std::int64_t elements) {
-  return kRounded ? elements / 2 : elements;
-}
-
 /// The rows and columns of the kernel that lie inside the input for an output.
 struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
 /// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside.
-template <bool kRounded, int kCount>
+template <class Places, int kCount>
 void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most, float* y) {
   const std::int64_t step = s.stride[1] * kLanes;
   Vec sums[kCount];
@@ -98,22 +92,16 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
       for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + p * step);
     }
 #pragma GCC unroll 16
-  for (int p = 0; p < kCount; ++p) {
-    const Vec result = limited(sums[p], least, most);
-    if constexpr (kRounded)
-      Stored{true}.put(y, p * kLanes, result);
-    else
-      store(y + p * kLanes, result);
-  }
+  for (int p = 0; p < kCount; ++p) Places::put(y, p * kLanes, limited(sums[p], least, most));
 }
 
 using AddTaps = void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*);
-template <bool kRounded, int... kCount>
+template <class Places, int... kCount>
 constexpr std::array<AddTaps, sizeof...(kCount)> add_taps_of(std::integer_sequence<int, kCount...>) {
-  return {add_taps<kRounded, kCount + 1>...};
+  return {add_taps<Places, kCount + 1>...};
 }
-template <bool kRounded>
-constexpr auto kAddTaps = add_taps_of<kRounded>(std::make_integer_sequence<int, kGroup>());
+template <class Places>
+constexpr auto kAddTaps = add_taps_of<Places>(std::make_integer_sequence<int, kGroup>());
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
@@ -124,18 +112,18 @@ void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& fi
 }
 
 /// The outputs [begin, end) of a row, which all have these taps; `row`: where the kernel of the first output of the whole row begins.
-template <bool kRounded>
+template <class Places>
 void add_row(const DepthwiseShape& s, const Taps& taps, const float* row, std::int64_t begin, std::int64_t end, const float* weight, Vec bias,
              Vec least, Vec most, float* y) {
   const auto add = [&](AddTaps some) {
-    some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + words<kRounded>(begin * kLanes));
+    some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + Places::words(begin * kLanes));
   };
-  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<kRounded, kGroup>);
-  if (begin < end) add(kAddTaps<kRounded>[static_cast<std::size_t>(end - begin - 1)]);
+  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<Places, kGroup>);
+  if (begin < end) add(kAddTaps<Places>[static_cast<std::size_t>(end - begin - 1)]);
 }
 
-/// kRounded: y is.
-template <bool kRounded>
+/// Places: how y stands.
+template <class Places>
 void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
               const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
@@ -162,18 +150,18 @@ void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int6
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
                      begin = std::min((pad + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + pad - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
-  for (std::int64_t o = first; o < last; ++o, y += words<kRounded>(s.out_width * kLanes)) {
+  for (std::int64_t o = first; o < last; ++o, y += Places::words(s.out_width * kLanes)) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
     const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - pad) * kLanes;
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<kRounded, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + words<kRounded>(i * kLanes));
+      add_taps<Places, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
     taps.first_column = 0, taps.last_column = s.kernel[1];
-    add_row<kRounded>(wide, taps, row, begin, end, weight, start, least, most, y);
+    add_row<Places>(wide, taps, row, begin, end, weight, start, least, most, y);
   }
 }
 
@@ -181,7 +169,8 @@ void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int6
 
 void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row, const float* weight,
                     const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
-  (rounded.y ? add_rows<true> : add_rows<false>)(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y);
+  const auto rows = !rounded.y ? add_rows<Exact> : has_bf16() ? add_rows<RoundedBy<true>> : add_rows<Rounded>;
+  rows(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y);
 }
 
 void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {

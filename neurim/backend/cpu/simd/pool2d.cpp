@@ -97,12 +97,6 @@ void mean_blocked(const PoolShape& shape, const float* const* in, float* out, st
   }
 }
 
-/// Words that elements of a blocked plane take.
-template <class Places>
-constexpr std::int64_t words(std::int64_t elements) {
-  return std::is_same_v<Places, Rounded> ? elements / 2 : elements;
-}
-
 /// kRelu: only to places where x is positive. kTiles: each place is in one window.
 template <class Places, int kWindow, bool kRelu, bool kTiles>
 void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
@@ -110,7 +104,7 @@ void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
   for (std::int64_t p = first; p < last; ++p) {
     const std::int64_t x = p * plane;
-    FreshRows fresh(out + words<Places>(x), shape.height, words<Places>(shape.width * kLanes));
+    FreshRows fresh(out + Places::words(x), shape.height, Places::words(shape.width * kLanes));
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
       const std::int64_t dy = (p * shape.out_height + r) * line;
       if (!kTiles) fresh.until(end_row(shape, shape.rows[r]));
@@ -138,7 +132,7 @@ void mean_grad_blocked(const PoolShape& shape, const float* const* in, float* ou
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
   for (std::int64_t p = first; p < last; ++p) {
     const std::int64_t dx = p * plane;
-    FreshRows fresh(out + words<Places>(dx), shape.height, words<Places>(shape.width * kLanes));
+    FreshRows fresh(out + Places::words(dx), shape.height, Places::words(shape.width * kLanes));
     for (std::int64_t r = 0; r < shape.out_height; ++r) {
       const std::int64_t dy = (p * shape.out_height + r) * line;
       const PoolWindow& row = shape.rows[r];
@@ -399,11 +393,11 @@ void plane_means(const PlaneShape& shape, const float* x, float* means, std::int
 
 void fill_planes(const PlaneShape& shape, const float* values, float* x, std::int64_t first,
                  std::int64_t last) {
+  const Stored stored{shape.rounded};
   for (std::int64_t plane = first; plane < last; ++plane) {
     const Place place(shape, plane);
     if (shape.blocked) {
       const Vec value = load_part(values + place.at, place.count);
-      const Stored stored{shape.rounded};
       for (std::int64_t i = 0; i < shape.size; ++i) stored.put(x, (plane * shape.size + i) * kLanes, value);
     } else {
       fill(x + plane * shape.size, values[place.at], shape.size);
