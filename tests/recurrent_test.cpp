@@ -10,6 +10,7 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/graph/trace.h"
+#include "neurim/ops/recurrent.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/ops/reshape.h"
@@ -96,6 +97,17 @@ TEST(Recurrent, DropoutActsBetweenLayersInTrainingAlone) {
   EXPECT_EQ(op_table::difference({drawn[0]}, {again[0]}, 1e-6), "");
 }
 
+TEST(Recurrent, ALengthOutsideTheStepsIsADataErrorOfManySequencesToo) {
+  const nn::LSTM net(3, 4);
+  std::vector<std::int64_t> lengths(40, 2);
+  lengths[17] = 3;
+  const Plan planned = plan([&](const Tensors& in) -> Tensors { return {net(in[0], {}, in[1]).y}; }, {{DType::f32, {2, 40, 3}}, {DType::i64, {40}}});
+  const auto rows = planned.rows();
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }));
+  EXPECT_EQ(message([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
+            "lstm_recurrence: the length at (17) is 3, which is not in [1,3); nothing was changed by this step");
+}
+
 TEST(Recurrent, ALengthOutsideTheStepsIsADataError) {
   const nn::LSTM net(3, 4);
   for (const std::int64_t wrong : {0, 6}) {
@@ -126,6 +138,68 @@ TEST(Recurrent, MessagesSayWhatIsWrong) {
             "LSTM: the initial h and c are given together or not at all");
 }
 
+/// How one direction of a layer is asked for.
+struct Walk {
+  std::int64_t inputs, hidden, outputs;
+  bool bias = true, reverse = false, lengths = false, peephole = false, state = false;
+};
+
+/// Outputs and all gradients of a layer over 40 sequences, and how many tasks of the plan multiply inputs in the recurrence, and what layout
+/// the gradient of the gates has.
+struct Walked {
+  Tensors results;
+  std::int64_t together = 0;
+  std::string layout;
+};
+Walked walked(Cell cell, const Walk& walk, const PlanOptions& options) {
+  constexpr std::int64_t kSteps = 4, kBatch = 40;
+  const std::int64_t gates = gate_count(cell) * walk.hidden;
+  RecurrentInputs in{{}, random_tensor({gates, walk.inputs}, 1), random_tensor({gates, walk.outputs}, 2), {}, {}};
+  if (walk.bias) in.bias_ih = random_tensor({gates}, 3), in.bias_hh = random_tensor({gates}, 4);
+  if (walk.outputs < walk.hidden) in.weight_hr = random_tensor({walk.outputs, walk.hidden}, 5);
+  if (walk.peephole) in.peephole = random_tensor({3 * walk.hidden}, 6);
+  if (walk.state) in.h0 = random_tensor({kBatch, walk.outputs}, 7);
+  if (walk.state && cell == Cell::lstm) in.c0 = random_tensor({kBatch, walk.hidden}, 8);
+  if (walk.lengths) {
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t n = 0; n < kBatch; ++n) lengths.push_back(n % kSteps + 1);
+    in.lengths = Tensor::from(Shape{kBatch}, lengths);
+  }
+  Tensors wrt{{}, in.weight_ih, in.weight_hh};
+  for (const Tensor& tensor : {in.bias_ih, in.bias_hh, in.weight_hr, in.peephole, in.h0, in.c0})
+    if (tensor) wrt.push_back(tensor);
+  const Tensor x = random_tensor({kSteps, kBatch, walk.inputs}, 9);
+  const Plan planned = plan(
+      [&](const Tensors& given) -> Tensors {
+        in.x = wrt[0] = given[0];
+        Tensors out = cell == Cell::lstm ? lstm(in, walk.reverse) : cell == Cell::gru ? gru(in, walk.reverse) : rnn(in, walk.reverse);
+        Tensors seeds;
+        for (std::size_t i = 0; i < out.size(); ++i) seeds.push_back(random_tensor(out[i].shape(), 10 + i));
+        for (const Tensor& gradient : gradients(out, wrt, seeds)) out.push_back(gradient);
+        return out;
+      },
+      {x.type()}, options);
+  Walked all{planned({x})};
+  for (const PlanRow& row : planned.rows()) {
+    all.together += row.op.starts_with("linear+") && row.op.ends_with("_recurrence");
+    if (row.op.ends_with("_recurrence_grad")) all.layout = row.layout;
+  }
+  return all;
+}
+
+TEST(Recurrent, OfManySequencesInputsAreMultipliedStepByStep) {
+  const Walk walks[] = {{20, 37, 37}, {20, 37, 37, false, true, true}, {16, 32, 32, true, true, false, false, true}, {3, 37, 21, true, false, true, true, true}, {5, 256, 256}, {5, 256, 256, true, true, true}};
+  for (const Cell cell : {Cell::lstm, Cell::rnn, Cell::gru})
+    for (const Walk& walk : walks) {
+      if (cell != Cell::lstm && (walk.peephole || walk.outputs < walk.hidden)) continue;
+      const Tensors expected = walked(cell, walk, {.training = true, .interpret = true}).results;
+      const Walked got = walked(cell, walk, {.training = true});
+      EXPECT_EQ(op_table::difference(expected, got.results, 2e-4), "") << static_cast<int>(cell) << ' ' << walk.hidden << ' ' << walk.lengths;
+      EXPECT_EQ(got.together, cell != Cell::gru);
+      EXPECT_EQ(got.layout, cell == Cell::lstm && walk.hidden == 256 ? "features1040" : "plain");
+    }
+}
+
 // Whether the one element of a sequence that is not 0 is positive, told by the last output.
 TEST(Recurrent, ATrainingPlanWalksOnceEachWayAndLearns) {
   constexpr std::int64_t kSteps = 12, kBatch = 64;
@@ -146,7 +220,7 @@ TEST(Recurrent, ATrainingPlanWalksOnceEachWayAndLearns) {
       },
       {{DType::f32, {kBatch, kSteps, 1}}, {DType::i64, {kBatch}}}, {.training = true});
   const std::vector<PlanRow> rows = step.rows();
-  for (const std::string op : {"lstm_recurrence", "lstm_recurrence_grad"})
+  for (const std::string op : {"linear+lstm_recurrence", "lstm_recurrence_grad"})
     EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; }), 1)
         << op;
 

@@ -76,6 +76,11 @@ TEST(ReorderKernels, BlockAndUnblockImages) {
     expect_copies(shape, {{}, {Layout::batch_blocked, 16}, {Layout::blocked, 16}}, {1, 3});
 }
 
+TEST(ReorderKernels, MoveRowsApartAndTogether) {
+  for (const Shape& shape : {Shape{64, 1024}, {7, 5, 1024}, {3, 1000}, {1, 2, 3, 40}})
+    expect_copies(shape, {{}, {Layout::last_blocked, 1040}}, {1, 2, 8});
+}
+
 /// Whole numbers up to 256 are such that bf16 has.
 TEST(ReorderKernels, RoundAndWidenBlocks) {
   for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}})

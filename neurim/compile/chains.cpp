@@ -125,7 +125,7 @@ void Chains::own_producers(int reader, const std::vector<int>& chain, std::vecto
     const int made = maker(value);
     if (made < 0 || taken(made) || has(chain, made) || has(found, made) || wanted_outside(value)) continue;
     const bool pointwise = node(made).op->pointwise();
-    if (!(pointwise || (begins && node(made).op->precedes())) || node(made).in.empty()) continue;
+    if (!(pointwise || (begins && node(made).op->precedes(*node(reader).op))) || node(made).in.empty()) continue;
     const auto inside = [&](int n) { return n == reader || (pointwise && has(found, n)); };
     if (!std::all_of(readers(value).begin(), readers(value).end(), inside)) continue;
     if (!pointwise) {

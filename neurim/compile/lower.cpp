@@ -271,14 +271,26 @@ class Lowering {
     return true;
   }
 
-  /// Whether the output begins where memory may.
+  /// Whether the output begins where memory may. Neighbours along the first axis lie together in blocks of another one too.
   bool lower_view(int n) {
-    const Type& type = values()[static_cast<std::size_t>(node(n).in[0])].type;
-    const std::size_t shift = bytes({type.dtype, {node(n).op->view_begin({{type}})}});
+    const int in = node(n).in[0];
+    const Type& type = values()[static_cast<std::size_t>(in)].type;
+    const std::int64_t begin = node(n).op->view_begin({{type}});
+    Layout layout;
+    Type before{type.dtype, {begin}};
+    if (const Layout standing = layout_now(in); split_axis(standing).value_or(0) != 0) {
+      Shape whole = values()[static_cast<std::size_t>(node(n).out[0])].type.shape;
+      if (whole.rank() == type.shape.rank()) whole[0] = type.shape[0];
+      if (whole == type.shape && whole.numel() > 0) {
+        layout = standing;
+        before.shape = whole, before.shape[0] = begin / (whole.numel() / whole[0]);
+      }
+    }
+    const std::size_t shift = bytes(before, layout);
     if (shift % kAlignment != 0) return false;
-    const int from = slot_in(node(n).in[0], {});
+    const int from = slot_in(in, layout);
     read_.insert(from);
-    Slot& view = slot(new_slot(node(n).out[0], {}));
+    Slot& view = slot(new_slot(node(n).out[0], layout));
     view.alias = from;
     view.shift = shift;
     return true;

@@ -112,8 +112,11 @@ std::string PlanInstance::data_fault() {
     stream->wait();
     if (!(status & kStatusIndexOutOfRange)) continue;
     const Task& task = program->tasks[i];
-    const Graph::Node& node = program->graph.nodes[static_cast<std::size_t>(task.nodes[0])];
-    Tensors in;  // all made before the task: the node is its first
+    const auto node_of = [&](int n) -> const Graph::Node& { return program->graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto at = std::find_if(task.nodes.begin(), task.nodes.end(), [&](int n) { return node_of(n).op->checks_data(); });
+    NEURIM_ASSERT(at != task.nodes.end());
+    const Graph::Node& node = node_of(*at);
+    Tensors in;  // what is checked was made before the task
     for (const int value : node.in) in.push_back(read_by(task, value));
     return text(node.where, node.where.empty() ? "" : ": ", data_fault_of(*node.op, in));
   }

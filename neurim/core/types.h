@@ -71,7 +71,7 @@ struct Layout {
     channels_last,  ///< axis 1 innermost
     blocked,        ///< axis 1 split by `block`, the block innermost (nChw16c); the tail of the last block is zero
     batch_blocked,  ///< axis 0 split by `block`, the block innermost (ceil(N/16)CHW16n); its tail is zero too
-    last_blocked,   ///< the last of three axes or more split so, its blocks behind axis 0 (x(N,L,C) as N ceil(C/16) L 16c)
+    last_blocked,   ///< the last axis split so, its blocks behind axis 0 (x(N,L,C) as N ceil(C/16) L 16c); of one block rows lie apart
     packed,         ///< an opaque form that a backend registered under `format`
   };
   Kind kind = plain;

@@ -82,7 +82,8 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual std::optional<Layout> relaid(const Type& /*in*/, const Layout& /*layout*/) const { return std::nullopt; }
   virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
   virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
-  virtual bool precedes() const { return pointwise(); }        ///< may stand in a region before the anchor, which alone reads it
+  /// Whether it may stand in a region before this anchor, which alone reads it.
+  virtual bool precedes(const Op& /*anchor*/) const { return pointwise(); }
   /// Whether output 0 costs about one pass over memory, given the inputs and the other outputs; a plan may then compute it
   /// again instead of keeping it. `again` does.
   virtual bool cheap() const { return pointwise(); }

@@ -40,7 +40,7 @@ class LayerNorm final : public NormOp {
   std::string_view name() const override { return "layer_norm"; }
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
-  bool precedes() const override { return true; }
+  bool precedes(const Op&) const override { return true; }
   Onnx onnx() const override { return {"LayerNormalization", 17}; }
   std::vector<Sample> samples() const override;
 };

@@ -1,6 +1,7 @@
 #include "neurim/ops/linear.h"
 
 #include "neurim/base/error.h"
+#include "neurim/base/text.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
@@ -42,6 +43,8 @@ Tensors Linear::grad(const Gradient& g) const {
   if (d.size() == 3 && g.wanted[2]) d[2] = sum(dy, {0});
   return d;
 }
+
+bool Linear::precedes(const Op& anchor) const { return ends_with(anchor.name(), "_recurrence"); }
 
 std::int64_t Linear::multiply_adds(std::span<const Type> in) const {
   return infer(in)[0].shape.numel() * in[1].shape[1];

@@ -14,6 +14,7 @@ class Linear final : public Op {
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   std::int64_t multiply_adds(std::span<const Type> in) const override;
+  bool precedes(const Op& anchor) const override;  ///< the recurrence over its rows
   std::vector<Sample> samples() const override;
 };
 

@@ -27,7 +27,9 @@ Tensors Reshape::grad(const Gradient& g) const { return {reshape(g.dout[0], g.in
 
 std::optional<Layout> Reshape::relaid(const Type& in, const Layout& layout) const {
   const Shape &from = in.shape, to = infer({{in}})[0].shape;
-  if (from.rank() < 2 || to.rank() < 2 || from.numel() == 0 || from[0] != to[0]) return std::nullopt;
+  if (from.rank() < 2 || to.rank() < 2 || from.numel() == 0) return std::nullopt;
+  if (layout.kind == Layout::last_blocked && layout.block >= from[-1] && from[-1] == to[-1]) return layout;
+  if (from[0] != to[0]) return std::nullopt;
   if (layout.kind == Layout::blocked && from[1] == to[1]) return layout;
   if (layout.kind == Layout::last_blocked && to.rank() >= 3 && from[-1] == to[-1]) return layout;
   return std::nullopt;

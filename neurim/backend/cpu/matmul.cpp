@@ -94,7 +94,7 @@ bool read(Site& site, Product& product, std::optional<PointwiseSteps>& steps) {
 
 bool wants(Site& site) {
   Multiply all;
-  for (Spec& spec : site.values) spec.layout = {};
+  ask_rows(site);
   return read(site, all.product, all.steps);
 }
 
@@ -115,6 +115,14 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
+void cpu::ask_rows(Site& site) {
+  for (int value = 0; value < std::ssize(site.values); ++value) {
+    Spec& spec = site.values[static_cast<std::size_t>(value)];
+    const int place = site.place_in(value);
+    if (!((place == 0 || place == 1) && site.steps.size() == 1 && spec.type.shape.rank() == 2 && in_rows(spec))) spec.layout = {};
+  }
+}
+
 bool cpu::read_product(Site& site, Product& product) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
@@ -125,7 +133,7 @@ bool cpu::read_product(Site& site, Product& product) {
     product.k = a[-1];
     product.m = product.k == 0 ? 0 : a.numel() / product.k;
     product.n = b[0];
-    product.a_row = product.b_column = product.k;
+    product.a_row = row_distance(site.input(0)), product.b_column = row_distance(site.input(1));
     product.a_column = product.b_row = 1;
     product.bias = site.steps[0].in.size() == 3;
   } else {
@@ -138,10 +146,11 @@ bool cpu::read_product(Site& site, Product& product) {
     product.m = op.transpose_a ? a[-1] : a[-2];
     product.k = op.transpose_a ? a[-2] : a[-1];
     product.n = op.transpose_b ? b[-2] : b[-1];
-    product.a_row = op.transpose_a ? 1 : product.k;
-    product.a_column = op.transpose_a ? product.m : 1;
-    product.b_row = op.transpose_b ? 1 : product.n;
-    product.b_column = op.transpose_b ? product.k : 1;
+    const std::int64_t a_apart = row_distance(site.input(0)), b_apart = row_distance(site.input(1));
+    product.a_row = op.transpose_a ? 1 : a_apart;
+    product.a_column = op.transpose_a ? a_apart : 1;
+    product.b_row = op.transpose_b ? 1 : b_apart;
+    product.b_column = op.transpose_b ? b_apart : 1;
   }
   if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0) return decline(site, "an axis is empty"), false;
   if (site.steps.size() > 1 && product.batch > 1) return decline(site, "fuses steps behind one product only"), false;

@@ -14,7 +14,9 @@ struct Product {
 /// Floats of the result that steps behind it go over at a time.
 inline constexpr std::int64_t kPiece = 1 << 17;
 
-/// Reads a site that begins with a matmul or a fully connected layer, of plain f32, or says why not.
+/// Asks for plain values; operands of one product whose rows lie apart may stay so.
+void ask_rows(Site& site);
+/// Reads a site that begins with a matmul or a fully connected layer, of f32 as ask_rows() has it, or says why not.
 bool read_product(Site& site, Product& product);
 
 }  // namespace neurim::cpu

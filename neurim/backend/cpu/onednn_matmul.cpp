@@ -67,7 +67,7 @@ std::pair<Primitive, std::size_t> primitive_of(const Product& product, std::int6
 
 bool wants(Site& site) {
   Product product;
-  for (Spec& spec : site.values) spec.layout = {};
+  ask_rows(site);
   return read_product(site, product) && (site.steps.size() == 1 || PointwiseSteps().read(site, 1, site.steps.size()));
 }
 

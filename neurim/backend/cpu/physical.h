@@ -43,6 +43,21 @@ T* element(T* tensor, std::int64_t at, bool rounded) {
   return tensor ? reinterpret_cast<T*>(reinterpret_cast<Byte*>(tensor) + at * (rounded ? 2 : 4)) : nullptr;
 }
 
+/// Rows of f32 with a line of zeros between them: a distance that is a multiple of 4 KiB would put the beginnings of all in a few places
+/// of the first-level cache. Of others, plain.
+inline Layout apart_rows(const Shape& shape) {
+  constexpr std::int64_t kPage = 1024, kLine = 16, kMost = 32 * kPage;  // floats
+  const std::int64_t row = shape[-1];
+  if (row == 0 || row % kPage != 0 || row > kMost) return {};
+  return {Layout::last_blocked, static_cast<std::uint16_t>(row + kLine)};
+}
+/// Whether rows of the last axis lie so, or plain, and how many elements from each other.
+inline bool in_rows(const Spec& spec) {
+  const Layout& layout = spec.layout;
+  return layout == Layout{} || (layout.kind == Layout::last_blocked && !layout.rounded && layout.block >= spec.type.shape[-1]);
+}
+inline std::int64_t row_distance(const Spec& spec) { return spec.layout == Layout{} ? spec.type.shape[-1] : spec.layout.block; }
+
 /// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which costs
 /// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
 inline bool fills_blocks(std::int64_t channels) { return channels >= 16; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <vector>
 
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/graph/kernel.h"
@@ -13,6 +15,9 @@ namespace {
 
 using namespace cpu;
 
+constexpr std::int64_t kRowsWorthAPart = 4;    // fewer sequences do not pay for reading all weights once more,
+constexpr std::int64_t kRowsWorthInputs = 16;  // or those of the inputs at each step
+
 RecurrentCell cell_of(const RecurrentOp& op) {
   if (op.cell == Cell::lstm) return RecurrentCell::lstm;
   if (op.cell == Cell::gru)
@@ -20,44 +25,66 @@ RecurrentCell cell_of(const RecurrentOp& op) {
   return op.options.nonlinearity == "relu" ? RecurrentCell::rnn_relu : RecurrentCell::rnn_tanh;
 }
 
-/// What the launches of both kernels share. The first parts pack the weights into the scratch, behind it lie
-/// a row of zeros and what is to be projected; the joins walk, each with sequences of its own.
+/// What the launches of both kernels share. The first parts pack the weights into the scratch, behind them lie a row of zeros, outputs
+/// that nobody reads and what is to be projected; the joins walk, each with sequences of its own.
 template <class Op, class Pass>
 struct Prepared {
-  typename Op::Places places;
+  /// A weight, whose panels the pass says, in input `place` from this element on.
+  struct Weight {
+    Factor Pass::*factor;
+    int place;
+    std::int64_t begin = 0;
+  };
+
+  typename Op::Places places;  ///< numbers of arguments; outputs from args.out.size() on are in the scratch
   Pass pass{};
-  std::int64_t zeros = 0, second_begin = 0;  ///< of the second weight: its first element beyond weight_hh
+  std::vector<Weight> weights;
+  std::vector<std::int64_t> unread;  ///< floats of such outputs
+  std::int64_t zeros = 0;
   std::int64_t inner_floats = 0, rows_floats = 0;  ///< of all parts, and of each
   int packers = 1, parts = 1;
   decltype(&portable::pack_panels) pack;
   decltype(&portable::run_recurrence) forward;
   decltype(&portable::run_recurrence_grad) backward;
 
+  void add(const Weight& weight, const Panels& panels) {
+    (pass.*weight.factor).panels = panels;
+    weights.push_back(weight);
+  }
+  const Panels& panels(const Weight& weight) const { return (pass.*weight.factor).panels; }
+  template <class Count>
+  std::int64_t over_weights(Count count) const {
+    std::int64_t all = 0;
+    for (const Weight& weight : weights) all += count(panels(weight));
+    return all;
+  }
+  std::int64_t panel_count() const { return over_weights([](const Panels& panels) { return panels.count(); }); }
+  std::int64_t packed_floats() const { return over_weights([](const Panels& panels) { return panels.floats(); }); }
+
   template <class T = float>
   static const T* in(const Args& args, int place) {
     return place < 0 ? nullptr : static_cast<const T*>(args.in[static_cast<std::size_t>(place)]);
   }
-  static float* out(const Args& args, int place) {
-    return place < 0 ? nullptr : static_cast<float*>(args.out[static_cast<std::size_t>(place)]);
+  float* out(const Args& args, int place) const {
+    const auto made = static_cast<int>(args.out.size());
+    if (place < made) return place < 0 ? nullptr : static_cast<float*>(args.out[static_cast<std::size_t>(place)]);
+    return std::accumulate(unread.begin(), unread.begin() + (place - made), std::int64_t{0}) + zero_row(args) + zeros;
   }
-  float* packed_weight(const Args& args) const { return static_cast<float*>(args.scratch); }
-  float* packed_second(const Args& args) const { return packed_weight(args) + pass.weight.floats(); }
-  float* zero_row(const Args& args) const {
-    return packed_second(args) + (pass.second.size > 0 ? pass.second.floats() : 0);
-  }
-  float* inner(const Args& args) const { return zero_row(args) + zeros; }
+  std::int64_t together() const { return std::min(kRowsTogether, (pass.batch + parts - 1) / parts); }  ///< sequences
+  float* zero_row(const Args& args) const { return static_cast<float*>(args.scratch) + packed_floats(); }
+  float* inner(const Args& args) const { return out(args, static_cast<int>(args.out.size() + unread.size())); }
 
   /// Packs the panels of part number `part`.
   void pack_part(const Args& args, int part) const {
     if (part == 0) std::fill_n(zero_row(args), zeros, 0.0f);
-    const std::int64_t split = pass.weight.count(),
-                       all = split + (pass.second.size > 0 ? pass.second.count() : 0);
-    const std::int64_t first = part_begin(all, packers, part), last = part_begin(all, packers, part + 1);
-    const float* weight = in(args, places.weight_hh);
-    pack(pass.weight, weight, packed_weight(args), std::min(first, split), std::min(last, split));
-    if (last <= split) return;
-    const float* second = places.weight_hr < 0 ? weight + second_begin : in(args, places.weight_hr);
-    pack(pass.second, second, packed_second(args), std::max(first, split) - split, last - split);
+    std::int64_t first = part_begin(panel_count(), packers, part), last = part_begin(panel_count(), packers, part + 1);
+    auto* to = static_cast<float*>(args.scratch);
+    for (const Weight& weight : weights) {
+      const Panels& own = panels(weight);
+      const std::int64_t count = own.count();
+      pack(own, in(args, weight.place) + weight.begin, to, std::clamp<std::int64_t>(first, 0, count), std::clamp<std::int64_t>(last, 0, count));
+      first -= count, last -= count, to += own.floats();
+    }
   }
 
   /// The operands that both directions have, for one of the joins.
@@ -68,8 +95,11 @@ struct Prepared {
     all.c0 = in(args, places.c0);
     all.lengths = in<std::int64_t>(args, places.lengths);
     all.zeros = zero_row(args);
-    all.packed_weight = packed_weight(args);
-    all.packed_second = packed_second(args);
+    const auto* packed = static_cast<const float*>(args.scratch);
+    for (const Weight& weight : weights) {
+      (all.*weight.factor).packed = packed;
+      packed += panels(weight).floats();
+    }
     all.rows = inner(args) + inner_floats + join * rows_floats;
     return all;
   }
@@ -82,16 +112,21 @@ struct Prepared {
   }
 };
 
-using Forward = Prepared<Recurrence, RecurrentForward>;
 using Backward = Prepared<RecurrenceGrad, RecurrentBackward>;
+
+/// With the product with the inputs before it: the steps {linear, recurrence}.
+struct Forward : Prepared<Recurrence, RecurrentForward> {
+  int x = -1, bias = -1;  ///< inputs: of the linear layer, where it has them; else of the GRU
+};
 
 void run_forward(const void* self, const Args& args, int part) noexcept {
   const auto& own = *static_cast<const Forward*>(self);
   if (part < own.packers) return own.pack_part(args, part);
   const Recurrence::Places& p = own.places;
   RecurrentForward pass = own.at(args, part - own.packers);
+  pass.x = own.in(args, own.x);
   pass.gates = own.in(args, p.gates);
-  pass.bias = own.in(args, p.bias_hh);
+  pass.bias = own.in(args, own.bias);
   pass.y = own.out(args, p.y);
   pass.h = own.out(args, p.h);
   pass.c = own.out(args, p.c);
@@ -128,15 +163,15 @@ void run_backward(const void* self, const Args& args, int part) noexcept {
   own.backward(pass, first, last);
 }
 
-template <class Op, class Pass>
-Launch prepare(Site& site, Launch (*launch)(std::shared_ptr<Prepared<Op, Pass>>, Site&)) {
-  const auto& op = static_cast<const Op&>(site.op());
+/// What does not depend on the direction; null, with the reason, where the types will not do.
+template <class Own, class Op>
+std::shared_ptr<Own> begin(Site& site, const Op& op) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32 && spec.type.dtype != DType::i64) return decline(site, "takes f32 only"), nullptr;
   Types in;
-  for (std::size_t i = 0; i < site.in.size(); ++i) in.push_back(site.input(static_cast<int>(i)).type);
-  for (const Type& type : in)
-    if (type.dtype != DType::f32 && type.dtype != DType::i64) return decline(site, "takes f32 only");
+  for (const int value : site.steps[static_cast<std::size_t>(site.anchor)].in) in.push_back(site.values[static_cast<std::size_t>(value)].type);
   const RecurrenceSize size = recurrence_size(op, in);
-  auto own = std::make_shared<Prepared<Op, Pass>>();
+  auto own = std::make_shared<Own>();
   own->places = op.places();
   own->pack = NEURIM_DISPATCH(pack_panels);
   own->forward = NEURIM_DISPATCH(run_recurrence);
@@ -148,65 +183,125 @@ Launch prepare(Site& site, Launch (*launch)(std::shared_ptr<Prepared<Op, Pass>>,
   own->pass.hidden = size.hidden;
   own->pass.outputs = size.outputs;
   own->zeros = size.gates * size.hidden + 3 * size.hidden;
-  own->second_begin = 2 * size.hidden * size.hidden;
-  return launch(own, site);
+  const std::int64_t parts = (size.batch + kRowsWorthAPart - 1) / kRowsWorthAPart;
+  own->parts = static_cast<int>(std::clamp<std::int64_t>(parts, 1, site.chunks));
+  return own;
 }
 
 /// Fixes what depends on the panels.
 template <class Own>
-Launch finish(const std::shared_ptr<Own>& own, Site& site,
-              void (*run)(const void*, const Args&, int) noexcept, std::int64_t inner) {
-  const RecurrentPass& pass = own->pass;
-  const bool twice = pass.second.size > 0;
-  const std::int64_t panels = pass.weight.count() + (twice ? pass.second.count() : 0);
-  constexpr std::int64_t kRowsWorthAPart = 4;  // fewer do not pay for reading all weights once more
-  own->packers = static_cast<int>(std::clamp<std::int64_t>(panels, 1, site.chunks));
-  own->parts = static_cast<int>(
-      std::clamp<std::int64_t>((pass.batch + kRowsWorthAPart - 1) / kRowsWorthAPart, 1, site.chunks));
-  const std::int64_t together = std::min(kRowsTogether, (pass.batch + own->parts - 1) / own->parts);
+Launch finish(const std::shared_ptr<Own>& own, Site& site, void (*run)(const void*, const Args&, int) noexcept, std::int64_t inner) {
+  own->packers = static_cast<int>(std::clamp<std::int64_t>(own->panel_count(), 1, site.chunks));
   own->inner_floats = inner;
-  own->rows_floats = together * 16 * std::max(pass.weight.blocks(), twice ? pass.second.blocks() : 0);
-  site.scratch = sizeof(float) * static_cast<std::size_t>(pass.weight.floats() + (twice ? pass.second.floats() : 0) +
-                                                          own->zeros + inner + own->parts * own->rows_floats);
+  const auto blocks = [](const Factor& factor) { return factor ? factor.panels.blocks() : 0; };
+  std::int64_t most = blocks(own->pass.weight);
+  if constexpr (std::is_same_v<Own, Forward>) most += blocks(own->pass.inputs);
+  own->rows_floats = own->together() * 16 * std::max(most, blocks(own->pass.second));
+  site.scratch = sizeof(float) * static_cast<std::size_t>(own->packed_floats() + own->zeros + std::accumulate(own->unread.begin(), own->unread.end(), inner) +
+                                                          own->parts * own->rows_floats);
   return {run, own, own->packers, own->parts};
 }
 
+/// Reads the steps {linear, recurrence}, or says why not.
+bool read_inputs(Site& site, Forward& own) {
+  if (site.steps.size() == 1) return own.bias = own.places.bias_hh, true;
+  const Step &layer = site.steps[0], &step = site.steps.back();
+  Recurrence::Places& p = own.places;
+  if (site.steps.size() > 2 || site.anchor != 1 || layer.op->name() != "linear" || layer.out[0] != step.in[static_cast<std::size_t>(p.gates)])
+    return decline(site, "takes a linear layer before it alone"), false;
+  const RecurrentCell cell = own.pass.cell;
+  if (cell == RecurrentCell::gru || cell == RecurrentCell::gru_reset_before)
+    return decline(site, "of a GRU multiplies no inputs, as one gate resets what the state adds"), false;
+  if (own.together() < kRowsWorthInputs)
+    return decline(site, "of fewer than ", kRowsWorthInputs, " sequences a part multiplies no inputs: each step would read their weight"), false;
+  for (int* place : {&p.weight_hh, &p.weight_hr, &p.peephole, &p.h0, &p.c0, &p.lengths})
+    if (*place >= 0) *place = site.place_in(step.in[static_cast<std::size_t>(*place)]);
+  for (int* place : {&p.y, &p.h, &p.c, &p.out_gates, &p.saved}) {
+    if (*place < 0) continue;
+    const int value = step.out[static_cast<std::size_t>(*place)];
+    *place = site.place_out(value);
+    if (*place >= 0) continue;
+    *place = static_cast<int>(site.out.size() + own.unread.size());
+    own.unread.push_back(site.values[static_cast<std::size_t>(value)].type.shape.numel());
+  }
+  p.gates = -1;
+  own.x = site.place_in(layer.in[0]);
+  own.bias = layer.in.size() == 3 ? site.place_in(layer.in[2]) : -1;
+  const std::int64_t features = site.input(own.x).type.shape[-1];
+  own.add({&RecurrentForward::inputs, site.place_in(layer.in[1])}, {4, cell == RecurrentCell::lstm, features, own.pass.hidden, features, 1});
+  return true;
+}
+
+/// Output or input `place` of the anchor.
+Spec& made(const Site& site, int place) { return site.values[static_cast<std::size_t>(site.steps[static_cast<std::size_t>(site.anchor)].out[static_cast<std::size_t>(place)])]; }
+Spec& read(const Site& site, int place) { return site.values[static_cast<std::size_t>(site.steps[static_cast<std::size_t>(site.anchor)].in[static_cast<std::size_t>(place)])]; }
+
+std::shared_ptr<Forward> read_forward(Site& site) {
+  const auto& op = static_cast<const Recurrence&>(site.op());
+  const auto own = begin<Forward>(site, op);
+  if (!own || !read_inputs(site, *own)) return nullptr;
+  if (const int place = op.places().out_gates; place >= 0) own->pass.gates_row = row_distance(made(site, place));
+  return own;
+}
+
+bool wants(Site& site) {
+  for (Spec& spec : site.values) spec.layout = {};
+  if (const int place = static_cast<const Recurrence&>(site.op()).places().out_gates; place >= 0) {
+    Spec& gates = made(site, place);
+    gates.layout = apart_rows(gates.type.shape);
+  }
+  return read_forward(site) != nullptr;
+}
+
+bool wants_grad(Site& site) {
+  for (Spec& spec : site.values) spec.layout = {};
+  const auto places = static_cast<const RecurrenceGrad&>(site.op()).places();
+  Spec& gradient = made(site, places.dgates);
+  gradient.layout = apart_rows(gradient.type.shape);
+  if (places.gates >= 0) read(site, places.gates).layout = gradient.layout;
+  return true;
+}
+
 Launch recurrence(Site& site) {
-  return prepare<Recurrence, RecurrentForward>(site, [](std::shared_ptr<Forward> own, Site& at) {
-    RecurrentPass& p = own->pass;
-    const std::int64_t H = p.hidden, P = p.outputs;
-    const bool projects = own->places.weight_hr >= 0;
-    const bool rnn = p.cell == RecurrentCell::rnn_tanh || p.cell == RecurrentCell::rnn_relu;
-    const int gates = p.cell == RecurrentCell::lstm ? 4 : p.cell == RecurrentCell::gru ? 3 : 2;
-    p.weight = {rnn ? 4 : gates, !rnn, P, H, P, 1};
-    if (projects) p.second = {4, false, H, P, H, 1};
-    if (p.cell == RecurrentCell::gru_reset_before) p.second = {4, false, H, H, H, 1};
-    return finish(own, at, run_forward, projects ? p.batch * H : 0);
-  });
+  const auto own = read_forward(site);
+  if (!own) return {};
+  const RecurrentForward& pass = own->pass;
+  const std::int64_t H = pass.hidden, P = pass.outputs;
+  const bool projects = own->places.weight_hr >= 0;
+  const bool rnn = pass.cell == RecurrentCell::rnn_tanh || pass.cell == RecurrentCell::rnn_relu;
+  const int gates = pass.cell == RecurrentCell::lstm ? 4 : pass.cell == RecurrentCell::gru ? 3 : 2;
+  own->add({&RecurrentForward::weight, own->places.weight_hh}, {rnn ? 4 : gates, !rnn, P, H, P, 1});
+  if (projects) own->add({&RecurrentForward::second, own->places.weight_hr}, {4, false, H, P, H, 1});
+  if (pass.cell == RecurrentCell::gru_reset_before) own->add({&RecurrentForward::second, own->places.weight_hh, 2 * H * H}, {4, false, H, H, H, 1});
+  return finish(own, site, run_forward, projects ? pass.batch * H : 0);
 }
 
 Launch recurrence_grad(Site& site) {
-  return prepare<RecurrenceGrad, RecurrentBackward>(site, [](std::shared_ptr<Backward> own, Site& at) {
-    RecurrentPass& p = own->pass;
-    const std::int64_t H = p.hidden, P = p.outputs;
-    const bool reset_before = p.cell == RecurrentCell::gru_reset_before;
-    const int gates = p.cell == RecurrentCell::lstm  ? 4
-                      : p.cell == RecurrentCell::gru ? 3
-                      : reset_before                 ? 2
-                                                     : 1;
-    p.weight = {4, false, gates * H, P, 1, P};
-    if (own->places.weight_hr >= 0) p.second = {4, false, P, H, 1, H};
-    if (reset_before) p.second = {4, false, H, H, 1, H};
-    return finish(own, at, run_backward, 0);
-  });
+  const auto own = begin<Backward>(site, static_cast<const RecurrenceGrad&>(site.op()));
+  if (!own) return {};
+  const Spec& gradient = made(site, own->places.dgates);
+  if (own->places.gates >= 0 && read(site, own->places.gates).layout != gradient.layout)
+    return decline(site, "takes gates and their gradient in one layout");
+  own->pass.gates_row = row_distance(gradient);
+  const RecurrentBackward& pass = own->pass;
+  const std::int64_t H = pass.hidden, P = pass.outputs;
+  const bool reset_before = pass.cell == RecurrentCell::gru_reset_before;
+  const int gates = pass.cell == RecurrentCell::lstm  ? 4
+                    : pass.cell == RecurrentCell::gru ? 3
+                    : reset_before                    ? 2
+                                                      : 1;
+  own->add({&RecurrentBackward::weight, own->places.weight_hh}, {4, false, gates * H, P, 1, P});
+  if (own->places.weight_hr >= 0) own->add({&RecurrentBackward::second, own->places.weight_hr}, {4, false, P, H, 1, H});
+  if (reset_before) own->add({&RecurrentBackward::second, own->places.weight_hh, 2 * H * H}, {4, false, H, H, 1, H});
+  return finish(own, site, run_backward, 0);
 }
 
 }  // namespace
 
 void cpu_recurrence() {
   for (const Cell cell : {Cell::lstm, Cell::gru, Cell::rnn}) {
-    add({.op = Recurrence(cell).name(), .name = "cpu", .rank = 20, .prepare = recurrence});
-    add({.op = RecurrenceGrad(cell).name(), .name = "cpu", .rank = 20, .prepare = recurrence_grad});
+    add({.op = Recurrence(cell).name(), .name = "cpu", .rank = 20, .prepare = recurrence, .wants = wants, .fuses = true, .prologues = true});
+    add({.op = RecurrenceGrad(cell).name(), .name = "cpu", .rank = 20, .prepare = recurrence_grad, .wants = wants_grad});
   }
 }
 

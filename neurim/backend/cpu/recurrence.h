@@ -9,17 +9,24 @@ enum class RecurrentCell : std::uint8_t { lstm, gru, gru_reset_before, rnn_tanh,
 
 inline constexpr std::int64_t kRowsTogether = 64;  ///< at most so many sequences walk together
 
+/// A packed weight; none has no size.
+struct Factor {
+  Panels panels;
+  const float* packed = nullptr;
+  explicit operator bool() const { return panels.size > 0; }
+};
+
 /// What both directions of differentiation know; absent operands are null. For the meanings see
 /// ops/recurrence.h.
 struct RecurrentPass {
   RecurrentCell cell;
   bool reverse;
   std::int64_t steps, batch, hidden, outputs;
+  std::int64_t gates_row;  ///< floats from each row of out_gates, or of both gates and dgates, to the next; zeros behind its gates
   const float *peephole, *h0, *c0;
   const std::int64_t* lengths;
-  const float* zeros;     ///< as many as the longest row
-  Panels weight, second;  ///< second: of the projection, or of gate n where the reset comes before
-  const float *packed_weight, *packed_second;
+  const float* zeros;  ///< as many as the longest row
+  Factor weight, second;  ///< second: of the projection, or of gate n where the reset comes before
   float* rows;  ///< room for what is multiplied: kRowsTogether rows in blocks of 16, or as many as there are
 
   /// The steps of sequence n; a length that cannot be counts as 0.
@@ -31,6 +38,10 @@ struct RecurrentPass {
 
 struct RecurrentForward : RecurrentPass {
   const float *gates, *bias;
+  /// What the gates are made of where they do not come ready, and `gates` is null: x(steps, batch, features) times this weight, plus
+  /// `bias`.
+  const float* x;
+  Factor inputs;
   float *y, *h, *c, *out_gates, *saved;
   float* inner;  ///< (batch, hidden): what is projected
 };

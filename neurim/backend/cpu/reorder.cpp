@@ -1,5 +1,6 @@
 #include "neurim/backend/cpu/reorder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "neurim/backend/cpu/physical.h"
@@ -90,6 +91,21 @@ struct Through {
   }
 };
 
+/// Rows that lie apart to rows that do not, or the other way.
+struct CopiedRows {
+  std::int64_t rows, row, from, to;  ///< elements: of a row, and from each to the next
+  int parts;
+
+  static void run(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const CopiedRows*>(self);
+    for (std::int64_t r = part_begin(own.rows, own.parts, part); r < part_begin(own.rows, own.parts, part + 1); ++r) {
+      float* const to = static_cast<float*>(args.out[0]) + r * own.to;
+      std::copy_n(static_cast<const float*>(args.in[0]) + r * own.from, own.row, to);
+      std::fill_n(to + own.row, own.to - own.row, 0.0f);
+    }
+  }
+};
+
 struct Copied {
   std::int64_t bytes;
   int parts;
@@ -110,6 +126,12 @@ Launch prepare(Site& site) {
     Copied copied{static_cast<std::int64_t>(bytes(type, from)), 1};
     copied.parts = parts_of(site, copied.bytes / 4, copied.bytes);
     return {Copied::run, std::make_shared<Copied>(copied), copied.parts};
+  }
+  if (type.dtype == DType::f32 && type.shape.rank() >= 2 && type.shape.numel() > 0 && in_rows(site.input(0)) && in_rows(site.output(0))) {
+    const std::int64_t row = type.shape[-1], rows = type.shape.numel() / row;
+    const auto copied = std::make_shared<CopiedRows>(
+        CopiedRows{rows, row, row_distance(site.input(0)), row_distance(site.output(0)), parts_of(site, type.shape.numel(), rows)});
+    return {CopiedRows::run, copied, copied->parts};
   }
   for (const Layout& layout : {from, to})
     if (layout != Layout{} && !of_vectors(type.shape, exact(layout)))

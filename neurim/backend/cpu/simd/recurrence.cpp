@@ -1,5 +1,7 @@
 #include "neurim/backend/cpu/recurrence.h"
 
+#include <span>
+
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_math.h"
@@ -34,36 +36,60 @@ struct Nothing {
   void operator()(Lines&, std::int64_t, std::int64_t) const {}
 };
 
-/// The products of `count` rows with all panels; calls each(row, panel, sums of the panel). lines_of(lines, row, panel) adds what that
-/// will read and write.
+/// Rows and the weight that they are multiplied by.
+struct Operands {
+  const Factor& factor;
+  const float* const* rows;
+};
+
+/// The products of `count` rows each with all panels, of which the weights have as many, added up; calls each(row, panel, sums of the
+/// panel). lines_of(lines, row, panel) adds what that will read and write.
 template <class Each, class LinesOf = Nothing>
-void multiply(const RecurrentPass& pass, const Panels& panels, const float* packed, const float* const* rows, std::int64_t count,
-              Each each, LinesOf lines_of = {}) {
-  for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t k = 0; k < panels.depth; k += kLanes) {
-      float* const to = pass.rows + (k / kLanes * count + r) * kLanes;
-      if (k + kLanes <= panels.depth)
-        store(to, load(rows[r] + k));
-      else
-        copy(rows[r] + k, to, panels.depth - k);
-    }
+void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int64_t count, Each each, LinesOf lines_of = {}) {
+  float* to = pass.rows;
+  for (const auto& [factor, rows] : all) {
+    const std::int64_t depth = factor.panels.depth;
+    for (std::int64_t r = 0; r < count; ++r)
+      for (std::int64_t k = 0; k < depth; k += kLanes) {
+        float* const own = to + (k / kLanes * count + r) * kLanes;
+        if (k + kLanes <= depth)
+          store(own, load(rows[r] + k));
+        else
+          copy(rows[r] + k, own, depth - k);
+      }
+    to += factor.panels.blocks() * count * kLanes;
+  }
   constexpr int kMostVectors = 4;
   alignas(64) float sums[kRowsTogether * kMostVectors * kLanes];
-  const std::int64_t row = panels.vectors * kLanes;
-  BlockProduct product{.rows = count,
-                       .in_channels = panels.depth,
-                       .x_block = count * kLanes,
-                       .weight_block = panels.block_floats(),
-                       .y_block = kLanes,
-                       .y_row = row};
-  for (std::int64_t p = 0; p < panels.count(); ++p) {
+  const Panels& first = all[0].factor.panels;
+  const std::int64_t row = first.vectors * kLanes;
+  for (std::int64_t p = 0; p < first.count(); ++p) {
     Lines lines;
     for (std::int64_t r = 0; r < count; ++r) lines_of(lines, r, p);
     Fetch fetch = lines.fetch();
-    product.fetch = &fetch;
-    block_product(product, panels.vectors, pass.rows, packed + p * panels.vectors * panels.block_floats(), {}, sums);
+    const float* x = pass.rows;
+    for (const Operands& operands : all) {
+      const Panels& panels = operands.factor.panels;
+      const bool begins = &operands == &all.front(), ends = &operands == &all.back();
+      const BlockProduct product{.rows = count,
+                                 .in_channels = panels.depth,
+                                 .x_block = count * kLanes,
+                                 .weight_block = panels.block_floats(),
+                                 .y_block = kLanes,
+                                 .y_row = row,
+                                 .fetch = ends ? &fetch : nullptr};
+      block_product(product, panels.vectors, x, operands.factor.packed + p * panels.vectors * panels.block_floats(),
+                    {.add = begins ? nullptr : sums}, sums);
+      x += panels.blocks() * count * kLanes;
+    }
     for (std::int64_t r = 0; r < count; ++r) each(r, p, sums + r * row);
   }
+}
+/// With one weight.
+template <class Each, class LinesOf = Nothing>
+void multiply(const RecurrentPass& pass, const Factor& factor, const float* const* rows, std::int64_t count, Each each, LinesOf lines_of = {}) {
+  const Operands operands{factor, rows};
+  multiply(pass, std::span(&operands, 1), count, each, lines_of);
 }
 
 /// Calls body(first unit, how many, where among the sums) for the vectors of neighbouring columns of a panel.
@@ -124,6 +150,12 @@ Walkers walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, s
   return all;
 }
 
+/// Zeros behind the gates of the walkers' rows at step t.
+void clear_behind(const RecurrentPass& pass, float* rows, const Walkers& walkers, std::int64_t t, std::int64_t gates) {
+  for (std::int64_t r = 0; r < walkers.count; ++r)
+    clear(rows + (t * pass.batch + walkers.sequence[r]) * pass.gates_row + gates, pass.gates_row - gates);
+}
+
 // --- forward ---
 
 /// One step of the sequences that walk.
@@ -139,16 +171,16 @@ class ForwardStep {
       };
       h_[r] = state(pass.y, pass.h0, pass.outputs);
       if (pass.cell == RecurrentCell::lstm) c_[r] = state(pass.saved, pass.c0, pass.hidden);
+      if (pass.inputs) x_[r] = pass.x + place(n) * pass.inputs.panels.depth;
     }
   }
 
   void lstm() const {
     const std::int64_t H = p_.hidden;
-    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, operands(), w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = p_.gates + at * 4 * H + u, *before = c_[r] + u,
-                  *peep = p_.peephole ? p_.peephole + u : nullptr;
-      float *to = p_.out_gates + at * 4 * H + u, *c = p_.saved + at * H + u;
+      const float *g = gates(r, 4) + u, *before = c_[r] + u, *peep = p_.peephole ? p_.peephole + u : nullptr;
+      float *to = out_gates(r) + u, *c = p_.saved + at * H + u;
       float* h = p_.inner ? p_.inner + w_.sequence[r] * H + u : p_.y + at * H + u;
       const int n = tail(u);
       if (peep) lanes(n, [=](int l) { s[l] += peep[l] * before[l], s[16 + l] += peep[H + l] * before[l]; });
@@ -166,28 +198,28 @@ class ForwardStep {
       });
     }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      lines.add(p_.gates + at * 4 * H + u, 4, H);
-      lines.add(p_.out_gates + at * 4 * H + u, 4, H);
+      if (p_.gates) lines.add(p_.gates + at * 4 * H + u, 4, H);
+      lines.add(out_gates(r) + u, 4, H);
       lines.add(p_.saved + at * H + u);
       if (!p_.inner) lines.add(p_.y + at * H + u);
     });
     if (!p_.inner) return;
     const float* inner[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) inner[r] = p_.inner + w_.sequence[r] * H;
-    multiply(p_, p_.second, p_.packed_second, inner, w_.count,
+    multiply(p_, p_.second, inner, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   float* y = p_.y + place(w_.sequence[r]) * p_.outputs;
-                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
+                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
                 });
   }
 
   void gru() const {
     const std::int64_t H = p_.hidden;
-    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
-      float *to = p_.out_gates + at * 3 * H + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
+      float *to = out_gates(r) + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
       lanes(tail(u), [=](int l) {
         const float reset = sigmoid_of(g[l] + s[l] + bias[l]),
                     z = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
@@ -200,7 +232,7 @@ class ForwardStep {
     }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       lines.add(p_.gates + at * 3 * H + u, 3, H);
-      lines.add(p_.out_gates + at * 3 * H + u, 3, H);
+      lines.add(out_gates(r) + u, 3, H);
       lines.add(p_.saved + at * H + u);
       lines.add(p_.y + at * H + u);
     });
@@ -208,11 +240,11 @@ class ForwardStep {
 
   void gru_reset_before() const {
     const std::int64_t H = p_.hidden;
-    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
       const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
-      float *to = p_.out_gates + at * 3 * H + u, *kept = p_.saved + at * H + u;
+      float *to = out_gates(r) + u, *kept = p_.saved + at * H + u;
       lanes(tail(u), [=](int l) {
         const float reset = sigmoid_of(g[l] + s[l] + bias[l]);
         to[l] = reset, to[H + l] = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
@@ -221,13 +253,13 @@ class ForwardStep {
     });
     const float* kept[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) kept[r] = p_.saved + place(w_.sequence[r]) * H;
-    multiply(p_, p_.second, p_.packed_second, kept, w_.count,
+    multiply(p_, p_.second, kept, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   const std::int64_t at = place(w_.sequence[r]);
-                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
+                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
                     const float *g = p_.gates + (at * 3 + 2) * H + u, *before = h_[r] + u, *sum = s + v;
                     const float* bias = p_.bias ? p_.bias + 2 * H + u : p_.zeros;
-                    float *to = p_.out_gates + at * 3 * H + u, *h = p_.y + at * H + u;
+                    float *to = out_gates(r) + u, *h = p_.y + at * H + u;
                     lanes(n, [=](int l) {
                       const float fresh = tanh_of(g[l] + sum[l] + bias[l]), z = to[H + l];
                       to[2 * H + l] = fresh;
@@ -238,10 +270,10 @@ class ForwardStep {
   }
 
   void rnn(bool relu) const {
-    multiply(p_, p_.weight, p_.packed_weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    multiply(p_, operands(), w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]) * p_.hidden;
-      each_vector(p_.weight, panel, [&](std::int64_t u, int n, int v) {
-        const float *g = p_.gates + at + u, *sum = s + v;
+      each_vector(p_.weight.panels, panel, [&](std::int64_t u, int n, int v) {
+        const float *g = gates(r, 1) + u, *sum = s + v;
         float* h = p_.y + at + u;
         if (relu)
           lanes(n, [=](int l) { h[l] = g[l] + sum[l] < 0 ? 0.f : g[l] + sum[l]; });
@@ -255,10 +287,18 @@ class ForwardStep {
   std::int64_t place(std::int64_t n) const { return t_ * p_.batch + n; }
   int tail(std::int64_t u) const { return p_.hidden - u < kLanes ? static_cast<int>(p_.hidden - u) : kLanes; }
 
+  float* out_gates(std::int64_t r) const { return p_.out_gates + place(w_.sequence[r]) * p_.gates_row; }
+  /// What is multiplied, and what is added to the sums: the gates of walker r, or where those are made here the bias.
+  std::span<const Operands> operands() const { return std::span(operands_).subspan(p_.inputs ? 0 : 1); }
+  const float* gates(std::int64_t r, int count) const {
+    return p_.gates ? p_.gates + place(w_.sequence[r]) * count * p_.hidden : p_.bias ? p_.bias : p_.zeros;
+  }
+
   const RecurrentForward& p_;
   const Walkers& w_;
   std::int64_t t_;
-  const float *h_[kRowsTogether], *c_[kRowsTogether];  // before the step
+  const float *x_[kRowsTogether], *h_[kRowsTogether], *c_[kRowsTogether];  // of the step, and before it
+  const Operands operands_[2] = {{p_.inputs, x_}, {p_.weight, h_}};
 };
 
 void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_t end) {
@@ -268,9 +308,10 @@ void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_
     const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
       clear(p.y + at * p.outputs, p.outputs);
-      if (p.out_gates) clear(p.out_gates + at * gates * p.hidden, gates * p.hidden);
+      if (p.out_gates) clear(p.out_gates + at * p.gates_row, p.gates_row);
       if (p.saved) clear(p.saved + at * p.hidden, p.hidden);
     });
+    if (p.out_gates) clear_behind(p, p.out_gates, walking, t, gates * p.hidden);
     if (walking.count == 0) continue;
     const ForwardStep step(p, walking, t);
     if (p.cell == RecurrentCell::lstm)
@@ -301,8 +342,9 @@ class BackwardStep {
   BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t)
       : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
-    const std::int64_t stride = gates_of(pass.cell) * pass.hidden;
-    const float* behind = pass.cell == RecurrentCell::gru ? pass.dhidden : pass.dgates;
+    const bool hidden = pass.cell == RecurrentCell::gru;
+    const std::int64_t stride = hidden ? gates_of(pass.cell) * pass.hidden : pass.gates_row;
+    const float* behind = hidden ? pass.dhidden : pass.dgates;
     for (std::int64_t r = 0; r < w_.count; ++r) {
       const std::int64_t n = w_.sequence[r];
       after_[r] = w_.last[r] ? pass.zeros : behind + (place(n) - back) * stride;
@@ -325,8 +367,8 @@ class BackwardStep {
     const float* projected[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r)
       projected[r] = p_.dprojected + place(w_.sequence[r]) * p_.outputs;
-    multiply(p_, p_.second, p_.packed_second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
-          each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
+    multiply(p_, p_.second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+          each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
         });
   }
 
@@ -334,8 +376,8 @@ class BackwardStep {
     const std::int64_t H = p_.hidden;
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
       const std::int64_t at = place(w_.sequence[r]);
-      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u, *heard = p_.saved + at * H + u;
-      float *to = p_.dgates + at * 3 * H + u, *inner = p_.dhidden + at * 3 * H + u;
+      const float *g = gates(r) + u, *before = h_[r] + u, *heard = p_.saved + at * H + u;
+      float *to = dgates(r) + u, *inner = p_.dhidden + at * 3 * H + u;
       float* carry = p_.dh0 + w_.sequence[r] * H + u;
       lanes(n, [=](int l) {
         const float reset = g[l], z = g[H + l], fresh = g[2 * H + l], dh = d[l];
@@ -354,7 +396,7 @@ class BackwardStep {
     const std::int64_t H = p_.hidden;
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
       const std::int64_t at = place(w_.sequence[r]);
-      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u;
+      const float *g = gates(r) + u, *before = h_[r] + u;
       float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
       lanes(n, [=](int l) {
         const float z = g[H + l], fresh = g[2 * H + l];
@@ -365,11 +407,11 @@ class BackwardStep {
     });
     const float* fresh[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = p_.dhidden + (place(w_.sequence[r]) * 3 + 2) * H;
-    multiply(p_, p_.second, p_.packed_second, fresh, w_.count,
+    multiply(p_, p_.second, fresh, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
-                  each_vector(p_.second, panel, [&](std::int64_t u, int n, int v) {
+                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
                     const std::int64_t at = place(w_.sequence[r]);
-                    const float *reset = p_.gates + at * 3 * H + u, *before = h_[r] + u, *through = s + v;
+                    const float *reset = gates(r) + u, *before = h_[r] + u, *through = s + v;
                     float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
                     lanes(n, [=](int l) {
                       to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
@@ -380,16 +422,14 @@ class BackwardStep {
                   });
                 });
     for (std::int64_t r = 0; r < w_.count; ++r) {
-      const std::int64_t at = place(w_.sequence[r]) * 3 * H;
-      copy(p_.dhidden + at, p_.dgates + at, 3 * H);
+      copy(p_.dhidden + place(w_.sequence[r]) * 3 * H, dgates(r), 3 * H);
     }
   }
 
   void rnn(bool relu) const {
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
-      const std::int64_t at = place(w_.sequence[r]) * p_.hidden + u;
-      const float* y = p_.y + at;
-      float* to = p_.dgates + at;
+      const float* y = p_.y + place(w_.sequence[r]) * p_.hidden + u;
+      float* to = dgates(r) + u;
       if (relu)
         lanes(n, [=](int l) { to[l] = y[l] > 0 ? d[l] : 0.f; });
       else
@@ -400,16 +440,18 @@ class BackwardStep {
 
  private:
   std::int64_t place(std::int64_t n) const { return t_ * p_.batch + n; }
+  const float* gates(std::int64_t r) const { return p_.gates + place(w_.sequence[r]) * p_.gates_row; }
+  float* dgates(std::int64_t r) const { return p_.dgates + place(w_.sequence[r]) * p_.gates_row; }
 
   /// each(walker, first unit, how many, gradients of the outputs at this step).
   template <class Each>
   void each_gradient(Each each) const {
     const bool carries = p_.cell == RecurrentCell::gru || p_.cell == RecurrentCell::gru_reset_before;
-    multiply(p_, p_.weight, p_.packed_weight, after_, w_.count,
+    multiply(p_, p_.weight, after_, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   const std::int64_t n = w_.sequence[r];
                   const float *dy = p_.dy + place(n) * p_.outputs, *carry = p_.dh0 + n * p_.outputs;
-                  each_vector(p_.weight, panel, [&](std::int64_t u, int count, int v) {
+                  each_vector(p_.weight.panels, panel, [&](std::int64_t u, int count, int v) {
                     float* d = s + v;
                     add_to(d, dy + u, count);
                     if (carries || w_.last[r]) add_to(d, carry + u, count);
@@ -417,14 +459,15 @@ class BackwardStep {
                   });
                 },
                 [&](Lines& lines, std::int64_t r, std::int64_t panel) {
-                  const std::int64_t at = place(w_.sequence[r]), gates = gates_of(p_.cell), H = p_.hidden;
-                  each_vector(p_.weight, panel, [&](std::int64_t u, int, int) {
+                  const std::int64_t at = place(w_.sequence[r]), H = p_.hidden;
+                  const int gates = gates_of(p_.cell);
+                  each_vector(p_.weight.panels, panel, [&](std::int64_t u, int, int) {
                     lines.add(p_.dy + at * p_.outputs + u);
                     if (p_.cell != RecurrentCell::lstm && p_.cell != RecurrentCell::gru) return;
-                    lines.add(p_.gates + at * gates * H + u, static_cast<int>(gates), H);
+                    lines.add(this->gates(r) + u, gates, H);
                     lines.add(p_.saved + at * H + u);
-                    lines.add(p_.dgates + at * gates * H + u, static_cast<int>(gates), H);
-                    if (p_.dhidden) lines.add(p_.dhidden + at * gates * H + u, static_cast<int>(gates), H);
+                    lines.add(dgates(r) + u, gates, H);
+                    if (p_.dhidden) lines.add(p_.dhidden + at * gates * H + u, gates, H);
                   });
                 });
   }
@@ -440,9 +483,9 @@ class BackwardStep {
   /// Units [u, u + n) from the gradients of o * tanh(c).
   void lstm_units(std::int64_t r, std::int64_t u, int n, const float* d) const {
     const std::int64_t H = p_.hidden, at = place(w_.sequence[r]);
-    const float *g = p_.gates + at * 4 * H + u, *c = p_.saved + at * H + u, *before = c_[r] + u;
+    const float *g = gates(r) + u, *c = p_.saved + at * H + u, *before = c_[r] + u;
     const float* peep = p_.peephole ? p_.peephole + u : nullptr;
-    float *to = p_.dgates + at * 4 * H + u, *dc = p_.dc0 + w_.sequence[r] * H + u;
+    float *to = dgates(r) + u, *dc = p_.dc0 + w_.sequence[r] * H + u;
     alignas(64) float output[kLanes];  // the gradient of gate o, which a peephole hands to c
     lanes(n, [=, &output](int l) {
       const float o = g[3 * H + l], squashed = tanh_of(c[l]);
@@ -487,10 +530,11 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
     const std::int64_t t = p.reverse ? p.steps - 1 - s : s;
     const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
-      clear(p.dgates + at * gates, gates);
+      clear(p.dgates + at * p.gates_row, p.gates_row);
       if (p.dhidden) clear(p.dhidden + at * gates, gates);
       if (p.dprojected) clear(p.dprojected + at * p.outputs, p.outputs);
     });
+    clear_behind(p, p.dgates, walking, t, gates);
     if (walking.count == 0) continue;
     const BackwardStep step(p, walking, t);
     if (p.cell == RecurrentCell::lstm)
@@ -504,17 +548,18 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
   }
   // What the first step hands to the initial state.
   const bool carries = p.cell == RecurrentCell::gru || p.cell == RecurrentCell::gru_reset_before;
-  const float* behind = p.cell == RecurrentCell::gru ? p.dhidden : p.dgates;
+  const bool hidden = p.cell == RecurrentCell::gru;
+  const float* behind = hidden ? p.dhidden : p.dgates;
   const float* first[kRowsTogether];
   std::int64_t sequence[kRowsTogether], count = 0;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t length = p.length(n);
     if (length == 0) continue;
     sequence[count] = n;
-    first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * gates;
+    first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * (hidden ? gates : p.gates_row);
   }
-  multiply(p, p.weight, p.packed_weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
-    each_vector(p.weight, panel, [&](std::int64_t u, int n, int v) {
+  multiply(p, p.weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
+    each_vector(p.weight.panels, panel, [&](std::int64_t u, int n, int v) {
       float* to = p.dh0 + sequence[r] * p.outputs + u;
       lanes(n, [=, d = s + v](int l) { to[l] = (carries ? to[l] : 0) + d[l]; });
     });
