@@ -10,8 +10,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import torch_models
 from serve import serve
 
-SMALL = {"lenet5": (10, 1), "resnet20": (10, 3)}  # classes, channels
-
 
 class Recurrent(torch.nn.Module):
     """Two layers, ten classes from the last output: the network of ../recurrent.cpp."""
@@ -42,7 +40,7 @@ def main():
     if a.model in RECURRENT:
         classes, model, images = 10, Recurrent(RECURRENT[a.model]), torch.randn(a.batch, a.imgsz, 128)
     else:
-        classes, channels = SMALL.get(a.model, (1000, 3))
+        classes, channels = (1000, 3) if a.imgsz > 32 else (10, 3 if a.imgsz == 32 else 1)  # digits are grey
         model = torch_models.create(a.model, classes, channels).to(memory_format=torch.channels_last)
         images = torch.randn(a.batch, channels, a.imgsz, a.imgsz).contiguous(memory_format=torch.channels_last)
     labels = torch.randint(classes, (a.batch,))
