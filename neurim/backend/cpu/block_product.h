@@ -48,6 +48,11 @@ struct BlockEpilogue {
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
 
+/// The same for one block of y in whose convolution groups of `width` channels, 4 or 8, see each other alone: weight[tap][width][16 out],
+/// of x one block, as floats. Not on the portable path.
+NEURIM_EACH_ISA(void group_product(const BlockProduct& shape, int width, const float* x, const float* weight, const BlockEpilogue& epilogue,
+                                   float* y))
+
 /// What sums of products of bytes become: relu((sum · scale + bias) + …) as floats, or rounded to the nearest whole number, ties to even.
 struct ByteEpilogue {
   const std::int32_t* start = nullptr;  ///< what the sums begin with, 16 a block

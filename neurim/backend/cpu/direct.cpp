@@ -1,6 +1,6 @@
-// Convolutions whose factors are rounded to bf16, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
-// stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of the result, counted through all images, or where there are few, a run of output
-// channels. It goes band by band: the rows of x that some rows of the result read are copied and padded first (see ConvRows).
+// Convolutions whose factors are rounded to bf16, and in groups or where oneDNN has no kernels for blocks of 16 channels, in f32: any
+// kernel, stride and dilation, with the steps before and behind them (see Before and Behind). A part has rows of the result, counted
+// through all images, or where there are few, a run of output channels. It goes band by band: the rows of x that some rows of the result read are copied and padded first (see ConvRows).
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -25,20 +25,32 @@ constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result ne
 /// Whether factors are rounded to bf16, two in the place of one.
 bool pairs(const ConvRows& g) { return g.words < kLanes; }
 
+/// Whether group_product() takes its groups.
+bool narrow_groups(const ConvRows& g) {
+  const std::int64_t groups = g.options.groups, width = g.in_channels / groups;
+  return groups != 1 && !pairs(g) && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
+}
+
 /// Null, or why the kernel leaves the convolution to others.
 const char* read_geometry(const Site& site, ConvRows& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const bool pairs = site.products == DType::bf16;
-  if (!pairs && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
+  const bool groups = options_of(site).groups != 1;
+  if (!pairs && !groups && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
   g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
-  if (g.options.groups != 1 || !(g.picture() || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
-    return "takes 16 channels and more or pictures, without groups";
+  if (!((g.picture() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
+    return "takes 16 channels and more or pictures";
+  if (groups && !spec(at.weight).constant) return "takes constant weights in groups";
+  const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
+  if (groups && !pairs && onednn_takes_blocks() && whole(g.in_channels) && whole(g.out_channels))
+    return "leaves groups of whole blocks to oneDNN, which is as fast there";
+  if (groups && g.in_channels == g.options.groups) return "takes groups of two channels and more";
   if (g.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   return nullptr;
@@ -48,7 +60,11 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
-    return g.picture() ? row_weights(type, pairs(g)) : pairs(g) ? pair_weights(type) : forward_weights(type);
+    return narrow_groups(g)         ? narrow_group_weights(type)
+           : g.options.groups != 1 ? group_weights(type, g.options.groups, pairs(g))
+           : g.picture()           ? row_weights(type, pairs(g))
+           : pairs(g)              ? pair_weights(type)
+                                   : forward_weights(type);
   if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
   return blocked_layout(site, value);
 }
@@ -69,6 +85,8 @@ struct Direct {
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
+  int width = 0;                   ///< channels of each group, where group_product() takes them
+  std::vector<ReadBlocks> read;    ///< of each block of the result
   std::vector<Run> parts;
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -89,12 +107,25 @@ struct Direct {
       else
         pairs(g) ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
                  : fill_of_picture<float>(args, image, row, g.rows(count), band);
-      for (std::int64_t block = part.first_block; block < part.last_block; block += g.together())
+      for (std::int64_t block = part.first_block, blocks = 0; block < part.last_block; block += blocks) {
+        blocks = together(block, part.last_block);
         for (std::int64_t r = 0; r < count; ++r)
-          multiply(args, image, row + r, block, std::min(g.together(), part.last_block - block), g.rows(count) * g.row_size(),
-                   band + r * g.row_step() * g.row_size(), made, sums, at == part.first && r == 0);
+          multiply(args, image, row + r, block, blocks, g.rows(count) * g.row_size(), band + r * g.row_step() * g.row_size(), made, sums,
+                   at == part.first && r == 0);
+      }
       at += count;
     }
+  }
+
+  /// How many blocks of the result before `last` are made at a time from `block` on: such as read the same blocks of x.
+  std::int64_t together(std::int64_t block, std::int64_t last) const {
+    std::int64_t blocks = 1;
+    const auto reads = [&](std::int64_t other) {
+      const ReadBlocks &one = read[static_cast<std::size_t>(block)], &two = read[static_cast<std::size_t>(other)];
+      return one.first == two.first && one.last == two.last;
+    };
+    while (width == 0 && blocks < g.together() && block + blocks < last && reads(block + blocks)) ++blocks;
+    return blocks;
   }
 
   /// The rows of x that are read from row `row` of the result on: see ConvRows.
@@ -108,19 +139,21 @@ struct Direct {
       const float* const x = before.activation(args, made, plane + first, plane + last);
       const auto copy = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* copied) {
         const float* const from = element(x, pixel * kLanes - first, before.rounded);
-        if (before.rounded) {
-          for (std::int64_t column = 0; column < columns; ++column)
-            std::copy_n(from + column * apart * g.words, g.words, copied + column * g.words);
-          return;
-        }
-        if (pairs(g)) {
+        if (pairs(g) && !before.rounded)
           NEURIM_DISPATCH(round_to_pairs)(from, 0, apart * kLanes, columns, channels, copied);
-          return;
-        }
-        for (std::int64_t column = 0; column < columns; ++column) std::copy_n(from + column * apart * kLanes, kLanes, copied + column * kLanes);
+        else if (apart == 1)
+          std::memcpy(copied, from, static_cast<std::size_t>(columns * g.words) * sizeof *copied);
+        else
+          pairs(g) ? copy_columns<kLanes / 2>(from, apart, columns, copied) : copy_columns<kLanes>(from, apart, columns, copied);
       };
       to = g.fill_block(row, count, 0, to, copy);
     }
+  }
+
+  /// Every so many words of those that lie `apart` from each other.
+  template <std::int64_t words>
+  static void copy_columns(const float* from, std::int64_t apart, std::int64_t columns, float* to) {
+    for (std::int64_t column = 0; column < columns; ++column) std::memcpy(to + column * words, from + column * apart * words, words * sizeof *to);
   }
 
   /// The same of a picture, plain planes.
@@ -163,21 +196,24 @@ struct Direct {
   std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
 
   void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
-                const float* from, float* made, const ConvEpilogue& sums, bool first) const {
+                const float* from, float* made, const ConvEpilogue& sums, bool begins) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    const std::int64_t plane = g.out_height * g.out_width * kLanes, weight_block = g.in_blocks() * g.tap_count() * kLanes * g.words,
+    const ReadBlocks& reads = read[static_cast<std::size_t>(block)];
+    const std::int64_t plane = g.out_height * g.out_width * kLanes, depth = std::min(reads.count() * kLanes, g.depth() - reads.first * kLanes),
+                       weights = g.tap_count() * (width > 0 ? width : kLanes) * g.words,  // of a block of x
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
-    const BlockProduct product{g.out_width, g.depth(), x_block, weight_block, y_block, pairs(g), taps.data(), g.tap_count()};
+    const BlockProduct product{g.out_width, depth, x_block, reads.count() * weights, y_block, pairs(g), taps.data(), g.tap_count()};
     const float* const add = epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
     const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
-    NEURIM_DISPATCH(block_product)
-    (product, blocks, from, in(weight) + block * weight_block, after, behind.apart() ? made : element(behind.results(args), place, behind.rounded()));
+    const float *const own = in(weight) + reads.before * weights, *const x = from + reads.first * x_block;
+    float* const y = behind.apart() ? made : element(behind.results(args), place, behind.rounded());
+    width > 0 ? NEURIM_DISPATCH(group_product)(product, width, x, own, after, y) : NEURIM_DISPATCH(block_product)(product, blocks, x, own, after, y);
     for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
-      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, first, made + b * y_block);
+      behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, begins, made + b * y_block);
   }
 };
 
@@ -193,6 +229,8 @@ Launch prepare(Site& site) {
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
+  if (narrow_groups(g)) all->width = static_cast<int>(g.in_channels / g.options.groups);
+  all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);
   const int parts = static_cast<int>(all->parts.size());

@@ -52,6 +52,53 @@ void pack_rows(const void* self, const void* plain, void* packed) {
       }
 }
 
+/// Weights in groups.
+struct Grouped {
+  Type weight;
+  std::int64_t groups;
+  bool operator==(const Grouped&) const = default;
+
+  std::vector<ReadBlocks> read() const { return read_blocks(weight.shape[1] * groups, weight.shape[0], groups); }
+  std::int64_t taps() const { return weight.shape[2] * weight.shape[3]; }
+  std::int64_t floats() const {
+    const ReadBlocks last = read().back();
+    return (last.before + last.count()) * taps() * kBlock;
+  }
+};
+
+template <bool pairs>
+void pack_groups(const void* self, const void* plain, void* packed) {
+  const auto& own = *static_cast<const Grouped*>(self);
+  const std::vector<ReadBlocks> read = own.read();
+  const std::int64_t out_size = own.weight.shape[0] / own.groups, in_size = own.weight.shape[1], taps = own.taps();
+  const auto* from = static_cast<const float*>(plain);
+  std::vector<float> floats(static_cast<std::size_t>(own.floats()));
+  for (std::int64_t o = 0; o < own.weight.shape[0]; ++o)
+    for (std::int64_t i = 0; i < in_size; ++i)
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t in = o / out_size * in_size + i;
+        const ReadBlocks& blocks = read[static_cast<std::size_t>(o / kLanes)];
+        const std::int64_t block = blocks.before + in / kLanes - blocks.first;
+        floats[static_cast<std::size_t>(((block * taps + tap) * kLanes + in % kLanes) * kLanes + o % kLanes)] = *from++;
+      }
+  const std::int64_t rows = own.floats() / kLanes;
+  if constexpr (pairs)
+    NEURIM_DISPATCH(pair_rows)(floats.data(), kLanes, 0, rows, rows, kLanes, static_cast<float*>(packed));
+  else
+    std::copy(floats.begin(), floats.end(), static_cast<float*>(packed));
+}
+
+void pack_narrow_groups(const void* self, const void* plain, void* packed) {
+  const Shape& s = static_cast<const Type*>(self)->shape;
+  const std::int64_t width = s[1], taps = s[2] * s[3];
+  const auto* from = static_cast<const float*>(plain);
+  auto* const to = static_cast<float*>(packed);
+  std::fill_n(to, blocks_of(s[0]) * taps * width * kLanes, 0.0f);
+  for (std::int64_t o = 0; o < s[0]; ++o)
+    for (std::int64_t i = 0; i < width; ++i)
+      for (std::int64_t tap = 0; tap < taps; ++tap) to[((o / kLanes * taps + tap) * width + i) * kLanes + o % kLanes] = *from++;
+}
+
 template <bool rows>
 void pack_quads(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
@@ -116,6 +163,30 @@ Layout quad_weights(const Type& weight, bool rows) {
   const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns),
                      size = blocks_of(s[0]) * blocks_of(rows ? s[1] * columns : s[1]) * taps * kBlock;
   return format_of(rows ? "row quads" : "quads", weight, static_cast<std::size_t>(size), rows ? pack_quads<true> : pack_quads<false>);
+}
+
+std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups) {
+  const std::int64_t out_size = out_channels / groups, in_size = in_channels / groups;
+  std::vector<ReadBlocks> all;
+  for (std::int64_t out = 0, before = 0; out < out_channels; out += kLanes) {
+    const std::int64_t last = std::min<std::int64_t>(out + kLanes, out_channels) - 1;
+    all.push_back({out / out_size * in_size / kLanes, blocks_of((last / out_size + 1) * in_size), before});
+    before += all.back().count();
+  }
+  return all;
+}
+
+Layout group_weights(const Type& weight, std::int64_t groups, bool pairs) {
+  const Grouped* const own = kept(Grouped{weight, groups});
+  return {Layout::packed, 0, register_format({.name = text(pairs ? "pairs of " : "", groups, " groups ", weight),
+                                              .bytes = static_cast<std::size_t>(own->floats()) * (pairs ? 2 : 4),
+                                              .pack = pairs ? pack_groups<true> : pack_groups<false>,
+                                              .self = own})};
+}
+
+Layout narrow_group_weights(const Type& weight) {
+  const Shape& s = weight.shape;
+  return format_of("narrow groups", weight, static_cast<std::size_t>(blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes) * sizeof(float), pack_narrow_groups);
 }
 
 Layout row_weights(const Type& weight, bool pairs) {

@@ -1,5 +1,7 @@
-// Weights of products whose factors are bf16, or bytes.
+// Weights of products whose factors are bf16, or bytes, and of convolutions in groups.
 #pragma once
+#include <vector>
+
 #include "neurim/core/types.h"
 
 namespace neurim::cpu {
@@ -11,6 +13,21 @@ Layout pair_weights(const Type& weight, bool gradient = false);
 /// Of convolutions of few input channels, whose rows of a kernel, its columns and channels one after the other, are cut into blocks
 /// instead: [O/16][I kw/16][kh][16][16o], or rounded to bf16 [O/16][I kw/16][kh][8 pairs][16o][2].
 Layout row_weights(const Type& weight, bool pairs);
+
+/// The blocks of 16 input channels [first, last) that a block of output channels of a convolution reads, and how many the blocks before
+/// it read together.
+struct ReadBlocks {
+  std::int64_t first, last, before;
+  std::int64_t count() const { return last - first; }
+};
+/// Of each block of output channels.
+std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups);
+
+/// Of a convolution in groups: [O/16][those blocks][kh][kw][16i][16o], or rounded to bf16 […][8 pairs][16o][2i]; zero between channels
+/// of different groups.
+Layout group_weights(const Type& weight, std::int64_t groups, bool pairs);
+/// Of groups whose channels, 4 or 8 in and as many out, lie in one block: [O/16][kh][kw][channels][16o].
+Layout narrow_group_weights(const Type& weight);
 
 /// i8 weights with the input channels of a block in quads: [O/16][I/16][kh][kw][4 quads][16o][4i]; of two axes, as of fully connected
 /// layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():

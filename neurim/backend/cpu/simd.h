@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -198,6 +199,19 @@ inline V larger(const V& best, const V& v) {
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
 inline Vec limited(const Vec& v, const Vec& least, const Vec& most) { return min(most, max(least, v)); }
 inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
+/// Of each `width` neighbouring lanes, which one register holds, number i in all of them.
+template <int width, int i, class V>
+inline V one_of_each(const V& v) {
+  if constexpr (kTwice<V>) {
+    return {one_of_each<width, i>(v.lo), one_of_each<width, i>(v.hi)};
+  } else {
+    constexpr int kAll = sizeof v / sizeof v[0];
+    static_assert(width <= kAll);
+    return [&]<int... lane>(std::integer_sequence<int, lane...>) {
+      return __builtin_shuffle(v, typename Register<std::int32_t, sizeof v>::type{(lane / width * width + i)...});
+    }(std::make_integer_sequence<int, kAll>());
+  }
+}
 /// Halves are added up until one number is left.
 template <class V>
 inline float sum(const V& v) {

@@ -14,9 +14,9 @@ namespace {
 /// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; and how many blocks go together however many
 /// rows there are.
 #if defined(__AVX512F__)
-constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8;
+constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGroupRows = 14;
 #else
-constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
+constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2, kGroupRows = 4;
 #endif
 
 /// What is multiplied: floats, or pairs of bf16 or quads of bytes by two ways each.
@@ -70,6 +70,30 @@ struct Quads {
   }
 };
 
+/// Floats of groups of `width` channels: an input channel is multiplied by the weights of its group's lanes.
+template <int width>
+struct Groups {
+  static constexpr int kWords = kLanes, kGroup = width;
+  static constexpr bool kWhole = false;
+  static constexpr bool kPairs = false, kNative = false;
+};
+
+/// The taps of one block for T rows.
+template <int width, int T>
+void add_groups(const BlockProduct& shape, const float* x, const float* weight, Vec (&sums)[1][T]) {
+  for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, weight += width * kLanes) {
+    const float* const rows = shape.taps ? x + shape.taps[tap] : x;
+    [&]<int... i>(std::integer_sequence<int, i...>) {
+      const Vec own[] = {load(weight + i * kLanes)...};
+#pragma GCC unroll 32
+      for (int t = 0; t < T; ++t) {
+        const Vec row = load(rows + t * kLanes);
+        ((sums[0][t] += one_of_each<width, i>(row) * own[i]), ...);
+      }
+    }(std::make_integer_sequence<int, width>());
+  }
+}
+
 /// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
 /// may lie in DRAM.
 template <class Factors, int B, int T>
@@ -85,7 +109,9 @@ NEURIM_MAY_NAME_NARROW void product(const BlockProduct& shape, const float* x, c
   constexpr int kWords = Factors::kWords, kTogether = kLanes / kWords;
   const std::int64_t weight_block = shape.weight_block;
   const float* own = weight;
-  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+  if constexpr (requires { Factors::kGroup; }) {
+    add_groups<Factors::kGroup>(shape, x, weight, sums);
+  } else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
     if (shape.fetch) shape.fetch->some();
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {
@@ -310,6 +336,25 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
 #endif
   factors(shape, blocks, x, weight, epilogue, y);
   if (epilogue.beyond) streamed();
+}
+
+void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width, [[maybe_unused]] const float* x,
+                   [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue, [[maybe_unused]] float* y) {
+#if defined(__AVX2__)
+  static constexpr auto kOfFour = products<Groups<4>, 1>(std::make_integer_sequence<int, kGroupRows>());
+  static constexpr auto kOfEight = products<Groups<8>, 1>(std::make_integer_sequence<int, kGroupRows>());
+  const auto* const product_of = width == 4 ? kOfFour.data() : kOfEight.data();
+  const std::int64_t groups = (shape.rows + kGroupRows - 1) / kGroupRows;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups, at = begin * shape.y_row;
+    BlockEpilogue own = epilogue;
+    if (epilogue.add) own.add += at;
+    product_of[end - begin - 1](shape, x + begin * kLanes, weight, own, false, y + at);
+  }
+  if (epilogue.beyond) streamed();
+#else
+  __builtin_unreachable();
+#endif
 }
 
 void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight, const ByteEpilogue& epilogue,
