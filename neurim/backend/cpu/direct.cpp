@@ -48,8 +48,8 @@ const char* read_geometry(const Site& site, ConvRows& g) {
     return "takes 16 channels and more or pictures";
   if (groups && !spec(at.weight).constant) return "takes constant weights in groups";
   const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
-  if (groups && !pairs && onednn_takes_blocks() && whole(g.in_channels) && whole(g.out_channels))
-    return "leaves groups of whole blocks to oneDNN, which is as fast there";
+  if (groups && !pairs && onednn_takes_blocks() && g.images >= site.chunks && whole(g.in_channels) && whole(g.out_channels))
+    return "leaves groups of whole blocks to oneDNN, where it has images for all threads";
   if (groups && g.in_channels == g.options.groups) return "takes groups of two channels and more";
   if (g.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
