@@ -105,7 +105,7 @@ bool read_stage(Site& site, Stage& stage) {
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
   stage.pairs = stage.kind == Stage::product && site.products == DType::bf16 && site.values[static_cast<std::size_t>(stage.weight)].constant;
   if (!fills_blocks(stage.in_channels) || !fills_blocks(stage.out_channels))
-    return decline(site, "takes 16 channels and more"), false;
+    return decline(site, "takes 8 channels and more"), false;
   return true;
 }
 

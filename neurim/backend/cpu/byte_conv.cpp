@@ -131,7 +131,7 @@ const char* read_chain(const Site& site, Chain& chain) {
   chain.depthwise = g.options.groups > 1 && of[0] == g.options.groups && of[1] == 1;
   if (g.options.groups != 1 && !chain.depthwise) return "takes no groups but one filter a channel";
   if (!fills_blocks(g.out_channels) || !(chain.picture() || fills_blocks(g.in_channels)))
-    return "takes 16 channels and more or pictures";
+    return "takes 8 channels and more or pictures";
   if (chain.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
   if (of.numel() / of[0] > (chain.depthwise ? kFloatTerms : kTerms)) return "takes sums that 32 bits have";
   return read_behind(site, chain);

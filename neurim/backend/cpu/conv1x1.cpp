@@ -53,7 +53,7 @@ const char* read_problem(const Site& site, Problem& problem) {
   problem.pairs = site.products == DType::bf16;
   if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
   if (linear && !constant) return "takes constant weights";
-  if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 16 channels and more";
+  if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 8 channels and more";
   if (problem.source.shape.numel() == 0) return "takes no empty tensors";
   if (problem.source_value == problem.weight_value) return "takes two operands";
   const bool alone = linear || (sizes_of(site).pixelwise() && options_of(site).groups == 1);

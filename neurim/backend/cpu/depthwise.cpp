@@ -25,7 +25,7 @@ const char* against(const Site& site, const Type& x, const Shape& weight, const 
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   if (x.shape.numel() == 0 || y.shape.numel() == 0) return "takes no empty tensors";
   if (weight[0] != groups || weight[1] != 1 || !fills_blocks(weight[0]))
-    return "takes one filter a channel, of 16 channels and more";
+    return "takes one filter a channel, of 8 channels and more";
   if (weight[2] <= 3 && weight[3] <= 3 && onednn_takes_blocks()) return "leaves kernels of up to 3x3 to oneDNN";
   return nullptr;
 }

@@ -45,7 +45,7 @@ const char* read_geometry(const Site& site, ConvRows& g) {
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (!((g.picture() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
-    return "takes 16 channels and more or pictures";
+    return "takes 8 channels and more or pictures";
   if (groups && !spec(at.weight).constant) return "takes constant weights in groups";
   const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
   if (groups && !pairs && onednn_takes_blocks() && g.images >= site.chunks && whole(g.in_channels) && whole(g.out_channels))

@@ -49,7 +49,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
   if (!g.pairs && onednn_takes_blocks() && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
     return "takes kernels with a stride, many channels and few pixels, or rounds to bf16, which the plan does not allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
-    return "takes 16 channels and more, without groups";
+    return "takes 8 channels and more, without groups";
   if (type_of(site, at.x).shape.numel() == 0 || type_of(site, at.y).shape.numel() == 0) return "takes no empty tensors";
   if (at.x == at.y) return "takes two operands";
   if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size()) return "takes nothing behind it";

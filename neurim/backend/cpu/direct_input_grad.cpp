@@ -65,7 +65,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
   g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
   if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
-    return "takes 16 channels and more, without groups";
+    return "takes 8 channels and more, without groups";
   if (g.kernel[0] * g.kernel[1] > kMostTaps) return "takes kernels of up to 128 pixels";
   const auto empty = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape.numel() == 0; };
   if (empty(at.x) || empty(at.y)) return "takes no empty tensors";

@@ -80,7 +80,7 @@ const char* against(const Site& site, const Problem& problem) {
   const std::int64_t in = problem.x[1], out = problem.y[1];
   // oneDNN reads plain images of up to three channels and gives blocks, but has plain loops only for the way back.
   const bool image = in <= 3 && site.op().name() != "conv2d_input_grad";
-  if (fills_blocks(out) && (fills_blocks(in) || image)) return "leaves channels from 16 on to blocked16";
+  if (many_channels(out) && (many_channels(in) || image)) return "leaves channels from 16 on to blocked16";
   if (problem.weight.numel() > kMostWeights) return "takes few weights";
   if (std::max(problem.x.numel() / problem.x[0], problem.y.numel() / problem.y[0]) > kMostPixels)
     return "takes smaller images";

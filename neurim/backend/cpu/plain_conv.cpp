@@ -104,7 +104,7 @@ const char* against(const Site& site, Epilogue& epilogue) {
   if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   if (weight[2] == 1 && weight[3] == 1) return "leaves 1x1 kernels to matrix products";
   // oneDNN reads plain images of up to three channels and gives blocks.
-  if (fills_blocks(y[1]) && (fills_blocks(x[1]) || x[1] <= 3)) return "leaves channels from 16 on to blocked16";
+  if (many_channels(y[1]) && (many_channels(x[1]) || x[1] <= 3)) return "leaves channels from 16 on to blocked16";
   const std::size_t end = steps_before_pooling(site);
   if (site.anchor != 0 || site.out.size() != 1 || !read_epilogue(site, 0, end, epilogue) || epilogue.add) return "fuses relu only";
   if (end < site.steps.size() && !takes_pooling(site)) return "takes poolings of 2x2 pixels apart";
