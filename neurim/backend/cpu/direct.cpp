@@ -46,6 +46,9 @@ const char* read_geometry(const Site& site, ConvRows& g) {
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (!((g.picture() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more or pictures";
+  const bool steps_by_one = g.options.stride == std::array<std::int64_t, 2>{1, 1};
+  if (!pairs && !groups && steps_by_one && !((g.picture() || many_channels(g.in_channels)) && many_channels(g.out_channels)))
+    return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
   if (groups && !spec(at.weight).constant) return "takes constant weights in groups";
   const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
   if (groups && !pairs && onednn_takes_blocks() && g.images >= site.chunks && whole(g.in_channels) && whole(g.out_channels))

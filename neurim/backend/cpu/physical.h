@@ -61,7 +61,7 @@ inline std::int64_t row_distance(const Spec& spec) { return spec.layout == Layou
 /// Whether so many channels lie in blocks of 16, the lanes behind the last one zero: at worst half of them are, which costs
 /// less than reorders and oneDNN's loops for other layouts (docs/decisions/0009-pieces.md).
 inline bool fills_blocks(std::int64_t channels) { return channels >= 8; }
-/// Whether no kernel for few channels does better: those waste no lanes.
+/// Whether no kernel for few channels does better, which wastes no lanes.
 inline bool many_channels(std::int64_t channels) { return channels >= 16; }
 
 /// Blocks of 16 for so many channels.
