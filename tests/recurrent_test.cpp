@@ -187,6 +187,21 @@ Walked walked(Cell cell, const Walk& walk, const PlanOptions& options) {
   return all;
 }
 
+TEST(Recurrent, OfManySequencesInInferenceWhatNobodyReadsIsScratch) {
+  for (const std::int64_t hidden : {20, 256}) {
+    nn::LSTM net(5, hidden, {.num_layers = 2});
+    initialise(net, 1);
+    const Tensor x = random_tensor({1, 40, 5}, 2);
+    const auto run = [&](const PlanOptions& options) {
+      const Plan planned = plan([&](const Tensors& in) -> Tensors { return {net(in[0]).last.c}; }, {x.type()}, options);
+      const auto rows = planned.rows();
+      EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }), options.interpret ? 0 : 2);
+      return planned({x});
+    };
+    EXPECT_EQ(op_table::difference(run({.interpret = true}), run({}), 1e-5), "") << hidden;
+  }
+}
+
 TEST(Recurrent, OfManySequencesInputsAreMultipliedStepByStep) {
   const Walk walks[] = {{20, 37, 37}, {20, 37, 37, false, true, true}, {16, 32, 32, true, true, false, false, true}, {3, 37, 21, true, false, true, true, true}, {5, 256, 256}, {5, 256, 256, true, true, true}};
   for (const Cell cell : {Cell::lstm, Cell::rnn, Cell::gru})

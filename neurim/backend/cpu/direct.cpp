@@ -1,6 +1,7 @@
 // Convolutions whose factors are rounded to bf16, and in groups or where oneDNN has no kernels for blocks of 16 channels, in f32: any
 // kernel, stride and dilation, with the steps before and behind them (see Before and Behind). A part has rows of the result, counted
-// through all images, or where there are few, a run of output channels. It goes band by band: the rows of x that some rows of the result read are copied and padded first (see ConvRows).
+// through all images, or where there are few, a run of output channels. It goes band by band: the rows of x that some rows of the
+// result read are copied and padded first (see ConvRows).
 #include <algorithm>
 #include <cstring>
 #include <vector>

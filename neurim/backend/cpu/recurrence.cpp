@@ -211,9 +211,9 @@ bool read_inputs(Site& site, Forward& own) {
     return decline(site, "takes a linear layer before it alone"), false;
   const RecurrentCell cell = own.pass.cell;
   if (cell == RecurrentCell::gru || cell == RecurrentCell::gru_reset_before)
-    return decline(site, "of a GRU multiplies no inputs, as one gate resets what the state adds"), false;
+    return decline(site, "multiplies no inputs of a GRU, one of whose gates resets what the state adds"), false;
   if (own.together() < kRowsWorthInputs)
-    return decline(site, "of fewer than ", kRowsWorthInputs, " sequences a part multiplies no inputs: each step would read their weight"), false;
+    return decline(site, "multiplies inputs of ", kRowsWorthInputs, " sequences a part and more, as each step reads their weight"), false;
   for (int* place : {&p.weight_hh, &p.weight_hr, &p.peephole, &p.h0, &p.c0, &p.lengths})
     if (*place >= 0) *place = site.place_in(step.in[static_cast<std::size_t>(*place)]);
   for (int* place : {&p.y, &p.h, &p.c, &p.out_gates, &p.saved}) {
@@ -222,7 +222,8 @@ bool read_inputs(Site& site, Forward& own) {
     *place = site.place_out(value);
     if (*place >= 0) continue;
     *place = static_cast<int>(site.out.size() + own.unread.size());
-    own.unread.push_back(site.values[static_cast<std::size_t>(value)].type.shape.numel());
+    const Spec& spec = site.values[static_cast<std::size_t>(value)];
+    own.unread.push_back(static_cast<std::int64_t>(bytes(spec.type, spec.layout) / sizeof(float)));
   }
   p.gates = -1;
   own.x = site.place_in(layer.in[0]);
@@ -233,8 +234,12 @@ bool read_inputs(Site& site, Forward& own) {
 }
 
 /// Output or input `place` of the anchor.
-Spec& made(const Site& site, int place) { return site.values[static_cast<std::size_t>(site.steps[static_cast<std::size_t>(site.anchor)].out[static_cast<std::size_t>(place)])]; }
-Spec& read(const Site& site, int place) { return site.values[static_cast<std::size_t>(site.steps[static_cast<std::size_t>(site.anchor)].in[static_cast<std::size_t>(place)])]; }
+const Step& anchor(const Site& site) { return site.steps[static_cast<std::size_t>(site.anchor)]; }
+Spec& value(const Site& site, const std::vector<int>& values, int place) {
+  return site.values[static_cast<std::size_t>(values[static_cast<std::size_t>(place)])];
+}
+Spec& made(const Site& site, int place) { return value(site, anchor(site).out, place); }
+Spec& read(const Site& site, int place) { return value(site, anchor(site).in, place); }
 
 std::shared_ptr<Forward> read_forward(Site& site) {
   const auto& op = static_cast<const Recurrence&>(site.op());
