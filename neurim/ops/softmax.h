@@ -22,7 +22,8 @@ class SoftmaxOp : public Op {
     std::vector<Sample> rows;
     for (const std::int64_t along : {-1, 0, 1})
       rows.push_back({std::make_shared<O>(along), Types(inputs(), {DType::f32, {3, 10, 7}}), {fill}});
-    rows.push_back({std::make_shared<O>(-1), Types(inputs(), {DType::f32, {5}}), {fill}});
+    for (const Shape& shape : {Shape{5}, {3, 16}, {2, 49}, {2, 255}, {1, 300}})
+      rows.push_back({std::make_shared<O>(-1), Types(inputs(), {DType::f32, shape}), {fill}});
     return rows;
   }
 };

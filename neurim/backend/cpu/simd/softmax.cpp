@@ -1,11 +1,14 @@
 #include "neurim/backend/cpu/softmax.h"
 
+#include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_math.h"
 #include "neurim/backend/cpu/simd_sum.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
+
+constexpr std::int64_t kShort = 256;
 
 float greatest(const float* x, std::int64_t n) {
   float lane[kSumLanes];
@@ -15,6 +18,35 @@ float greatest(const float* x, std::int64_t n) {
     for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   return joined(lane, [](float a, float b) { return a > b ? a : b; });
+}
+
+/// A row of 16 numbers to a few hundred, of which the last 16 are done as a vector too, whatever the count.
+void softmax_of_short_row(const float* x, float* y, std::int64_t size) {
+  const std::int64_t last = size - kLanes, whole = size / kLanes * kLanes;
+  const Vec end = load(x + last);  // y may be x
+  Vec all = end;
+  for (std::int64_t i = 0; i < whole; i += kLanes) all = max(all, load(x + i));
+  alignas(64) float lanes[kLanes];
+  store(lanes, all);
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] > lanes[l + half] ? lanes[l] : lanes[l + half];
+  const float most = lanes[0];
+  const auto power_of = [&, most](const Vec& from) {
+    store(lanes, from);
+    for (int l = 0; l < kLanes; ++l) lanes[l] = exp_below(lanes[l] - most);
+    return load(lanes);
+  };
+  const Vec rest = power_of(end);
+  Vec sums = select(first_mask(static_cast<int>(whole - last)), Vec{}, rest);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    const Vec power = power_of(load(x + i));
+    sums += power;
+    store(y + i, power);
+  }
+  const float scale = 1 / sum(sums);
+  for (std::int64_t i = 0; i < whole; i += kLanes) store(y + i, load(y + i) * scale);
+  store(y + last, rest * scale);
 }
 
 /// log(sum(e^x)) as two terms, whose sum it is.
@@ -32,6 +64,10 @@ void run_softmax(const float* x, float* y, std::int64_t size, std::int64_t first
   for (std::int64_t row = first; row < last; ++row) {
     const float* from = x + row * size;
     float* to = y + row * size;
+    if (size >= kLanes && size <= kShort) {
+      softmax_of_short_row(from, to, size);
+      continue;
+    }
     const float most = greatest(from, size);
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < size; ++i) to[i] = exp_below(from[i] - most);
