@@ -48,7 +48,7 @@ struct Chain {
   ConvSizes sizes;  ///< of a fully connected layer: a 1x1 convolution of rows of features
 
   bool plain = false;  ///< the features of a row stand together
-  bool picture() const { return sizes.in_channels <= ConvRows::kPicture; }
+  bool picture() const { return sizes.picture(); }
   bool in_place() const { return linear || (sizes.pixelwise() && !depthwise && !picture()); }
 };
 

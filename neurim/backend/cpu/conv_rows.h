@@ -11,11 +11,9 @@ namespace neurim::cpu {
 
 /// [in block][row][phase][column][words], for some rows of the result.
 struct ConvRows : ConvSizes {
-  static constexpr std::int64_t kPicture = 4;       ///< channels of one at most
   static constexpr std::int64_t kMostTogether = 3;  ///< output blocks that a product does at a time
   std::int64_t words;                               ///< of 4 bytes, of a column in a block: pairs of bf16, or quads of bytes
 
-  bool picture() const { return in_channels <= kPicture; }
   std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
   std::int64_t in_blocks() const { return blocks_of(depth()); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }

@@ -1,5 +1,6 @@
 // What a site that begins with a convolution, or with a gradient of one, asks for.
 #pragma once
+#include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/hardware/isa.h"
@@ -33,11 +34,13 @@ struct ConvSizes {
   Conv2dOptions options;
   std::int64_t kernel[2];
 
+  static constexpr std::int64_t kPicture = 4;  ///< channels of one at most
+  bool picture() const { return in_channels <= kPicture; }
+  bool at_stride_1() const { return options.stride == std::array<std::int64_t, 2>{1, 1}; }
   /// Whether each pixel of y reads the one in its place alone.
-  bool pixelwise() const {
-    const std::array<std::int64_t, 2> one{1, 1};
-    return kernel[0] == 1 && kernel[1] == 1 && options.stride == one && height == out_height && width == out_width;
-  }
+  bool pixelwise() const { return kernel[0] == 1 && kernel[1] == 1 && at_stride_1() && height == out_height && width == out_width; }
+  /// Whether kernels for few channels, which waste no lanes, do better.
+  bool suits_few_channels() const { return at_stride_1() && !((picture() || many_channels(in_channels)) && many_channels(out_channels)); }
 };
 ConvSizes sizes_of(const Shape& x, const Shape& weight, const Shape& y, const Conv2dOptions& options);
 ConvSizes sizes_of(const Site& site);

@@ -26,10 +26,11 @@ constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result ne
 /// Whether factors are rounded to bf16, two in the place of one.
 bool pairs(const ConvRows& g) { return g.words < kLanes; }
 
-/// Whether group_product() takes its groups.
-bool narrow_groups(const ConvRows& g) {
+/// Channels of each group, where group_product() takes them; else 0.
+int narrow_group(const ConvRows& g) {
   const std::int64_t groups = g.options.groups, width = g.in_channels / groups;
-  return groups != 1 && !pairs(g) && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
+  const bool taken = groups != 1 && !pairs(g) && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
+  return taken ? static_cast<int>(width) : 0;
 }
 
 /// Null, or why the kernel leaves the convolution to others.
@@ -47,9 +48,7 @@ const char* read_geometry(const Site& site, ConvRows& g) {
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (!((g.picture() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more or pictures";
-  const bool steps_by_one = g.options.stride == std::array<std::int64_t, 2>{1, 1};
-  if (!pairs && !groups && steps_by_one && !((g.picture() || many_channels(g.in_channels)) && many_channels(g.out_channels)))
-    return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
+  if (!pairs && !groups && g.suits_few_channels()) return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
   if (groups && !spec(at.weight).constant) return "takes constant weights in groups";
   const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
   if (groups && !pairs && onednn_takes_blocks() && g.images >= site.chunks && whole(g.in_channels) && whole(g.out_channels))
@@ -64,7 +63,7 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
-    return narrow_groups(g)         ? narrow_group_weights(type)
+    return narrow_group(g) > 0      ? narrow_group_weights(type)
            : g.options.groups != 1 ? group_weights(type, g.options.groups, pairs(g))
            : g.picture()           ? row_weights(type, pairs(g))
            : pairs(g)              ? pair_weights(type)
@@ -89,7 +88,7 @@ struct Direct {
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
-  int width = 0;                   ///< channels of each group, where group_product() takes them
+  int width;                       ///< narrow_group()
   std::vector<ReadBlocks> read;    ///< of each block of the result
   std::vector<Run> parts;
 
@@ -107,7 +106,7 @@ struct Direct {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
       if (!g.picture())
-        fill(args, image, row, g.rows(count), band, band + g.band_size(rows));
+        fill(args, image, row, g.rows(count), part, band, band + g.band_size(rows));
       else
         pairs(g) ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
                  : fill_of_picture<float>(args, image, row, g.rows(count), band);
@@ -132,12 +131,14 @@ struct Direct {
     return blocks;
   }
 
-  /// The rows of x that are read from row `row` of the result on: see ConvRows.
-  void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to, float* made) const {
+  /// The rows of x that are read from row `row` of the result on, of the blocks that the part reads: see ConvRows.
+  void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, const Run& part, float* to, float* made) const {
+    const std::int64_t first_block = read[static_cast<std::size_t>(part.first_block)].first, last_block = read[static_cast<std::size_t>(part.last_block - 1)].last;
+    to += first_block * count * g.row_size();
     const std::int64_t line = g.width * kLanes, top = row * g.options.stride[0] - g.options.pad[0],
                        first = std::clamp<std::int64_t>(top, 0, g.height) * line,
                        last = std::clamp<std::int64_t>(top + (count - 1) * g.row_distance() + 1, 0, g.height) * line;
-    for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
+    for (std::int64_t block = first_block; block < last_block; ++block) {
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes),
                          plane = (image * g.in_blocks() + block) * g.height * line;
       const float* const x = before.activation(args, made, plane + first, plane + last);
@@ -233,7 +234,7 @@ Launch prepare(Site& site) {
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
-  if (narrow_groups(g)) all->width = static_cast<int>(g.in_channels / g.options.groups);
+  all->width = narrow_group(g);
   all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);

@@ -45,7 +45,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const Operands at = operands_of(site);
   g = {sizes_of(site), site.products == DType::bf16};
-  const bool strided = g.options.stride != std::array<std::int64_t, 2>{1, 1};
+  const bool strided = !g.at_stride_1();
   if (!g.pairs && onednn_takes_blocks() && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
     return "takes kernels with a stride, many channels and few pixels, or rounds to bf16, which the plan does not allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))

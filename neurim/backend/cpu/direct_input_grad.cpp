@@ -66,9 +66,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
   if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
-  const bool steps_by_one = g.options.stride == std::array<std::int64_t, 2>{1, 1};
-  if (!pairs && steps_by_one && !(many_channels(g.in_channels) && many_channels(g.out_channels)))
-    return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
+  if (!pairs && g.suits_few_channels()) return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
   if (g.kernel[0] * g.kernel[1] > kMostTaps) return "takes kernels of up to 128 pixels";
   const auto empty = [&](int value) { return site.values[static_cast<std::size_t>(value)].type.shape.numel() == 0; };
   if (empty(at.x) || empty(at.y)) return "takes no empty tensors";

@@ -144,9 +144,12 @@ void choose_layouts(Problem& problem) {
   }
 }
 
+/// `after`: other work behind it, which oneDNN does element by element behind its matrix product, in fifty times what a pass of our own takes.
 template <class Primitive>
-static Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight) {
-  return {Primitive(desc), weight, desc.scratchpad_desc(), starts_with(desc.impl_info_str(), "ref")};
+static Described described_by(const typename Primitive::primitive_desc& desc, const memory::desc& weight, bool after = false) {
+  const std::string_view name = desc.impl_info_str();
+  const bool loops = starts_with(name, "ref") || (after && name.find("gemm") != name.npos);
+  return {Primitive(desc), weight, desc.scratchpad_desc(), loops};
 }
 
 Described describe(const Problem& p, const memory::desc& weight) {
@@ -164,10 +167,7 @@ Described describe(const Problem& p, const memory::desc& weight) {
     const dnnl::convolution_forward::primitive_desc described(
         engine(), prop_kind::forward_inference, kDirect, x, weight, bias, y, p.window.stride,
         p.window.dilation, p.window.pad_begin, p.window.pad_end, attributes);
-    Described made = described_by<dnnl::convolution_forward>(described, described.weights_desc());
-    // Behind its matrix product oneDNN does other work element by element, in fifty times what a pass of our own takes.
-    made.loops = made.loops || (std::string_view(described.impl_info_str()).find("gemm") != std::string_view::npos && (p.epilogue.relu.on || p.epilogue.add));
-    return made;
+    return described_by<dnnl::convolution_forward>(described, described.weights_desc(), p.epilogue.relu.on || p.epilogue.add);
   }
   const dnnl::convolution_forward::primitive_desc hint(engine(), prop_kind::forward_training, kDirect, x,
                                                        p.any_weight(), y, p.window.stride, p.window.dilation,

@@ -163,13 +163,15 @@ void run_backward(const void* self, const Args& args, int part) noexcept {
   own.backward(pass, first, last);
 }
 
+const Step& anchor(const Site& site) { return site.steps[static_cast<std::size_t>(site.anchor)]; }
+
 /// What does not depend on the direction; null, with the reason, where the types will not do.
 template <class Own, class Op>
 std::shared_ptr<Own> begin(Site& site, const Op& op) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32 && spec.type.dtype != DType::i64) return decline(site, "takes f32 only"), nullptr;
   Types in;
-  for (const int value : site.steps[static_cast<std::size_t>(site.anchor)].in) in.push_back(site.values[static_cast<std::size_t>(value)].type);
+  for (const int value : anchor(site).in) in.push_back(site.values[static_cast<std::size_t>(value)].type);
   const RecurrenceSize size = recurrence_size(op, in);
   auto own = std::make_shared<Own>();
   own->places = op.places();
@@ -233,11 +235,10 @@ bool read_inputs(Site& site, Forward& own) {
   return true;
 }
 
-/// Output or input `place` of the anchor.
-const Step& anchor(const Site& site) { return site.steps[static_cast<std::size_t>(site.anchor)]; }
 Spec& value(const Site& site, const std::vector<int>& values, int place) {
   return site.values[static_cast<std::size_t>(values[static_cast<std::size_t>(place)])];
 }
+/// Output or input `place` of the anchor.
 Spec& made(const Site& site, int place) { return value(site, anchor(site).out, place); }
 Spec& read(const Site& site, int place) { return value(site, anchor(site).in, place); }
 

@@ -12,10 +12,10 @@ inline constexpr int kSumLanes = 64;
 inline constexpr int kSumBlock = 1024;  ///< additions go to a double after so many elements
 
 /// What `join` makes of all lanes, half of them with the other half until one is left: no chain of so many.
-template <class Join>
+template <int count = kSumLanes, class Join>
 float joined(float* lane, Join join) {
 #pragma GCC unroll 8
-  for (int half = kSumLanes / 2; half > 0; half /= 2)
+  for (int half = count / 2; half > 0; half /= 2)
     for (int l = 0; l < half; ++l) lane[l] = join(lane[l], lane[l + half]);
   return lane[0];
 }

@@ -167,6 +167,13 @@ constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, 
   return {product<Factors, B, T + 1>...};
 }
 
+/// Calls each(begin, end) for groups of nearly equal length, as few as hold at most `most` rows each.
+template <class Each>
+void each_group(std::int64_t rows, std::int64_t most, Each each) {
+  const std::int64_t groups = (rows + most - 1) / most;
+  for (std::int64_t g = 0; g < groups; ++g) each(rows * g / groups, rows * (g + 1) / groups);
+}
+
 /// Calls `each` with the products of which a result is made: which it is, and its blocks [block, block + together) and rows [begin, end).
 template <class Factors, class Each>
 void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
@@ -176,12 +183,9 @@ void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
   for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
     together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : shape.rows <= kRows[0] ? 1 : kTogether, blocks - block);
     const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
-    // Groups of nearly equal length, as few as the registers allow.
-    const std::int64_t most = kRows[together - 1], groups = (shape.rows + most - 1) / most;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups;
+    each_group(shape.rows, kRows[together - 1], [&](std::int64_t begin, std::int64_t end) {
       each(product_of[end - begin - 1], block, together, begin, end);
-    }
+    });
   }
 }
 
@@ -344,13 +348,12 @@ void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] 
   static constexpr auto kOfFour = products<Groups<4>, 1>(std::make_integer_sequence<int, kGroupRows>());
   static constexpr auto kOfEight = products<Groups<8>, 1>(std::make_integer_sequence<int, kGroupRows>());
   const auto* const product_of = width == 4 ? kOfFour.data() : kOfEight.data();
-  const std::int64_t groups = (shape.rows + kGroupRows - 1) / kGroupRows;
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const std::int64_t begin = shape.rows * g / groups, end = shape.rows * (g + 1) / groups, at = begin * shape.y_row;
+  each_group(shape.rows, kGroupRows, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * shape.y_row;
     BlockEpilogue own = epilogue;
     if (epilogue.add) own.add += at;
     product_of[end - begin - 1](shape, x + begin * kLanes, weight, own, false, y + at);
-  }
+  });
   if (epilogue.beyond) streamed();
 #else
   __builtin_unreachable();

@@ -152,6 +152,7 @@ Walkers walkers(const RecurrentPass& pass, std::int64_t t, std::int64_t begin, s
 
 /// Zeros behind the gates of the walkers' rows at step t.
 void clear_behind(const RecurrentPass& pass, float* rows, const Walkers& walkers, std::int64_t t, std::int64_t gates) {
+  if (pass.gates_row == gates) return;
   for (std::int64_t r = 0; r < walkers.count; ++r)
     clear(rows + (t * pass.batch + walkers.sequence[r]) * pass.gates_row + gates, pass.gates_row - gates);
 }
@@ -179,7 +180,7 @@ class ForwardStep {
     const std::int64_t H = p_.hidden;
     multiply(p_, operands(), w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = gates(r, 4) + u, *before = c_[r] + u, *peep = p_.peephole ? p_.peephole + u : nullptr;
+      const float *g = gates(r) + u, *before = c_[r] + u, *peep = p_.peephole ? p_.peephole + u : nullptr;
       float *to = out_gates(r) + u, *c = p_.saved + at * H + u;
       float* h = p_.inner ? p_.inner + w_.sequence[r] * H + u : p_.y + at * H + u;
       const int n = tail(u);
@@ -198,7 +199,7 @@ class ForwardStep {
       });
     }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      if (p_.gates) lines.add(p_.gates + at * 4 * H + u, 4, H);
+      if (p_.gates) lines.add(gates(r) + u, 4, H);
       lines.add(out_gates(r) + u, 4, H);
       lines.add(p_.saved + at * H + u);
       if (!p_.inner) lines.add(p_.y + at * H + u);
@@ -217,7 +218,7 @@ class ForwardStep {
     const std::int64_t H = p_.hidden;
     multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
+      const float *g = gates(r) + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
       float *to = out_gates(r) + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
       lanes(tail(u), [=](int l) {
@@ -231,7 +232,7 @@ class ForwardStep {
       });
     }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      lines.add(p_.gates + at * 3 * H + u, 3, H);
+      lines.add(gates(r) + u, 3, H);
       lines.add(out_gates(r) + u, 3, H);
       lines.add(p_.saved + at * H + u);
       lines.add(p_.y + at * H + u);
@@ -242,7 +243,7 @@ class ForwardStep {
     const std::int64_t H = p_.hidden;
     multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = p_.gates + at * 3 * H + u, *before = h_[r] + u,
+      const float *g = gates(r) + u, *before = h_[r] + u,
                   *bias = (p_.bias ? p_.bias : p_.zeros) + u;
       float *to = out_gates(r) + u, *kept = p_.saved + at * H + u;
       lanes(tail(u), [=](int l) {
@@ -257,7 +258,7 @@ class ForwardStep {
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   const std::int64_t at = place(w_.sequence[r]);
                   each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
-                    const float *g = p_.gates + (at * 3 + 2) * H + u, *before = h_[r] + u, *sum = s + v;
+                    const float *g = gates(r) + 2 * H + u, *before = h_[r] + u, *sum = s + v;
                     const float* bias = p_.bias ? p_.bias + 2 * H + u : p_.zeros;
                     float *to = out_gates(r) + u, *h = p_.y + at * H + u;
                     lanes(n, [=](int l) {
@@ -273,7 +274,7 @@ class ForwardStep {
     multiply(p_, operands(), w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]) * p_.hidden;
       each_vector(p_.weight.panels, panel, [&](std::int64_t u, int n, int v) {
-        const float *g = gates(r, 1) + u, *sum = s + v;
+        const float *g = gates(r) + u, *sum = s + v;
         float* h = p_.y + at + u;
         if (relu)
           lanes(n, [=](int l) { h[l] = g[l] + sum[l] < 0 ? 0.f : g[l] + sum[l]; });
@@ -290,8 +291,8 @@ class ForwardStep {
   float* out_gates(std::int64_t r) const { return p_.out_gates + place(w_.sequence[r]) * p_.gates_row; }
   /// What is multiplied, and what is added to the sums: the gates of walker r, or where those are made here the bias.
   std::span<const Operands> operands() const { return std::span(operands_).subspan(p_.inputs ? 0 : 1); }
-  const float* gates(std::int64_t r, int count) const {
-    return p_.gates ? p_.gates + place(w_.sequence[r]) * count * p_.hidden : p_.bias ? p_.bias : p_.zeros;
+  const float* gates(std::int64_t r) const {
+    return p_.gates ? p_.gates + place(w_.sequence[r]) * gates_of(p_.cell) * p_.hidden : p_.bias ? p_.bias : p_.zeros;
   }
 
   const RecurrentForward& p_;
@@ -421,9 +422,7 @@ class BackwardStep {
                     add_bias(r, u, n, to + 2 * H, 1, 3);
                   });
                 });
-    for (std::int64_t r = 0; r < w_.count; ++r) {
-      copy(p_.dhidden + place(w_.sequence[r]) * 3 * H, dgates(r), 3 * H);
-    }
+    for (std::int64_t r = 0; r < w_.count; ++r) copy(p_.dhidden + place(w_.sequence[r]) * 3 * H, dgates(r), 3 * H);
   }
 
   void rnn(bool relu) const {

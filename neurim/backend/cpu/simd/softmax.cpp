@@ -9,6 +9,7 @@ namespace neurim::cpu::NEURIM_ISA {
 namespace {
 
 constexpr std::int64_t kShort = 256;
+constexpr auto greater = [](float a, float b) { return a > b ? a : b; };
 
 float greatest(const float* x, std::int64_t n) {
   float lane[kSumLanes];
@@ -17,7 +18,7 @@ float greatest(const float* x, std::int64_t n) {
   for (; i + kSumLanes <= n; i += kSumLanes)
     for (int l = 0; l < kSumLanes; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
   for (int l = 0; i + l < n; ++l) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-  return joined(lane, [](float a, float b) { return a > b ? a : b; });
+  return joined(lane, greater);
 }
 
 /// A row of 16 numbers to a few hundred, of which the last 16 are done as a vector too, whatever the count.
@@ -28,10 +29,7 @@ void softmax_of_short_row(const float* x, float* y, std::int64_t size) {
   for (std::int64_t i = 0; i < whole; i += kLanes) all = max(all, load(x + i));
   alignas(64) float lanes[kLanes];
   store(lanes, all);
-#pragma GCC unroll 4
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] = lanes[l] > lanes[l + half] ? lanes[l] : lanes[l + half];
-  const float most = lanes[0];
+  const float most = joined<kLanes>(lanes, greater);
   const auto power_of = [&, most](const Vec& from) {
     store(lanes, from);
     for (int l = 0; l < kLanes; ++l) lanes[l] = exp_below(lanes[l] - most);
