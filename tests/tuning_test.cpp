@@ -17,6 +17,7 @@
 #include "neurim/ops/conv.h"
 #include "neurim/optim/sgd.h"
 #include "neurim/train/step.h"
+#include "tests/pictures.h"
 
 namespace neurim {
 namespace {
@@ -108,8 +109,8 @@ TEST(Tuning, LockedMeasuresNothing) {
   EXPECT_EQ(locked->size(), 0u);
   const auto measured = std::make_shared<Tuning>(Tuning::Mode::measure);
   const Plan tuned = conv.planned({.tuning = measured});
-  const fs::path file = fs::path(testing::TempDir()) / "locked-tuning.json";
-  fs::remove(file);
+  const TempFolder temp;
+  const fs::path file = temp.at("tuning.json");
   measured->write(file);
   locked->read(file);
   EXPECT_EQ(locked->size(), 1u);
@@ -121,8 +122,8 @@ TEST(Tuning, AKernelThatThereIsNotLimitsNothing) {
   const Convolution conv;
   const auto measured = std::make_shared<Tuning>(Tuning::Mode::measure);
   conv.planned({.tuning = measured});
-  const fs::path file = fs::path(testing::TempDir()) / "gone-tuning.json";
-  fs::remove(file);
+  const TempFolder temp;
+  const fs::path file = temp.at("tuning.json");
   measured->write(file);
   std::string content = read_file(file);
   const std::string chosen = text("\": \"", kernel_of(conv.planned({.tuning = measured}), "conv2d"), '"');
@@ -173,7 +174,8 @@ TEST(Tuning, ChangesNoState) {
 }
 
 TEST(Tuning, TheFileKeepsOtherMachinesAndOtherSites) {
-  const fs::path file = fs::path(testing::TempDir()) / "kept-tuning.json";
+  const TempFolder temp;
+  const fs::path file = temp.at("tuning.json");
   write_file(file, R"({"format": 1, "machines": {"another one": {"conv2d": "cpu 1x1"}}})");
   Tuning first, second;
   first.read(file);
@@ -192,7 +194,8 @@ TEST(Tuning, TheFileKeepsOtherMachinesAndOtherSites) {
 }
 
 TEST(Tuning, OtherFilesAreRefused) {
-  const fs::path file = fs::path(testing::TempDir()) / "damaged-tuning.json";
+  const TempFolder temp;
+  const fs::path file = temp.at("tuning.json");
   for (const auto& [content, part] : std::vector<std::pair<std::string, std::string>>{
            {"{", "is not valid JSON"},
            {"[]", "is no file of kernels"},
@@ -213,7 +216,7 @@ TEST(Tuning, OtherFilesAreRefused) {
   }
   expect_words(error_of([] { Tuning::named("yes", ""); }, Fault::usage), {"tuning: there is no 'yes'; known are off, locked, on"});
   expect_words(error_of([] { Tuning::named("off", "x.json"); }, Fault::usage), {"tuning_file"});
-  const fs::path missing = fs::path(testing::TempDir()) / "no" / "tuning.json";
+  const fs::path missing = fs::path(temp.path()) / "no" / "tuning.json";
   expect_words(error_of([&] { Tuning::named("locked", missing.string()); }), {missing.string(), "measure with tuning=on"});
   EXPECT_EQ(Tuning::named("off", ""), nullptr);
 }
