@@ -17,7 +17,7 @@ Plan training_plan(Module& net, nn::Linear& classes, SGD& optimizer, std::int64_
       [&](const Tensors& in) -> Tensors {
         const Tensor last = slice(net(in[0]).y, {-1}, {steps}, {1});
         const Tensor loss = cross_entropy(classes(reshape(last, {batch, kHidden})), in[1]);
-        optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+        optimizer.minimize(loss);
         return {loss};
       },
       {{DType::f32, {batch, steps, kFeatures}}, {DType::i64, {batch}}}, {.training = true});

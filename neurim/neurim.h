@@ -63,6 +63,7 @@
 #include "neurim/nn/vit_block.h"
 #include "neurim/ops/abs.h"
 #include "neurim/ops/adam_step.h"
+#include "neurim/ops/all_finite.h"
 #include "neurim/ops/adaptive_pool.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/argmax.h"

@@ -11,10 +11,17 @@
 
 namespace neurim::op_table {
 
-/// The nearest numbers that bf16 has.
+/// The type of 16 bits that a test is about.
+inline DType& tested_half() {
+  static DType half = DType::bf16;
+  return half;
+}
+inline float nearest_half(float value) { return tested_half() == DType::f16 ? from_f16(to_f16(value)) : from_bf16(to_bf16(value)); }
+
+/// The nearest numbers that it has.
 inline Tensor rounded(const Tensor& tensor) {
   std::vector<float> values = tensor.values<float>();
-  for (float& value : values) value = from_bf16(to_bf16(value));
+  for (float& value : values) value = nearest_half(value);
   return Tensor::from(tensor.shape(), values);
 }
 
@@ -38,10 +45,10 @@ class Chain {
     return step.out;
   }
 
-  /// Has kernels be asked as in a plan whose products may round to bf16, where these values may stand rounded (Spec::may_round).
-  void may_round(std::vector<int> values) { products_ = DType::bf16, may_round_ = std::move(values); }
+  /// Has kernels be asked as in a plan whose products may round to tested_half(), where these values may stand rounded (Spec::may_round).
+  void may_round(std::vector<int> values) { products_ = tested_half(), may_round_ = std::move(values); }
 
-  /// What the values numbered `out` are by the reference kernels, those numbered `by_hand` rounded to bf16 as they are made.
+  /// What the values numbered `out` are by the reference kernels, those numbered `by_hand` rounded as they are made.
   Tensors expected(const std::vector<int>& out, const std::vector<int>& by_hand = {}) const {
     Tensors known(values_.size());
     for (std::size_t i = 0; i < in_.size(); ++i) known[static_cast<std::size_t>(in_[i])] = data_[i];
@@ -64,11 +71,11 @@ class Chain {
               std::string_view name = "cpu", std::vector<Layout>* layouts = nullptr) const {
     std::vector<Spec> specs;
     for (const Type& type : values_) specs.push_back({type, {}});
-    for (const int value : may_round_) specs[static_cast<std::size_t>(value)].may_round = true;
+    for (const int value : may_round_) specs[static_cast<std::size_t>(value)].may_round = half_of(products_);
     for (const int value : in_)
       if (Spec& spec = specs[static_cast<std::size_t>(value)]; spec.type.shape.rank() == 4) {
         spec.layout = layout;
-        spec.layout.rounded = layout.rounded && spec.may_round;
+        if (!spec.may_round) spec.layout.rounded = Layout::exact;
       }
     Site site{.steps = steps_, .values = specs, .in = in_, .out = out, .chunks = chunks, .products = products_};
     Launch launch;
@@ -98,7 +105,7 @@ class Chain {
     std::vector<void*> pointers;
     for (auto& block : blocks) {
       ends.push_back(block.size());
-      block.resize(2 * block.size() + 64, std::byte{0xa5});  // as far as what takes bf16 for floats would write, and a fence
+      block.resize(2 * block.size() + 64, std::byte{0xa5});  // as far as what takes halves for floats would write, and a fence
       memory.emplace_back(Device{}, block.size());
       std::memcpy(memory.back().data(), block.data(), block.size());
       pointers.push_back(memory.back().data());

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <deque>
 #include <limits>
 #include <numeric>
@@ -12,6 +14,7 @@
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/adam_step.h"
+#include "neurim/ops/all_finite.h"
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/clamp.h"
 #include "neurim/ops/cross_entropy.h"
@@ -421,30 +424,51 @@ TEST(CpuRandom, SameBitsAsTheReference) {
   }
 }
 
+TEST(CpuOptimizer, FindsTheOneNumberThatIsNotFinite) {
+  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::max()})
+    for (const Shape& shape : {Shape{30, 21, 9, 7}, {3, 17}, {1}})
+      for (const std::int64_t place : {std::int64_t{0}, shape.numel() / 2, shape.numel() - 1})
+        for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
+          if (shape.rank() < 4 && layout != kPlain) continue;
+          std::vector<float> values = uniform(shape, 1).values<float>();
+          values[static_cast<std::size_t>(place)] = odd;
+          Region region;
+          region.inputs = {uniform({5, 3}, 2), Tensor::from(shape, values), uniform({1000}, 3)};
+          region.results = {region.add(std::make_shared<AllFinite>(), {0, 1, 2}, 1)};
+          expect_agreement(region, layout, 0, text("all finite ", layout, ' ', shape, ' ', odd, " at ", place));
+        }
+}
+
 TEST(CpuOptimizer, StepsInEveryLayout) {
   const Shape shape{30, 21, 9, 7};  // enough for two parts
   const Tensor lr = Tensor::scalar(0.1),
                step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
   for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
     for (const AdamRule& rule :
-         {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05}}) {
+         {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05}, AdamRule{.scaled = true},
+          AdamRule{.weight_decay = 0.05, .scaled = true}}) {
       Region region;
       region.inputs = {
           uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
-      const int weight = region.add(std::make_shared<AdamStep>(rule), {0, 1, 2, 3, 4, 5}, 3);
+      std::vector<int> in{0, 1, 2, 3, 4, 5};
+      if (rule.scaled) region.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25)), in.push_back(6);
+      const int weight = region.add(std::make_shared<AdamStep>(rule), in, 3);
       region.results = {weight, weight + 1, weight + 2};
       expect_agreement(region, layout, 3e-7, text("adam ", layout));
     }
     for (const SgdRule& rule : {SgdRule{}, SgdRule{.momentum = 0.9, .weight_decay = 0.01},
-                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}}) {
+                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, SgdRule{.scaled = true},
+                                SgdRule{.momentum = 0.9, .scaled = true}, SgdRule{.weight_decay = 0.01, .scaled = true},
+                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .scaled = true}}) {
       Region region;
       const bool buffer = rule.momentum != 0;
       region.inputs = {uniform(shape, 1), uniform(shape, 2)};
       if (buffer) region.inputs.push_back(uniform(shape, 3));
       region.inputs.push_back(lr);
-      const int weight =
-          region.add(std::make_shared<SgdStep>(rule),
-                     buffer ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{0, 1, 2}, buffer ? 2 : 1);
+      if (rule.scaled) region.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25));
+      std::vector<int> in(region.inputs.size());
+      std::iota(in.begin(), in.end(), 0);
+      const int weight = region.add(std::make_shared<SgdStep>(rule), in, buffer ? 2 : 1);
       region.results = {weight};
       if (buffer) region.results.push_back(weight + 1);
       expect_agreement(region, layout, 3e-7, text("sgd ", layout));

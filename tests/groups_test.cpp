@@ -1,7 +1,7 @@
 // Convolutions in groups of several channels, whose weights are constant: planned against interpreted, in f32 and with factors rounded.
 #include "neurim/ops/add.h"
 #include "neurim/ops/relu.h"
-#include "tests/bf16.h"
+#include "tests/halves.h"
 
 namespace neurim {
 namespace {
@@ -23,7 +23,7 @@ TEST_P(Groups, PlannedIsInterpreted) {
   const std::string where = text(c.in, " to ", c.out, " in ", c.groups);
   const Plan rounding = checked(net, in, expected, where);
   EXPECT_EQ(count(rounding, "conv2d", "cpu direct"), 1) << where;
-  EXPECT_EQ(bf16_share(rounding.rows()), 1) << where;
+  EXPECT_EQ(rounded_share(rounding.rows()), 1) << where;
   // Groups of whole blocks are left to oneDNN, where it has kernels for blocks.
   const bool whole = c.in / c.groups % 16 == 0 && c.out / c.groups % 16 == 0;
   const Plan plain = checked(net, in, expected, where, 0, DType::f32);

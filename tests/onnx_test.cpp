@@ -105,7 +105,7 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
 
 /// Ops that have no place in an inference graph.
 bool for_training(std::string_view op) {
-  return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "random_uniform" ||
+  return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "all_finite" || op == "random_uniform" ||
          op == "cross_entropy" || op == "ctc_loss" || op == "batch_norm_train" ||
          ends_with(op, "_recurrence");
 }

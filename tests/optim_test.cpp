@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
+#include "neurim/compile/plan.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/linear.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/sum.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/schedule.h"
@@ -164,6 +168,85 @@ TEST(Optimizer, RecordsAStepThatReadsTheLearningRate) {
            value.captured.item() == sgd.lr();
   });
   EXPECT_NE(read, graph.values.end()) << "the learning rate is baked in";
+}
+
+/// A loss that is linear in the weights: its gradients are what is put in, times the scale.
+struct Scaled {
+  Net net;
+  std::unique_ptr<Optimizer> optimizer;
+  Plan step;
+
+  explicit Scaled(const std::function<std::unique_ptr<Optimizer>(const Parameters&)>& make, bool scales = true) {
+    optimizer = make(named_parameters(net));
+    if (scales) optimizer->scale_losses();
+    step = plan(
+        [&](const Tensors& in) -> Tensors {
+          const Tensor loss = sum(net.w * in[0]) + sum(net.b * in[1]);
+          optimizer->minimize(loss);
+          return {loss};
+        },
+        {net.w.type(), net.b.type()}, {.training = true});
+  }
+  void operator()(double of_w, double of_b) { step(net.gradients(of_w, of_b)); }
+  std::vector<double> numbers() {
+    std::vector<double> all{net.w.item(), net.b.item()};
+    for (const Parameter& p : named_parameters(*optimizer))
+      if (p.name != "loss_scale" && p.name != "finite_steps") all.push_back(p.tensor.item());
+    return all;
+  }
+};
+
+TEST(Optimizer, ScaledLossesStepAsOthersDoAndInfiniteGradientsNotAtAll) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::function<std::unique_ptr<Optimizer>(const Parameters&)> kinds[] = {
+      [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1}); },
+      [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}); },
+      [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1}); },
+      [](const Parameters& p) { return std::make_unique<Adam>(p, Adam::Config{.lr = 0.1, .weight_decay = 0.1}); },
+      [](const Parameters& p) { return std::make_unique<AdamW>(p, AdamW::Config{.lr = 0.1, .weight_decay = 0.1}); }};
+  for (const auto& make : kinds) {
+    Scaled scaled(make), usual(make, false);
+    EXPECT_EQ(scaled.optimizer->loss_scale(), 65536);
+    EXPECT_EQ(usual.optimizer->loss_scale(), 1);
+    double scale = 65536;
+    // A gradient may be finite, and the scale times it not.
+    for (const double overflows : {1e37, 0.0, 0.0, static_cast<double>(infinity), std::nan(""), 0.0}) {
+      const std::vector<double> before = scaled.numbers();
+      for (const bool first : {true, false}) {
+        if (overflows == 0) break;
+        first ? scaled(overflows, 1) : scaled(1, overflows);
+        scale /= 2;
+        EXPECT_EQ(scaled.numbers(), before);
+        EXPECT_EQ(scaled.optimizer->loss_scale(), scale);
+      }
+      scaled(0.5, -2), usual(0.5, -2);
+      EXPECT_EQ(scaled.numbers(), usual.numbers());  // powers of two change no digit
+      EXPECT_EQ(scaled.optimizer->steps(), usual.optimizer->steps());
+    }
+  }
+}
+
+TEST(Optimizer, TheScaleGrowsAfterManyFiniteSteps) {
+  Scaled scaled([](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0}); });
+  for (int i = 0; i < 1999; ++i) scaled(1, 1);
+  EXPECT_EQ(scaled.optimizer->loss_scale(), 65536);
+  scaled(1, 1);
+  EXPECT_EQ(scaled.optimizer->loss_scale(), 131072);
+  for (int i = 0; i < 1999; ++i) scaled(1, 1);
+  EXPECT_EQ(scaled.optimizer->loss_scale(), 131072);
+  scaled(1e38, 1);  // and counts from there again
+  for (int i = 0; i < 1999; ++i) scaled(1, 1);
+  EXPECT_EQ(scaled.optimizer->loss_scale(), 65536);
+  // It is saved with the rest.
+  Net other;
+  SGD again(named_parameters(other), {.lr = 0});
+  again.scale_losses();
+  const fs::path path = fs::temp_directory_path() / text("neurim-optim-scale-", ::getpid(), ".safetensors");
+  save_model(*scaled.optimizer, path);
+  load_model(again, path);
+  fs::remove(path);
+  EXPECT_EQ(again.loss_scale(), 65536);
+  EXPECT_EQ(names(again), (std::vector<std::string>{"lr", "step", "loss_scale", "finite_steps"}));
 }
 
 TEST(Optimizer, MistakesAreUsageErrors) {

@@ -81,19 +81,23 @@ TEST(ReorderKernels, MoveRowsApartAndTogether) {
     expect_copies(shape, {{}, {Layout::last_blocked, 1040}}, {1, 2, 8});
 }
 
-/// Whole numbers up to 256 are such that bf16 has.
+/// Whole numbers up to 256 are such that both types of 16 bits have.
 TEST(ReorderKernels, RoundAndWidenBlocks) {
-  for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}})
-    expect_copies(shape, {{}, {Layout::blocked, 16}, {Layout::blocked, 16, 0, true}}, {1, 2, 8}, 256);
-  for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}}) expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::last_blocked, 16, 0, true}}, {1, 3}, 256);
-  // Others round to the nearest.
-  const Type type{DType::f32, {1, 16, 3, 3}};
-  const Layout exact{Layout::blocked, 16}, rounded{Layout::blocked, 16, 0, true};
-  std::vector<std::byte> plain(bytes(type)), from(bytes(type, exact)), to(bytes(type, rounded));
-  const reference::View view{type, plain.data()};
-  for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, std::exp2(i % 40 - 20) * (1 + 0.37 * static_cast<double>(i)));
-  pack(type, exact, plain.data(), from.data()), pack(type, rounded, plain.data(), to.data());
-  EXPECT_EQ(reordered(type, exact, rounded, 1, from), to);
+  for (const Layout::Half half : {Layout::bf16, Layout::f16}) {
+    const Layout exact{Layout::blocked, 16}, rounded{Layout::blocked, 16, 0, half};
+    for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}}) expect_copies(shape, {{}, exact, rounded}, {1, 2, 8}, 256);
+    for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}}) expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::last_blocked, 16, 0, half}}, {1, 3}, 256);
+    // Others round to the nearest, of f16 from the largest past infinity down to those that are zero.
+    const Type type{DType::f32, {1, 16, 3, 3}};
+    std::vector<std::byte> plain(bytes(type)), from(bytes(type, exact)), to(bytes(type, rounded));
+    const reference::View view{type, plain.data()};
+    for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, std::exp2(i % 44 - 27) * (1 + 0.37 * static_cast<double>(i)) * (i % 2 ? 1 : -1));
+    pack(type, exact, plain.data(), from.data()), pack(type, rounded, plain.data(), to.data());
+    EXPECT_EQ(reordered(type, exact, rounded, 1, from), to);
+    std::vector<std::byte> widened(bytes(type)), again(bytes(type, exact));
+    unpack(type, rounded, to.data(), widened.data()), pack(type, exact, widened.data(), again.data());
+    EXPECT_EQ(reordered(type, rounded, exact, 1, to), again);
+  }
 }
 
 TEST(ReorderKernels, BlockAndUnblockFeatures) {

@@ -54,8 +54,8 @@ Device CommandLine::device() const { return device_named(options.find("device")-
 
 void CommandLine::add_precision() {
   options("precision", precision_,
-          "f32, or bf16: factors of products and what stands between layers are rounded to 16 bits, sums stay f32; gains where "
-          "`neurim doctor --bench` shows a higher peak of bf16",
+          "f32, or bf16 or fp16: factors of products and what stands between layers are rounded to 16 bits, sums stay f32; gains where "
+          "`neurim doctor --bench` shows a higher peak of it",
           {"amp"});
 }
 

@@ -1,5 +1,6 @@
 #include "neurim/cli/show_roofline.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "neurim/base/text.h"
@@ -15,10 +16,14 @@ namespace {
 void say_peaks(const Peaks& peaks, Console& console) {
   std::vector<JsonObject> memory;
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
-  double f32 = 0, bf16 = 0;
-  for (const Peaks::Arithmetic& one : peaks.arithmetic)
-    if (one.name == "fp32" || one.name == "bf16") (one.name == "fp32" ? f32 : bf16) = one.operations;
-  line += text(" fp32 ", fixed(f32 * 1e-9, 0), bf16 > 0 ? text(", bf16 ", fixed(bf16 * 1e-9, 0)) : "", " GFLOP/s");
+  const auto peak = [&](std::string_view name) {
+    const auto& all = peaks.arithmetic;
+    const auto one = std::find_if(all.begin(), all.end(), [&](const Peaks::Arithmetic& other) { return other.name == name; });
+    return one == all.end() ? 0 : one->operations;
+  };
+  const double f32 = peak("fp32"), bf16 = peak("bf16"), fp16 = peak("fp16");
+  line += text(" fp32 ", fixed(f32 * 1e-9, 0), bf16 > 0 ? text(", bf16 ", fixed(bf16 * 1e-9, 0)) : "",
+               fp16 > 0 ? text(", fp16 ", fixed(fp16 * 1e-9, 0)) : "", " GFLOP/s");
   for (const Peaks::Memory& level : peaks.memory) {
     if (level.name == "L1") continue;
     line += text(", ", level.name, ' ', fixed(level.read * 1e-9, 1), " GB/s");
@@ -33,6 +38,7 @@ void say_peaks(const Peaks& peaks, Console& console) {
                  {"threads", peaks.threads},
                  {"fp32_operations_per_second", f32},
                  {"bf16_operations_per_second", bf16},
+                 {"fp16_operations_per_second", fp16},
                  {"memory", memory}});
 }
 

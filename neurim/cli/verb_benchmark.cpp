@@ -21,6 +21,7 @@ class Case {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
+      if (options.products == DType::f16) optimizer_->scale_losses();
       plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, options));
     } else {
       plan_ = inference_plan(model_, images, options);
@@ -30,7 +31,7 @@ class Case {
   Case(const Case&) = delete;
 
   void run() const { plan_.run(plan_.inputs(), plan_.outputs()); }
-  double bf16_share() const { return neurim::bf16_share(plan_.rows()); }
+  double rounded_share() const { return neurim::rounded_share(plan_.rows()); }
 
  private:
   const Model& model_;
@@ -84,7 +85,7 @@ int verb_benchmark(const Words& words) {
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
-  require(line.products() == DType::f32 || mode != "data", "precision: bf16 is not for mode=data");
+  require(line.products() == DType::f32 || mode != "data", "precision: is not for mode=data");
   require(!line.given("tuning") || mode != "data", "tuning: is not for mode=data");
   require(!deterministic || mode == "train", "deterministic: is for mode=train");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
@@ -159,7 +160,7 @@ int verb_benchmark(const Words& words) {
                    fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
                    fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",
                    threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
-                   line.products() == DType::bf16 ? text(", bf16 in ", fixed(100 * subject.bf16_share(), 1), " % of the multiply-adds") : ""));
+                   line.products() != DType::f32 ? text(", ", name(line.products()), " in ", fixed(100 * subject.rounded_share(), 1), " % of the multiply-adds") : ""));
   console.event({{"event", "summary"},
                  {"model", checkpoint.card.model},
                  {"mode", mode},

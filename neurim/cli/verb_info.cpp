@@ -136,9 +136,9 @@ int verb_info(const Words& words) {
     const auto begin = std::chrono::steady_clock::now();
     const Plan planned = make();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    const std::string share = fixed(100 * bf16_share(planned.rows()), 1);
+    const std::string share = fixed(100 * rounded_share(planned.rows()), 1);
     console.say(text("  planned in ", fixed(taken.count(), 2), " s",
-                     line.products() == DType::bf16 ? text(", bf16 in ", share, " % of the multiply-adds") : ""));
+                     line.products() != DType::f32 ? text(", ", name(line.products()), " in ", share, " % of the multiply-adds") : ""));
     (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (!show) {
@@ -149,6 +149,7 @@ int verb_info(const Words& words) {
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
+    if (options.products == DType::f16) optimizer.scale_losses();
     show_planned([&] {
       return plan(training_step(checkpoint.model, optimizer, {}), batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
                   training_options(line.device(), options));

@@ -198,7 +198,7 @@ bool Chains::ask(const Kernel& kernel, ChainSite& asked) const {
 /// What stands between the chains of a plan whose products may round does so rounded where all that make or read it ask for it: a value
 /// that one of them declines stays exact, and so perhaps others beside it.
 void Chains::choose_rounded(const std::vector<Chain>& chains) {
-  if (options_.products != DType::bf16 || options_.interpret) return;
+  if (half_of(options_.products) == Layout::exact || options_.interpret) return;
   for (std::size_t value = 0; value < graph_.values.size(); ++value) {
     const Graph::Value& own = graph_.values[value];
     may_round_.push_back(own.node >= 0 && own.type.dtype == DType::f32 && !wanted_outside_[value]);

@@ -41,9 +41,11 @@ class Chains {
   /// Whether a kernel of a lower rank was measured to be faster for the anchor.
   bool outrun(const Kernel& kernel, const Chain& chain) const;
 
-  /// Whether a value may stand rounded, as every kernel that makes or reads it asks: known once the chains are formed, with
-  /// products in bf16.
-  bool may_round(int value) const { return !may_round_.empty() && may_round_[static_cast<std::size_t>(value)] != 0; }
+  /// How a value may stand rounded, as every kernel that makes or reads it asks: known once the chains are formed, with
+  /// products of 16 bits.
+  Layout::Half may_round(int value) const {
+    return !may_round_.empty() && may_round_[static_cast<std::size_t>(value)] ? half_of(options_.products) : Layout::exact;
+  }
 
   using LayoutOf = std::function<Layout(int value)>;
   ChainSite describe(const Chain& chain, const LayoutOf& layout_of) const;

@@ -121,17 +121,17 @@ std::vector<PlanRow> Plan::profile(int replays) const {
   return rows;
 }
 
-double bf16_share(const std::vector<PlanRow>& rows) {
+double rounded_share(const std::vector<PlanRow>& rows) {
   std::int64_t all = 0, rounded = 0;
   for (const PlanRow& row : rows) {
     all += row.multiply_adds;
-    if (row.products == DType::bf16) rounded += row.multiply_adds;
+    if (half_of(row.products)) rounded += row.multiply_adds;
   }
   return all == 0 ? 0 : static_cast<double>(rounded) / static_cast<double>(all);
 }
 
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options) {
-  require(options.products == DType::f32 || options.products == DType::bf16, "products: they are of f32 or bf16, not ", options.products);
+  require(options.products == DType::f32 || half_of(options.products), "products: they are of f32, bf16 or f16, not ", options.products);
   Trace trace({.training = options.training, .device = options.device, .random = options.random});
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(trace.input(inputs[i], text("input_", i)));

@@ -17,7 +17,9 @@ struct PlanOptions {
   bool freeze = false;         ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
   bool interpret = false;      ///< reference kernels only, op by op: the yardstick
   bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
-  DType products = DType::f32; ///< bf16: products round both factors to it where kernels can, and values between such; sums stay f32
+  /// bf16 or f16: products round both factors to it where kernels can, and values between such; sums stay f32, but for short ones of
+  /// f16 where the machine has its arithmetic.
+  DType products = DType::f32;
   bool winograd = true;        ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
   std::shared_ptr<class Tuning> tuning = {};  ///< kernels that were measured to be the fastest; without it those of the highest rank
   Device device = {};
@@ -36,8 +38,8 @@ struct PlanRow {
   std::vector<std::string> declined;
 };
 
-/// The share of the multiply-adds whose factors are rounded to bf16.
-double bf16_share(const std::vector<PlanRow>& rows);
+/// The share of the multiply-adds whose factors are rounded to 16 bits.
+double rounded_share(const std::vector<PlanRow>& rows);
 
 /// An immutable program and one instance of it. Copies share the instance; a busy plan throws.
 class Plan {

@@ -16,7 +16,7 @@ const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType products) {
   const auto named = [&](std::string_view name) {
     return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(), [&](const Peaks::Arithmetic& one) { return one.name == name; });
   };
-  const auto f32 = named("fp32"), own = named(products == DType::bf16 ? "bf16" : products == DType::i8 ? "int8" : "fp32");
+  const auto f32 = named("fp32"), own = named(products == DType::bf16 ? "bf16" : products == DType::f16 ? "fp16" : products == DType::i8 ? "int8" : "fp32");
   NEURIM_ASSERT(f32 != peaks.arithmetic.end() && f32->operations > 0);
   return own != peaks.arithmetic.end() && own->operations > f32->operations ? *own : *f32;
 }

@@ -11,12 +11,12 @@ namespace neurim {
 
 /// The least time that a piece of work takes, and what keeps it from taking less.
 struct Roof {
-  std::string bound;  ///< "fp32", "bf16" or "int8", the arithmetic, or a level of memory: "L2", "L3", "DRAM"
+  std::string bound;  ///< "fp32", "fp16", "bf16" or "int8", the arithmetic, or a level of memory: "L2", "L3", "DRAM"
   double seconds = 0;
   bool arithmetic = false;
 };
 
-/// The longer of two times: that of the multiply-adds at the peak of f32, with `products` of bf16 or i8 at that of those if it is
+/// The longer of two times: that of the multiply-adds at the peak of f32, with `products` of bf16, f16 or i8 at that of those if it is
 /// higher, and that of `bytes` at the bandwidth of the nearest level from L2 on which holds them all, otherwise of the last. Both rates are
 /// those of all the threads that `peaks` were measured with, at work at once, and a level holds what the
 /// caches of all of them do. Bytes count as if they were read, which is the faster way. Throws Error(failure)

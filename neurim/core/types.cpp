@@ -73,11 +73,14 @@ void reorder(const Type& type, const Layout& layout, const void* from, void* to,
   });
 }
 
+std::uint16_t to_half(Layout::Half half, float number) { return half == Layout::f16 ? to_f16(number) : to_bf16(number); }
+float from_half(Layout::Half half, std::uint16_t bits) { return half == Layout::f16 ? from_f16(bits) : from_bf16(bits); }
+
 void reorder_rounded(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
   if (packing) std::memset(to, 0, bytes(type, layout));
   each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {
-    if (packing) static_cast<std::uint16_t*>(to)[place] = to_bf16(static_cast<const float*>(from)[plain]);
-    else static_cast<float*>(to)[plain] = from_bf16(static_cast<const std::uint16_t*>(from)[place]);
+    if (packing) static_cast<std::uint16_t*>(to)[place] = to_half(layout.rounded, static_cast<const float*>(from)[plain]);
+    else static_cast<float*>(to)[plain] = from_half(layout.rounded, static_cast<const std::uint16_t*>(from)[place]);
   });
 }
 
@@ -154,7 +157,14 @@ void append(std::string& out, const Layout& layout) {
     case Layout::last_blocked: out += text("features", layout.block); break;
     case Layout::packed: out += packed_format(layout.format).name; break;
   }
-  if (layout.rounded) out += " bf16";
+  if (layout.rounded) out += text(' ', dtype_of(layout.rounded));
+}
+
+Layout::Half half_of(DType dtype) {
+  return dtype == DType::bf16 ? Layout::bf16 : dtype == DType::f16 ? Layout::f16 : Layout::exact;
+}
+DType dtype_of(Layout::Half half) {
+  return half == Layout::bf16 ? DType::bf16 : half == Layout::f16 ? DType::f16 : DType::f32;
 }
 
 int normal_axis(std::int64_t axis, int rank, std::string_view who) {

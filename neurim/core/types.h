@@ -77,10 +77,14 @@ struct Layout {
   Kind kind = plain;
   std::uint16_t block = 0;
   std::uint32_t format = 0;
-  bool rounded = false;  ///< of f32: each element is the nearest bf16, in two bytes; what reads it loses digits
+  /// Of f32: the type whose nearest number each element is, in two bytes; what reads it loses digits.
+  enum Half : std::uint8_t { exact, bf16, f16 } rounded = exact;
   bool operator==(const Layout&) const = default;
 };
 void append(std::string& out, const Layout& layout);
+/// Of bf16 and f16 that, of others exact; and back, exact being f32.
+Layout::Half half_of(DType dtype);
+DType dtype_of(Layout::Half half);
 /// The axis that a layout splits into blocks, if any; -1: the last.
 std::optional<int> split_axis(const Layout& layout);
 

@@ -19,7 +19,7 @@ struct Spec {
   Layout layout;
   bool constant = false;
   const void* known = nullptr;
-  bool may_round = false;  ///< a kernel may ask for it in a layout that is rounded
+  Layout::Half may_round = Layout::exact;  ///< a kernel may ask for it in a layout that is rounded so
 };
 
 /// One op of a site; the numbers index Site::values.
@@ -43,6 +43,7 @@ struct Site {
   DType rounds = DType::f32;    ///< what it rounds the factors of products to
   std::string why = {};         ///< the reason for declining
 
+  Layout::Half half() const { return half_of(products); }
   const Op& op() const { return *steps[static_cast<std::size_t>(anchor)].op; }
   /// The number of a value among the arguments, or -1.
   int place_in(int value) const { return place(in, value); }

@@ -59,12 +59,17 @@ bool has_bf16() {
   static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512bf16");
   return known;
 }
+bool has_f16() {
+  static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512fp16");
+  return known;
+}
 bool has_vnni() {
   static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512vnni");
   return known;
 }
 #else
 bool has_bf16() { return false; }
+bool has_f16() { return false; }
 bool has_vnni() { return false; }
 #endif
 

@@ -12,6 +12,8 @@ std::string_view name(Isa isa);
 Isa isa();
 /// Whether there are AVX512-BF16's products too. False where NEURIM_ISA is set, which asks for the code that all such machines run.
 bool has_bf16();
+/// The same of AVX512-FP16's arithmetic.
+bool has_f16();
 /// The same of AVX512-VNNI's products of bytes.
 bool has_vnni();
 

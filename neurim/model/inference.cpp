@@ -11,9 +11,8 @@ Plan inference_plan(const Model& model, const Type& input, PlanOptions options) 
 }
 
 DType products_named(std::string_view precision) {
-  require(precision != "fp16", "precision: there is no fp16, whose range would need scaled losses; bf16 has the range of f32");
-  require(precision == "f32" || precision == "bf16", "precision: there is no '", precision, "'; known are f32, bf16");
-  return precision == "bf16" ? DType::bf16 : DType::f32;
+  require(precision == "f32" || precision == "bf16" || precision == "fp16", "precision: there is no '", precision, "'; known are f32, bf16, fp16");
+  return precision == "bf16" ? DType::bf16 : precision == "fp16" ? DType::f16 : DType::f32;
 }
 
 }  // namespace neurim

@@ -9,7 +9,7 @@ namespace neurim {
 /// weights are not seen. Of the options those of arithmetic and of kernels count. Throws what the model says of such an input.
 Plan inference_plan(const Model& model, const Type& input, PlanOptions options = {});
 
-/// PlanOptions::products of a precision: f32, or bf16. Throws Error(usage) for another one.
+/// PlanOptions::products of a precision: f32, bf16 or fp16. Throws Error(usage) for another one.
 DType products_named(std::string_view precision);
 
 }  // namespace neurim

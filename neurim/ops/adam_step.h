@@ -7,9 +7,10 @@ namespace neurim {
 struct AdamRule {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = false;  ///< AdamW: the decay multiplies the weight instead of joining the gradient
+  bool scaled = false;     ///< the gradient is that of a scaled loss
 };
 
-/// Inputs (weight, grad, m, v, lr, step), outputs (weight', m', v').
+/// Inputs (weight, grad, m, v, lr, step[, scale]), the scale when the rule is scaled, outputs (weight', m', v').
 class AdamStep final : public Op {
  public:
   explicit AdamStep(const AdamRule& update = {}) : rule(update) {}
@@ -18,7 +19,7 @@ class AdamStep final : public Op {
   std::string_view name() const override { return "adam_step"; }
   void fields(Fields& f) override {
     f("beta1", rule.beta1)("beta2", rule.beta2)("eps", rule.eps);
-    f("weight_decay", rule.weight_decay)("decoupled", rule.decoupled);
+    f("weight_decay", rule.weight_decay)("decoupled", rule.decoupled)("scaled", rule.scaled);
   }
   Types infer(std::span<const Type> in) const override;
   Alias alias(int out, int in) const override {
@@ -35,9 +36,9 @@ struct AdamStepped {
 /// 1711.05101): g = grad + weight_decay * weight, or weight *= 1 - lr * weight_decay when decoupled; m' =
 /// beta1 * m + (1 - beta1) * g; v' = beta2 * v + (1 - beta2) * g²; weight' = weight - lr / (1 - beta1^step) *
 /// m' / (sqrt(v' / (1 - beta2^step)) + eps). weight, grad, m and v are floating, of one type; lr is a
-/// floating scalar; step is an i64 scalar, 1 at the first step. Throws Error(usage) when types or options
-/// disagree.
+/// floating scalar; step is an i64 scalar, 1 at the first step. With a scale, a f32 scalar, grad is multiplied
+/// by it first, and where it is 0 nothing changes. Throws Error(usage) when types or options disagree.
 AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v,
-                      const Tensor& lr, const Tensor& step, const AdamRule& rule = {});
+                      const Tensor& lr, const Tensor& step, const AdamRule& rule = {}, const Tensor& scale = {});
 
 }  // namespace neurim

@@ -21,6 +21,11 @@ void check_floating(const Op& op, const Type& in, std::string_view what) {
           ", but has to be floating: cast it first");
 }
 
+void check_floating_scalar(const Op& op, const Type& in, std::string_view what) {
+  check_floating(op, in, what);
+  require(in.shape.empty(), op.name(), ": ", what, " is ", in, ", not a scalar");
+}
+
 void check_same_dtype(const Op& op, const Type& a, const Type& b) {
   require(a.dtype == b.dtype, op.name(), ": inputs are ", a, " and ", b,
           ": cast one to the dtype of the other");

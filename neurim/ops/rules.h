@@ -11,6 +11,8 @@ namespace neurim {
 void check_count(const Op& op, std::span<const Type> in, std::size_t least, std::size_t most);
 /// Throws unless the input is floating.
 void check_floating(const Op& op, const Type& in, std::string_view what);
+/// Throws unless the input is a floating scalar.
+void check_floating_scalar(const Op& op, const Type& in, std::string_view what);
 /// Throws unless the two dtypes are equal, naming both.
 void check_same_dtype(const Op& op, const Type& a, const Type& b);
 /// Throws if the input is bool.

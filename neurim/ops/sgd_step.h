@@ -7,10 +7,11 @@ namespace neurim {
 struct SgdRule {
   double momentum = 0, dampening = 0, weight_decay = 0;
   bool nesterov = false;
+  bool scaled = false;  ///< the gradient is that of a scaled loss
 };
 
-/// Inputs (weight, grad[, buffer], lr), outputs (weight'[, buffer']); the buffer is there exactly when
-/// momentum is not 0.
+/// Inputs (weight, grad[, buffer], lr[, scale]), outputs (weight'[, buffer']); the buffer is there exactly when
+/// momentum is not 0, the scale when the rule is scaled.
 class SgdStep final : public Op {
  public:
   explicit SgdStep(const SgdRule& update = {}) : rule(update) {}
@@ -19,7 +20,7 @@ class SgdStep final : public Op {
   std::string_view name() const override { return "sgd_step"; }
   void fields(Fields& f) override {
     f("momentum", rule.momentum)("dampening", rule.dampening)("nesterov", rule.nesterov);
-    f("weight_decay", rule.weight_decay);
+    f("weight_decay", rule.weight_decay)("scaled", rule.scaled);
   }
   Types infer(std::span<const Type> in) const override;
   Alias alias(int out, int in) const override {
@@ -35,9 +36,9 @@ struct SgdStepped {
 /// As torch.optim.SGD: g = grad + weight_decay * weight; buffer' = momentum * buffer + (1 - dampening) * g;
 /// weight' = weight - lr * (nesterov ? g + momentum * buffer' : buffer'), or weight - lr * g without
 /// momentum. weight, grad and buffer are floating, of one type; lr is a floating scalar. PyTorch fills the
-/// first buffer with g itself, which a buffer of zeros gives too while dampening is 0. Throws Error(usage)
-/// when types or options disagree.
+/// first buffer with g itself, which a buffer of zeros gives too while dampening is 0. With a scale, a f32 scalar, grad is
+/// multiplied by it first, and where it is 0 nothing changes. Throws Error(usage) when types or options disagree.
 SgdStepped sgd_step(const Tensor& weight, const Tensor& grad, const Tensor& buffer, const Tensor& lr,
-                    const SgdRule& rule = {});
+                    const SgdRule& rule = {}, const Tensor& scale = {});
 
 }  // namespace neurim

@@ -14,13 +14,14 @@ Adam::Adam(const Parameters& parameters, const Config& c, bool decoupled)
   require(c.eps >= 0, "Adam: eps is ", c.eps, ", it must not be negative");
 }
 
-void Adam::update(const Weight& w, const Tensor& gradient, const Tensor& lr, const Tensor& step) const {
-  const AdamStepped next = adam_step(w.weight, gradient, w.buffers[0], w.buffers[1], lr, step,
+void Adam::update(const Weight& w, const Tensor& gradient, const Common& common) const {
+  const AdamStepped next = adam_step(w.weight, gradient, w.buffers[0], w.buffers[1], common.lr, common.step,
                                      {.beta1 = config_.beta1,
                                       .beta2 = config_.beta2,
                                       .eps = config_.eps,
                                       .weight_decay = w.decay,
-                                      .decoupled = decoupled_});
+                                      .decoupled = decoupled_},
+                                     common.scale);
   w.weight.assign(next.weight);
   w.buffers[0].assign(next.m);
   w.buffers[1].assign(next.v);

@@ -17,8 +17,7 @@ class Adam : public Optimizer {
   Adam(const Parameters& parameters, const Config& config, bool decoupled);
 
  private:
-  void update(const Weight& weight, const Tensor& gradient, const Tensor& lr,
-              const Tensor& step) const override;
+  void update(const Weight& weight, const Tensor& gradient, const Common& common) const override;
   Config config_;
   bool decoupled_;
 };

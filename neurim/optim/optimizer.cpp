@@ -1,10 +1,19 @@
 #include "neurim/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_set>
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/all_finite.h"
+#include "neurim/ops/cast.h"
+#include "neurim/ops/compare.h"
+#include "neurim/ops/div.h"
+#include "neurim/ops/mul.h"
+#include "neurim/ops/rules.h"
+#include "neurim/ops/where.h"
 
 namespace neurim {
 
@@ -39,14 +48,40 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::step(const Tensors& gradients) {
   require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ",
           weights_.size(), " weights; give one per tensor of weights(), in order");
-  const Tensor step = steps_ + 1;
+  step(gradients, steps_ + 1, {});
+}
+
+/// `done`: the steps after this one.
+void Optimizer::step(const Tensors& gradients, const Tensor& done, const Tensor& scale) {
+  const Common common{lr_, steps_ + 1, scale};
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (gradients[i]) update(slots_[i], gradients[i], lr_, step);
-  steps_.assign(step);
+    if (gradients[i]) update(slots_[i], gradients[i], common);
+  steps_.assign(done);
+}
+
+void Optimizer::scale_losses() {
+  loss_scale_ = Tensor::scalar(65536, DType::f32, lr_.device());
+  finite_steps_ = Tensor::scalar(0, DType::i64, lr_.device());
+}
+
+void Optimizer::minimize(const Tensor& loss) {
+  if (!loss_scale_) return step(gradients(std::span(&loss, 1), weights_));
+  constexpr std::int64_t kPatience = 2000;
+  const Tensor scaled = loss * loss_scale_;
+  const Tensors all = gradients(std::span(&scaled, 1), weights_);
+  Tensors known;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(known), [](const Tensor& gradient) { return static_cast<bool>(gradient); });
+  const Tensor finite = all_finite(known), count = cast(finite, DType::i64), own = cast(finite, DType::f32);
+  step(all, steps_ + count, own / loss_scale_);
+  const Tensor counted = (finite_steps_ + 1) * count, grows = greater_equal(counted, scalar_like(counted, kPatience));
+  const Tensor doubled = where(grows, loss_scale_ * 2, loss_scale_);
+  loss_scale_.assign(where(finite, doubled, loss_scale_ * 0.5));
+  finite_steps_.assign(where(grows, scalar_like(counted, 0), counted));
 }
 
 void Optimizer::parts(Parts& p) {
   p("lr", lr_, Role::state)("step", steps_, Role::state);
+  if (loss_scale_) p("loss_scale", loss_scale_, Role::state)("finite_steps", finite_steps_, Role::state);
   for (Buffer& buffer : buffers_) p(buffer.name, buffer.tensor, Role::state);
 }
 

@@ -18,6 +18,18 @@ class Optimizer {
   /// The weights in the order in which step() wants their gradients; tied ones once.
   const Tensors& weights() const { return weights_; }
 
+  /// Moves all weights by one step against the gradients of `loss`, a scalar. With scale_losses() these are the gradients of the loss times
+  /// a scale, as narrow numbers need, and are divided by it again; where one of them is not finite, nothing moves. Recorded, or done, as
+  /// step().
+  void minimize(const Tensor& loss);
+
+  /// Has minimize() scale losses: by 65,536 at first, by half as much after a step whose gradients are not all finite, and by twice as much
+  /// after 2,000 others in a row. As PyTorch's GradScaler; Micikevicius et al., "Mixed precision training", ICLR'18. To be called
+  /// before steps are recorded, and before its state is loaded: "loss_scale", and "finite_steps" since it last changed.
+  void scale_losses();
+  /// 1 where losses are not scaled.
+  double loss_scale() const { return loss_scale_ ? loss_scale_.item() : 1; }
+
   /// Moves all weights by one step. Records it when called in a trace, which is how training runs it; eagerly
   /// it does it at once. One gradient per weight, of its type; a weight whose gradient is undefined stays.
   /// Throws Error(usage) otherwise.
@@ -44,16 +56,23 @@ class Optimizer {
   Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d,
             const Names& buffers);
 
-  /// One weight's step: assigns to the weight and its buffers. `step` is an i64 scalar, 1 at the first step.
-  virtual void update(const Weight& weight, const Tensor& gradient, const Tensor& lr,
-                      const Tensor& step) const = 0;
+  /// What is the same for all weights.
+  struct Common {
+    Tensor lr, step;  ///< `step` is an i64 scalar, 1 at the first step
+    Tensor scale;     ///< what gradients are to be multiplied with, 0 where nothing is to move; undefined: they are as they are
+  };
+  /// One weight's step: assigns to the weight and its buffers.
+  virtual void update(const Weight& weight, const Tensor& gradient, const Common& common) const = 0;
 
  private:
   struct Buffer {
     std::string name;
     Tensor tensor;
   };
+  void step(const Tensors& gradients, const Tensor& done, const Tensor& scale);
+
   Tensor lr_, steps_;
+  Tensor loss_scale_, finite_steps_;  // undefined where losses are not scaled
   Tensors weights_;
   std::vector<Weight> slots_;
   std::vector<Buffer> buffers_;

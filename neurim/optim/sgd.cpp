@@ -3,6 +3,7 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/compare.h"
+#include "neurim/ops/logical.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/sgd_step.h"
@@ -18,22 +19,25 @@ SGD::SGD(const Parameters& parameters, const Config& c)
           ") above 0 and dampening (", c.dampening, ") of 0");
 }
 
-void SGD::update(const Weight& w, const Tensor& gradient, const Tensor& lr, const Tensor& step) const {
+void SGD::update(const Weight& w, const Tensor& gradient, const Common& common) const {
   Tensor buffer;
   if (config_.momentum != 0) {
     buffer = w.buffers[0];
     if (config_.dampening != 0) {
       // The first step is not damped: it starts from the buffer that dampening turns into the gradient.
-      const Tensor decayed = w.decay != 0 ? gradient + w.weight * w.decay : gradient;
-      const Tensor first = equal(step, scalar_like(step, 1));
+      const Tensor& scale = common.scale;
+      const Tensor own = scale ? gradient * scale : gradient, decayed = w.decay != 0 ? own + w.weight * w.decay : own;
+      Tensor first = equal(common.step, scalar_like(common.step, 1));
+      if (scale) first = logical_and(first, greater(scale, scalar_like(scale, 0)));
       buffer = where(first, decayed * (config_.dampening / config_.momentum), buffer);
     }
   }
-  const SgdStepped next = sgd_step(w.weight, gradient, buffer, lr,
+  const SgdStepped next = sgd_step(w.weight, gradient, buffer, common.lr,
                                    {.momentum = config_.momentum,
                                     .dampening = config_.dampening,
                                     .weight_decay = w.decay,
-                                    .nesterov = config_.nesterov});
+                                    .nesterov = config_.nesterov},
+                                   common.scale);
   w.weight.assign(next.weight);
   if (next.buffer) w.buffers[0].assign(next.buffer);
 }

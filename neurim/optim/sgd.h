@@ -15,8 +15,7 @@ class SGD final : public Optimizer {
   SGD(const Parameters& parameters, const Config& config);  ///< throws Error(usage) when options disagree
 
  private:
-  void update(const Weight& weight, const Tensor& gradient, const Tensor& lr,
-              const Tensor& step) const override;
+  void update(const Weight& weight, const Tensor& gradient, const Common& common) const override;
   Config config_;
 };
 

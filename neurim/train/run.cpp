@@ -8,6 +8,7 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/model/inference.h"
 #include "neurim/model/state.h"
 #include "neurim/train/environment.h"
@@ -136,6 +137,8 @@ void OpenRun::describe() {
                     options_.data, " (", task_->contents(), ")"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  if (products_named(options_.precision) == DType::f16 && !has_f16())
+    console_.say("  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than f32 itself");
   if (options_.tuning == "on") console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
   for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
   if (data_changed_)
@@ -167,6 +170,10 @@ void Run::train_batch() {
          significant(optimizer_->lr()),
          "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
          resumable() ? text("; the state after epoch ", progress_.epoch, " is kept in ", weights().string()) : "");
+  if (optimizer_->loss_scale() < 1)
+    fail(Fault::failure, "the gradients are not finite at epoch ", progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
+         significant(optimizer_->lr()), "), however little the loss is scaled; try precision=bf16, whose numbers are not limited to 65,504, or lr=",
+         significant(*options_.lr / 10));
   progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
   progress_.correct += plan.outputs()[1].item();
   progress_.seen += task_->batch_size();
@@ -252,6 +259,8 @@ void Run::record() {
                    {"train_loss", result.train_loss},
                    {text("train_", names_.train_figure), result.train_figure},
                    {"val_loss", f.loss}};
+  if (products_named(options_.precision) == DType::f16)
+    event.add("loss_scale", optimizer_->loss_scale()), event.add("skipped_steps", progress_.step - optimizer_->steps());
   for (const NamedFigure& one : names_.figures)
     if (one.value != &Figures::loss) event.add(one.name, f.*one.value);
   metrics_.append(event.line());

@@ -51,7 +51,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
       const double smoothing = loss_options.label_smoothing;
       const Tensor target = smoothing > 0 ? in[1] * (1 - smoothing) + smoothing / 2 : in[1];
       const Tensor loss = binary_cross_entropy(logits, target, "mean", class_weights);
-      optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+      optimizer.minimize(loss);
       // Above 0 where logit and target are on the same side.
       const Tensor least = reduce_min(logits * (in[1] - 0.5), {1});
       return {loss, sum(cast(greater(least, scalar_like(least, 0)), DType::f32))};
@@ -61,7 +61,7 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
       const Tensor of_partner = cross_entropy(logits, in[2], loss_options, class_weights);
       loss = add(of_partner, mul(in[3], sub(loss, of_partner)));
     }
-    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    optimizer.minimize(loss);
     return {loss, right(logits, in[1])};
   };
 }
@@ -78,7 +78,7 @@ std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optim
   return [model, &optimizer, deviation](const Tensors& in) -> Tensors {
     const Tensor error = model(in[0]) - in[1];
     const Tensor loss = mean(square(error * (1 / deviation)));
-    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    optimizer.minimize(loss);
     return {loss, sum(mean(abs(error), {1}))};
   };
 }
@@ -87,7 +87,7 @@ std::function<Tensors(Tensors)> language_training_step(const Model& model, Optim
   return [model, &optimizer](const Tensors& in) -> Tensors {
     const auto [logits, next] = next_characters(model, in);
     const Tensor loss = cross_entropy(logits, next);
-    optimizer.step(gradients(std::span(&loss, 1), optimizer.weights()));
+    optimizer.minimize(loss);
     return {loss, right(logits, next) * (1 / static_cast<double>(in[1].size(1)))};
   };
 }

@@ -298,7 +298,8 @@ void TrainOptions::visit(Options& o) {
   o("seed", seed, "of weights, order and augmentation");
   o("deterministic", deterministic, "the same bits for any number of threads");
   o("precision", precision,
-    "f32, or bf16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients stay f32",
+    "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients "
+    "stay f32; with fp16 losses are scaled",
     {"amp"});
   o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
   o("tuning", tuning, kTuningHelp);
@@ -593,7 +594,7 @@ std::vector<float> class_weights_of(const TrainOptions& o, const Dataset& datase
 
 CrossEntropyOptions loss_of(const TrainOptions& o) { return {.label_smoothing = *o.label_smoothing}; }
 
-std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
+static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, const Parameters& parameters) {
   if (o.opt == "sgd")
     return std::make_unique<SGD>(parameters, SGD::Config{.lr = *o.lr,
                                                          .momentum = *o.momentum,
@@ -605,6 +606,12 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters&
         parameters, Adam::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
   return std::make_unique<AdamW>(
       parameters, AdamW::Config{.lr = *o.lr, .weight_decay = *o.weight_decay, .decay_1d = *o.decay_norms});
+}
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
+  std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
+  if (products_named(o.precision) == DType::f16) optimizer->scale_losses();
+  return optimizer;
 }
 
 std::vector<std::string> classes_of(const TrainOptions& o) {

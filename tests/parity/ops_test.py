@@ -175,12 +175,16 @@ def stepped(optimizer, weight, grad, state, **options):
 
 
 def sgd_step(a, weight, grad, *rest):
+    if a["scaled"]:
+        *rest, scale = rest
+        grad = grad * scale
     state = {"momentum_buffer": rest[0]} if a["momentum"] else {}
     return stepped(torch.optim.SGD, weight, grad, state, lr=rest[-1].item(), momentum=a["momentum"],
                    dampening=a["dampening"], nesterov=a["nesterov"], weight_decay=a["weight_decay"])
 
 
-def adam_step(a, weight, grad, m, v, lr, step):
+def adam_step(a, weight, grad, m, v, lr, step, scale=1):
+    grad = grad * scale
     return stepped(torch.optim.AdamW if a["decoupled"] else torch.optim.Adam, weight, grad,
                    {"step": (step - 1).double(), "exp_avg": m, "exp_avg_sq": v}, lr=lr.item(),
                    betas=(a["beta1"], a["beta2"]), eps=a["eps"], weight_decay=a["weight_decay"])
@@ -272,6 +276,7 @@ def plain(function):
 
 TWINS = {
     "adam_step": adam_step,
+    "all_finite": lambda a, *x: torch.stack([each.isfinite().all() for each in x]).all(),
     "argmax": lambda a, x: x.argmax(a["axis"], a["keepdims"]),
     "batch_norm": lambda a, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias, eps=a["eps"]),
     "batch_norm_train": batch_norm_train,

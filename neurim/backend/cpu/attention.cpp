@@ -33,7 +33,7 @@ struct Attention {
   Operand query, key, value;
   std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of a head's features
   float scale;
-  bool pairs;                 ///< factors are rounded to bf16 (see BlockProduct)
+  Half pairs;                 ///< what factors are rounded to (see BlockProduct)
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
   int parts;
@@ -63,12 +63,12 @@ struct Attention {
     const std::int64_t end = length * (cut + 1) / cuts;
     for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
       const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
-      if (pairs) NEURIM_DISPATCH(round_to_pairs)(queries + at, plane, kLanes, count, blocks * kLanes, rounded);
+      if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, queries + at, plane, kLanes, count, blocks * kLanes, rounded);
       NEURIM_DISPATCH(block_product)
       ({count, blocks * kLanes, pairs ? count * words() : plane, blocks * kLanes * words(), count * kLanes, pairs}, key_blocks(),
        pairs ? rounded : queries + at, keys, {}, scores);
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
-      if (pairs) NEURIM_DISPATCH(round_to_pairs)(scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
+      if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
       NEURIM_DISPATCH(block_product)
       ({count, positions, count * words(), value_block, plane, pairs}, value_blocks, scores, values, {}, y + at);
       NEURIM_DISPATCH(scale_rows)(y + at, plane, value_blocks, count, inverse);
@@ -78,10 +78,10 @@ struct Attention {
   /// The packed keys in pairs of features, where they lie, and the values in pairs of positions, which it gives.
   const float* pair_up(float* keys, const float* values, float* to) const {
     for (std::int64_t block = 0; block < key_blocks() * blocks; ++block)
-      NEURIM_DISPATCH(pair_rows)(keys + block * kLanes * kLanes, kLanes, 0, kLanes, kLanes, kLanes, keys + block * kLanes * words());
+      NEURIM_DISPATCH(pair_rows)(pairs, keys + block * kLanes * kLanes, kLanes, 0, kLanes, kLanes, kLanes, keys + block * kLanes * words());
     const std::int64_t all = key_blocks() * kLanes;
     for (std::int64_t block = 0; block < value_blocks; ++block)
-      NEURIM_DISPATCH(pair_rows)(values + block * positions * kLanes, kLanes, 0, positions, all, kLanes, to + block * all * words());
+      NEURIM_DISPATCH(pair_rows)(pairs, values + block * positions * kLanes, kLanes, 0, positions, all, kLanes, to + block * all * words());
     return to;
   }
 };
@@ -135,7 +135,7 @@ bool read(Site& site, Attention& own) {
          .blocks = features / kLanes,
          .value_blocks = values / kLanes,
          .scale = static_cast<float>(op.attention.scale),
-         .pairs = site.products == DType::bf16};
+         .pairs = site.half()};
   return read_operand(site, step.in[0], own.query) && read_operand(site, step.in[1], own.key) &&
          read_operand(site, step.in[2], own.value);
 }
@@ -158,7 +158,7 @@ Launch prepare(Site& site) {
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
   own->packed = own->key_floats() + (own->pairs ? own->value_blocks * key_blocks * kLanes * own->words() : 0);
   own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
-  if (own->pairs) site.rounds = DType::bf16;
+  if (own->pairs) site.rounds = site.products;
   own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));
   site.scratch = static_cast<std::size_t>(own->parts * own->size) * sizeof(float);
   return {Attention::run, own, own->parts};

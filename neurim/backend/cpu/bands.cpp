@@ -33,9 +33,9 @@ struct Stage {
   std::int64_t in_channels, out_channels;
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
   float eps = 0;         ///< of a norm
-  bool pairs = false;    ///< of a product: factors are rounded to bf16
-  bool rounded = false;  ///< x is (Layout::rounded), of the first stage
-  bool rounds = false;   ///< so is y, of the last one
+  Half pairs{};    ///< of a product: what its factors are rounded to
+  Half rounded{};  ///< how x stands (Layout::rounded), of the first stage
+  Half rounds{};   ///< and y, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
@@ -103,7 +103,7 @@ bool read_stage(Site& site, Stage& stage) {
   stage.y = site.steps[stage.end - 1].out[0];
   if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
-  stage.pairs = stage.kind == Stage::product && site.products == DType::bf16 && site.values[static_cast<std::size_t>(stage.weight)].constant;
+  if (stage.kind == Stage::product && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
   if (!fills_blocks(stage.in_channels) || !fills_blocks(stage.out_channels))
     return decline(site, "takes 8 channels and more"), false;
   return true;
@@ -120,8 +120,8 @@ bool fused(const Site& site, const Stage& stage, Epilogue& epilogue) {
 bool read_steps(Site& site, std::vector<Stage>& stages) {
   const auto rounded = [&](int value) { return site.values[static_cast<std::size_t>(value)].layout.rounded; };
   for (Stage& stage : stages) {
-    stage.rounded = &stage == &stages[0] && rounded(stage.x);
-    stage.rounds = &stage == &stages.back() && rounded(stage.y);
+    if (&stage == &stages[0]) stage.rounded = rounded(stage.x);
+    if (&stage == &stages.back()) stage.rounds = rounded(stage.y);
     if (Epilogue epilogue; fused(site, stage, epilogue))
       stage.epilogue = epilogue;
     else if (!stage.steps.emplace().read(site, stage.layer + 1, stage.end))
@@ -178,7 +178,7 @@ Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) 
   for (const Stage& stage : stages)
     if (value == stage.weight)
       return stage.kind == Stage::depthwise ? depthwise_weights(type)
-             : stage.pairs                  ? pair_weights(type)
+             : stage.pairs                  ? pair_weights(type, stage.pairs)
              : stage.kind == Stage::product ? forward_weights(type)
                                             : Layout{};
   const bool activation = std::any_of(stages.begin(), stages.end(), [&](const Stage& stage) {
@@ -277,7 +277,7 @@ struct Bands {
     const float* x = element(from.data, (first - from.base) * in_row, stage.rounded);
     const std::int64_t x_block = stage.rounded ? from.block / 2 : stage.pairs ? pixels * words : from.block;
     if (stage.pairs && !stage.rounded)
-      NEURIM_DISPATCH(round_to_pairs)(x, from.block, kLanes, pixels, stage.in_channels, scratch + pairs), x = scratch + pairs;
+      NEURIM_DISPATCH(round_to_pairs)(stage.pairs, x, from.block, kLanes, pixels, stage.in_channels, scratch + pairs), x = scratch + pairs;
     const bool apart = stage.rounds && stage.steps;
     const std::int64_t y_block = apart ? pixels * kLanes : to.block;
     const std::int64_t step = stage.kind == Stage::product ? 2 : 1;
@@ -301,7 +301,7 @@ struct Bands {
         const BlockEpilogue epilogue{.bias = biases,
                                      .add = add,
                                      .relu = stage.epilogue.relu,
-                                     .rounds = stage.rounds && !apart,
+                                     .rounds = apart ? Half::exact : stage.rounds,
                                      .add_rounded = stage.epilogue.add_rounded};
         NEURIM_DISPATCH(block_product)
         (product, blocks, x, weight + block * product.weight_block, epilogue, y);
@@ -359,7 +359,7 @@ Launch prepare(Site& site) {
   const std::int64_t bands = (longest + rows - 1) / rows;
   fit((longest + bands - 1) / bands);
   site.scratch = all->parts.size() * static_cast<std::size_t>(all->size) * sizeof(float);
-  if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; })) site.rounds = DType::bf16;
+  if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; })) site.rounds = site.products;
   return {Bands::run, all, static_cast<int>(all->parts.size())};
 }
 

@@ -338,7 +338,7 @@ Train train_of(const Site& site, const Joined& joined, const std::optional<Point
   // A site gives out only what somebody needs; what comes last may go by up to three names.
   const auto out = [&](int value) { return value == joined.last ? -1 : site.place_out(value); };
   const bool trains = step.out.size() == 3;
-  const auto rounded = [&](int value) { return spec(site, value).layout.rounded; };
+  const auto rounded = [&](int value) { return value < 0 ? Half::exact : spec(site, value).layout.rounded; };
   return {.x = in(0),
           .weight = in(1),
           .bias = in(2),
@@ -352,8 +352,7 @@ Train train_of(const Site& site, const Joined& joined, const std::optional<Point
           .eps = eps,
           .steps = steps,
           .end = memory_of(site, site.steps.size() - 1),
-          .rounded = {rounded(step.in[0]), joined.residual >= 0 && rounded(joined.residual), rounded(step.out[0]),
-                      joined.sum >= 0 && rounded(joined.sum), rounded(site.steps[joined.steps - 1].out[0])}};
+          .rounded = {rounded(step.in[0]), rounded(joined.residual), rounded(step.out[0]), rounded(joined.sum), rounded(site.steps[joined.steps - 1].out[0])}};
 }
 
 Launch prepare_train(Site& site) {

@@ -39,14 +39,14 @@ struct BatchNormLanes {
   alignas(64) float mean[16], scale[16], bias[16], slope[16];
 };
 
-/// Which activations are bf16 (see Layout::rounded); where lanes are channels.
+/// How activations stand (see Layout::rounded): exact, but where lanes are channels.
 struct BatchNormRounded {
-  bool x = false, residual = false, normal = false, sum = false, last = false;
+  Half x{}, residual{}, normal{}, sum{}, last{};
   bool any() const { return x || residual || normal || sum || last; }
 };
 /// And of a gradient.
 struct BatchNormGradRounded {
-  bool dy = false, x = false, dx = false;
+  Half dy{}, x{}, dx{};
 };
 
 /// Where y goes: before the addition, after it, and at the end; null: nowhere.
@@ -57,7 +57,7 @@ struct BatchNormOutput {
   BatchNormRounded rounded;
 };
 
-NEURIM_EACH_ISA(void batch_norm_moments(const BatchNormShape& shape, bool rounded, std::int64_t group, int slice,
+NEURIM_EACH_ISA(void batch_norm_moments(const BatchNormShape& shape, Half rounded, std::int64_t group, int slice,
                                         const float* x, BatchNormPartial& partial))
 NEURIM_EACH_ISA(void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice,
                                       const BatchNormLanes& lanes, const float* x,

@@ -4,6 +4,7 @@
 
 #include "neurim/backend/cpu/isa.h"
 #include "neurim/backend/cpu/relu.h"
+#include "neurim/core/types.h"
 
 namespace neurim::cpu {
 
@@ -21,9 +22,9 @@ struct Fetch {
 struct BlockProduct {
   std::int64_t rows, in_channels;               ///< lanes of x behind the last channel are not read
   std::int64_t x_block, weight_block, y_block;  ///< between blocks of x, and output blocks of the weights and of y
-  /// x and the weights are bf16 in pairs, each pair in the place of a float: x[in block][row][8 pairs], weight[out block]
+  /// x and the weights are these halves in pairs, each pair in the place of a float: x[in block][row][8 pairs], weight[out block]
   /// [in block][8 pairs][16 out]. A single last channel has a zero beside it.
-  bool pairs = false;
+  Half pairs = Half::exact;
   /// Several products, of rows that lie `taps` floats behind x and of further weights each, weight[out block][in block][tap][…],
   /// are added up; null: one, of x itself.
   const std::int64_t* taps = nullptr;
@@ -41,7 +42,8 @@ struct BlockEpilogue {
   const float* add = nullptr;   ///< lies as y
   Relu relu = {};
   bool beyond = false;  ///< y is larger than the caches, and is written past them; not where it is rounded
-  bool rounds = false, add_rounded = false;  ///< y, and what is added, are bf16 (see Layout::rounded); of products of pairs alone
+  /// How y, and what is added, stand (see Layout::rounded): exact, or of products of pairs as these.
+  Half rounds = Half::exact, add_rounded = Half::exact;
 };
 
 /// For `blocks` blocks of y; distances there are in elements.
@@ -88,28 +90,28 @@ struct BlockWeightGrad {
   std::int64_t x_block, dy_block, weight_block;  ///< between blocks; output blocks of dw are in_blocks times weight_block apart
   std::int64_t runs = 1, x_run = 0;      ///< the rows are those of several runs, which lie so far apart in x, one behind the other in dy,
   std::int64_t images = 1, x_image = 0;  ///< and there are several images of runs
-  bool pairs = false;                    ///< a row is two rows of bf16: see pair_rows
+  Half pairs = Half::exact;              ///< a row is two rows of these: see pair_rows
 };
 
 /// dw of `blocks` blocks of dy becomes, or with `add` gains, those sums.
 NEURIM_EACH_ISA(void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                                        float* dw))
 
-/// to[row / 2][16 pairs] = two rows each of `rows`, rounded to the nearest bf16, ties to even. Those of [first, last) lie from x on, `x_row`
+/// to[row / 2][16 pairs] = two rows each of `rows`, rounded to the nearest `half`, ties to even. Those of [first, last) lie from x on, `x_row`
 /// floats apart; the others are zero, and so is what stands beside a single last one. Lanes behind the first `lanes` become zero.
-NEURIM_EACH_ISA(void pair_rows(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
+NEURIM_EACH_ISA(void pair_rows(Half half, const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
                                float* to))
 /// The same of rows that are rounded.
 NEURIM_EACH_ISA(void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows,
                                        int lanes, float* to))
 
-/// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest bf16, ties to even; lanes behind the last channel become zero.
+/// to[block][row][8 pairs] = x[block][row][16] rounded to the nearest `half`, ties to even; lanes behind the last channel become zero.
 /// Blocks of x are `x_block` floats apart, its rows `x_row`.
-NEURIM_EACH_ISA(void round_to_pairs(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,
+NEURIM_EACH_ISA(void round_to_pairs(Half half, const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,
                                     std::int64_t channels, float* to))
 
 /// to[pixel][channel] = x[channel][pixel], rounded so; planes of x are `plane` floats apart.
-NEURIM_EACH_ISA(void round_interleaved(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
+NEURIM_EACH_ISA(void round_interleaved(Half half, const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
                                        std::uint16_t* to))
 
 }  // namespace neurim::cpu

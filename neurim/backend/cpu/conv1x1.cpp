@@ -24,7 +24,7 @@ constexpr std::int64_t kLanes = 16, kTile = 1 << 16;  // floats of the activatio
 /// The product that runs: of x forward, of dy for the data gradient.
 struct Problem {
   bool forward;
-  bool pairs;     ///< factors are rounded to bf16
+  Half pairs;     ///< what factors are rounded to
   Layout layout;  ///< of activations
   Type source, result;
   int source_value, weight_value;  ///< of the site
@@ -50,7 +50,7 @@ const char* read_problem(const Site& site, Problem& problem) {
   problem.result = type(problem.forward ? at.y : at.x);
   const Shape& weight = type(at.weight).shape;
   const bool constant = site.values[static_cast<std::size_t>(at.weight)].constant;
-  problem.pairs = site.products == DType::bf16;
+  problem.pairs = site.half();
   if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
   if (linear && !constant) return "takes constant weights";
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 8 channels and more";
@@ -61,7 +61,7 @@ const char* read_problem(const Site& site, Problem& problem) {
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
-  if (problem.pairs) return pair_weights(weight, !problem.forward);
+  if (problem.pairs) return pair_weights(weight, problem.pairs, !problem.forward);
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 
@@ -90,7 +90,7 @@ bool wants(Site& site) {
 struct Conv1x1 {
   int weight, bias;  // arguments, or -1
   std::int64_t in_channels, out_channels, pixels;
-  bool pairs;
+  Half pairs;
   bool beyond = false;  ///< BlockEpilogue::beyond
   Epilogue epilogue;  ///< where it is all that follows; else `behind` has it
   Before before;
@@ -163,12 +163,12 @@ struct Conv1x1 {
     return room;
   }
 
-  /// The same in pairs of bf16, of an activation that is floats.
+  /// The same in pairs, of an activation that is floats.
   const float* rounded(const Args& args, const Tile& tile, float* room) const {
     const float* const x = source(args, tile, room);
     const std::int64_t x_block = pixels * kLanes, image = in_blocks() * tile.units * kLanes;
     for (std::int64_t i = 0; i < tile.images; ++i) NEURIM_DISPATCH(round_to_pairs)
-    (x + i * in_blocks() * x_block, x_block, kLanes, tile.units, in_channels, room + i * image / 2);
+    (pairs, x + i * in_blocks() * x_block, x_block, kLanes, tile.units, in_channels, room + i * image / 2);
     return room;
   }
 };
@@ -200,7 +200,7 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t room = all->apart() + (all->pairs ? most / 2 : all->before.steps ? most : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
-  if (all->pairs) site.rounds = DType::bf16;
+  if (all->pairs) site.rounds = site.products;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};
 }
 

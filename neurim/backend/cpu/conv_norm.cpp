@@ -54,8 +54,8 @@ bool ConvNorm::read_places(const Site& site) {
 
 /// How what has been read stands.
 void ConvNorm::read_rounding(const Site& site) {
-  const auto in = [&](int number) { return number >= 0 && site.input(number).layout.rounded; };
-  const auto out = [&](int number) { return number >= 0 && site.output(number).layout.rounded; };
+  const auto in = [&](int number) { return number >= 0 ? site.input(number).layout.rounded : Half::exact; };
+  const auto out = [&](int number) { return number >= 0 ? site.output(number).layout.rounded : Half::exact; };
   raw_rounded_ = out(conv_out_ >= 0 ? conv_out_ : y_out_), steps_rounded_ = out(steps_out_), y_rounded_ = out(y_out_);
   add_rounded_ = in(add_in_), gate_rounded_ = in(gate_in_), factor_rounded_ = in(raw_in_);
 }
@@ -228,7 +228,7 @@ void ConvNorm::write(const Args& args, const float* a, const float* b, const flo
     const bool kept = steps_out_ >= 0;
     affine.x = element(raw(args), begin, raw_rounded_);
     affine.y = kept ? element(at(args.out, steps_out_), begin, steps_rounded_) : made;
-    affine.y_rounded = kept && steps_rounded_;
+    affine.y_rounded = kept ? steps_rounded_ : Half::exact;
     NEURIM_DISPATCH(affine_block)(affine, a, b, nullptr, {}, count);
     steps_->run(args, kept ? at(args.out, steps_out_) : made - begin, at(args.out, y_out_), begin, begin + count * kLanes);
   }

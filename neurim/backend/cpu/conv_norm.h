@@ -23,12 +23,12 @@ struct ChannelSums {
 struct ConvEpilogue {
   const float* bias = nullptr;    ///< one a channel
   const float* add = nullptr;     ///< as y
-  bool rounds = false, add_rounded = false;  ///< y, and what is added, are bf16 (see Layout::rounded)
+  Half rounds = Half::exact, add_rounded = Half::exact;  ///< how y, and what is added, stand (see Layout::rounded)
   Relu relu;
   const float* gate = nullptr;    ///< the relu's output by which y is its gradient: 0 where this is 0 or at the limit
   float gate_most = kNoLimit;
   const float* factor = nullptr;  ///< c of ChannelSums
-  bool gate_rounded = false, factor_rounded = false;
+  Half gate_rounded = Half::exact, factor_rounded = Half::exact;
   ChannelSums* sums = nullptr;    ///< one a block of channels
   bool first = false;             ///< takes the pivots from the first pixel
 };
@@ -37,14 +37,14 @@ struct ConvEpilogue {
 struct AffineBlock {
   const float *x, *z, *add;
   float* y;
-  bool x_rounded, z_rounded, add_rounded, y_rounded;
+  Half x_rounded, z_rounded, add_rounded, y_rounded;
 };
 /// y = a x + b (+ c z) (+ add), then `relu`, over `count` pixels of 16 channels; a, b, c have 16 entries, and c is null without z.
 NEURIM_EACH_ISA(void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu,
                                   std::int64_t count))
 
 /// Adds `count` pixels of 16 channels, which lie in memory; `factor` may be null, `first` takes the pivots from the first pixel.
-NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, bool y_rounded, const float* factor, bool factor_rounded,
+NEURIM_EACH_ISA(void add_pixels(ChannelSums& sums, const float* y, Half y_rounded, const float* factor, Half factor_rounded,
                                 std::int64_t count, bool first))
 
 /// The chain as a kernel for the convolution needs it. Numbers of `*_in` index Site::in, those of `*_out` Site::out; -1 where
@@ -68,10 +68,10 @@ class ConvNorm {
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
   /// Where the convolution's own results go, and how they stand there.
   float* result(const Args& args) const { return makes_gradient() ? at(args.out, steps_out_) : raw(args); }
-  bool result_rounded() const { return makes_gradient() ? steps_rounded_ : raw_rounded_; }
+  Half result_rounded() const { return makes_gradient() ? steps_rounded_ : raw_rounded_; }
   /// And where what is summed up lies: they, or of a data gradient what the steps made of them.
   float* raw(const Args& args) const { return at(args.out, conv_out_ >= 0 ? conv_out_ : y_out_); }
-  bool raw_rounded() const { return raw_rounded_; }
+  Half raw_rounded() const { return raw_rounded_; }
   /// Whether there are such steps.
   bool makes_gradient() const { return steps_ && !forward_; }
   /// They, over elements [begin, end) of the results; `made`: where these stand, if not with the others.
@@ -108,7 +108,7 @@ class ConvNorm {
   double eps_ = 0;
   std::optional<PointwiseSteps> steps_;
   int steps_out_ = -1;  // where they begin; -1: nowhere else
-  bool raw_rounded_ = false, steps_rounded_ = false, add_rounded_ = false, gate_rounded_ = false, factor_rounded_ = false, y_rounded_ = false;
+  Half raw_rounded_{}, steps_rounded_{}, add_rounded_{}, gate_rounded_{}, factor_rounded_{}, y_rounded_{};
 
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
   std::vector<std::int64_t> begin_;         // image runs of the parts, and of the joins

@@ -12,7 +12,8 @@ namespace neurim::cpu {
 /// [in block][row][phase][column][words], for some rows of the result.
 struct ConvRows : ConvSizes {
   static constexpr std::int64_t kMostTogether = 3;  ///< output blocks that a product does at a time
-  std::int64_t words;                               ///< of 4 bytes, of a column in a block: pairs of bf16, or quads of bytes
+  std::int64_t words;                               ///< of 4 bytes, of a column in a block: floats, pairs of halves, or quads of bytes
+  Half pairs = Half::exact;                         ///< of which
 
   std::int64_t depth() const { return picture() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
   std::int64_t in_blocks() const { return blocks_of(depth()); }

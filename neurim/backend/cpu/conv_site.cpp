@@ -36,7 +36,7 @@ bool is_activation(const Site& site, int value) {
 
 Layout blocked_layout(const Site& site, int value) {
   const bool stands = site.place_in(value) >= 0 || site.place_out(value) >= 0;
-  return site.products == DType::bf16 && stands ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
+  return site.half() != Half::exact && stands ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
 
 const Conv2dOptions& options_of(const Site& site) {

@@ -1,6 +1,7 @@
 // What a site that begins with a convolution, or with a gradient of one, asks for.
 #pragma once
 #include "neurim/backend/cpu/physical.h"
+#include "neurim/backend/cpu/isa.h"
 #include "neurim/backend/cpu/relu.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/hardware/isa.h"
@@ -50,7 +51,7 @@ struct Epilogue {
   bool bias = false, add = false;
   Relu relu;
   int residual = -1;         ///< number of the site's input
-  bool add_rounded = false;  ///< which is rounded (Layout::rounded)
+  Half add_rounded = Half::exact;  ///< how that stands (Layout::rounded)
 };
 /// Reads {conv}, {conv,relu}, {conv,add}, {conv,add,relu}, with relu6 too; false: another chain.
 bool read_epilogue(const Site& site, Epilogue& epilogue);

@@ -8,7 +8,7 @@
 
 namespace neurim::cpu {
 
-bool Before::read_steps(Site& site, bool pairs) {
+bool Before::read_steps(Site& site, Half pairs) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   const int activation = site.steps[anchor].in[direction_of(site) == Direction::weight_grad ? 1 : 0];
   read = site.place_in(activation);
@@ -31,7 +31,7 @@ float* Before::floats(const Args& args, float* room, std::int64_t begin, std::in
 bool Behind::read_steps(Site& site) {
   const auto anchor = static_cast<std::size_t>(site.anchor);
   result = memory_of(site, anchor), last = memory_of(site, site.steps.size() - 1);
-  rounds = result >= 0 && site.output(result).layout.rounded;
+  rounds = result >= 0 ? site.output(result).layout.rounded : Half::exact;
   stand = site.place_out(site.steps[anchor].out[0]) >= 0;
   if (std::any_of(site.steps.begin(), site.steps.end(),
                   [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); })) {

@@ -12,10 +12,10 @@ namespace neurim::cpu {
 struct Before {
   std::optional<PointwiseSteps> steps;
   int read = -1;         ///< where there are none: the number in Args of the activation
-  bool rounded = false;  ///< the activation is (Layout::rounded)
+  Half rounded = Half::exact;  ///< how the activation stands (Layout::rounded)
 
-  /// On no, says why. `pairs`: what the steps make is rounded.
-  bool read_steps(Site& site, bool pairs = false);
+  /// On no, says why. `pairs`: how what the steps make stands.
+  bool read_steps(Site& site, Half pairs = Half::exact);
   /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
   /// The same as floats, for kernels that read no others.
@@ -41,7 +41,7 @@ struct Behind {
   std::optional<ConvNorm> norm;
   std::optional<PointwiseSteps> steps;
   int result = -1, last = -1;  ///< of the steps alone: outputs where they begin and end
-  bool rounds = false;         ///< where the convolution's own results go they are rounded
+  Half rounds = Half::exact;   ///< how the convolution's own results stand where they go
   bool stand = false;          ///< they are a result of the site, which others read too
 
   /// On no, says why.
@@ -56,8 +56,8 @@ struct Behind {
   bool apart() const { return follow() && rounds && !stand; }
   /// Where the convolution's own results go, if not there.
   float* results(const Args& args) const;
-  /// Whether they are written there rounded.
-  bool rounded() const { return rounds && !apart(); }
+  /// How they are written there.
+  Half rounded() const { return apart() ? Half::exact : rounds; }
   /// Whether results of so many bytes are written past the caches: larger ones, which nothing here reads again; not rounded ones.
   bool beyond(std::size_t bytes) const { return !norm && !steps && !rounds && bytes > largest_cache(); }
   /// Begins a part: its sums, where there is a norm.

@@ -40,7 +40,7 @@ struct Depthwise {
   std::int64_t stride[2] = {1, 1};  ///< between the pixels of dy
   std::int64_t channels;
   int x, weight, bias;  ///< arguments, or -1
-  bool rounded;         ///< x is
+  Half rounded;         ///< how x stands
   Epilogue epilogue;    ///< where it is all that follows; else `behind` has it
   Behind behind;
   std::vector<std::int64_t> begin;  ///< of the parts, blocks counted through all images
@@ -77,7 +77,7 @@ struct Depthwise {
       if (spreads()) source = spread(source, own), own += shape.height * shape.width * 16;
       float* const made = own + depthwise_room(shape, shape.height);
       NEURIM_DISPATCH(depthwise_rows)
-      (shape, {rounded && !spreads(), behind.rounded()}, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own,
+      (shape, {spreads() ? Half::exact : rounded, behind.rounded()}, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own,
        behind.apart() ? made : element(results, plane * to, behind.rounded()));
       behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks, made);
     }
@@ -95,7 +95,7 @@ struct Depthwise {
         const float* const from = element(pixels, (row * width() + column) * 16, rounded);
         float* const pixel = to + (row * stride[0] * shape.width + column * stride[1]) * 16;
         if (rounded)
-          NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(from), 0, 16, pixel);
+          NEURIM_DISPATCH(widen_elements)(rounded, reinterpret_cast<const std::uint16_t*>(from), 0, 16, pixel);
         else
           std::copy_n(from, 16, pixel);
       }
@@ -184,7 +184,7 @@ bool wants_grad(Site& site) {
 
 struct WeightGrad {
   DepthwiseShape shape;
-  bool dy_rounded, x_rounded;
+  Half dy_rounded, x_rounded;
   int parts;
 
   std::int64_t filter() const { return shape.kernel[0] * shape.kernel[1] * 16; }
@@ -200,7 +200,7 @@ struct WeightGrad {
     for (std::int64_t block = part_begin(blocks, own.parts, part); block < part_begin(blocks, own.parts, part + 1); ++block) {
       std::fill_n(dw + block * own.filter(), own.filter(), 0.0f);
       for (std::int64_t plane = block; plane < own.shape.images * blocks; plane += blocks) {
-        const auto floats = [&](int in, std::int64_t size, bool rounded, float* to) {
+        const auto floats = [&](int in, std::int64_t size, Half rounded, float* to) {
           return floats_of(element(static_cast<float*>(args.in[static_cast<std::size_t>(in)]), plane * size, rounded), rounded, size, to);
         };
         const float *const dy = floats(0, own.dy_plane(), own.dy_rounded, room),

@@ -24,9 +24,9 @@ inline std::int64_t depthwise_work(const DepthwiseShape& s) {
   return s.images * s.blocks * s.out_height * s.out_width * 16 * s.kernel[0] * s.kernel[1] / 4;
 }
 
-/// Which of them are (see Layout::rounded).
+/// How they stand (see Layout::rounded).
 struct DepthwiseRounded {
-  bool x = false, y = false;
+  Half x{}, y{};
 };
 
 /// Rows [first, last) of one block of y, written from y on: relu(bias[16] + the sum of weight[row][column][16] * x). x begins

@@ -1,4 +1,4 @@
-// Convolutions whose factors are rounded to bf16, and in groups or where oneDNN has no kernels for blocks of 16 channels, in f32: any
+// Convolutions whose factors are rounded to 16 bits, and in groups or where oneDNN has no kernels for blocks of 16 channels, in f32: any
 // kernel, stride and dilation, with the steps before and behind them (see Before and Behind). A part has rows of the result, counted
 // through all images, or where there are few, a run of output channels. It goes band by band: the rows of x that some rows of the
 // result read are copied and padded first (see ConvRows).
@@ -23,13 +23,10 @@ using namespace cpu;
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result needs no more
 
-/// Whether factors are rounded to bf16, two in the place of one.
-bool pairs(const ConvRows& g) { return g.words < kLanes; }
-
 /// Channels of each group, where group_product() takes them; else 0.
 int narrow_group(const ConvRows& g) {
   const std::int64_t groups = g.options.groups, width = g.in_channels / groups;
-  const bool taken = groups != 1 && !pairs(g) && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
+  const bool taken = groups != 1 && !g.pairs && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
   return taken ? static_cast<int>(width) : 0;
 }
 
@@ -37,13 +34,13 @@ int narrow_group(const ConvRows& g) {
 const char* read_geometry(const Site& site, ConvRows& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
-  const bool pairs = site.products == DType::bf16;
+  const Half pairs = site.half();
   const bool groups = options_of(site).groups != 1;
-  if (!pairs && !groups && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
+  if (!pairs && !groups && onednn_takes_blocks()) return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
-  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
+  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes, pairs};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
   if (!((g.picture() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
@@ -64,9 +61,9 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
     return narrow_group(g) > 0      ? narrow_group_weights(type)
-           : g.options.groups != 1 ? group_weights(type, g.options.groups, pairs(g))
-           : g.picture()           ? row_weights(type, pairs(g))
-           : pairs(g)              ? pair_weights(type)
+           : g.options.groups != 1 ? group_weights(type, g.options.groups, g.pairs)
+           : g.picture()           ? row_weights(type, g.pairs)
+           : g.pairs              ? pair_weights(type, g.pairs)
                                    : forward_weights(type);
   if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
   return blocked_layout(site, value);
@@ -76,7 +73,7 @@ bool wants(Site& site) {
   ConvRows g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   ask_layouts(site, layout_of, g);
-  return Before().read_steps(site, pairs(g)) && Behind().read_steps(site);
+  return Before().read_steps(site, g.pairs) && Behind().read_steps(site);
 }
 
 struct Direct {
@@ -108,7 +105,7 @@ struct Direct {
       if (!g.picture())
         fill(args, image, row, g.rows(count), part, band, band + g.band_size(rows));
       else
-        pairs(g) ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
+        g.pairs ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
                  : fill_of_picture<float>(args, image, row, g.rows(count), band);
       for (std::int64_t block = part.first_block, blocks = 0; block < part.last_block; block += blocks) {
         blocks = together(block, part.last_block);
@@ -144,12 +141,12 @@ struct Direct {
       const float* const x = before.activation(args, made, plane + first, plane + last);
       const auto copy = [&](std::int64_t pixel, std::int64_t apart, std::int64_t columns, float* copied) {
         const float* const from = element(x, pixel * kLanes - first, before.rounded);
-        if (pairs(g) && !before.rounded)
-          NEURIM_DISPATCH(round_to_pairs)(from, 0, apart * kLanes, columns, channels, copied);
+        if (g.pairs && !before.rounded)
+          NEURIM_DISPATCH(round_to_pairs)(g.pairs, from, 0, apart * kLanes, columns, channels, copied);
         else if (apart == 1)
           std::memcpy(copied, from, static_cast<std::size_t>(columns * g.words) * sizeof *copied);
         else
-          pairs(g) ? copy_columns<kLanes / 2>(from, apart, columns, copied) : copy_columns<kLanes>(from, apart, columns, copied);
+          g.pairs ? copy_columns<kLanes / 2>(from, apart, columns, copied) : copy_columns<kLanes>(from, apart, columns, copied);
       };
       to = g.fill_block(row, count, 0, to, copy);
     }
@@ -188,7 +185,7 @@ struct Direct {
     }
   }
   void interleave(const float* x, std::int64_t plane, std::int64_t pixels, std::uint16_t* to) const {
-    NEURIM_DISPATCH(round_interleaved)(x, plane, g.in_channels, pixels, to);
+    NEURIM_DISPATCH(round_interleaved)(g.pairs, x, plane, g.in_channels, pixels, to);
   }
   void interleave(const float* x, std::int64_t plane, std::int64_t pixels, float* to) const {
     for (std::int64_t channel = 0; channel < g.in_channels; ++channel)
@@ -211,7 +208,7 @@ struct Direct {
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
-    const BlockProduct product{g.out_width, depth, x_block, reads.count() * weights, y_block, pairs(g), taps.data(), g.tap_count()};
+    const BlockProduct product{g.out_width, depth, x_block, reads.count() * weights, y_block, g.pairs, taps.data(), g.tap_count()};
     const float* const add = epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
     const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
     const float *const own = in(weight) + reads.before * weights, *const x = from + reads.first * x_block;
@@ -230,7 +227,7 @@ Launch prepare(Site& site) {
   const Step& anchor = site.steps[static_cast<std::size_t>(site.anchor)];
   all->weight = site.place_in(anchor.in[1]);
   all->bias = anchor.in.size() == 3 ? site.place_in(anchor.in[2]) : -1;
-  if (!all->before.read_steps(site, pairs(g)) || !all->behind.read_steps(site)) return {};
+  if (!all->before.read_steps(site, g.pairs) || !all->behind.read_steps(site)) return {};
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
@@ -242,7 +239,7 @@ Launch prepare(Site& site) {
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
-  if (pairs(g)) site.rounds = DType::bf16;
+  if (g.pairs) site.rounds = site.products;
   return {Direct::run, all, parts, all->behind.norm ? parts : 0};
 }
 

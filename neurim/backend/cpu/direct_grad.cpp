@@ -1,4 +1,4 @@
-// Weight gradients whose factors are rounded to bf16: any kernel, stride and dilation, without groups, with pointwise steps
+// Weight gradients whose factors are rounded to 16 bits: any kernel, stride and dilation, without groups, with pointwise steps
 // before them that make the activation; and in f32 of kernels with a stride, of many channels and few pixels, or where oneDNN has
 // no kernels for blocks of 16 channels all. A part is a run of lines of the result, with sums of its own that the second phase adds
 // up, or where the weights are more than the activation a run of output channels. It goes tile by tile: the pixels of some lines
@@ -27,7 +27,7 @@ constexpr std::int64_t kFewPixels = 196, kManyPixels = 1024;  // of a tile: belo
 const Type& type_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)].type; }
 
 struct Geometry : ConvSizes {
-  bool pairs;  ///< pixels are rounded, two in the place of one
+  Half pairs;  ///< what pixels are rounded to, two in the place of one
   std::int64_t rows(std::int64_t count) const { return pairs ? (count + 1) / 2 : count; }  ///< that so many pixels become
   /// Whether all pixels of an image are one line, which may be cut anywhere.
   bool flat() const { return pixelwise(); }
@@ -44,10 +44,10 @@ const char* read_geometry(const Site& site, Geometry& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const Operands at = operands_of(site);
-  g = {sizes_of(site), site.products == DType::bf16};
+  g = {sizes_of(site), site.half()};
   const bool strided = !g.at_stride_1();
   if (!g.pairs && onednn_takes_blocks() && !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
-    return "takes kernels with a stride, many channels and few pixels, or rounds to bf16, which the plan does not allow";
+    return "takes kernels with a stride, many channels and few pixels, or rounds to 16 bits, which the plan does not allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
   if (type_of(site, at.x).shape.numel() == 0 || type_of(site, at.y).shape.numel() == 0) return "takes no empty tensors";
@@ -87,7 +87,7 @@ struct WeightGrad {
   Geometry g;
   Before before;
   int dy;  // argument
-  bool dy_rounded;
+  Half dy_rounded;
   struct Part {
     std::int64_t first_block, last_block;
     std::vector<Tile> tiles;
@@ -145,14 +145,14 @@ struct WeightGrad {
   }
 
   /// As pair_rows, or floats as they are.
-  void copy(const float* from, bool rounded, std::int64_t step, std::int64_t first, std::int64_t last, std::int64_t pixels, int lanes,
+  void copy(const float* from, Half rounded, std::int64_t step, std::int64_t first, std::int64_t last, std::int64_t pixels, int lanes,
             float* to) const {
     if (rounded) {
       NEURIM_DISPATCH(pair_rounded_rows)(reinterpret_cast<const std::uint16_t*>(from), step, first, last, pixels, lanes, to);
       return;
     }
     if (g.pairs) {
-      NEURIM_DISPATCH(pair_rows)(from, step, first, last, pixels, lanes, to);
+      NEURIM_DISPATCH(pair_rows)(g.pairs, from, step, first, last, pixels, lanes, to);
       return;
     }
     std::fill_n(to, first * kLanes, 0.0f);
@@ -249,7 +249,7 @@ Launch prepare(Site& site) {
   const int joins = sliced || count == 1 ? 0 : static_cast<int>(std::min<std::int64_t>(site.chunks, g.weights() / kBlock));
   for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
   const int parts = static_cast<int>(all->parts.size());
-  if (g.pairs) site.rounds = DType::bf16;
+  if (g.pairs) site.rounds = site.products;
   return {WeightGrad::run, all, parts, joins};
 }
 

@@ -1,4 +1,4 @@
-// Data gradients whose factors are rounded to bf16, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
+// Data gradients whose factors are rounded to 16 bits, and where oneDNN has no kernels for blocks of 16 channels, in f32: any kernel,
 // stride and dilation, without groups, with the steps before and behind them (see Before and Behind). A part has rows of dx,
 // counted through all images, or where there are few, a run of input channels. It goes band by band: the rows of dy that some rows
 // of dx read are copied and padded first. Of a row of dx, the columns that lie a stride apart read the same taps of the kernel, and
@@ -27,8 +27,8 @@ constexpr std::int64_t kMostTaps = 128;
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
 struct Geometry : ConvSizes {
-  std::int64_t words;  ///< of 4 bytes, of a pixel in a block: pairs of bf16, or floats
-  bool pairs() const { return words < kLanes; }
+  std::int64_t words;  ///< of 4 bytes, of a pixel in a block: pairs of halves, or floats
+  Half pairs;          ///< of which
   std::int64_t tap() const { return kLanes * words; }  ///< words of a block's weights
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
@@ -59,10 +59,10 @@ struct Geometry : ConvSizes {
 const char* read_geometry(const Site& site, Geometry& g) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return "takes f32 only";
-  const bool pairs = site.products == DType::bf16;
-  if (!pairs && onednn_takes_blocks()) return "rounds to bf16, which the plan does not allow, where oneDNN is as fast in f32";
+  const Half pairs = site.half();
+  if (!pairs && onednn_takes_blocks()) return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
-  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes};
+  g = {sizes_of(site), pairs ? kLanes / 2 : kLanes, pairs};
   if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
@@ -75,7 +75,7 @@ const char* read_geometry(const Site& site, Geometry& g) {
 
 Layout layout_of(const Site& site, const Geometry& g, int value) {
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
-  if (value == operands_of(site).weight) return g.pairs() ? pair_weights(type, true) : gradient_weights(type);
+  if (value == operands_of(site).weight) return g.pairs ? pair_weights(type, g.pairs, true) : gradient_weights(type);
   return is_activation(site, value) ? blocked_layout(site, value) : Layout{};
 }
 
@@ -83,7 +83,7 @@ bool wants(Site& site) {
   Geometry g;
   if (const char* why = read_geometry(site, g)) return decline(site, why), false;
   ask_layouts(site, layout_of, g);
-  return Before().read_steps(site, g.pairs()) && Behind().read_steps(site);
+  return Before().read_steps(site, g.pairs) && Behind().read_steps(site);
 }
 
 struct InputGrad {
@@ -138,8 +138,8 @@ struct InputGrad {
       for (std::int64_t row = first; row < last; ++row, to += g.row_size()) {
         const float* const from = element(dy, (row - first) * line + skipped * kLanes, before.rounded);
         std::fill(to, to + left * g.words, 0.0f);
-        if (count > 0 && g.pairs() && !before.rounded)
-          NEURIM_DISPATCH(round_to_pairs)(from, 0, kLanes, count, channels, to + left * g.words);
+        if (count > 0 && g.pairs && !before.rounded)
+          NEURIM_DISPATCH(round_to_pairs)(g.pairs, from, 0, kLanes, count, channels, to + left * g.words);
         else if (count > 0)
           std::copy_n(from, count * g.words, to + left * g.words);
         std::fill(to + (left + count) * g.words, to + g.row_size(), 0.0f);
@@ -171,7 +171,7 @@ struct InputGrad {
                                  .x_block = (last - first) * g.row_size(),
                                  .weight_block = weight_block,
                                  .y_block = dx_block,
-                                 .pairs = g.pairs(),
+                                 .pairs = g.pairs,
                                  .taps = taps,
                                  .tap_count = count,
                                  .weight_taps = weight_taps,
@@ -189,7 +189,7 @@ Launch prepare(Site& site) {
   if (const char* why = read_geometry(site, g)) return decline(site, why);
   if (!has_layouts(site, layout_of, g)) return decline(site, "takes blocks of 16 channels");
   all->weight = site.place_in(operands_of(site).weight);
-  if (!all->before.read_steps(site, g.pairs()) || !all->behind.read_steps(site)) return {};
+  if (!all->before.read_steps(site, g.pairs) || !all->behind.read_steps(site)) return {};
   all->parts = all->behind.cut(site, g.images, g.height, g.width, g.in_channels);
   const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
   while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
@@ -198,7 +198,7 @@ Launch prepare(Site& site) {
   const std::int64_t apart = all->behind.apart() ? 2 * all->rows * g.width * kLanes : 0;
   const int parts = static_cast<int>(all->parts.size());
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
-  if (g.pairs()) site.rounds = DType::bf16;
+  if (g.pairs) site.rounds = site.products;
   return {InputGrad::run, all, parts, all->behind.norm ? parts : 0};
 }
 

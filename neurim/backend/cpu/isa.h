@@ -1,6 +1,14 @@
 // Functions that are compiled once for each instruction set.
 #pragma once
+#include "neurim/core/types.h"
 #include "neurim/hardware/isa.h"
+
+namespace neurim::cpu {
+
+/// What a tensor of f32 is made of in memory: these, or numbers of 16 bits.
+using Half = Layout::Half;
+
+}  // namespace neurim::cpu
 
 /// Chooses one of the versions of a function that a file under simd/ defines: NEURIM_DISPATCH(relu)(args).
 #if defined(NEURIM_ONLY_ISA)

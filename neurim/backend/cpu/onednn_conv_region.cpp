@@ -115,7 +115,7 @@ struct Region {
         const std::int64_t image = piece.first_image + i, begin = place(image, piece.first_block), end = begin + piece.blocks * pixels * 16;
         float* const own_result = result + i * (end - begin);
         if (behind.rounded())
-          NEURIM_DISPATCH(round_elements)(own_result, 0, end - begin, reinterpret_cast<std::uint16_t*>(element(results, begin, true)));
+          NEURIM_DISPATCH(round_elements)(behind.rounded(), own_result, 0, end - begin, reinterpret_cast<std::uint16_t*>(element(results, begin, behind.rounded())));
         behind.run(args, epilogue, piece.first_block, piece.blocks, begin, end, image == all[0].first_image, own_result);
       }
     }
@@ -249,7 +249,7 @@ struct WeightSum {
     bool first;              // of the part, for these weights
   };
   int dy;  // argument
-  bool dy_rounded;
+  Half dy_rounded;
   Before before;
   std::size_t weight_size;                        // floats
   std::size_t scratch = 0, room = 0, addend = 0, gradient = 0;  // bytes of a part: for oneDNN, the activation, what is added, and dy

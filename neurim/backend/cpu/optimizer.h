@@ -7,7 +7,7 @@
 namespace neurim::cpu {
 
 struct SgdNumbers {
-  float lr, momentum, undamped, weight_decay;
+  float lr, momentum, undamped, weight_decay, scale;
 };
 /// Steps n elements without momentum; the output may be the weight.
 NEURIM_EACH_ISA(void sgd(const SgdNumbers& numbers, const float* weight, const float* grad, float* next,
@@ -25,9 +25,13 @@ struct AdamNumbers {
   float eps;
   float shrink;        ///< what the weight is multiplied with before the step
   float weight_decay;  ///< how much of the weight joins the gradient
+  float scale;         ///< what that is multiplied with
 };
 /// The outputs may be the weight and the moments.
 NEURIM_EACH_ISA(void adam(const AdamNumbers& numbers, const float* weight, const float* grad, const float* m,
                           const float* v, float* next, float* next_m, float* next_v, std::int64_t n))
+
+/// Whether none of n numbers is infinite or NaN.
+NEURIM_EACH_ISA(bool all_finite(const float* x, std::int64_t n))
 
 }  // namespace neurim::cpu

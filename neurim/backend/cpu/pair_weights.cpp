@@ -20,16 +20,16 @@ constexpr int kLanes = 16, kBlock = kLanes * kLanes;
 /// The packed f32 weights that are rounded.
 Layout blocks_of_floats(const Type& weight, bool gradient) { return gradient ? gradient_weights(weight) : forward_weights(weight); }
 
-template <bool gradient>
+template <bool gradient, Half half>
 void pack_pairs(const void* self, const void* plain, void* packed) {
   const Type& type = *static_cast<const Type*>(self);
   const Layout blocks = blocks_of_floats(type, gradient);
   std::vector<float> floats(bytes(type, blocks) / sizeof(float));
   pack(type, blocks, plain, floats.data());
-  NEURIM_DISPATCH(pair_rows)(floats.data(), kLanes, 0, std::ssize(floats) / kLanes, std::ssize(floats) / kLanes, kLanes, static_cast<float*>(packed));
+  NEURIM_DISPATCH(pair_rows)(half, floats.data(), kLanes, 0, std::ssize(floats) / kLanes, std::ssize(floats) / kLanes, kLanes, static_cast<float*>(packed));
 }
 
-template <bool pairs>
+template <Half half>
 void pack_rows(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const float*>(plain);
@@ -38,15 +38,15 @@ void pack_rows(const void* self, const void* plain, void* packed) {
   float block[kBlock];
   for (std::int64_t out = 0; out < s[0]; out += 16)
     for (std::int64_t in = 0; in < all; in += 16)
-      for (std::int64_t row = 0; row < height; ++row, to += pairs ? kBlock / 2 : kBlock) {
+      for (std::int64_t row = 0; row < height; ++row, to += half == Half::exact ? kBlock : kBlock / 2) {
         std::fill_n(block, kBlock, 0.0f);
         for (std::int64_t i = 0; i < std::min<std::int64_t>(16, all - in); ++i)
           for (std::int64_t o = 0; o < std::min<std::int64_t>(16, s[0] - out); ++o) {
             const std::int64_t column = (in + i) / channels, channel = (in + i) % channels;
             block[i * 16 + o] = from[(((out + o) * channels + channel) * height + row) * width + column];
           }
-        if constexpr (pairs)
-          NEURIM_DISPATCH(pair_rows)(block, kLanes, 0, kLanes, kLanes, kLanes, to);
+        if constexpr (half != Half::exact)
+          NEURIM_DISPATCH(pair_rows)(half, block, kLanes, 0, kLanes, kLanes, kLanes, to);
         else
           std::copy_n(block, kBlock, to);
       }
@@ -66,7 +66,7 @@ struct Grouped {
   }
 };
 
-template <bool pairs>
+template <Half half>
 void pack_groups(const void* self, const void* plain, void* packed) {
   const auto& own = *static_cast<const Grouped*>(self);
   const std::vector<ReadBlocks> read = own.read();
@@ -82,8 +82,8 @@ void pack_groups(const void* self, const void* plain, void* packed) {
         floats[static_cast<std::size_t>(((block * taps + tap) * kLanes + in % kLanes) * kLanes + o % kLanes)] = *from++;
       }
   const std::int64_t rows = own.floats() / kLanes;
-  if constexpr (pairs)
-    NEURIM_DISPATCH(pair_rows)(floats.data(), kLanes, 0, rows, rows, kLanes, static_cast<float*>(packed));
+  if constexpr (half != Half::exact)
+    NEURIM_DISPATCH(pair_rows)(half, floats.data(), kLanes, 0, rows, rows, kLanes, static_cast<float*>(packed));
   else
     std::copy(floats.begin(), floats.end(), static_cast<float*>(packed));
 }
@@ -116,14 +116,31 @@ void pack_quads(const void* self, const void* plain, void* packed) {
             }
 }
 
+/// In the names of formats.
+std::string name_of_pairs(Half half) { return half == Half::f16 ? "f16 pairs" : "pairs"; }
+
 /// A format that is made of f32 weights of a type, once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
                  std::optional<Layout> made_from = {}) {
   return {Layout::packed, 0, register_format({.name = text(name, ' ', weight), .bytes = size, .pack = pack, .self = kept(weight), .made_from = made_from})};
 }
 
+/// What makes pairs of such weights.
+auto* pack_pairs_of(Half half, bool gradient) {
+  return half == Half::f16 ? (gradient ? pack_pairs<true, Half::f16> : pack_pairs<false, Half::f16>)
+                           : (gradient ? pack_pairs<true, Half::bf16> : pack_pairs<false, Half::bf16>);
+}
+
+/// What a format's pairs are of; exact: it is none of theirs.
+Half half_of(const PackedFormat& format) {
+  for (const Half half : {Half::bf16, Half::f16})
+    if (format.pack == pack_pairs_of(half, false) || format.pack == pack_pairs_of(half, true)) return half;
+  return Half::exact;
+}
+
 /// Rounds packed weights that change.
 struct Rounding {
+  Half half;
   std::int64_t blocks;
   int parts;
 
@@ -131,7 +148,7 @@ struct Rounding {
     const auto& own = *static_cast<const Rounding*>(self);
     const std::int64_t begin = part_begin(own.blocks, own.parts, part), end = part_begin(own.blocks, own.parts, part + 1);
     NEURIM_DISPATCH(pair_rows)
-    (static_cast<const float*>(args.in[0]) + begin * kBlock, kLanes, 0, (end - begin) * kLanes, (end - begin) * kLanes, kLanes,
+    (own.half, static_cast<const float*>(args.in[0]) + begin * kBlock, kLanes, 0, (end - begin) * kLanes, (end - begin) * kLanes, kLanes,
      static_cast<float*>(args.out[0]) + begin * kBlock / 2);
   }
 };
@@ -139,23 +156,25 @@ struct Rounding {
 Launch prepare(Site& site) {
   const Layout &from = site.input(0).layout, &to = site.output(0).layout;
   const auto* const format = to.kind == Layout::packed ? &packed_format(to.format) : nullptr;
-  if (!format || (format->pack != pack_pairs<false> && format->pack != pack_pairs<true>) || from != format->made_from)
+  const Half half = !format ? Half::exact : half_of(*format);
+  if (!half || from != format->made_from)
     return decline(site, "makes pairs of packed weights only");
   const std::int64_t floats = static_cast<std::int64_t>(2 * format->bytes / sizeof(float));
-  const auto rounding = std::make_shared<Rounding>(Rounding{floats / kBlock, parts_of(site, floats, floats / kBlock)});
+  const auto rounding = std::make_shared<Rounding>(Rounding{half, floats / kBlock, parts_of(site, floats, floats / kBlock)});
   return {Rounding::run, rounding, rounding->parts};
 }
 
 }  // namespace
 
-void unpair_block(const std::uint16_t* from, float* to) {
+void unpair_block(Half half, const std::uint16_t* from, float* to) {
   for (int in = 0; in < kLanes; ++in)
-    for (int out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_bf16(from[(in / 2 * kLanes + out) * 2 + in % 2]);
+    for (int out = 0; out < kLanes; ++out)
+      to[in * kLanes + out] = (half == Half::f16 ? from_f16 : from_bf16)(from[(in / 2 * kLanes + out) * 2 + in % 2]);
 }
 
-Layout pair_weights(const Type& weight, bool gradient) {
+Layout pair_weights(const Type& weight, Half half, bool gradient) {
   const Layout floats = blocks_of_floats(weight, gradient);
-  return format_of(gradient ? "gradient pairs" : "pairs", weight, bytes(weight, floats) / 2, gradient ? pack_pairs<true> : pack_pairs<false>, floats);
+  return format_of(text(gradient ? "gradient " : "", name_of_pairs(half)), weight, bytes(weight, floats) / 2, pack_pairs_of(half, gradient), floats);
 }
 
 Layout quad_weights(const Type& weight, bool rows) {
@@ -176,11 +195,13 @@ std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_c
   return all;
 }
 
-Layout group_weights(const Type& weight, std::int64_t groups, bool pairs) {
+Layout group_weights(const Type& weight, std::int64_t groups, Half half) {
   const Grouped* const own = kept(Grouped{weight, groups});
-  return {Layout::packed, 0, register_format({.name = text(pairs ? "pairs of " : "", groups, " groups ", weight),
-                                              .bytes = static_cast<std::size_t>(own->floats()) * (pairs ? 2 : 4),
-                                              .pack = pairs ? pack_groups<true> : pack_groups<false>,
+  return {Layout::packed, 0, register_format({.name = text(half ? name_of_pairs(half) + " of " : "", groups, " groups ", weight),
+                                              .bytes = static_cast<std::size_t>(own->floats()) * (half ? 2 : 4),
+                                              .pack = half == Half::f16    ? pack_groups<Half::f16>
+                                                      : half == Half::bf16 ? pack_groups<Half::bf16>
+                                                                           : pack_groups<Half::exact>,
                                               .self = own})};
 }
 
@@ -189,10 +210,11 @@ Layout narrow_group_weights(const Type& weight) {
   return format_of("narrow groups", weight, static_cast<std::size_t>(blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes) * sizeof(float), pack_narrow_groups);
 }
 
-Layout row_weights(const Type& weight, bool pairs) {
+Layout row_weights(const Type& weight, Half half) {
   const Shape& s = weight.shape;
-  const std::int64_t size = blocks_of(s[0]) * blocks_of(s[1] * s[3]) * s[2] * kBlock * (pairs ? 2 : 4);
-  return format_of(pairs ? "row pairs" : "rows", weight, static_cast<std::size_t>(size), pairs ? pack_rows<true> : pack_rows<false>);
+  const std::int64_t size = blocks_of(s[0]) * blocks_of(s[1] * s[3]) * s[2] * kBlock * (half ? 2 : 4);
+  return format_of(half ? "row " + name_of_pairs(half) : "rows", weight, static_cast<std::size_t>(size),
+                   half == Half::f16 ? pack_rows<Half::f16> : half == Half::bf16 ? pack_rows<Half::bf16> : pack_rows<Half::exact>);
 }
 
 }  // namespace neurim::cpu

@@ -1,18 +1,18 @@
-// Weights of products whose factors are bf16, or bytes, and of convolutions in groups.
+// Weights of products whose factors are of 16 bits, or bytes, and of convolutions in groups.
 #pragma once
 #include <vector>
 
-#include "neurim/core/types.h"
+#include "neurim/backend/cpu/isa.h"
 
 namespace neurim::cpu {
 
-/// forward_weights() with the input channels of a block in pairs, rounded to bf16: [O/16][I/16][kh][kw][8 pairs][16o][2i]. Channels
+/// forward_weights() with the input channels of a block in pairs of `half`, rounded: [O/16][I/16][kh][kw][8 pairs][16o][2i]. Channels
 /// that are missing are zero. `gradient`: gradient_weights() with the output channels in pairs.
-Layout pair_weights(const Type& weight, bool gradient = false);
+Layout pair_weights(const Type& weight, Half half, bool gradient = false);
 
 /// Of convolutions of few input channels, whose rows of a kernel, its columns and channels one after the other, are cut into blocks
-/// instead: [O/16][I kw/16][kh][16][16o], or rounded to bf16 [O/16][I kw/16][kh][8 pairs][16o][2].
-Layout row_weights(const Type& weight, bool pairs);
+/// instead: [O/16][I kw/16][kh][16][16o], or rounded to `half` [O/16][I kw/16][kh][8 pairs][16o][2].
+Layout row_weights(const Type& weight, Half half);
 
 /// The blocks of 16 input channels [first, last) that a block of output channels of a convolution reads, and how many the blocks before
 /// it read together.
@@ -23,9 +23,9 @@ struct ReadBlocks {
 /// Of each block of output channels.
 std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups);
 
-/// Of a convolution in groups: [O/16][those blocks][kh][kw][16i][16o], or rounded to bf16 […][8 pairs][16o][2i]; zero between channels
+/// Of a convolution in groups: [O/16][those blocks][kh][kw][16i][16o], or rounded to `half` […][8 pairs][16o][2i]; zero between channels
 /// of different groups.
-Layout group_weights(const Type& weight, std::int64_t groups, bool pairs);
+Layout group_weights(const Type& weight, std::int64_t groups, Half half);
 /// Of groups whose channels, 4 or 8 in and as many out, lie in one block: [O/16][kh][kw][channels][16o].
 Layout narrow_group_weights(const Type& weight);
 
@@ -35,6 +35,6 @@ Layout narrow_group_weights(const Type& weight);
 Layout quad_weights(const Type& weight, bool rows = false);
 
 /// to[16i][16o] of a block from[8 pairs][16o][2i].
-void unpair_block(const std::uint16_t* from, float* to);
+void unpair_block(Half half, const std::uint16_t* from, float* to);
 
 }  // namespace neurim::cpu

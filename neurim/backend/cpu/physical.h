@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "neurim/backend/cpu/isa.h"
 #include "neurim/graph/kernel.h"
 
 namespace neurim::cpu {
@@ -19,26 +20,26 @@ inline constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blo
 
 /// The same layout of floats, and of what is rounded.
 inline Layout exact(Layout layout) {
-  layout.rounded = false;
+  layout.rounded = Layout::exact;
   return layout;
 }
-inline Layout rounded(Layout layout) {
-  layout.rounded = true;
+inline Layout rounded(Layout layout, Layout::Half half) {
+  layout.rounded = half;
   return layout;
 }
 /// Of a value that may stand rounded that, else the layout.
-inline Layout narrowed(const Spec& value, const Layout& layout) { return value.may_round ? rounded(layout) : layout; }
+inline Layout narrowed(const Spec& value, const Layout& layout) { return rounded(layout, value.may_round); }
 
 /// Of a site whose values lie alike that where all in memory may.
 inline Layout narrowed(const Site& site, const Layout& layout) {
-  const auto may = [&](int value) { return site.values[static_cast<std::size_t>(value)].may_round; };
+  const auto may = [&](int value) { return site.values[static_cast<std::size_t>(value)].may_round != Layout::exact; };
   const bool all = std::all_of(site.in.begin(), site.in.end(), may) && std::all_of(site.out.begin(), site.out.end(), may);
-  return all ? rounded(layout) : layout;
+  return all ? rounded(layout, site.half()) : layout;
 }
 
-/// Element number `at` of a tensor, of floats or of bf16 behind the same pointer.
+/// Element number `at` of a tensor, of floats or of halves behind the same pointer.
 template <class T>
-T* element(T* tensor, std::int64_t at, bool rounded) {
+T* element(T* tensor, std::int64_t at, Layout::Half rounded) {
   using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
   return tensor ? reinterpret_cast<T*>(reinterpret_cast<Byte*>(tensor) + at * (rounded ? 2 : 4)) : nullptr;
 }

@@ -63,6 +63,14 @@ std::optional<PointwiseValue::Stored> stored_as(DType dtype) {
     default: return std::nullopt;
   }
 }
+/// As a value stands in memory.
+PointwiseValue::Stored stored(const Spec& value) {
+  switch (value.layout.rounded) {
+    case Half::bf16: return PointwiseValue::bf16;
+    case Half::f16: return PointwiseValue::f16;
+    default: return *stored_as(value.type.dtype);
+  }
+}
 bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 
 Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
@@ -202,7 +210,7 @@ bool make_chain(Site& site, PointwiseChain& chain) {
   if (!loopable(type.shape, layout)) return no("does not take the layout ", layout);
   chain.values = static_cast<int>(site.values.size());
   for (int v = 0; v < chain.values; ++v)
-    chain.value[v].stored = spec(site, v).layout.rounded ? PointwiseValue::bf16 : *stored_as(spec(site, v).type.dtype);
+    chain.value[v].stored = stored(spec(site, v));
   for (std::size_t i = 0; i < site.in.size(); ++i) {
     const Spec& operand = spec(site, site.in[i]);
     const bool whole = operand.type.shape == type.shape;
@@ -266,7 +274,7 @@ int cpu::memory_of(const Site& site, std::size_t step) {
   return own >= 0 ? own : site.place_out(site.steps.back().out[0]);
 }
 
-bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last, std::optional<bool> rounds) {
+bool cpu::PointwiseSteps::read(Site& site, std::size_t first, std::size_t last, std::optional<Half> rounds) {
   // The steps alone, with numbers of their own for the values that they meet.
   std::vector<Step> steps;
   std::vector<Spec> values;

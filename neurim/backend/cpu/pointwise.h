@@ -42,7 +42,7 @@ struct PointwiseValue {
     inner,   ///< neither read from memory nor written
   };
   Form form = inner;
-  enum Stored : std::uint8_t { f32, bf16, truth, u8, i8 } stored = f32;  ///< in memory; f32 in buffers
+  enum Stored : std::uint8_t { f32, bf16, f16, truth, u8, i8 } stored = f32;  ///< in memory; f32 in buffers
   int buffer = -1;        ///< the block buffer that holds it, or -1: it is worked on where it lies
   int in = -1, out = -1;  ///< the argument that it is read from or written to, or -1
   int axes = 0;           ///< of a spread value: the loops over memory, outermost first
@@ -87,7 +87,7 @@ class PointwiseSteps {
  public:
   /// Reads the site's steps [first, last). Those that are not the site's first begin with output 0 of the one before, x. On no,
   /// says why. Layouts are those of the site, but `rounds`, where it is given, says how y stands.
-  bool read(Site& site, std::size_t first, std::size_t last, std::optional<bool> rounds = {});
+  bool read(Site& site, std::size_t first, std::size_t last, std::optional<Half> rounds = {});
   /// Elements [begin, end) of memory, in blocked layouts multiples of 16. y takes what the steps end with, and may be x. The
   /// pointers are to whole tensors, of which only these elements need to be there.
   void run(const Args& args, float* x, float* y, std::int64_t begin, std::int64_t end) const;

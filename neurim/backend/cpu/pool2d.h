@@ -38,13 +38,13 @@ enum class PoolKind { max, max_grad, max_relu_grad, mean, mean_grad };
 using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
                               std::int64_t last, float* scratch);
 inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * (shape.width + shape.out_width) + 1; }
-NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, bool rounded, const PoolShape& shape))
+NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const PoolShape& shape))
 
 /// Planes of `size` places, each one float, or 16 of the `channels` of an image. (N,C) beside them is plain.
 struct PlaneShape {
   std::int64_t size, channels;
   bool blocked;
-  bool rounded = false;  ///< x is (Layout::rounded)
+  Half rounded = Half::exact;  ///< how x stands (Layout::rounded)
 };
 NEURIM_EACH_ISA(void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first,
                                  std::int64_t last))

@@ -7,7 +7,7 @@
 
 namespace neurim::cpu {
 
-/// A reduction of memory of f32, or of bf16 (see Layout::rounded): loops over kept axes, within them loops over the axes that go, within
+/// A reduction of memory of f32, or of halves (see Layout::rounded): loops over kept axes, within them loops over the axes that go, within
 /// them the innermost loop over memory, whose steps are 1 apart and which stays or goes.
 struct Reduction {
   static constexpr int kMostAxes = 9;
@@ -19,7 +19,7 @@ struct Reduction {
   int channel_loop = -1;      ///< of a blocked x whose inner loop stays: the kept loop over channel blocks
   std::int64_t channels = 0;  ///< and how many there are: the rest of the last block is no output
   double divisor = 1;
-  bool rounded = false;  ///< x is bf16
+  Half rounded = Half::exact;  ///< how x stands
 
   static constexpr int kLanes = 64;  ///< outputs that one piece holds when the inner loop stays
   std::int64_t pieces = 0;           ///< of the outputs, what parts are cut into

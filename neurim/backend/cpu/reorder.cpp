@@ -52,18 +52,18 @@ struct Transposed {
 /// The same layout of vectors rounded, or not.
 struct Converted {
   std::int64_t count;
-  bool rounds;
+  Half from, to;  ///< one of them exact
   int parts;
 
-  Converted(const Site& site, const Layout& layout, bool round)
-      : count(static_cast<std::int64_t>(bytes(site.input(0).type, exact(layout)) / sizeof(float))), rounds(round), parts(parts_of(site, count, count / 16)) {}
+  Converted(const Site& site, const Layout& source, const Layout& target)
+      : count(static_cast<std::int64_t>(bytes(site.input(0).type, exact(target)) / sizeof(float))), from(source.rounded), to(target.rounded), parts(parts_of(site, count, count / 16)) {}
 
-  void run_part(const void* from, void* to, int part) const {
+  void run_part(const void* source, void* target, int part) const {
     const std::int64_t first = part_begin(count / 16, parts, part) * 16, last = part_begin(count / 16, parts, part + 1) * 16;
-    if (rounds)
-      NEURIM_DISPATCH(round_elements)(static_cast<const float*>(from), first, last, static_cast<std::uint16_t*>(to));
+    if (to)
+      NEURIM_DISPATCH(round_elements)(to, static_cast<const float*>(source), first, last, static_cast<std::uint16_t*>(target));
     else
-      NEURIM_DISPATCH(widen_elements)(static_cast<const std::uint16_t*>(from), first, last, static_cast<float*>(to));
+      NEURIM_DISPATCH(widen_elements)(from, static_cast<const std::uint16_t*>(source), first, last, static_cast<float*>(target));
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -139,13 +139,13 @@ Launch prepare(Site& site) {
   if (type.dtype != DType::f32) return decline(site, "takes f32 only, not ", type.dtype);
   if (type.shape.numel() == 0) return decline(site, "takes no empty tensors");
   if (from.rounded || to.rounded) {
-    if (exact(from) == exact(to)) {
-      const auto converted = std::make_shared<Converted>(site, to, to.rounded);
+    if (exact(from) == exact(to) && !(from.rounded && to.rounded)) {
+      const auto converted = std::make_shared<Converted>(site, from, to);
       return {Converted::run, converted, converted->parts};
     }
     if (to == Layout{})
-      return Through<Converted, Transposed>::launch(site, {site, from, false}, {site, exact(from), false}, exact(from));
-    if (from == Layout{}) return Through<Transposed, Converted>::launch(site, {site, exact(to), true}, {site, to, true}, exact(to));
+      return Through<Converted, Transposed>::launch(site, {site, from, exact(from)}, {site, exact(from), false}, exact(from));
+    if (from == Layout{}) return Through<Transposed, Converted>::launch(site, {site, exact(to), true}, {site, exact(to), to}, exact(to));
     return decline(site, "does not go from ", from, " to ", to);
   }
   if (from != Layout{} && to != Layout{})

@@ -20,14 +20,14 @@ NEURIM_EACH_ISA(void block_channels(const BlockShape& shape, const float* plain,
 NEURIM_EACH_ISA(void unblock_channels(const BlockShape& shape, const float* blocked, float* plain,
                                       std::int64_t block, std::int64_t first, std::int64_t last))
 
-/// The elements [first, last) of memory, multiples of 16, rounded to the nearest bf16 and ties to even, or as floats again.
-NEURIM_EACH_ISA(void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to))
-NEURIM_EACH_ISA(void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to))
+/// The elements [first, last) of memory, multiples of 16, rounded to the nearest `half` and ties to even, or as floats again.
+NEURIM_EACH_ISA(void round_elements(Half half, const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to))
+NEURIM_EACH_ISA(void widen_elements(Half half, const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to))
 
 /// `count` elements as floats: where they lie, or widened into `room` where they are `rounded` (see Layout::rounded).
-inline float* floats_of(float* elements, bool rounded, std::int64_t count, float* room) {
+inline float* floats_of(float* elements, Half rounded, std::int64_t count, float* room) {
   if (!rounded) return elements;
-  NEURIM_DISPATCH(widen_elements)(reinterpret_cast<const std::uint16_t*>(elements), 0, count, room);
+  NEURIM_DISPATCH(widen_elements)(rounded, reinterpret_cast<const std::uint16_t*>(elements), 0, count, room);
   return room;
 }
 

@@ -223,7 +223,7 @@ Walk plain_walk(const Move& move, const Type& in, const Type& out) {
 
 /// The walks over vectors of 16 along axis `split`, or none where the pieces along it are smaller than
 /// quarters of vectors. A target's vector is cut into parts that take one piece of a source's vector each.
-std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split, bool rounded) {
+std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split, Half rounded) {
   const MoveAxis& lanes = move.axes[static_cast<std::size_t>(split)];
   if (in.dtype != DType::f32 || in.shape[split] % 16 || out.shape[split] % 16 || lanes.step != 1 ||
       lanes.from_step != 1)
@@ -249,7 +249,7 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
     Walk walk{.to = k,
               .from = source,
               .width = static_cast<int>(piece) * (rounded ? 2 : 4),
-              .constant = constant_of(rounded ? DType::bf16 : out.dtype, move.constant)};
+              .constant = constant_of(rounded ? dtype_of(rounded) : out.dtype, move.constant)};
     for (std::size_t a = 0; a < move.axes.size(); ++a) {
       MoveAxis axis = move.axes[a];
       if (static_cast<int>(a) == split)

@@ -1,7 +1,7 @@
 // Products of bytes, four of them in the place of a float: u8 times i8, summed up in i32. They are AVX512-VNNI's where the
 // machine has it (has_vnni()), and the same numbers elsewhere: no sum is cut short.
 #pragma once
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif

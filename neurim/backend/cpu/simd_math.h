@@ -16,6 +16,15 @@ inline constexpr float kNaN = __builtin_nanf("");
 
 inline constexpr float kRound = 0x1.8p23f;  ///< adding it rounds to an integer, which stands in the lowest bits
 
+/// A number of f16.
+inline float float_of_f16(std::uint16_t bits) {
+  const std::uint32_t body = bits & 0x7fffu;
+  const float small = static_cast<float>(static_cast<std::int32_t>(body)) * 0x1p-24f;
+  const std::uint32_t normal = (body << 13) + (112u << 23), beyond = body << 13 | 0x7f800000u;
+  const std::uint32_t any = body < 0x400u ? std::bit_cast<std::uint32_t>(small) : body < 0x7c00u ? normal : beyond;
+  return std::bit_cast<float>(any | (bits & 0x8000u) << 16);
+}
+
 /// 2^n for n in [-127, 128], given n + kRound; 0 at -127, infinity at 128.
 inline float power_of_two(float rounded) {
   return std::bit_cast<float>(0x3f800000u + (std::bit_cast<std::uint32_t>(rounded) << 23));

@@ -27,7 +27,8 @@ constexpr std::int64_t kLanes = 16, kBlock = kLanes * kLanes;
 
 /// The form of weights at the points: [point][O/16][I/16][16i][16o], for data gradients [point][I/16][O/16][16o][16i].
 struct Form {
-  bool gradient, pairs;  ///< pairs: of bf16, see BlockProduct
+  bool gradient;
+  Half pairs;  ///< see BlockProduct
   int tile;     ///< WinogradShape::tile
   Type type;    ///< of the weights
   Layout from;  ///< the packed weights that it is made of
@@ -43,7 +44,7 @@ struct Form {
       NEURIM_DISPATCH(winograd_weights)(tile, packed + block * 9 * kBlock, gradient, 0, 1, kBlock, exact);
       for (std::int64_t point = 0; point < points(); ++point)
         NEURIM_DISPATCH(pair_rows)
-        (exact + point * kBlock, kLanes, 0, kLanes, kLanes, kLanes, u + (point * blocks() + block) * kBlock / 2);
+        (pairs, exact + point * kBlock, kLanes, 0, kLanes, kLanes, kLanes, u + (point * blocks() + block) * kBlock / 2);
     }
   }
 };
@@ -55,10 +56,10 @@ void pack_form(const void* self, const void* plain, void* u) {
   form.transform(packed.data(), static_cast<float*>(u), 0, form.blocks());
 }
 
-Layout winograd_layout(const Type& weight, bool gradient, bool pairs, int tile) {
+Layout winograd_layout(const Type& weight, bool gradient, Half pairs, int tile) {
   const Form form{gradient, pairs, tile, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::uint32_t number =
-      register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs ? "pairs " : "", weight),
+      register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs == Half::f16 ? "f16 pairs " : pairs ? "pairs " : "", weight),
                        .bytes = form.bytes(),
                        .pack = pack_form,
                        .self = kept(form),
@@ -115,8 +116,8 @@ const char* read_problem(const Site& site, Problem& problem) {
     return "takes 3x3 kernels at stride 1, without groups and dilation";
   if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
   if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
-  const bool backwards = direction == Direction::input_grad,
-             pairs = direction != Direction::weight_grad && site.products == DType::bf16;
+  const bool backwards = direction == Direction::input_grad;
+  const Half pairs = direction == Direction::weight_grad ? Half::exact : site.half();
   const Shape &from = backwards ? y : x, &to = backwards ? x : y;
   problem.images = from[0];
   problem.shape = {.in_blocks = from[1] / kLanes,
@@ -165,7 +166,7 @@ bool has_layouts(const Site& site, const Problem& problem) {
 }
 
 /// A plane of tiles, padded so that the planes of neighbouring points do not fall on the same sets of the cache.
-std::int64_t plane(std::int64_t blocks, std::int64_t tiles, bool pairs = false) {
+std::int64_t plane(std::int64_t blocks, std::int64_t tiles, Half pairs = Half::exact) {
   const std::int64_t rows = blocks * tiles, lines = pairs ? (rows + 1) / 2 : rows;
   return (lines | 1) * kLanes;
 }
@@ -238,7 +239,7 @@ const float* read(const Args& args, int number) {
 /// Forward, with bias, residual add and relu, and the data gradient.
 struct Convolution : Tiled {
   Epilogue epilogue;
-  bool rounds;  ///< ConvEpilogue::rounds
+  Half rounds;  ///< ConvEpilogue::rounds
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Convolution*>(self);
@@ -252,7 +253,7 @@ struct Convolution : Tiled {
   }
 };
 
-/// What rounding to bf16 at the points costs with these weights: the root mean square of the error, relative to that of the results,
+/// What rounding at the points costs with these weights: the root mean square of the error, relative to that of the results,
 /// of the worst block of output channels, for pixels of a normal distribution cut off below 0. Measured with rounded V; rounded U
 /// costs as much again, independently.
 double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
@@ -269,7 +270,7 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
   std::vector<float> v[2], y[2], m(static_cast<std::size_t>(points * tiles.output_plane)),
       exact(static_cast<std::size_t>(points * row));
   for (const bool rounded : {false, true}) {
-    shape.pairs = rounded;
+    shape.pairs = rounded ? given.pairs : Half::exact;
     v[rounded].resize(static_cast<std::size_t>(points * inputs));
     NEURIM_DISPATCH(winograd_input)(shape, tiles, x.data(), v[rounded].data());
     y[rounded].resize(static_cast<std::size_t>(tile * shape.out_width * kLanes));
@@ -279,9 +280,9 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
   for (std::int64_t block = 0; block < given.out_blocks; ++block) {
     for (std::int64_t point = 0; point < points; ++point)
       std::copy_n(u + (point * given.out_blocks + block) * row, row, own.data() + point * row);
-    for (std::size_t at = 0; at < own.size(); at += kBlock) unpair_block(&own[at], &exact[at]);
+    for (std::size_t at = 0; at < own.size(); at += kBlock) unpair_block(given.pairs, &own[at], &exact[at]);
     for (const bool rounded : {false, true}) {
-      shape.pairs = rounded;
+      shape.pairs = rounded ? given.pairs : Half::exact;
       const float* const weights = rounded ? reinterpret_cast<const float*>(own.data()) : exact.data();
       NEURIM_DISPATCH(winograd_multiply)(shape, tiles, v[rounded].data(), weights, 0, 1, m.data());
       NEURIM_DISPATCH(winograd_output)(shape, tiles, m.data(), {}, 0, 1, y[rounded].data());
@@ -309,7 +310,7 @@ bool passes_gate(Site& site, const Problem& problem) {
   if (!u) return decline(site, "takes known weights"), false;
   const double error = rounding_error(problem.shape, static_cast<const std::uint16_t*>(u));
   if (error <= kMostError) return true;  // not so of NaN
-  return decline(site, "would err by ", error, " of the results in bf16, more than ", kMostError), false;
+  return decline(site, "would err by ", error, " of the results in ", site.products, ", more than ", kMostError), false;
 }
 
 bool wants(Site& site) {
@@ -332,7 +333,7 @@ Launch prepare(Site& site) {
   problem.shape.x_rounded = site.input(0).layout.rounded;
   const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue, site.output(0).layout.rounded});
   site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
-  if (problem.shape.pairs) site.rounds = DType::bf16;
+  if (problem.shape.pairs) site.rounds = site.products;
   return {Convolution::run, all, all->parts()};
 }
 
@@ -368,14 +369,14 @@ Launch prepare_region(Site& site) {
   const Tiled tiled(problem, std::move(begin), 1);
   norm.ask_scratch(site, static_cast<std::size_t>(tiled.values()) * sizeof(float));
   const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
-  if (problem.shape.pairs) site.rounds = DType::bf16;
+  if (problem.shape.pairs) site.rounds = site.products;
   return {Region::run, all, all->parts(), all->parts()};
 }
 
 /// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
 struct WeightGrad : Tiled {
   int joins;
-  bool rounds;  ///< V and the gradient of M, to bf16
+  Half rounds;  ///< V and the gradient of M, to these
 
   std::int64_t sums() const { return kWinogradPoints * blocks() * kBlock; }  ///< floats of a run
   std::int64_t blocks() const { return shape.out_blocks * shape.in_blocks; }
@@ -414,11 +415,11 @@ Launch prepare_weight_grad(Site& site) {
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
   problem.shape.dy_rounded = site.input(0).layout.rounded, problem.shape.x_rounded = site.input(1).layout.rounded;
   // Rounding goes over both factors, the product over one as often as the other has blocks.
-  const bool rounds = site.products == DType::bf16 && blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks);
+  const Half rounds = blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks) ? site.half() : Half::exact;
   const auto all = std::make_shared<WeightGrad>(WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1, rounds});
   all->joins = static_cast<int>(std::min<std::int64_t>(blocks, site.chunks));
   site.scratch = static_cast<std::size_t>(all->runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
-  if (rounds) site.rounds = DType::bf16;
+  if (rounds) site.rounds = site.products;
   return {WeightGrad::run, all, all->parts(), all->joins};
 }
 

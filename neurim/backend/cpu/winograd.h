@@ -19,8 +19,8 @@ inline constexpr int kWinogradTile = 4, kWinogradPoints = 36;
 struct WinogradShape {
   std::int64_t in_blocks = 0, out_blocks = 0, in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   std::int64_t top = 0, left = 0;  ///< padding
-  bool pairs = false;              ///< v and u are pairs of bf16 (see BlockProduct)
-  bool x_rounded = false, dy_rounded = false;  ///< those are bf16 (see Layout::rounded)
+  Half pairs = Half::exact;        ///< v and u are pairs of these (see BlockProduct)
+  Half x_rounded = Half::exact, dy_rounded = Half::exact;  ///< those are (see Layout::rounded)
   int tile = kWinogradTile;        ///< pixels along a tile, 4 or 2; of gradients of weights and of few tiles 4
 
   std::int64_t rows() const { return (out_height + tile - 1) / tile; }
@@ -65,9 +65,9 @@ NEURIM_EACH_ISA(void winograd_output_grad(const WinogradShape& shape, const Wino
                                           std::int64_t first, std::int64_t last, float* dm))
 
 /// du[point][out block][in block][16 in][16 out] of the output blocks [first, last) becomes, or with `add` gains, the sum
-/// over the tiles of v and dm; `pairs`: which are rounded to bf16, where they lie.
+/// over the tiles of v and dm; `pairs`: which are rounded so, where they lie.
 NEURIM_EACH_ISA(void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first,
-                                         std::int64_t last, bool pairs, bool add, float* du))
+                                         std::int64_t last, Half pairs, bool add, float* du))
 
 /// dw[block][3][3][16 in][16 out] of the blocks [first, last), from `runs` sums that are `run` floats apart and added up
 /// in order; points are `plane` floats apart.

@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -185,8 +185,8 @@ void grad_write(const BatchNormShape& shape, std::int64_t group, int slice, cons
 
 }  // namespace
 
-void batch_norm_moments(const BatchNormShape& shape, bool rounded, std::int64_t group, int slice, const float* x, BatchNormPartial& partial) {
-  rounded ? moments(shape, group, slice, x, partial, Rounded()) : moments(shape, group, slice, x, partial, Exact());
+void batch_norm_moments(const BatchNormShape& shape, Half rounded, std::int64_t group, int slice, const float* x, BatchNormPartial& partial) {
+  with_read_places(rounded, [&](auto places) { moments(shape, group, slice, x, partial, places); });
 }
 
 void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice, const float* mean,
@@ -226,8 +226,8 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
       if (any_rounded) {
         for (std::int64_t at = begin; at < end; at += kLanes)
           write(
-              adds, rectifies, at, [](const float* from, std::int64_t i, bool rounded) { return Stored{rounded, false}.get(from, i); },
-              [native](float* to, std::int64_t i, const Vec& v, bool rounded) { Stored{rounded, native}.put(to, i, v); });
+              adds, rectifies, at, [](const float* from, std::int64_t i, Half rounded) { return Stored{rounded, false}.get(from, i); },
+              [native](float* to, std::int64_t i, const Vec& v, Half rounded) { Stored{rounded, native}.put(to, i, v); });
         continue;
       }
       for (std::int64_t at = begin; at < end; at += kLanes)

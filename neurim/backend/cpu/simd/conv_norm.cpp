@@ -1,6 +1,6 @@
 #include "neurim/backend/cpu/conv_norm.h"
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -53,7 +53,7 @@ void affine_block(const AffineBlock& block, const float* a, const float* b, cons
     affine(block, a, b, c, relu, count, Exact(), Exact(), Exact(), Exact());
 }
 
-void add_pixels(ChannelSums& sums, const float* y, bool y_rounded, const float* factor, bool factor_rounded, std::int64_t count, bool first) {
+void add_pixels(ChannelSums& sums, const float* y, Half y_rounded, const float* factor, Half factor_rounded, std::int64_t count, bool first) {
   if (y_rounded || factor_rounded)
     add_all(sums, y, factor, count, first, Stored{y_rounded}, Stored{factor_rounded});
   else

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -124,7 +124,7 @@ void add_row(const DepthwiseShape& s, const Taps& taps, const float* row, std::i
 
 /// Places: how y stands.
 template <class Places>
-void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
+void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
               const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   DepthwiseShape wide = s;
@@ -138,10 +138,8 @@ void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int6
     for (std::int64_t row = begin; row < end; ++row, to += wide.width * kLanes) {
       std::fill_n(to, left * kLanes, 0.0f);
       const std::int64_t from = (row - x_row) * s.width * kLanes;
-      if (x_rounded)
-        for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, Rounded::get(x, from + i));
-      else
-        std::copy_n(x + from, there * kLanes, to + left * kLanes);
+      const Stored source{x_rounded};
+      for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, source.get(x, from + i));
       std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
     }
     x = room, x_row = begin;
@@ -169,8 +167,7 @@ void add_rows(const DepthwiseShape& s, bool x_rounded, const float* x, std::int6
 
 void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row, const float* weight,
                     const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
-  const auto rows = !rounded.y ? add_rows<Exact> : has_bf16() ? add_rows<RoundedBy<true>> : add_rows<Rounded>;
-  rows(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y);
+  with_places(rounded.y, [&](auto places) { add_rows<decltype(places)>(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y); });
 }
 
 void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {

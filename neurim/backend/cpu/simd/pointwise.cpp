@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 #include "neurim/backend/cpu/simd_math.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -137,9 +137,11 @@ constexpr StepRow kRows[] = {
 
 enum class Truth : std::uint8_t {};  // any but 0 is true
 
-enum class Rounded : std::uint16_t {};  // a float's upper half
+enum class Rounded : std::uint16_t {};      // bf16: a float's upper half
+enum class RoundedF16 : std::uint16_t {};  // f16
 
 float number(Rounded x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+float number(RoundedF16 x) { return float_of_f16(static_cast<std::uint16_t>(x)); }
 float number(Truth x) { return x != Truth{} ? 1.f : 0.f; }
 template <class T>
 float number(T x) {
@@ -152,6 +154,7 @@ void with_stored(PointwiseValue::Stored stored, void* at, Function function) {
   switch (stored) {
     case PointwiseValue::f32: return function(static_cast<float*>(at));
     case PointwiseValue::bf16: return function(static_cast<Rounded*>(at));
+    case PointwiseValue::f16: return function(static_cast<RoundedF16*>(at));
     case PointwiseValue::truth: return function(static_cast<Truth*>(at));
     case PointwiseValue::u8: return function(static_cast<std::uint8_t*>(at));
     case PointwiseValue::i8: return function(static_cast<std::int8_t*>(at));
@@ -235,10 +238,12 @@ void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std
   }
 }
 
-void store(Rounded* out, const float* from, int n) {
-  const Stored rounded{true};
-  for (int i = 0; i < n; i += kLanes) rounded.put(reinterpret_cast<float*>(out), i, load(from + i));
+void store_rounded(Half half, void* out, const float* from, int n) {
+  const Stored rounded{half};
+  for (int i = 0; i < n; i += kLanes) rounded.put(static_cast<float*>(out), i, load(from + i));
 }
+void store(Rounded* out, const float* from, int n) { store_rounded(Half::bf16, out, from, n); }
+void store(RoundedF16* out, const float* from, int n) { store_rounded(Half::f16, out, from, n); }
 void store(Truth* out, const float* from, int n) {
   for (int i = 0; i < n; ++i) out[i] = static_cast<Truth>(from[i] != 0);
 }

@@ -1,6 +1,6 @@
 #include "neurim/backend/cpu/pool2d.h"
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -305,12 +305,12 @@ PoolFunction max_grad_of(int window, const PoolShape& shape) {
                        : max_grad_blocked<Places, 0, kRelu, false>;
 }
 template <bool kRelu>
-PoolFunction max_grad_function(bool blocked, bool rounded, int window, int stride, const PoolShape& shape) {
+PoolFunction max_grad_function(bool blocked, Half rounded, int window, int stride, const PoolShape& shape) {
   if (!blocked)
     return stride == 1   ? max_grad_plain<1, kRelu>
            : stride == 2 ? max_grad_plain<2, kRelu>
                          : max_grad_plain<0, kRelu>;
-  return rounded ? max_grad_of<kRelu, Rounded>(window, shape) : max_grad_of<kRelu, Exact>(window, shape);
+  return with_read_places(rounded, [&](auto places) { return max_grad_of<kRelu, decltype(places)>(window, shape); });
 }
 
 /// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
@@ -346,7 +346,7 @@ Vec total(const float* x, std::int64_t from, std::int64_t n) {
 
 }  // namespace
 
-PoolFunction pool_function(PoolKind kind, bool blocked, bool rounded, const PoolShape& shape) {
+PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const PoolShape& shape) {
   const auto by = [](int key, int first, int second, PoolFunction for_first, PoolFunction for_second,
                      PoolFunction for_others) {
     return key == first ? for_first : key == second ? for_second : for_others;
@@ -355,21 +355,24 @@ PoolFunction pool_function(PoolKind kind, bool blocked, bool rounded, const Pool
   const int stride = shape.stride <= 2 ? static_cast<int>(shape.stride) : 0;
   switch (kind) {
     case PoolKind::max:
-      return rounded   ? by(window, 2, 3, max_blocked<Rounded, 2>, max_blocked<Rounded, 3>, max_blocked<Rounded, 0>)
-             : blocked ? by(window, 2, 3, max_blocked<Exact, 2>, max_blocked<Exact, 3>, max_blocked<Exact, 0>)
-                       : by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>);
+      return !blocked ? by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>) : with_read_places(rounded, [&](auto places) {
+        using Places = decltype(places);
+        return by(window, 2, 3, max_blocked<Places, 2>, max_blocked<Places, 3>, max_blocked<Places, 0>);
+      });
     case PoolKind::max_grad:
       return max_grad_function<false>(blocked, rounded, window, stride, shape);
     case PoolKind::max_relu_grad:
       return max_grad_function<true>(blocked, rounded, window, stride, shape);
     case PoolKind::mean:
-      return rounded   ? by(window, 2, 3, mean_blocked<Rounded, 2>, mean_blocked<Rounded, 3>, mean_blocked<Rounded, 0>)
-             : blocked ? by(window, 2, 3, mean_blocked<Exact, 2>, mean_blocked<Exact, 3>, mean_blocked<Exact, 0>)
-                       : by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>);
+      return !blocked ? by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>) : with_read_places(rounded, [&](auto places) {
+        using Places = decltype(places);
+        return by(window, 2, 3, mean_blocked<Places, 2>, mean_blocked<Places, 3>, mean_blocked<Places, 0>);
+      });
     case PoolKind::mean_grad:
-      return rounded   ? by(window, 2, 3, mean_grad_blocked<Rounded, 2>, mean_grad_blocked<Rounded, 3>, mean_grad_blocked<Rounded, 0>)
-             : blocked ? by(window, 2, 3, mean_grad_blocked<Exact, 2>, mean_grad_blocked<Exact, 3>, mean_grad_blocked<Exact, 0>)
-                       : by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>);
+      return !blocked ? by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>) : with_read_places(rounded, [&](auto places) {
+        using Places = decltype(places);
+        return by(window, 2, 3, mean_grad_blocked<Places, 2>, mean_grad_blocked<Places, 3>, mean_grad_blocked<Places, 0>);
+      });
   }
   return nullptr;
 }
@@ -381,7 +384,8 @@ void plane_means(const PlaneShape& shape, const float* x, float* means, std::int
     const Place place(shape, plane);
     if (shape.blocked) {
       const std::int64_t from = plane * shape.size * kLanes;
-      store_part(means + place.at, (shape.rounded ? total<Rounded> : total<Exact>)(x, from, shape.size) * share, place.count);
+      const Vec all = with_read_places(shape.rounded, [&](auto places) { return total<decltype(places)>(x, from, shape.size); });
+      store_part(means + place.at, all * share, place.count);
     } else {
       const std::int64_t vectors = shape.size / kLanes;
       const float* at = x + plane * shape.size;

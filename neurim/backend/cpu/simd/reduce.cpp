@@ -11,9 +11,12 @@ namespace {
 constexpr int kLanes = Reduction::kLanes;
 constexpr int kRounds = 64;  // additions to a lane before it moves on to a double
 
-/// An element of memory: a float, or a bf16.
+/// An element of memory: a float, or a number of 16 bits.
+enum class Bf16Bits : std::uint16_t {};
+enum class F16Bits : std::uint16_t {};
 float number(float x) { return x; }
-float number(std::uint16_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+float number(Bf16Bits x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+float number(F16Bits x) { return float_of_f16(static_cast<std::uint16_t>(x)); }
 
 struct Sum {
   static constexpr float kStart = 0;
@@ -154,7 +157,11 @@ void run_over(const Reduction& r, const T* x, float* y, std::int64_t first, std:
 
 template <class Fold>
 void run(const Reduction& r, const float* x, float* y, std::int64_t first, std::int64_t last) {
-  r.rounded ? run_over<Fold>(r, reinterpret_cast<const std::uint16_t*>(x), y, first, last) : run_over<Fold>(r, x, y, first, last);
+  switch (r.rounded) {
+    case Half::exact: return run_over<Fold>(r, x, y, first, last);
+    case Half::bf16: return run_over<Fold>(r, reinterpret_cast<const Bf16Bits*>(x), y, first, last);
+    case Half::f16: return run_over<Fold>(r, reinterpret_cast<const F16Bits*>(x), y, first, last);
+  }
 }
 
 }  // namespace

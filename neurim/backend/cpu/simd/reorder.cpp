@@ -1,6 +1,6 @@
 #include "neurim/backend/cpu/reorder.h"
 
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 #include "neurim/backend/cpu/simd_transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
@@ -75,13 +75,16 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
   for (; place < last; ++place) one_by_one(place, 0);
 }
 
-void round_elements(const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
-  const Stored stored{true};
-  for (std::int64_t i = first; i < last; i += kLanes) stored.put(reinterpret_cast<float*>(to), i, load(from + i));
+void round_elements(Half half, const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
+  with_places(half, [&](auto places) {
+    for (std::int64_t i = first; i < last; i += kLanes) places.put(reinterpret_cast<float*>(to), i, load(from + i));
+  });
 }
 
-void widen_elements(const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {
-  for (std::int64_t i = first; i < last; i += kLanes) store(to + i, load_rounded(from + i));
+void widen_elements(Half half, const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {
+  with_read_places(half, [&](auto places) {
+    for (std::int64_t i = first; i < last; i += kLanes) store(to + i, places.get(reinterpret_cast<const float*>(from), i));
+  });
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -6,7 +6,7 @@
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_bf16.h"
+#include "neurim/backend/cpu/simd_halves.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -143,10 +143,10 @@ struct Floats {
   static constexpr int kWords = kLanes;
   static void put(float* at, Vec v) { store(at, v); }
 };
-template <bool native>
+template <class Kind>
 struct Pairs {
   static constexpr int kWords = kLanes / 2;
-  static void put(float* at, Vec v) { store_pairs<native>(at, v); }
+  static void put(float* at, Vec v) { Kind::store(at, v); }
 };
 
 /// A tile of (m + 2)² pixels from element `first` of x on, rows `stride` elements apart, to its values at the points.
@@ -198,13 +198,11 @@ void input_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float
 
 template <int kSize>
 void input_in_tiles(const WinogradShape& shape, const WinogradTiles& tiles, const float* x, float* v) {
-  const auto of = [&](auto pixels) {
+  with_read_places(shape.x_rounded, [&](auto pixels) {
     using Pixels = decltype(pixels);
-    return !shape.pairs ? input_tiles<Pixels, Floats, kSize>
-           : has_bf16() ? input_tiles<Pixels, Pairs<true>, kSize>
-                        : input_tiles<Pixels, Pairs<false>, kSize>;
-  };
-  (shape.x_rounded ? of(Rounded()) : of(Exact()))(shape, tiles, x, v);
+    if (!shape.pairs) return input_tiles<Pixels, Floats, kSize>(shape, tiles, x, v);
+    with_kind(shape.pairs, [&](auto kind) { input_tiles<Pixels, Pairs<decltype(kind)>, kSize>(shape, tiles, x, v); });
+  });
 }
 
 /// Adds to m, at one row of points of T tiles, the products of one block of the input; meanwhile the weights `ahead` are fetched.
@@ -410,11 +408,11 @@ void output_grad_tiles(const WinogradShape& s, const WinogradTiles& tiles, const
 
 void winograd_output_grad(const WinogradShape& shape, const WinogradTiles& tiles, const float* dy, std::int64_t first, std::int64_t last,
                           float* dm) {
-  (shape.dy_rounded ? output_grad_tiles<Rounded> : output_grad_tiles<Exact>)(shape, tiles, dy, first, last, dm);
+  with_read_places(shape.dy_rounded, [&](auto pixels) { output_grad_tiles<decltype(pixels)>(shape, tiles, dy, first, last, dm); });
 }
 
 void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles, float* v, float* dm, std::int64_t first, std::int64_t last,
-                         bool pairs, bool add, float* du) {
+                         Half pairs, bool add, float* du) {
   const std::int64_t rows = pairs ? (tiles.count + 1) / 2 : tiles.count;
   const BlockWeightGrad grad{.in_blocks = shape.in_blocks,
                              .rows = rows,
@@ -424,7 +422,7 @@ void winograd_accumulate(const WinogradShape& shape, const WinogradTiles& tiles,
                              .pairs = pairs};
   const auto round = [&](float* at, std::int64_t blocks) {  // in place: pairs lie no later than what they are made of
     for (std::int64_t block = 0; block < blocks; ++block)
-      pair_rows(at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes, at + block * rows * kLanes);
+      pair_rows(pairs, at + block * tiles.count * kLanes, kLanes, 0, tiles.count, tiles.count, kLanes, at + block * rows * kLanes);
   };
   for (std::int64_t point = 0; point < shape.points(); ++point) {
     float *const values = v + point * tiles.input_plane, *const gradients = dm + point * tiles.output_plane;

@@ -1,4 +1,4 @@
-// Plans whose products round both factors to bf16. Of numbers that bf16 has, such products are exact, so that
+// Plans whose products round both factors to 16 bits. Of numbers that these have, such products are exact, so that
 // results are those of f32.
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@
 #include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
-#include "tests/bf16.h"
+#include "tests/halves.h"
 
 namespace neurim {
 namespace {
@@ -38,7 +38,7 @@ Tensor followed(Tensor y, const Tensor& residual, const Tensor& gate, int kind) 
   return kind == 5 ? clamp(y + residual, 0, 6) : y;
 }
 
-TEST(Bf16, ConvolutionsOfExactNumbers) {
+TEST_P(Halves, ConvolutionsOfExactNumbers) {
   const std::vector<Case> cases{
       {{2, 32, 9, 11}, {48, 32, 1, 1}, {}, "cpu 1x1"},
       {{1, 20, 1, 3}, {17, 20, 1, 1}, {}, "cpu 1x1"},
@@ -82,32 +82,32 @@ TEST(Bf16, ConvolutionsOfExactNumbers) {
       };
       const std::string where = text("case ", i, ' ', c.x, ' ', c.weight, " kind ", kind);
       const Tensors expected = interpreted(net, in);
-      for (const DType products : kProducts) {
+      for (const DType products : products_tested()) {
         const Plan last = checked(net, in, expected, text(where, ' ', name(products)), 0, products);
         EXPECT_TRUE(!takes(products) || count(last, "conv2d", c.kernel) == 1) << where << ' ' << name(products);
       }
     }
 }
 
-TEST(Bf16, FactorsAreRoundedToTheNearest) {
+TEST_P(Halves, FactorsAreRoundedToTheNearest) {
   const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}};
   for (const Case& c : {Case{{2, 40, 9, 9}, {24, 40, 1, 1}, {}, ""}, {{2, 40, 9, 9}, {24, 40, 3, 3}, two, ""}, {{2, 3, 9, 9}, {24, 3, 3, 3}, two, ""}}) {
     const Tensor x = any(c.x, 1), weight = any(c.weight, 2);
     const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, c.options)}; };
     const Tensors expected{conv2d(rounded(x), rounded(weight), {}, c.options)};
     checked(net, {x}, expected, text(c.x));
-    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-4) << "nothing was rounded";
+    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-3 * loss()) << "nothing was rounded";
   }
   // Ties go to the even neighbour, a NaN stays one whatever its digits, and what is too large becomes infinite.
-  const float one = 1, up = std::nextafter(1.0f + 0x1p-8f, 2.0f), most = std::numeric_limits<float>::max();
-  const std::vector<float> numbers{one + 0x1p-8f, one + 0x3p-8f, up, -up, most, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xff800001u), -0.0f};
+  const float one = 1, half = tested_half() == DType::f16 ? 0x1p-11f : 0x1p-8f, up = std::nextafter(1 + half, 2.0f), most = std::numeric_limits<float>::max();
+  const std::vector<float> numbers{one + half, one + 3 * half, up, -up, most, 65519, 0x1.7p-15f, 0x1.8p-24f, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xff800001u), -0.0f};
   std::vector<float> weights(16 * 16, 0);
   for (std::size_t i = 0; i < 16; ++i) weights[i * 17] = 1;
   const Tensor weight = made({16, 16, 1, 1}, weights);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const Tensor x = made({1, 16, 1, 2}, std::vector<float>(32, numbers[i]));
     const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight)}; };
-    const float got = planned(net, {x})({x})[0].values<float>()[0], expected = from_bf16(to_bf16(numbers[i]));
+    const float got = planned(net, {x})({x})[0].values<float>()[0], expected = op_table::nearest_half(numbers[i]);
     if (std::isnan(expected) || std::isinf(expected))
       EXPECT_TRUE(std::isnan(got)) << i;  // times a weight of zero
     else
@@ -116,7 +116,7 @@ TEST(Bf16, FactorsAreRoundedToTheNearest) {
 }
 
 /// Infinite pixels reach the results that read them and no others, not by way of a zero beside them.
-TEST(Bf16, InfinitePixelsStayWhereTheyAre) {
+TEST_P(Halves, InfinitePixelsStayWhereTheyAre) {
   const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}};
   for (const Case& c : {Case{{1, 33, 9, 9}, {24, 33, 1, 1}, {}, ""}, {{1, 17, 9, 9}, {24, 17, 3, 3}, two, ""},
                         {{1, 3, 9, 9}, {24, 3, 3, 3}, two, ""}, {{1, 3, 9, 9}, {24, 3, 3, 3}, {.pad = {0, 1, 0, 1}}, ""},
@@ -132,7 +132,7 @@ TEST(Bf16, InfinitePixelsStayWhereTheyAre) {
     }
 }
 
-TEST(Bf16, LayersInARow) {
+TEST_P(Halves, LayersInARow) {
   for (const Shape& shape : {Shape{2, 70, 48}, {1, 197, 64}, {3, 33, 40}, {1, 5, 20}}) {
     const std::int64_t in = shape[-1];
     const Tensor x = any(shape, 1), gain = any({in}, 2), shift = any({in}, 3), w1 = any({72, in}, 4), b1 = any({72}, 5), w2 = any({in, 72}, 6);
@@ -146,7 +146,7 @@ TEST(Bf16, LayersInARow) {
   }
 }
 
-TEST(Bf16, Attention) {
+TEST_P(Halves, Attention) {
   for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}}) {
     const std::int64_t all = heads * features;
     const Tensor x = any({images, length, 3 * all}, 1);
@@ -156,13 +156,13 @@ TEST(Bf16, Attention) {
     };
     const Net net = [&](const Tensors& given) -> Tensors { return {attend(given[0])}; };
     const Tensors expected{attend(rounded(x))};  // but for the weights, which are rounded too
-    const Plan last = checked(net, {x}, expected, text(x.shape()), 3e-3);
+    const Plan last = checked(net, {x}, expected, text(x.shape()), 3e-3 * loss());
     EXPECT_EQ(count(last, "multihead_attention", "cpu"), 1) << x.shape();
-    EXPECT_GT(error_of(interpreted(net, {x})[0], last({x})[0]), 3e-4) << "nothing was rounded";
+    EXPECT_GT(error_of(interpreted(net, {x})[0], last({x})[0]), 3e-4 * loss()) << "nothing was rounded";
   }
 }
 
-TEST(Bf16, InvertedResiduals) {
+TEST_P(Halves, InvertedResiduals) {
   for (const Shape& shape : {Shape{2, 24, 24, 25}, {1, 32, 40, 14}, {3, 20, 5, 5}})
     for (const std::int64_t stride : {1, 2}) {
       const std::int64_t in = shape[1], wide = 6 * in;
@@ -182,7 +182,7 @@ TEST(Bf16, InvertedResiduals) {
         for (const bool deterministic : {false, true}) {
           set_threads(number);
           const Plan plan = planned(net, {x}, deterministic);
-          const bool apart = layouts(plan, "conv2d")[0] == kHalves && count(plan, "conv2d", "cpu bands") == 0;
+          const bool apart = layouts(plan, "conv2d")[0] == halves() && count(plan, "conv2d", "cpu bands") == 0;
           const Tensors got = plan({x});
           EXPECT_LE(error_of(block(x, true, apart), got[0]), 1e-3) << shape << " stride " << stride << ", threads " << number << ", deterministic " << deterministic;
           if (!deterministic) continue;
@@ -193,7 +193,7 @@ TEST(Bf16, InvertedResiduals) {
     }
 }
 
-/// Whole numbers of few bits, which bf16 has, and weights of which each output reads three.
+/// Whole numbers of few bits, which both have, and weights of which each output reads three.
 Tensor whole(const Shape& shape, std::uint64_t seed) {
   std::vector<float> values = op_table::uniform(shape, -2.4, 2.4, seed).values<float>();
   for (float& value : values) value = std::nearbyint(value);
@@ -210,8 +210,8 @@ Tensor sparse(const Shape& shape, std::uint64_t seed) {
   return made(shape, values);
 }
 
-/// What stands between kernels that all take bf16 does so; of numbers that it has, nothing changes. `channels`: with and without a tail.
-TEST(Bf16, ValuesStandRoundedBetweenKernels) {
+/// What stands between kernels that all take halves does so; of numbers that it has, nothing changes. `channels`: with and without a tail.
+TEST_P(Halves, ValuesStandRoundedBetweenKernels) {
   const Conv2dOptions two{.stride = {2, 2}, .pad = {1, 1, 1, 1}}, down{.stride = {2, 2}};
   for (const std::int64_t channels : {48, 20})
     for (const std::int64_t images : {1, 3}) {
@@ -225,7 +225,7 @@ TEST(Bf16, ValuesStandRoundedBetweenKernels) {
       };
       const Plan plan = checked(residual, {x}, interpreted(residual, {x}), text("residual ", c));
       const std::vector<std::string> all = layouts(plan);
-      EXPECT_EQ(std::count(all.begin(), all.end(), kHalves), std::ssize(all) - 1) << join(all, "; ");  // but of the means
+      EXPECT_EQ(std::count(all.begin(), all.end(), halves()), std::ssize(all) - 1) << join(all, "; ");  // but of the means
 
       const Net joined = [&](const Tensors& in) -> Tensors {
         const Tensor a = relu(conv2d(in[0], stem, bias, kSame));
@@ -233,7 +233,7 @@ TEST(Bf16, ValuesStandRoundedBetweenKernels) {
         return {conv2d(avg_pool2d(both, {.kernel = {2, 2}, .stride = {2, 2}}), sparse({16, c + wide, 1, 1}, 8))};
       };
       const Plan blocks = checked(joined, {x}, interpreted(joined, {x}), text("joined ", c));
-      std::vector<std::string> concat_layouts{c % 16 == 0 ? kHalves : "plain"};
+      std::vector<std::string> concat_layouts{c % 16 == 0 ? halves() : "plain"};
       if (c % 16 == 0 && images == 1) concat_layouts.clear();  // what is joined is made there
       EXPECT_EQ(layouts(blocks, "concat"), concat_layouts);
 
@@ -248,12 +248,12 @@ TEST(Bf16, ValuesStandRoundedBetweenKernels) {
       };
       const Plan bands = checked(inverted, {x}, interpreted(inverted, {x}), text("inverted ", c));
       EXPECT_EQ(count(bands, "conv2d", "cpu bands"), 2) << c;
-      EXPECT_EQ(layouts(bands, "conv2d"), (std::vector<std::string>{kHalves, kHalves, kHalves, kFloats, kFloats})) << c;
+      EXPECT_EQ(layouts(bands, "conv2d"), (std::vector<std::string>{halves(), halves(), halves(), kFloats, kFloats})) << c;
     }
 }
 
 /// Beside steps that are no part of a kernel's epilogue, and through Winograd's points, it is as if each value were rounded by hand.
-TEST(Bf16, RoundedValuesAreTheNearest) {
+TEST_P(Halves, RoundedValuesAreTheNearest) {
   for (const std::int64_t c : {48, 20}) {
     const Tensor x = any({2, c, 15, 14}, 1), one = any({c, c, 1, 1}, 2), other = any({32, c, 1, 1}, 3), gate = any({2, c, 1, 1}, 4),
                  two = any({c, c, 3, 3}, 5);
@@ -268,7 +268,7 @@ TEST(Bf16, RoundedValuesAreTheNearest) {
     const Tensors expected = net({x, gate}, true);
     const Plan plan = checked(planned_net, {x, gate}, expected, text("steps ", c), 1e-3);
     EXPECT_GT(error_of(interpreted(planned_net, {x, gate})[0], plan({x, gate})[0]), 3 * error_of(expected[0], plan({x, gate})[0]));
-    EXPECT_EQ(layouts(plan, "conv2d"), (std::vector<std::string>{kHalves, kHalves, kHalves, kFloats}));
+    EXPECT_EQ(layouts(plan, "conv2d"), (std::vector<std::string>{halves(), halves(), halves(), kFloats}));
     EXPECT_EQ(count(plan, "mul+conv2d", "cpu direct"), 1);
   }
   const Tensor x = any({1, 64, 28, 28}, 1), weight = any({64, 64, 3, 3}, 2), one = any({64, 64, 1, 1}, 3);
@@ -278,33 +278,33 @@ TEST(Bf16, RoundedValuesAreTheNearest) {
   };
   const Plan plan = checked(net, {x}, interpreted(net, {x}), "winograd", 0.02);
   EXPECT_EQ(count(plan, "conv2d", "cpu winograd"), 2);
-  EXPECT_EQ(layouts(plan), (std::vector<std::string>{"blocked16", kHalves, kHalves, kHalves, kFloats, "plain"}));
+  EXPECT_EQ(layouts(plan), (std::vector<std::string>{"blocked16", halves(), halves(), halves(), kFloats, "plain"}));
 }
 
 /// A value stays exact where one of its readers takes floats, or it is a result; so does one beside it that a kernel wants alike.
-TEST(Bf16, OtherReadersKeepValuesExact) {
+TEST_P(Halves, OtherReadersKeepValuesExact) {
   const Tensor x = any({2, 32, 12, 12}, 1), one = any({32, 32, 1, 1}, 2), gain = any({32}, 3), other = any({32, 32, 1, 1}, 4);
   const Net net = [&](const Tensors& in) -> Tensors {
     const Tensor a = conv2d(in[0], one), b = conv2d(a, one), both = concat({b, conv2d(a, other)}, 1);
     return {softmax(a, 3), conv2d(both, any({32, 64, 1, 1}, 5)), both};
   };
   const Plan plan = planned(net, {x});
-  for (const std::string& layout : layouts(plan)) EXPECT_NE(layout, kHalves);
+  for (const std::string& layout : layouts(plan)) EXPECT_NE(layout, halves());
   EXPECT_LE(error_of(interpreted(net, {x})[0], plan({x})[0]), 0.01);
 }
 
-TEST(Bf16, WinogradsPoints) {
+TEST_P(Halves, WinogradsPoints) {
   for (const Shape& shape : {Shape{2, 32, 28, 27}, {1, 64, 14, 14}, {1, 16, 56, 9}, {1, 64, 7, 7}, {3, 32, 4, 3}}) {  // the last in tiles of 2x2
     const Tensor x = relu(any(shape, 1)), weight = any({48, shape[1], 3, 3}, 2), bias = any({48}, 3);
     const Net net = [&](const Tensors& in) -> Tensors { return {relu(conv2d(in[0], weight, bias, kSame))}; };
-    const Plan last = checked(net, {x}, interpreted(net, {x}), text(shape), 0.0125);
+    const Plan last = checked(net, {x}, interpreted(net, {x}), text(shape), 0.0125 * loss());
     EXPECT_EQ(count(last, "conv2d", "cpu winograd"), 1) << shape;
-    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-3) << "nothing was rounded";
+    EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-3 * loss()) << "nothing was rounded";
   }
 }
 
-/// Weights whose corner is all: at Winograd's points they take the most digits.
-TEST(Bf16, TheNumericGateSendsLayersToADirectConvolution) {
+/// Weights whose corner is all: at Winograd's points they take the most digits, which f16 has.
+TEST_P(Halves, TheNumericGateSendsLayersToADirectConvolution) {
   std::vector<float> corner(32 * 64 * 9, 0), none = corner;
   const std::vector<float> some = exact({32, 64}, 1).values<float>();
   for (std::size_t i = 0; i < some.size(); ++i) corner[9 * i] = some[i];
@@ -320,7 +320,7 @@ TEST(Bf16, TheNumericGateSendsLayersToADirectConvolution) {
     const Net net = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, kSame)}; };
     const Plan last = planned(net, {x});
     const PlanRow conv = row(last);
-    EXPECT_EQ(conv.kernel, kernel);
+    EXPECT_EQ(conv.kernel, tested_half() == DType::f16 ? "cpu winograd" : kernel);
     const bool declined = join(conv.declined, "; ").find("would err by") != std::string::npos;
     EXPECT_EQ(declined, conv.kernel == "cpu direct");
     if (declined) {
@@ -328,6 +328,8 @@ TEST(Bf16, TheNumericGateSendsLayersToADirectConvolution) {
     }
   }
 }
+
+NEURIM_OF_BOTH_HALVES();
 
 }  // namespace
 }  // namespace neurim

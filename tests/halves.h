@@ -1,8 +1,9 @@
-// What the tests of plans whose products round both factors to bf16 share.
+// What the tests of plans whose products round both factors to 16 bits share: all of them are run of bf16 and of f16.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -21,19 +22,32 @@ inline Tensor made(const Shape& shape, const std::vector<float>& values) { retur
 
 using op_table::rounded;
 
-/// Numbers of any digits, and such that bf16 has.
+/// Of one of the types of 16 bits, which plans, rounded() and the rest here are about then.
+class Halves : public testing::TestWithParam<DType> {
+ protected:
+  Halves() { op_table::tested_half() = GetParam(); }
+  ~Halves() override { op_table::tested_half() = DType::bf16; }
+};
+#define NEURIM_OF_BOTH_HALVES() \
+  INSTANTIATE_TEST_SUITE_P(Of, Halves, testing::Values(DType::bf16, DType::f16), [](const auto& of) { return std::string(name(of.param)); })
+using op_table::tested_half;
+
+/// Numbers of any digits, and such that it has.
 inline Tensor any(const Shape& shape, std::uint64_t seed, double low = -1.5) { return op_table::uniform(shape, low, 1.5, seed); }
 inline Tensor exact(const Shape& shape, std::uint64_t seed) { return rounded(any(shape, seed)); }
 
 inline Tensors interpreted(const Net& net, const Tensors& in) { return plan(net, op_table::types_of(in), {.interpret = true})(in); }
 
-inline Plan planned(const Net& net, const Tensors& in, bool deterministic = false, DType products = DType::bf16) {
+inline Plan planned(const Net& net, const Tensors& in, bool deterministic = false, DType products = tested_half()) {
   return plan(net, op_table::types_of(in), {.freeze = true, .deterministic = deterministic, .products = products});
 }
 
+/// The half of a last digit, as a share of what f16 loses bf16 loses 8 times as much.
+inline double loss() { return tested_half() == DType::f16 ? 0.125 : 1; }
+
 /// Products of exact numbers do not depend on the rounding; without AVX-512 kernels of these tests take f32 too.
-inline constexpr DType kProducts[] = {DType::bf16, DType::f32};
-inline bool takes(DType products) { return products == DType::bf16 || isa() != Isa::avx512; }
+inline std::array<DType, 2> products_tested() { return {tested_half(), DType::f32}; }
+inline bool takes(DType products) { return products != DType::f32 || isa() != Isa::avx512; }
 
 /// The root mean square of the error, relative to that of what is expected.
 inline double error_of(const Tensor& expected, const Tensor& got) {
@@ -46,7 +60,7 @@ inline double error_of(const Tensor& expected, const Tensor& got) {
 /// The plan in one thread, two and three; a deterministic one gives the same bits in each. `most`: the error of the first output, 0
 /// where the difference is to be as of f32.
 inline Plan checked(const Net& net, const Tensors& in, const Tensors& expected, const std::string& where, double most = 0,
-                    DType products = DType::bf16) {
+                    DType products = tested_half()) {
   const int before = threads();
   Tensors first;
   for (const int count : {1, 3, 2}) {
@@ -87,6 +101,7 @@ inline std::vector<std::string> layouts(const Plan& planned, std::string_view op
     if (row.op.find(op) != row.op.npos) all.push_back(text(row.layout));
   return all;
 }
-inline constexpr const char *kFloats = "blocked16", *kHalves = "blocked16 bf16";
+inline constexpr const char* kFloats = "blocked16";
+inline std::string halves() { return text("blocked16 ", tested_half()); }
 
 }  // namespace neurim

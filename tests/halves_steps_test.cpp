@@ -1,4 +1,4 @@
-// Steps of training in plans whose products round both factors to bf16: gradients, weights that change, and values that stand
+// Steps of training in plans whose products round both factors to 16 bits: gradients, weights that change, and values that stand
 // rounded in memory.
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/sum.h"
-#include "tests/bf16.h"
+#include "tests/halves.h"
 
 namespace neurim {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using op_table::Chain;
 
 /// Of weights that a step changes, and the gradients: what a plan of inference has no constants of.
-TEST(Bf16, StepsOfExactNumbers) {
+TEST_P(Halves, StepsOfExactNumbers) {
   const std::vector<Case> cases{
       {{2, 32, 9, 11}, {48, 32, 1, 1}, {}, "cpu 1x1"},
       {{1, 20, 1, 3}, {17, 20, 1, 1}, {}, "cpu 1x1"},
@@ -56,7 +56,7 @@ TEST(Bf16, StepsOfExactNumbers) {
     const Net forward = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], in[1], {}, c.options)}; };
     const auto agrees = [&](const Net& net, const Tensors& in, std::string_view op, std::string_view kernel) {
       const Tensors expected = interpreted(net, in);
-      for (const DType products : kProducts) {
+      for (const DType products : products_tested()) {
         const std::string which = text(where, ' ', op, ' ', name(products));
         const Plan last = checked(net, in, expected, which, 0, products);
         EXPECT_TRUE(!takes(products) || count(last, op, kernel) == 1) << which;
@@ -74,7 +74,7 @@ TEST(Bf16, StepsOfExactNumbers) {
   }
 }
 
-TEST(Bf16, StepsRoundToTheNearest) {
+TEST_P(Halves, StepsRoundToTheNearest) {
   const Tensor x = any({2, 40, 9, 9}, 1), weight = any({24, 40, 3, 3}, 2), narrow = any({24, 40, 1, 1}, 3), dy = any({2, 24, 9, 9}, 4);
   const auto weight_grad = std::make_shared<Conv2dWeightGrad>();
   weight_grad->options = kSame, weight_grad->weight_shape = weight.shape();
@@ -84,20 +84,20 @@ TEST(Bf16, StepsRoundToTheNearest) {
   input_grad->input_shape = x.shape();
   const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
   checked(of_input, {dy, narrow}, interpreted(of_input, {rounded(dy), rounded(narrow)}), "input");
-  EXPECT_GT(error_of(interpreted(of_weight, {dy, x})[0], planned(of_weight, {dy, x})({dy, x})[0]), 1e-4) << "nothing was rounded";
+  EXPECT_GT(error_of(interpreted(of_weight, {dy, x})[0], planned(of_weight, {dy, x})({dy, x})[0]), 1e-3 * loss()) << "nothing was rounded";
 }
 
 /// Winograd's points of weights that change, and of a data gradient.
-TEST(Bf16, WinogradsPointsInSteps) {
+TEST_P(Halves, WinogradsPointsInSteps) {
   const Tensor x = relu(any({2, 32, 28, 27}, 1)), weight = any({48, 32, 3, 3}, 2), dy = any({2, 48, 28, 27}, 3);
   const Net forward = [&](const Tensors& in) -> Tensors { return {conv2d(in[0], in[1], {}, kSame)}; };
-  EXPECT_EQ(count(checked(forward, {x, weight}, interpreted(forward, {x, weight}), "forward", 0.0125), "conv2d", "cpu winograd"), 1);
+  EXPECT_EQ(count(checked(forward, {x, weight}, interpreted(forward, {x, weight}), "forward", 0.0125 * loss()), "conv2d", "cpu winograd"), 1);
   const auto input_grad = std::make_shared<Conv2dInputGrad>();
   input_grad->options = kSame, input_grad->input_shape = x.shape();
   const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
   const Tensors expected = interpreted(of_input, {dy, weight});
-  EXPECT_EQ(count(checked(of_input, {dy, weight}, expected, "input", 0.0125), "conv2d_input_grad", "cpu winograd"), 1);
-  EXPECT_GT(error_of(expected[0], planned(of_input, {dy, weight})({dy, weight})[0]), 1e-3) << "nothing was rounded";
+  EXPECT_EQ(count(checked(of_input, {dy, weight}, expected, "input", 0.0125 * loss()), "conv2d_input_grad", "cpu winograd"), 1);
+  EXPECT_GT(error_of(expected[0], planned(of_input, {dy, weight})({dy, weight})[0]), 1e-3 * loss()) << "nothing was rounded";
   const auto weight_grad = std::make_shared<Conv2dWeightGrad>();
   weight_grad->options = kSame;
   const Net of_weight = [&](const Tensors& in) { return neurim::apply(weight_grad, in); };
@@ -105,14 +105,14 @@ TEST(Bf16, WinogradsPointsInSteps) {
     const Tensor large = relu(any({3, channels, 13, 14}, 1)), gradient = any({3, 112, 13, 14}, 3);
     weight_grad->weight_shape = {112, channels, 3, 3};
     const Tensors exactly = interpreted(of_weight, {gradient, large});
-    const Plan last = checked(of_weight, {gradient, large}, exactly, "weight", 0.0125);
+    const Plan last = checked(of_weight, {gradient, large}, exactly, "weight", 0.0125 * loss());
     EXPECT_EQ(count(last, "conv2d_weight_grad", "cpu winograd"), 1);
-    EXPECT_EQ(error_of(exactly[0], last({gradient, large})[0]) > 1e-3, channels == 128) << channels;
+    EXPECT_EQ(error_of(exactly[0], last({gradient, large})[0]) > 1e-3 * loss(), channels == 128) << channels;
   }
 }
 
 /// The kernel of these weight gradients takes some of f32 as well.
-TEST(Bf16, WeightGradientsInF32) {
+TEST_P(Halves, WeightGradientsInF32) {
   for (const auto& [images, kernel, pad] : {std::tuple(2, 3, 1), std::tuple(3, 1, 0), std::tuple(1, 3, 2)}) {
     const Tensor x = any({images, 240, 11, 9}, 1), gain = any({240, 1, 1}, 2), y = conv2d(x, any({288, 240, kernel, kernel}, 3), {}, {.stride = {2, 2}, .pad = {pad, pad, 0, pad}}),
                  dy = any(y.shape(), 4);
@@ -134,7 +134,7 @@ TEST(Bf16, WeightGradientsInF32) {
   }
 }
 
-constexpr Layout kBlocks{Layout::blocked, 16}, kRounded{Layout::blocked, 16, 0, true};
+constexpr Layout kBlocks{Layout::blocked, 16};
 
 /// Activations of a chain that stand in memory, what is wanted of it, and how near that is to what the reference's kernels give of values
 /// rounded by hand: the root mean square of the error, relative to that of what is expected.
@@ -143,7 +143,7 @@ struct Stand {
   std::vector<int> inner = {};  ///< which later steps read as they stand, rounded
   /// Of outputs that stand rounded, and of others. Sums run in another order, which takes some elements to the neighbour of the nearest.
   double rounded = 5e-4, exact = 3e-4;
-  double units = 1;  ///< of bf16 that each element of an output that stands rounded may be away
+  double units = 1;  ///< of a last digit that each element of an output that stands rounded may be away
   bool same = true;  ///< bits do not depend on the chunks
 };
 
@@ -153,7 +153,7 @@ std::string beyond(const Tensor& expected, const Tensor& got, double units) {
   double size = 0;
   for (const float value : a) size += double{value} * value / static_cast<double>(a.size());
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(double{a[i]} - b[i]) <= units / 128 * (std::abs(a[i]) + std::sqrt(size)))) return text(b[i], " instead of ", a[i], " at ", i);
+    if (!(std::abs(double{a[i]} - b[i]) <= units / 128 * loss() * (std::abs(a[i]) + std::sqrt(size)))) return text(b[i], " instead of ", a[i], " at ", i);
   return "";
 }
 
@@ -166,9 +166,9 @@ void expect_rounded(Chain& chain, const Stand& stand, std::string_view kernel) {
   chain.may_round(stand.activations);
   Tensors first;
   for (const int chunks : {1, 2, 8}) {
-    const Tensors got = chain.run(kRounded, chunks, stand.out, &why, kernel, &layouts);
+    const Tensors got = chain.run({Layout::blocked, 16, 0, half_of(tested_half())}, chunks, stand.out, &why, kernel, &layouts);
     ASSERT_FALSE(got.empty()) << why;
-    for (const int value : stand.activations) EXPECT_EQ(text(layouts[static_cast<std::size_t>(value)]), kHalves) << "value " << value;
+    for (const int value : stand.activations) EXPECT_EQ(text(layouts[static_cast<std::size_t>(value)]), halves()) << "value " << value;
     for (std::size_t i = 0; i < got.size(); ++i) {
       const std::string where = text("output ", i, ", chunks ", chunks);
       if (!rounds(stand.out[i])) {
@@ -191,11 +191,11 @@ void expect_rounded(Chain& chain, const Stand& stand, std::string_view kernel) {
     for (const int value : stand.activations)
       if (std::find(values.begin(), values.end(), value) == values.end()) others.push_back(value);
     chain.may_round(others);
-    const Tensors got = chain.run(kRounded, 2, stand.out, &why, kernel, &layouts);
+    const Tensors got = chain.run({Layout::blocked, 16, 0, half_of(tested_half())}, 2, stand.out, &why, kernel, &layouts);
     ASSERT_FALSE(got.empty()) << why;
     for (const int value : values) EXPECT_FALSE(rounds(value));
     for (std::size_t i = 0; i < got.size(); ++i)
-      EXPECT_LE(error_of(first[i], got[i]), 5e-3) << "output " << i << ", " << values.size() << " exact from value " << values[0];
+      EXPECT_LE(error_of(first[i], got[i]), 5e-3 * loss()) << "output " << i << ", " << values.size() << " exact from value " << values[0];
   }
 }
 
@@ -224,11 +224,11 @@ bool is_winograd(const Case& c) { return std::string_view(c.kernel).starts_with(
 Stand with_norm(const Case& c, std::vector<int> activations, std::vector<int> out, std::vector<int> inner) {
   Stand stand{std::move(activations), std::move(out), std::move(inner)};
   stand.same = false;
-  if (is_winograd(c)) stand.rounded = 0.015, stand.exact = 0.03, stand.units = 24;
+  if (is_winograd(c)) stand.rounded = 0.015 * loss(), stand.exact = 0.03 * loss(), stand.units = 24;
   return stand;
 }
 
-TEST(Bf16, ConvolutionsWithNormsStandRounded) {
+TEST_P(Halves, ConvolutionsWithNormsStandRounded) {
   for (const Case& c : layers())
     for (const char* behind : {"statistics", "", "relu", "add+relu", "silu", "add+silu", "all+silu"})
       for (const bool bias : {false, true}) {
@@ -259,7 +259,7 @@ TEST(Bf16, ConvolutionsWithNormsStandRounded) {
       }
 }
 
-TEST(Bf16, DataGradientsWithNormsStandRounded) {
+TEST_P(Halves, DataGradientsWithNormsStandRounded) {
   for (const Case& c : layers())
     for (const char* behind : {"", "relu", "add+relu", "add", "silu", "add+silu"})
       for (const bool read_again : {false, true}) {  // the gradient before the norm, by a shortcut
@@ -292,7 +292,7 @@ TEST(Bf16, DataGradientsWithNormsStandRounded) {
       }
 }
 
-TEST(Bf16, GradientsOfConvolutionsStandRounded) {
+TEST_P(Halves, GradientsOfConvolutionsStandRounded) {
   std::vector<Case> cases = layers();
   cases.push_back({{3, 128, 13, 14}, {112, 128, 3, 3}, kSame, "cpu winograd"});  // weights enough to be worth rounding at the points
   cases.push_back({{2, 40, 12, 9}, {40, 1, 5, 5}, {.stride = {1, 2}, .pad = {2, 2, 2, 2}, .groups = 40}, "cpu depthwise"});
@@ -307,7 +307,7 @@ TEST(Bf16, GradientsOfConvolutionsStandRounded) {
       const int dy = chain.input(exact(result_of(c), 1));
       const std::vector<int> dx = chain.then(grad, {dy, chain.input(exact(c.weight, 2))});
       Stand stand{{dy, dx[0]}, dx};
-      if (is_winograd(c)) stand.rounded = 0.015, stand.units = 24;
+      if (is_winograd(c)) stand.rounded = 0.015 * loss(), stand.units = 24;
       expect_rounded(chain, stand, kernel);
     }
     if (kernel == "onednn region") continue;  // which takes no weight gradient alone
@@ -317,12 +317,12 @@ TEST(Bf16, GradientsOfConvolutionsStandRounded) {
     const int dy = chain.input(exact(result_of(c), 1)), x = chain.input(exact(c.x, 2));
     Stand stand{{dy, x}, chain.then(grad, {dy, x})};
     stand.same = depthwise;
-    if (is_winograd(c) && large) stand.exact = 0.0125;
+    if (is_winograd(c) && large) stand.exact = 0.0125 * loss();
     expect_rounded(chain, stand, kernel == "cpu 1x1" ? "cpu direct" : kernel);
   }
 }
 
-TEST(Bf16, NormsStandRounded) {
+TEST_P(Halves, NormsStandRounded) {
   for (const Shape& shape : {Shape{4, 16, 32, 32}, {3, 33, 9, 7}, {5, 48, 7, 7}, {70, 40, 1, 1}}) {
     const Shape channels{shape[1]};
     for (const std::string steps : {"", "add", "relu", "add+relu"})
@@ -351,7 +351,7 @@ TEST(Bf16, NormsStandRounded) {
 }
 
 /// Where windows overlap, each of their shares rounds the sum of those before.
-TEST(Bf16, GradientsOfPoolingsStandRounded) {
+TEST_P(Halves, GradientsOfPoolingsStandRounded) {
   const Pool2dOptions two{.kernel = {2, 2}, .stride = {2, 2}}, three{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}},
       five{.kernel = {5, 2}, .stride = {3, 3}, .pad = {1, 0, 2, 1}};
   for (const Shape& shape : {Shape{2, 40, 14, 12}, {3, 33, 9, 11}, {2, 16, 46, 41}})
@@ -360,7 +360,7 @@ TEST(Bf16, GradientsOfPoolingsStandRounded) {
       const bool overlaps = options.kernel[0] > options.stride[0];
       const auto stand = [&](std::vector<int> activations, std::vector<int> out) {
         Stand made{std::move(activations), std::move(out)};
-        if (overlaps) made.rounded = 4e-3, made.units = 4;
+        if (overlaps) made.rounded = 4e-3 * loss(), made.units = 4;
         return made;
       };
       MaxPool2d pool;
@@ -385,7 +385,7 @@ TEST(Bf16, GradientsOfPoolingsStandRounded) {
 }
 
 /// Sums over what is rounded, and copies of it, which change nothing.
-TEST(Bf16, SumsAndPiecesStandRounded) {
+TEST_P(Halves, SumsAndPiecesStandRounded) {
   const auto expect = [](Chain& chain, std::vector<int> activations, std::vector<int> out) {
     expect_rounded(chain, {.activations = std::move(activations), .out = std::move(out), .rounded = 0, .exact = 1e-5}, "cpu");
   };
@@ -423,7 +423,7 @@ TEST(Bf16, SumsAndPiecesStandRounded) {
 
 /// A small residual network, its loss and gradients: all between its kernels stands rounded. Where rounding lifts a number over a relu's
 /// zero, or another to be the largest of a pooling's window, a gradient differs as a whole; with steps that are smooth none does.
-TEST(Bf16, StepsOfNetworksStandRounded) {
+TEST_P(Halves, StepsOfNetworksStandRounded) {
   const Conv2dOptions down{.stride = {2, 2}, .pad = {1, 1, 1, 1}}, pixelwise;
   const Pool2dOptions two, three{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
   const Tensor x = any({6, 16, 28, 28}, 98), target = any({6, 40, 1, 1}, 99);
@@ -450,23 +450,25 @@ TEST(Bf16, StepsOfNetworksStandRounded) {
       options.training = true, options.winograd = !smooth;
       return plan(step, op_table::types_of({x, target}), options);
     };
-    const Plan last = planned_with({.products = DType::bf16});
+    const Plan last = planned_with({.products = tested_half()});
     int activations = 0;
     for (const PlanRow& row : last.rows()) {
       const auto has = [&](std::string_view part) { return row.op.find(part) != row.op.npos; };
       const bool large = (has("conv2d") && !has("weight_grad")) || has("batch_norm") || has("pool2d") || has("relu") || has("silu") || has("add");
       if (!large || has("global_avg_pool2d")) continue;  // whose result is a row of features
       ++activations;
-      EXPECT_EQ(text(row.layout), kHalves) << row.op << " by " << row.kernel;
+      EXPECT_EQ(text(row.layout), halves()) << row.op << " by " << row.kernel;
     }
     EXPECT_GE(activations, 15);
     const Tensors expected = planned_with({.interpret = true})({x, target}), got = last({x, target});
     double most = 0;
     for (std::size_t i = 0; i < got.size(); ++i) most = std::max(most, error_of(expected[i], got[i]));
     EXPECT_LT(most, smooth ? 0.03 : 0.35);
-    EXPECT_GT(most, 1e-3) << "nothing was rounded";
+    EXPECT_GT(most, 1e-3 * loss()) << "nothing was rounded";
   }
 }
+
+NEURIM_OF_BOTH_HALVES();
 
 }  // namespace
 }  // namespace neurim

@@ -1,0 +1,247 @@
+// The matrix product of convolutions in blocks of channels, for any factors. Those say:
+//   kWords       how many words a row of a block has,
+//   kWhole       whether sums are i32 in the place of floats,
+//   Kind         what results may be rounded to (see RoundedTo), or void,
+//   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
+//   total()      a sum as floats,
+//   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
+// NEURIM_PRODUCT is the target of what calls multiply_add().
+#pragma once
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/simd_halves.h"
+
+namespace neurim::cpu::NEURIM_ISA {
+
+/// block_product() and block_weight_grad() of pairs of f16 by AVX512-FP16's instructions.
+void f16_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y);
+void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw);
+
+namespace {
+
+/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; and how many blocks go together however many
+/// rows there are.
+#if defined(__AVX512F__)
+constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8;
+#else
+constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
+#endif
+
+template <int words, class Rounds = void, bool whole = false>
+struct Factors {
+  static constexpr int kWords = words;
+  static constexpr bool kWhole = whole;
+  using Kind = Rounds;
+  static Vec total(const Vec& sum) { return sum; }
+};
+template <class F>
+constexpr bool kShortSums = requires { F::kShort; };
+
+/// Which part of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
+struct Part {
+  float* totals = nullptr;
+  bool first = true, last = true;
+};
+
+/// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
+/// may lie in DRAM.
+template <class F, int B, int T>
+NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, bool ahead,
+                            [[maybe_unused]] const Part& part, float* y) {
+  Vec sums[B][T];
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b) {
+    const Vec first = !kShortSums<F> && epilogue.bias ? load(epilogue.bias + b * kLanes) : Vec{};
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) sums[b][t] = first;
+  }
+  constexpr int kWords = F::kWords, kTogether = kLanes / kWords;
+  const std::int64_t weight_block = shape.weight_block;
+  const float* own = weight;
+  if constexpr (requires { F::add(shape, x, weight, sums); }) {  // all of it
+    F::add(shape, x, weight, sums);
+  } else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+    const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
+    if (shape.fetch) shape.fetch->some();
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {
+      const float* const rows = shape.taps ? x + shape.taps[tap] : x;
+      if (shape.weight_taps) own = weight + shape.weight_taps[tap];
+#pragma GCC unroll 2
+      for (int i = 0; i < words; ++i) {
+        decltype(F::weights(own)) row[B];
+#pragma GCC unroll 32
+        for (int b = 0; b < B; ++b) row[b] = F::weights(own + b * weight_block + i * kLanes);
+        if (ahead) {
+#pragma GCC unroll 32
+          for (int b = 0; b < B; ++b) __builtin_prefetch(own + (B + b) * weight_block + i * kLanes, 0, 2);
+        }
+#pragma GCC unroll 32
+        for (int t = 0; t < T; ++t)
+#pragma GCC unroll 32
+          for (int b = 0; b < B; ++b) sums[b][t] = F::multiply_add(sums[b][t], row[b], rows + t * kWords + i);
+      }
+    }
+    if (shape.weight_taps) weight += shape.weight_in;
+  }
+  const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
+#pragma GCC unroll 32
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) {
+      const std::int64_t at = b * shape.y_block + t * shape.y_row;
+      if constexpr (F::kWhole) {
+        store(y + at, sums[b][t]);
+      } else {
+        using Kind = typename F::Kind;
+        constexpr bool kRounds = !std::is_void_v<Kind>;
+        Vec sum = F::total(sums[b][t]);
+        if constexpr (kShortSums<F>) {
+          float* const total = part.totals + (b * T + t) * kLanes;
+          if (!part.first) sum += load(total);
+          if (!part.last) {
+            store(total, sum);
+            continue;
+          }
+          if (epilogue.bias) sum += load(epilogue.bias + b * kLanes);
+        }
+        if constexpr (kRounds) {
+          if (epilogue.add) sum += epilogue.add_rounded ? RoundedTo<Kind>::get(epilogue.add, at) : load(epilogue.add + at);
+        } else if (epilogue.add) {
+          sum += load(epilogue.add + at);
+        }
+        const Vec result = limited(sum, least, most);
+        if constexpr (kRounds)
+          if (epilogue.rounds) {
+            RoundedTo<Kind>::put(y, at, result);
+            continue;
+          }
+        epilogue.beyond ? stream(y + at, result) : store(y + at, result);
+      }
+    }
+}
+
+using Product = void (*)(const BlockProduct&, const float*, const float*, const BlockEpilogue&, bool, const Part&, float*);
+
+/// The products of 1 to T rows.
+template <class F, int B, int... T>
+constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
+  return {product<F, B, T + 1>...};
+}
+
+/// Calls each(begin, end) for groups of nearly equal length, as few as hold at most `most` rows each.
+template <class Each>
+void each_group(std::int64_t rows, std::int64_t most, Each each) {
+  const std::int64_t groups = (rows + most - 1) / most;
+  for (std::int64_t g = 0; g < groups; ++g) each(rows * g / groups, rows * (g + 1) / groups);
+}
+
+/// Calls `each` with the products of which a result is made: which it is, and its blocks [block, block + together) and rows [begin, end).
+template <class F, class Each>
+void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
+  static constexpr auto kOne = products<F, 1>(std::make_integer_sequence<int, kRows[0]>());
+  static constexpr auto kTwo = products<F, 2>(std::make_integer_sequence<int, kRows[1]>());
+  static constexpr auto kThree = products<F, 3>(std::make_integer_sequence<int, kRows[2]>());
+  for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
+    together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : shape.rows <= kRows[0] ? 1 : kTogether, blocks - block);
+    const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
+    each_group(shape.rows, kRows[together - 1], [&](std::int64_t begin, std::int64_t end) {
+      each(product_of[end - begin - 1], block, together, begin, end);
+    });
+  }
+}
+
+template <class F>
+void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
+              float* y) {
+  cut<F>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+    const std::int64_t at = block * shape.y_block + begin * shape.y_row;
+    BlockEpilogue own = epilogue;
+    if (epilogue.bias) own.bias += block * kLanes;
+    if (epilogue.add) own.add += epilogue.add_rounded ? at / 2 : at;
+    const float *const rows = x + begin * F::kWords, *const weights = weight + block * shape.weight_block;
+    float* const to = y + (epilogue.rounds ? at / 2 : at);
+    const bool ahead = begin == 0 && !shape.fetch;
+    if constexpr (!kShortSums<F>) {
+      product(shape, rows, weights, own, ahead, {}, to);
+    } else {
+      const std::int64_t most = std::max<std::int64_t>(1, F::kShort / (F::kWords * shape.tap_count)), in_blocks = (shape.in_channels + kLanes - 1) / kLanes,
+                         weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * F::kWords * kLanes;
+      alignas(64) float totals[kRows[0] * kLanes];
+      each_group(in_blocks, most, [&](std::int64_t first, std::int64_t last) {
+        BlockProduct of_part = shape;
+        of_part.in_channels = std::min(shape.in_channels, last * kLanes) - first * kLanes;
+        product(of_part, rows + first * shape.x_block, weights + first * weight_in, own, ahead, {totals, first == 0, last == in_blocks}, to);
+      });
+    }
+  });
+}
+
+/// kGradRows input channels of B blocks, kept in registers over all rows.
+template <class F, int B>
+NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
+  Vec sums[B][kGradRows];
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kGradRows; ++i) sums[b][i] = Vec{};
+  const std::int64_t dy_block = shape.dy_block;
+  for (std::int64_t run = 0; run < shape.images * shape.runs; ++run) {
+    const float* value = x + run / shape.runs * shape.x_image + run % shape.runs * shape.x_run;
+    for (std::int64_t row = 0; row < shape.rows; ++row, value += kLanes, dy += kLanes) {
+      const float* const gradient = dy;
+      decltype(F::weights(gradient)) own[B];
+#pragma GCC unroll 8
+      for (int b = 0; b < B; ++b) own[b] = F::weights(gradient + b * dy_block);
+#pragma GCC unroll 8
+      for (int i = 0; i < kGradRows; ++i)
+#pragma GCC unroll 8
+        for (int b = 0; b < B; ++b) sums[b][i] = F::multiply_add(sums[b][i], own[b], value + i);
+    }
+  }
+#pragma GCC unroll 8
+  for (int b = 0; b < B; ++b)
+#pragma GCC unroll 8
+    for (int i = 0; i < kGradRows; ++i) {
+      float* const to = dw + b * shape.in_blocks * shape.weight_block + i * kLanes;
+      const Vec total = F::total(sums[b][i]);
+      store(to, add ? load(to) + total : total);
+    }
+}
+
+/// Calls each(part, x, dy) for parts of so many rows that lanes take no more products than they may.
+template <class F, class Each>
+void each_short(const BlockWeightGrad& shape, const float* x, const float* dy, Each each) {
+  if constexpr (!kShortSums<F>) {
+    each(shape, x, dy);
+  } else {
+    const std::int64_t rows = std::min<std::int64_t>(shape.rows, F::kShort), runs = std::clamp<std::int64_t>(F::kShort / shape.rows, 1, shape.runs),
+                       images = std::clamp<std::int64_t>(F::kShort / (shape.rows * shape.runs), 1, shape.images);
+    BlockWeightGrad part = shape;
+    for (std::int64_t image = 0; image < shape.images; image += images)
+      for (std::int64_t run = 0; run < shape.runs; run += runs)
+        for (std::int64_t row = 0; row < shape.rows; row += rows) {
+          part.images = std::min(images, shape.images - image), part.runs = std::min(runs, shape.runs - run), part.rows = std::min(rows, shape.rows - row);
+          each(part, x + image * shape.x_image + run * shape.x_run + row * kLanes, dy + ((image * shape.runs + run) * shape.rows + row) * kLanes);
+        }
+  }
+}
+
+template <class F>
+void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
+  each_short<F>(shape, x, dy, [&](const BlockWeightGrad& part, const float* part_x, const float* part_dy) {
+    for (std::int64_t block = 0; block < blocks; block += 2)
+      for (std::int64_t in = 0; in < shape.in_blocks * kLanes; in += kGradRows) {
+        const float *const values = part_x + in / kLanes * shape.x_block + in % kLanes, *const gradients = part_dy + block * shape.dy_block;
+        float* const sums = dw + (block * shape.in_blocks + in / kLanes) * shape.weight_block + in % kLanes * kLanes;
+        (block + 1 < blocks ? weight_grad<F, 2> : weight_grad<F, 1>)(part, values, gradients, add || part_dy != dy, sums);
+      }
+  });
+}
+
+}  // namespace
+
+}  // namespace neurim::cpu::NEURIM_ISA
