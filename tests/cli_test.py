@@ -402,13 +402,20 @@ class Trained(TrainedRun):
             file = (self.root / "logits" / "output_0.npy").read_bytes()
             return struct.unpack("<20f", file[10 + int.from_bytes(file[8:10], "little"):])
 
-        exact, rounded = logits(), logits("precision=bf16")
-        furthest = max(abs(a - b) for a, b in zip(exact, rounded))
-        self.assertGreater(furthest, 0)
-        self.assertLess(furthest, 0.03 * max(map(abs, exact)))
-        judged = [neurim("val", self.folder, f"project={self.root}/runs", f"precision={kind}", "--json") for kind in ("f32", "bf16")]
+        exact = logits()
+        for kind, most in (("bf16", 0.03), ("fp16", 0.004)):
+            furthest = max(abs(a - b) for a, b in zip(exact, logits(f"precision={kind}")))
+            self.assertGreater(furthest, 0)
+            self.assertLess(furthest, most * max(map(abs, exact)))
+        judged = [neurim("val", self.folder, f"project={self.root}/runs", f"precision={kind}", "--json") for kind in ("f32", "bf16", "fp16")]
         for run in judged:
             self.assertEqual(run.returncode, 0, run.stderr)
+        words = [*instead(self.words, "model=resnet20", "epochs=2"), "imgsz=32", "amp=fp16", "name=scaled", "plots=false", "--json"]
+        run = neurim(*words)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        last = [json.loads(line) for line in run.stdout.splitlines()][1]
+        self.assertEqual((last["event"], last["epoch"]), ("epoch", 2), run.stdout)
+        self.assertEqual(last["loss_scale"], 65536 / 2 ** last["skipped_steps"])
         for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16, fp16"),
                             (["val", self.folder, "precision=bf16", "crops=5", f"project={self.root}/runs"], "leave out precision"),
                             (["benchmark", "mode=data", f"data={self.root}", "precision=bf16"], "precision: is not for mode=data"),

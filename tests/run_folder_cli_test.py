@@ -138,18 +138,18 @@ class RunFolder(TrainedRun):
         self.assertFalse((self.root / "runs" / "limited").exists())
 
     def test_ctrl_c_saves_and_resume_ends_like_an_uninterrupted_run(self):
-        whole = neurim(*instead(self.words, "epochs=12"), "name=whole")
-        self.assertEqual(whole.returncode, 0, whole.stderr)
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 75)):
+        for number, code, precision in ((signal.SIGINT, 130, "f32"), (signal.SIGTERM, 75, "fp16")):
+            whole = neurim(*instead(self.words, "epochs=12"), f"name=whole{code}", f"precision={precision}")
+            self.assertEqual(whole.returncode, 0, whole.stderr)
             name = f"stopped{code}"
-            returned, rest = self.stopped(number, name)
+            returned, rest = self.stopped(number, name, f"precision={precision}")
             self.assertEqual(returned, code, rest)
             self.assertEqual(json.loads(rest.splitlines()[-1])["event"], "stopped")
             resumed = neurim("resume", self.root / "runs" / name)
             self.assertEqual(resumed.returncode, 0, resumed.stderr)
             for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
-                                 tensors(self.root / "runs" / "whole" / "weights" / file), file)
+                                 tensors(self.root / "runs" / f"whole{code}" / "weights" / file), file)
 
     def test_a_resumed_run_goes_on_with_the_kernels_that_it_began_with(self):
         known, own = self.root / "tuning.json", self.root / "runs" / "tuned" / "tuning.json"

@@ -90,6 +90,8 @@ class Namer {
     std::vector<double> shares = plan_.outputs()[0].values<double>();
     if (card_.multi_label())
       for (double& share : shares) share = probability_of(static_cast<float>(share));
+    if (std::any_of(shares.begin(), shares.end(), [](double share) { return std::isnan(share); }))
+      fail(Fault::data, picture.string(), ": the model gives NaN for it; its weights are damaged, or precision=fp16, which ends at 65,504, is too narrow: try bf16");
     std::vector<std::size_t> named = ranking(shares);
     named.resize(most_);
     if (card_.multi_label()) std::erase_if(named, [&](std::size_t c) { return shares[c] < card_.thresholds[c]; });
