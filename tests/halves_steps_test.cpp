@@ -10,6 +10,8 @@
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/global_avg_pool2d.h"
+#include "neurim/ops/linear.h"
+#include "neurim/ops/matmul.h"
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
@@ -17,6 +19,7 @@
 #include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/sum.h"
+#include "neurim/ops/transpose.h"
 #include "tests/halves.h"
 
 namespace neurim {
@@ -85,6 +88,35 @@ TEST_P(Halves, StepsRoundToTheNearest) {
   const Net of_input = [&](const Tensors& in) { return neurim::apply(input_grad, in); };
   checked(of_input, {dy, narrow}, interpreted(of_input, {rounded(dy), rounded(narrow)}), "input");
   EXPECT_GT(error_of(interpreted(of_weight, {dy, x})[0], planned(of_weight, {dy, x})({dy, x})[0]), 1e-3 * loss()) << "nothing was rounded";
+}
+
+/// Fully connected layers whose weights change, and their gradients.
+TEST_P(Halves, ProductsOfMatrices) {
+  struct Size {
+    std::int64_t rows, terms, columns;
+    bool turned_a = false, turned_b = false;
+  };
+  for (const Size& s : {Size{64, 64, 64}, {197, 65, 80}, {300, 1500, 70, true}, {150, 2049, 100, false, true}, {70, 128, 1000, true, true}}) {
+    const auto product = [&](const Tensor& a, const Tensor& b) {
+      return matmul(s.turned_a ? transpose(a, {1, 0}) : a, s.turned_b ? transpose(b, {1, 0}) : b);
+    };
+    const Tensor a = any(s.turned_a ? Shape{s.terms, s.rows} : Shape{s.rows, s.terms}, 1), b = any(s.turned_b ? Shape{s.columns, s.terms} : Shape{s.terms, s.columns}, 2);
+    const std::string where = text(s.rows, ' ', s.terms, ' ', s.columns);
+    const Net net = [&](const Tensors& in) -> Tensors { return {product(in[0], in[1])}; };
+    const Plan last = checked(net, {a, b}, {product(rounded(a), rounded(b))}, where);
+    EXPECT_EQ(count(last, "matmul", "cpu rounded matmul"), 1) << where;
+    EXPECT_GT(error_of(product(a, b), last({a, b})[0]), 1e-3 * loss()) << where << ": nothing was rounded";
+  }
+  // A layer with what stands behind it; a row of 4 KiB lies apart.
+  const Tensor x = any({90, 1024}, 1), weight = any({100, 1024}, 2, -0.1), bias = any({100}, 3);
+  const Net layer = [&](const Tensors& in) -> Tensors { return {relu(linear(in[0], in[1], in[2]))}; };
+  const Plan last = checked(layer, {x, weight, bias}, {relu(linear(rounded(x), rounded(weight), bias))}, "layer");
+  EXPECT_EQ(count(last, "linear", "cpu rounded matmul"), 1);
+  // Small ones, and those of constant weights, are left exact.
+  const Tensor few = any({2, 1024}, 1);
+  EXPECT_EQ(count(planned(layer, {few, weight, bias}), "linear", "cpu rounded matmul"), 0);
+  const Net constant = [&](const Tensors& in) -> Tensors { return {linear(in[0], weight, bias)}; };
+  EXPECT_EQ(count(planned(constant, {x}), "linear", "cpu rounded matmul"), 0);
 }
 
 /// Winograd's points of weights that change, and of a data gradient.

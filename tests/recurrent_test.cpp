@@ -16,6 +16,7 @@
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
 #include "neurim/optim/adam.h"
+#include "tests/halves.h"
 #include "tests/op_table.h"
 
 namespace neurim {
@@ -141,7 +142,7 @@ TEST(Recurrent, MessagesSayWhatIsWrong) {
 /// How one direction of a layer is asked for.
 struct Walk {
   std::int64_t inputs, hidden, outputs;
-  bool bias = true, reverse = false, lengths = false, peephole = false, state = false;
+  bool bias = true, reverse = false, lengths = false, peephole = false, state = false, reset_before = false;
 };
 
 /// Outputs and all gradients of a layer over 40 sequences, and how many tasks of the plan multiply inputs in the recurrence, and what layout
@@ -172,7 +173,7 @@ Walked walked(Cell cell, const Walk& walk, const PlanOptions& options) {
   const Plan planned = plan(
       [&](const Tensors& given) -> Tensors {
         in.x = wrt[0] = given[0];
-        Tensors out = cell == Cell::lstm ? lstm(in, walk.reverse) : cell == Cell::gru ? gru(in, walk.reverse) : rnn(in, walk.reverse);
+        Tensors out = cell == Cell::lstm ? lstm(in, walk.reverse) : cell == Cell::gru ? gru(in, walk.reverse, !walk.reset_before) : rnn(in, walk.reverse);
         Tensors seeds;
         for (std::size_t i = 0; i < out.size(); ++i) seeds.push_back(random_tensor(out[i].shape(), 10 + i));
         for (const Tensor& gradient : gradients(out, wrt, seeds)) out.push_back(gradient);
@@ -213,6 +214,24 @@ TEST(Recurrent, OfManySequencesInputsAreMultipliedStepByStep) {
       EXPECT_EQ(got.together, cell != Cell::gru);
       EXPECT_EQ(got.layout, cell == Cell::lstm && walk.hidden == 256 ? "features1040" : "plain");
     }
+}
+
+/// Of both factors of the products, inputs, states and weights, the nearest numbers of 16 bits are multiplied, step by step.
+TEST(Recurrent, ProductsRoundWhereThePlanAllowsIt) {
+  const Walk walks[] = {{20, 37, 37}, {17, 33, 33, true, true, true}, {3, 37, 21, true, false, true, true, true}, {5, 256, 256, true, true, false, false, true, true}};
+  for (const DType products : {DType::bf16, DType::f16})
+    for (const Cell cell : {Cell::lstm, Cell::rnn, Cell::gru})
+      for (const Walk& walk : walks) {
+        if (cell != Cell::lstm && (walk.peephole || walk.outputs < walk.hidden)) continue;
+        const std::string where = text(static_cast<int>(cell), ' ', walk.hidden, ' ', name(products));
+        const Tensors exact = walked(cell, walk, {.training = true}).results;
+        const Walked got = walked(cell, walk, {.training = true, .products = products});
+        EXPECT_EQ(got.together, cell != Cell::gru) << where;
+        double most = 0;
+        for (std::size_t i = 0; i < exact.size(); ++i) most = std::max(most, error_of(exact[i], got.results[i]));
+        EXPECT_LT(most, products == DType::bf16 ? 0.25 : 0.03) << where;  // of weights this large, gradients over some steps
+        EXPECT_GT(most, products == DType::bf16 ? 5e-4 : 5e-5) << "nothing was rounded: " << where;
+      }
 }
 
 // Whether the one element of a sequence that is not 0 is positive, told by the last output.

@@ -1,7 +1,7 @@
 // Matrix products, as those of fully connected layers in training, by the product of the convolutions: b is packed once, in blocks of
 // 16 columns, and then each part, a run of rows, goes tile by tile: some rows of a, a range of their depth at a time, are packed in
 // blocks of 16 numbers of a row, which stay in the second-level cache while all of b is read. Where oneDNN is, it comes first: its products
-// are as fast, or up to 5 % faster.
+// are as fast, or up to 5 % faster; but not where the plan's products round, as they do here.
 #include "neurim/backend/cpu/matmul.h"
 
 #include <algorithm>
@@ -25,13 +25,15 @@ constexpr std::int64_t kTile = 100 * 1024;  // floats of a in a tile
 
 struct Multiply {
   Product product;
+  Half pairs = Half::exact;         ///< what factors are rounded to
   Panels columns;                   ///< b
   std::int64_t rows;                ///< of a tile, at most
   int packers, parts;               ///< of the first phase, and of the second, runs of rows
   int result, last;                 ///< outputs: where the product and where the last step goes
   std::optional<PointwiseSteps> steps;
 
-  std::int64_t depth() const { return std::min(product.k, kDepth); }
+  std::int64_t deepest() const { return pairs ? 2 * kDepth : kDepth; }
+  std::int64_t depth() const { return std::min(product.k, deepest()); }
   /// Of so many rows of a, whose panels are 16 numbers of each.
   Panels panels(std::int64_t count, std::int64_t deep) const { return {1, false, count, deep, product.a_column, product.a_row}; }
   std::int64_t room() const { return panels(rows, depth()).floats() + rows * kLanes; }  ///< floats of a part: a, and the last columns
@@ -52,11 +54,15 @@ struct Multiply {
     for (std::int64_t row = first; row < end_row; row += rows) {
       const std::int64_t count = std::min(rows, end_row - row);
       float* const c = output(result) + row * product.n;
-      for (std::int64_t k = 0; k < product.k; k += kDepth) {
-        const std::int64_t deep = std::min(kDepth, product.k - k);
+      for (std::int64_t k = 0; k < product.k; k += deepest()) {
+        const std::int64_t deep = std::min(deepest(), product.k - k);
         const Panels packed = panels(count, deep);
         NEURIM_DISPATCH(pack_panels)
         (packed, static_cast<const float*>(args.in[0]) + row * product.a_row + k * product.a_column, a, 0, packed.count());
+        for (std::int64_t block = 0; pairs && block < packed.count(); ++block) {
+          float* const own = a + block * packed.block_floats();
+          NEURIM_DISPATCH(round_to_pairs)(pairs, own, 0, kLanes, count, kLanes, own);
+        }
         add_depth(args, count, k, deep, packed.block_floats(), a, c, end);
       }
       if (steps) steps->run(args, output(result), output(last), row * product.n, (row + count) * product.n);
@@ -72,9 +78,9 @@ struct Multiply {
       alignas(64) float biases[kBlocks * kLanes] = {};
       if (product.bias)
         std::copy_n(static_cast<const float*>(args.in[2]) + block * kLanes, std::min(together * kLanes, product.n - block * kLanes), biases);
-      const BlockProduct shape{.rows = count, .in_channels = deep, .x_block = a_block, .weight_block = b_block, .y_block = kLanes, .y_row = apart};
+      const BlockProduct shape{.rows = count, .in_channels = deep, .x_block = a_block, .weight_block = b_block, .y_block = kLanes, .pairs = pairs, .y_row = apart};
       const BlockEpilogue epilogue{.bias = k == 0 ? biases : nullptr, .add = k == 0 ? nullptr : to};
-      NEURIM_DISPATCH(block_product)(shape, together, a, b + block * b_block + k * kLanes, epilogue, to);
+      NEURIM_DISPATCH(block_product)(shape, together, a, b + block * b_block + (pairs ? k / 2 : k) * kLanes, epilogue, to);
     };
     for (std::int64_t block = 0; block < whole; block += kBlocks)
       blocks(block, std::min(kBlocks, whole - block), c + block * kLanes, product.n);
@@ -103,7 +109,9 @@ Launch prepare(Site& site) {
   const Product& p = all->product;
   if (!read(site, all->product, all->steps)) return {};
   all->result = memory_of(site, 0), all->last = memory_of(site, site.steps.size() - 1);
-  all->columns = {1, false, p.k, p.n, p.b_column, p.b_row};
+  all->pairs = site.half();
+  if (all->pairs) site.rounds = site.products;
+  all->columns = {1, false, p.k, p.n, p.b_column, p.b_row, all->pairs};
   all->packers = static_cast<int>(std::min<std::int64_t>(all->columns.count(), site.chunks));
   const std::int64_t longest = (p.m + site.chunks - 1) / site.chunks, most = all->steps ? std::min(kTile / all->depth(), kPiece / p.n) : kTile / all->depth(),
                      fitting = std::max(most / kGroup, std::int64_t{1}) * kGroup, tiles = (longest + fitting - 1) / fitting;
@@ -112,6 +120,21 @@ Launch prepare(Site& site) {
   site.scratch = static_cast<std::size_t>(all->columns.floats() + all->parts * all->room()) * sizeof(float);
   return {Multiply::run, all, all->packers, all->parts};
 }
+
+/// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each time.
+bool may_round(Site& site) {
+  Product product;
+  std::optional<PointwiseSteps> steps;
+  if (!site.half()) return decline(site, "rounds to 16 bits, which the plan does not allow"), false;
+  if (site.input(0).constant || site.input(1).constant) return decline(site, "rounds no constant operands"), false;
+  if (!read(site, product, steps)) return false;
+  constexpr std::int64_t kLeast = 16, kWork = 1 << 18;  // multiply-adds; packing both operands costs as much as some more
+  if (std::min({product.m, product.n, product.k}) < kLeast || product.m * product.n * product.k < kWork)
+    return decline(site, "rounds products of ", kLeast, " rows, columns and terms and more, and ", kWork, " multiply-adds"), false;
+  return true;
+}
+bool wants_rounded(Site& site) { return wants(site) && may_round(site); }
+Launch prepare_rounded(Site& site) { return may_round(site) ? prepare(site) : Launch(); }
 
 }  // namespace
 
@@ -158,8 +181,10 @@ bool cpu::read_product(Site& site, Product& product) {
 }
 
 void cpu_matmul() {
-  for (const char* op : {"linear", "matmul"})
+  for (const char* op : {"linear", "matmul"}) {
     add({.op = op, .name = "cpu matmul", .rank = 5, .prepare = prepare, .wants = wants, .fuses = true});
+    add({.op = op, .name = "cpu rounded matmul", .rank = 15, .prepare = prepare_rounded, .wants = wants_rounded, .fuses = true});
+  }
 }
 
 }  // namespace neurim

@@ -49,6 +49,7 @@ struct Prepared {
 
   void add(const Weight& weight, const Panels& panels) {
     (pass.*weight.factor).panels = panels;
+    (pass.*weight.factor).panels.pairs = pass.pairs;
     weights.push_back(weight);
   }
   const Panels& panels(const Weight& weight) const { return (pass.*weight.factor).panels; }
@@ -179,6 +180,7 @@ std::shared_ptr<Own> begin(Site& site, const Op& op) {
   own->forward = NEURIM_DISPATCH(run_recurrence);
   own->backward = NEURIM_DISPATCH(run_recurrence_grad);
   own->pass.cell = cell_of(op);
+  own->pass.pairs = site.half();
   own->pass.reverse = op.options.reverse;
   own->pass.steps = size.steps;
   own->pass.batch = size.batch;
@@ -194,6 +196,7 @@ std::shared_ptr<Own> begin(Site& site, const Op& op) {
 template <class Own>
 Launch finish(const std::shared_ptr<Own>& own, Site& site, void (*run)(const void*, const Args&, int) noexcept, std::int64_t inner) {
   own->packers = static_cast<int>(std::clamp<std::int64_t>(own->panel_count(), 1, site.chunks));
+  if (own->pass.pairs) site.rounds = site.products;
   own->inner_floats = inner;
   const auto blocks = [](const Factor& factor) { return factor ? factor.panels.blocks() : 0; };
   std::int64_t most = blocks(own->pass.weight);

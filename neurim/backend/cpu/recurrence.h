@@ -27,6 +27,7 @@ struct RecurrentPass {
   const std::int64_t* lengths;
   const float* zeros;  ///< as many as the longest row
   Factor weight, second;  ///< second: of the projection, or of gate n where the reset comes before
+  Half pairs;             ///< what both factors of the products are rounded to
   float* rows;  ///< room for what is multiplied: kRowsTogether rows in blocks of 16, or as many as there are
 
   /// The steps of sequence n; a length that cannot be counts as 0.

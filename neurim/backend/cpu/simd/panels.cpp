@@ -1,5 +1,6 @@
 #include "neurim/backend/cpu/panels.h"
 
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_transpose.h"
 
@@ -29,9 +30,9 @@ void pack_panels(const Panels& panels, const float* weight, float* packed, std::
     for (int v = 0; v < panels.vectors; ++v) {
       const std::int64_t unit = (panels.by_gate ? p : p * panels.vectors + v) * kLanes, left = panels.size - unit;
       const std::int64_t column = unit + (panels.by_gate ? v * panels.size : 0);
-      pack_columns(panels, weight + column * panels.column_stride,
-                   left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0,
-                   packed + (p * panels.vectors + v) * panels.block_floats());
+      float* const to = packed + (p * panels.vectors + v) * panels.block_floats();
+      pack_columns(panels, weight + column * panels.column_stride, left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0, to);
+      if (panels.pairs) pair_rows(panels.pairs, to, kLanes, 0, panels.depth, panels.depth, kLanes, to);  // a pair lies no later than before
     }
 }
 

@@ -57,6 +57,7 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
         else
           copy(rows[r] + k, own, depth - k);
       }
+    if (pass.pairs) round_to_pairs(pass.pairs, to, count * kLanes, kLanes, count, depth, to);  // a row lies no later than before
     to += factor.panels.blocks() * count * kLanes;
   }
   constexpr int kMostVectors = 4;
@@ -73,9 +74,10 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
       const bool begins = &operands == &all.front(), ends = &operands == &all.back();
       const BlockProduct product{.rows = count,
                                  .in_channels = panels.depth,
-                                 .x_block = count * kLanes,
+                                 .x_block = pass.pairs ? count * kLanes / 2 : count * kLanes,
                                  .weight_block = panels.block_floats(),
                                  .y_block = kLanes,
+                                 .pairs = pass.pairs,
                                  .y_row = row,
                                  .fetch = ends ? &fetch : nullptr};
       block_product(product, panels.vectors, x, operands.factor.packed + p * panels.vectors * panels.block_floats(),
