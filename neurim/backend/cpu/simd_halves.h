@@ -122,11 +122,23 @@ struct F16 {
   static Vec load(const std::uint16_t* at) {
 #if defined(__AVX512F__)
     return (Vec)_mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+#elif defined(__AVX2__)
+    const auto half = [at](int i) { return (Register<float, 32>::type)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at) + i)); };
+    return {half(0), half(1)};
 #else
     return f16_floats(load_as<Bits>(at));
 #endif
   }
-  static void store(float* at, const Vec& v) { store_as(reinterpret_cast<std::uint16_t*>(at), f16_bits(v)); }
+  static void store(float* at, const Vec& v) {
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), _mm512_maskz_cvtps_ph(kAll, (__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__AVX2__)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm256_cvtps_ph((__m256)v.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at) + 1, _mm256_cvtps_ph((__m256)v.hi, _MM_FROUND_TO_NEAREST_INT));
+#else
+    store_as(reinterpret_cast<std::uint16_t*>(at), f16_bits(v));
+#endif
+  }
   static Vec pairs(const Vec& first, const Vec& second) { return bits_as<Vec>(f16_bits(first) | f16_bits(second) << 16); }
 };
 
