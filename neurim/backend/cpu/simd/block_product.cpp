@@ -71,7 +71,7 @@ struct Groups : Factors<kLanes> {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
       [&]<int... i>(std::integer_sequence<int, i...>) {
         const Vec own[] = {load(weight + i * kLanes)...};
-  #pragma GCC unroll 32
+#pragma GCC unroll 32
         for (int t = 0; t < T; ++t) {
           const Vec row = load(rows + t * kLanes);
           ((sums[0][t] += one_of_each<width, i>(row) * own[i]), ...);
