@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "neurim/hardware/isa.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/check_op.h"
 #include "neurim/core/device.h"
@@ -96,7 +97,9 @@ TEST_P(OpTable, InferRefusesMissingInputs) {
 /// What f32 kernels are allowed, and the rounding of the stored result in narrower dtypes.
 double kernel_tolerance(const Sample& sample, DType dtype, const Request& request) {
   if (!is_floating(dtype)) return 0;
-  const int rounds = request.products == DType::f16 && has_f16() ? 32 : sample.op->name().find("_recurrence") != std::string_view::npos ? 16 : 4;  // a step goes on with what the one before rounded
+  // Short sums lose some digits more, and a step of a recurrence goes on with what the one before rounded.
+  const bool recurrence = sample.op->name().find("_recurrence") != std::string_view::npos;
+  const int rounds = request.products == DType::f16 && has_f16() ? 32 : recurrence ? 16 : 4;
   if (half_of(request.products)) return std::max(sample.tolerance, rounds * epsilon(request.products));
   return dtype == DType::f64 ? sample.tolerance * 1e-6 : sample.tolerance + 2 * epsilon(dtype);
 }
