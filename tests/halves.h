@@ -73,7 +73,7 @@ inline Plan checked(const Net& net, const Tensors& in, const Tensors& expected, 
       if (most > 0)
         EXPECT_LE(error_of(expected[0], each[0]), most + of_short_sums(products)) << where << ", threads " << count;
       else
-        EXPECT_EQ(op_table::difference(expected, each, 2e-5 + 8 * of_short_sums(products)), "") << where << ", threads " << count;
+        EXPECT_EQ(op_table::difference(expected, each, 2e-5 + 16 * of_short_sums(products)), "") << where << ", threads " << count;
     if (first.empty()) first = fixed;
     EXPECT_EQ(op_table::difference(first, fixed, 0), "") << where << ", deterministic, threads " << count;
   }

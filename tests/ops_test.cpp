@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
-#include "neurim/hardware/isa.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/check_op.h"
 #include "neurim/core/device.h"
+#include "neurim/hardware/isa.h"
 #include "tests/ask_kernel.h"
 
 namespace neurim {
