@@ -168,7 +168,7 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
     if constexpr (!kShortSums<F>) {
       product(shape, rows, weights, own, ahead, {}, to);
     } else {
-      const std::int64_t most = std::max<std::int64_t>(1, F::kShort / (F::kWords * shape.tap_count)), in_blocks = (shape.in_channels + kLanes - 1) / kLanes,
+      const std::int64_t taps = std::max<std::int64_t>(1, shape.tap_count), most = std::max<std::int64_t>(1, F::kShort / (F::kWords * taps)), in_blocks = (shape.in_channels + kLanes - 1) / kLanes,
                          weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * F::kWords * kLanes;
       alignas(64) float totals[kRows[0] * kLanes];
       each_group(in_blocks, most, [&](std::int64_t first, std::int64_t last) {
