@@ -42,7 +42,6 @@ struct BatchNormLanes {
 /// How activations stand (see Layout::rounded): exact, but where lanes are channels.
 struct BatchNormRounded {
   Half x{}, residual{}, normal{}, sum{}, last{};
-  bool any() const { return x || residual || normal || sum || last; }
 };
 /// And of a gradient.
 struct BatchNormGradRounded {

@@ -191,18 +191,18 @@ void batch_norm_moments(const BatchNormShape& shape, Half rounded, std::int64_t 
 
 void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice, const float* mean,
                           const float* dy, const float* x, BatchNormPartial& partial) {
-  if (rounded.dy || rounded.x)
-    grad_sums(shape, group, slice, mean, dy, x, partial, Stored{rounded.dy}, Stored{rounded.x});
+  if (rounded.dy == rounded.x)
+    with_read_places(rounded.x, [&](auto all) { grad_sums(shape, group, slice, mean, dy, x, partial, all, all); });
   else
-    grad_sums(shape, group, slice, mean, dy, x, partial, Exact(), Exact());
+    grad_sums(shape, group, slice, mean, dy, x, partial, Stored{rounded.dy}, Stored{rounded.x});
 }
 
 void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice,
                            const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
-  if (rounded.dy || rounded.x || rounded.dx)
-    grad_write(shape, group, slice, lanes, dy, x, dx, Stored{rounded.dy}, Stored{rounded.x}, Stored{rounded.dx});
+  if (rounded.dy == rounded.x && rounded.dx == rounded.x)
+    with_places(rounded.x, [&](auto all) { grad_write(shape, group, slice, lanes, dy, x, dx, all, all, all); });
   else
-    grad_write(shape, group, slice, lanes, dy, x, dx, Exact(), Exact(), Exact());
+    grad_write(shape, group, slice, lanes, dy, x, dx, Stored{rounded.dy}, Stored{rounded.x}, Stored{rounded.dx});
 }
 
 void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes,
@@ -219,25 +219,28 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
     if constexpr (rectifies) v = limited(v, Vec{}, most);
     if (out.last) put(out.last, at, v, out.rounded.last);
   };
-  const bool native = has_bf16(), any_rounded = out.rounded.any();
+  const Half half = out.rounded.x;
+  const auto like_x = [half](const float* tensor, Half rounded) { return !tensor || rounded == half; };
+  const bool alike = like_x(out.residual, out.rounded.residual) && like_x(out.normal, out.rounded.normal) && like_x(out.sum, out.rounded.sum) &&
+                     like_x(out.last, out.rounded.last);
   const auto all = [&](auto adds, auto rectifies) {
     for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
       const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
-      if (any_rounded) {
-        for (std::int64_t at = begin; at < end; at += kLanes)
-          write(
-              adds, rectifies, at, [](const float* from, std::int64_t i, Half rounded) { return Stored{rounded, false}.get(from, i); },
-              [native](float* to, std::int64_t i, const Vec& v, Half rounded) { Stored{rounded, native}.put(to, i, v); });
-        continue;
-      }
-      for (std::int64_t at = begin; at < end; at += kLanes)
+      const auto write_all = [&](auto read, auto put) {
+        for (std::int64_t at = begin; at < end; at += kLanes) write(adds, rectifies, at, read, put);
+      };
+      if (alike)
+        with_places(half, [&](auto places) {
+          write_all([places](const float* from, std::int64_t i, Half) { return places.get(from, i); },
+                    [places](float* to, std::int64_t i, const Vec& v, Half) { places.put(to, i, v); });
+        });
+      else
+        write_all([](const float* from, std::int64_t i, Half rounded) { return Stored{rounded, false}.get(from, i); },
+                  [native = has_bf16()](float* to, std::int64_t i, const Vec& v, Half rounded) { Stored{rounded, native}.put(to, i, v); });
+      if (run.tail)  // where nothing is rounded
         write(
-            adds, rectifies, at, [](const float* from, std::int64_t i, bool) { return load(from + i); },
-            [](float* to, std::int64_t i, const Vec& v, bool) { store(to + i, v); });
-      if (run.tail)
-        write(
-            adds, rectifies, end, [&](const float* from, std::int64_t i, bool) { return load_part(from + i, run.tail); },
-            [&](float* to, std::int64_t i, const Vec& v, bool) { store_part(to + i, v, run.tail); });
+            adds, rectifies, end, [&](const float* from, std::int64_t i, Half) { return load_part(from + i, run.tail); },
+            [&](float* to, std::int64_t i, const Vec& v, Half) { store_part(to + i, v, run.tail); });
     }
   };
   constexpr std::true_type yes;

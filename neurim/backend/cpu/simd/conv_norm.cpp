@@ -6,7 +6,7 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// Where nothing is rounded its loops ask nothing.
+/// Where all stands alike its loops ask nothing.
 template <class X, class Z, class Add, class Y>
 void affine(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count, X x, Z z, Add add,
             Y y) {
@@ -47,17 +47,18 @@ void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_
 }  // namespace
 
 void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count) {
-  if (block.x_rounded || block.z_rounded || block.add_rounded || block.y_rounded)
-    affine(block, a, b, c, relu, count, Stored{block.x_rounded}, Stored{block.z_rounded}, Stored{block.add_rounded}, Stored{block.y_rounded});
+  const Half half = block.x_rounded;
+  if (block.y_rounded == half && (!block.z || block.z_rounded == half) && (!block.add || block.add_rounded == half))
+    with_places(half, [&](auto all) { affine(block, a, b, c, relu, count, all, all, all, all); });
   else
-    affine(block, a, b, c, relu, count, Exact(), Exact(), Exact(), Exact());
+    affine(block, a, b, c, relu, count, Stored{half}, Stored{block.z_rounded}, Stored{block.add_rounded}, Stored{block.y_rounded});
 }
 
 void add_pixels(ChannelSums& sums, const float* y, Half y_rounded, const float* factor, Half factor_rounded, std::int64_t count, bool first) {
-  if (y_rounded || factor_rounded)
-    add_all(sums, y, factor, count, first, Stored{y_rounded}, Stored{factor_rounded});
+  if (!factor || factor_rounded == y_rounded)
+    with_read_places(y_rounded, [&](auto all) { add_all(sums, y, factor, count, first, all, all); });
   else
-    add_all(sums, y, factor, count, first, Exact(), Exact());
+    add_all(sums, y, factor, count, first, Stored{y_rounded}, Stored{factor_rounded});
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

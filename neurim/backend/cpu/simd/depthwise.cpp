@@ -138,8 +138,9 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
     for (std::int64_t row = begin; row < end; ++row, to += wide.width * kLanes) {
       std::fill_n(to, left * kLanes, 0.0f);
       const std::int64_t from = (row - x_row) * s.width * kLanes;
-      const Stored source{x_rounded};
-      for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, source.get(x, from + i));
+      with_read_places(x_rounded, [&](auto places) {
+        for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, places.get(x, from + i));
+      });
       std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
     }
     x = room, x_row = begin;

@@ -277,13 +277,12 @@ void weights_of_tiles(const float* w, bool flipped, std::int64_t first, std::int
     }
 }
 
-template <int kSize>
-void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
-                     std::int64_t last, float* y) {
+template <int kSize, class Y, class Add, class Gate, class Factor>
+void output_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
+                  std::int64_t last, float* y, Y result, Add added, Gate gates, Factor factors) {
   constexpr int kPoints = kSize + 2;
   const std::int64_t pixels = s.out_height * s.out_width;
   const Vec most = splat(epilogue.relu.most), gate_most = splat(epilogue.gate_most);
-  const Stored result{epilogue.rounds}, added{epilogue.add_rounded}, gates{epilogue.gate_rounded}, factors{epilogue.factor_rounded};
   for (std::int64_t block = first; block < last; ++block) {
     const Vec bias = epilogue.bias ? load(epilogue.bias + block * kLanes) : Vec{};
     Place at(s, tiles.first);
@@ -328,6 +327,19 @@ void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const f
       for (int i = 0; i < kLanes; ++i) total.sum[i] += sum[i], total.product[i] += product[i];
     }
   }
+}
+
+/// Where all stands alike its loops ask nothing.
+template <int kSize>
+void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
+                     std::int64_t last, float* y) {
+  const Half half = epilogue.rounds;
+  const auto like_y = [half](const float* tensor, Half rounded) { return !tensor || rounded == half; };
+  const ConvEpilogue& e = epilogue;
+  if (like_y(e.add, e.add_rounded) && like_y(e.gate, e.gate_rounded) && like_y(e.factor, e.factor_rounded))
+    with_places(half, [&](auto all) { output_tiles<kSize>(s, tiles, m, e, first, last, y, all, all, all, all); });
+  else
+    output_tiles<kSize>(s, tiles, m, e, first, last, y, Stored{half}, Stored{e.add_rounded}, Stored{e.gate_rounded}, Stored{e.factor_rounded});
 }
 
 }  // namespace
