@@ -107,6 +107,13 @@ TEST_P(Halves, ProductsOfMatrices) {
     EXPECT_EQ(count(last, "matmul", "cpu rounded matmul"), 1) << where;
     EXPECT_GT(error_of(product(a, b), last({a, b})[0]), 1e-3 * loss()) << where << ": nothing was rounded";
   }
+  // A batch of products, more of them than threads, as of attention.
+  for (const bool turned : {false, true}) {
+    const Tensor a = any({2, 3, 70, 80}, 1), b = any(turned ? Shape{2, 3, 90, 80} : Shape{2, 3, 80, 90}, 2);
+    const Net net = [&](const Tensors& in) -> Tensors { return {matmul(in[0], in[1], false, turned)}; };
+    const Plan batch = checked(net, {a, b}, {matmul(rounded(a), rounded(b), false, turned)}, "batch");
+    EXPECT_EQ(count(batch, "matmul", "cpu rounded matmul"), 1);
+  }
   // A layer with what stands behind it; a row of 4 KiB lies apart.
   const Tensor x = any({90, 1024}, 1), weight = any({100, 1024}, 2, -0.1), bias = any({100}, 3);
   const Net layer = [&](const Tensors& in) -> Tensors { return {relu(linear(in[0], in[1], in[2]))}; };

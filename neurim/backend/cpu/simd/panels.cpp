@@ -31,7 +31,12 @@ void pack_panels(const Panels& panels, const float* weight, float* packed, std::
       const std::int64_t unit = (panels.by_gate ? p : p * panels.vectors + v) * kLanes, left = panels.size - unit;
       const std::int64_t column = unit + (panels.by_gate ? v * panels.size : 0);
       float* const to = packed + (p * panels.vectors + v) * panels.block_floats();
-      pack_columns(panels, weight + column * panels.column_stride, left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0, to);
+      const float* const from = weight + column * panels.column_stride;
+      if (panels.pairs && left >= kLanes && panels.column_stride == 1) {
+        pair_rows(panels.pairs, from, panels.depth_stride, 0, panels.depth, panels.depth, kLanes, to);
+        continue;
+      }
+      pack_columns(panels, from, left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0, to);
       if (panels.pairs) pair_rows(panels.pairs, to, kLanes, 0, panels.depth, panels.depth, kLanes, to);  // a pair lies no later than before
     }
 }
