@@ -340,6 +340,16 @@ class Trained(TrainedRun):
         run = neurim("predict", f"{self.root}/data/val/*/none.png", f"model={self.folder}")
         self.assertEqual((run.returncode, run.stdout), (3, ""), run)
 
+    def test_answers_that_are_no_numbers_are_none(self):
+        weights = self.root / "nan" / "nan.safetensors"
+        weights.parent.mkdir()
+        content = (self.folder / "weights" / "best.safetensors").read_bytes()
+        weights.write_bytes(content[:-12 - 4 * 252] + struct.pack("<f", 3e38) * 252 + content[-12:])  # of the last layer, before its biases
+        picture = self.root / "data" / "val" / "dark" / "2.png"
+        run = neurim("predict", f"model={weights}", f"source={picture}")
+        self.assertEqual((run.returncode, run.stdout, len(run.stderr.splitlines())), (3, "", 1), run)
+        self.assertIn(f"{picture}: the model gives NaN for it", run.stderr)
+
     def test_names_that_are_not_utf8(self):
         coffee, tea = (os.fsdecode(name) for name in (b"caf\xe9", b"th\xe9"))
         folder = self.root / coffee

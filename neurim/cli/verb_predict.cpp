@@ -91,7 +91,7 @@ class Namer {
     if (card_.multi_label())
       for (double& share : shares) share = probability_of(static_cast<float>(share));
     if (std::any_of(shares.begin(), shares.end(), [](double share) { return std::isnan(share); }))
-      fail(Fault::data, picture.string(), ": the model gives NaN for it; its weights are damaged, or precision=fp16, which ends at 65,504, is too narrow: try bf16");
+      fail(Fault::data, picture.string(), ": the model gives NaN for it, as numbers in between outgrow f32, or with precision=fp16 65,504: try precision=bf16, or weights of an earlier epoch");
     std::vector<std::size_t> named = ranking(shares);
     named.resize(most_);
     if (card_.multi_label()) std::erase_if(named, [&](std::size_t c) { return shares[c] < card_.thresholds[c]; });
