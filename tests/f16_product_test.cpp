@@ -36,7 +36,7 @@ std::vector<float> halves(const std::vector<float>& values) {
   std::vector<std::uint16_t> bits;
   for (const float value : values) bits.push_back(to_f16(value));
   std::vector<float> words(bits.size() / 2);
-  std::memcpy(words.data(), bits.data(), bits.size() * 2);
+  if (!words.empty()) std::memcpy(words.data(), bits.data(), bits.size() * 2);
   return words;
 }
 
