@@ -16,7 +16,7 @@ inline DType& tested_half() {
   static DType half = DType::bf16;
   return half;
 }
-inline float nearest_half(float value) { return tested_half() == DType::f16 ? from_f16(to_f16(value)) : from_bf16(to_bf16(value)); }
+inline float nearest_half(float value) { return from_half(half_of(tested_half()), to_half(half_of(tested_half()), value)); }
 
 /// The nearest numbers that it has.
 inline Tensor rounded(const Tensor& tensor) {

@@ -45,7 +45,7 @@ inline Plan planned(const Net& net, const Tensors& in, bool deterministic = fals
 /// Where sums are short ones of f16, which lose some digits themselves, what more may differ, as a share of the usual; single numbers by more.
 inline double of_short_sums(DType products = tested_half()) { return products == DType::f16 && has_f16() ? 3e-3 : 0; }
 
-/// The half of a last digit, as a share of what f16 loses bf16 loses 8 times as much.
+/// What rounding to it loses, as a share of what rounding to bf16 does.
 inline double loss() { return tested_half() == DType::f16 ? 0.125 : 1; }
 
 /// Products of exact numbers do not depend on the rounding; without AVX-512 kernels of these tests take f32 too.

@@ -1,7 +1,10 @@
-// Conversions between float and the two 16-bit floating types; round to nearest even.
+// Conversions between float and the two 16-bit floating types; round to nearest even. Not for code that is compiled for several instruction
+// sets, whose copies of an inline function the linker would take for one.
 #pragma once
 #include <bit>
 #include <cstdint>
+
+#include "neurim/core/types.h"
 
 namespace neurim {
 
@@ -31,5 +34,9 @@ inline std::uint16_t to_f16(float f) {
   const float shifted = std::bit_cast<float>(body) + 0.5f;
   return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000));
 }
+
+/// The same for the type that is named, one of these.
+inline float from_half(Layout::Half half, std::uint16_t h) { return half == Layout::f16 ? from_f16(h) : from_bf16(h); }
+inline std::uint16_t to_half(Layout::Half half, float f) { return half == Layout::f16 ? to_f16(f) : to_bf16(f); }
 
 }  // namespace neurim

@@ -73,9 +73,6 @@ void reorder(const Type& type, const Layout& layout, const void* from, void* to,
   });
 }
 
-std::uint16_t to_half(Layout::Half half, float number) { return half == Layout::f16 ? to_f16(number) : to_bf16(number); }
-float from_half(Layout::Half half, std::uint16_t bits) { return half == Layout::f16 ? from_f16(bits) : from_bf16(bits); }
-
 void reorder_rounded(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
   if (packing) std::memset(to, 0, bytes(type, layout));
   each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {

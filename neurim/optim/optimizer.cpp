@@ -48,15 +48,15 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::step(const Tensors& gradients) {
   require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ",
           weights_.size(), " weights; give one per tensor of weights(), in order");
-  step(gradients, steps_ + 1, {});
+  step_where({}, gradients);
 }
 
-/// `done`: the steps after this one.
-void Optimizer::step(const Tensors& gradients, const Tensor& done, const Tensor& scale) {
-  const Common common{lr_, steps_ + 1, scale};
+/// `finite`: of gradients of a scaled loss whether they are, as else nothing moves; undefined: they are of the loss itself.
+void Optimizer::step_where(const Tensor& finite, const Tensors& gradients) {
+  const Common common{lr_, steps_ + 1, finite ? cast(finite, DType::f32) / loss_scale_ : Tensor()};
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (gradients[i]) update(slots_[i], gradients[i], common);
-  steps_.assign(done);
+  steps_.assign(finite ? where(finite, common.step, steps_) : common.step);
 }
 
 void Optimizer::scale_losses() {
@@ -71,9 +71,9 @@ void Optimizer::minimize(const Tensor& loss) {
   const Tensors all = gradients(std::span(&scaled, 1), weights_);
   Tensors known;
   std::copy_if(all.begin(), all.end(), std::back_inserter(known), [](const Tensor& gradient) { return static_cast<bool>(gradient); });
-  const Tensor finite = all_finite(known), count = cast(finite, DType::i64), own = cast(finite, DType::f32);
-  step(all, steps_ + count, own / loss_scale_);
-  const Tensor counted = (finite_steps_ + 1) * count, grows = greater_equal(counted, scalar_like(counted, kPatience));
+  const Tensor finite = all_finite(known);
+  step_where(finite, all);
+  const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)), grows = greater_equal(counted, scalar_like(counted, kPatience));
   const Tensor doubled = where(grows, loss_scale_ * 2, loss_scale_);
   loss_scale_.assign(where(finite, doubled, loss_scale_ * 0.5));
   finite_steps_.assign(where(grows, scalar_like(counted, 0), counted));

@@ -69,7 +69,7 @@ class Optimizer {
     std::string name;
     Tensor tensor;
   };
-  void step(const Tensors& gradients, const Tensor& done, const Tensor& scale);
+  void step_where(const Tensor& finite, const Tensors& gradients);
 
   Tensor lr_, steps_;
   Tensor loss_scale_, finite_steps_;  // undefined where losses are not scaled

@@ -63,7 +63,7 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
     return narrow_group(g) > 0      ? narrow_group_weights(type)
            : g.options.groups != 1 ? group_weights(type, g.options.groups, g.pairs)
            : g.picture()           ? row_weights(type, g.pairs)
-           : g.pairs              ? pair_weights(type, g.pairs)
+           : g.pairs               ? pair_weights(type, g.pairs)
                                    : forward_weights(type);
   if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
   return blocked_layout(site, value);

@@ -147,10 +147,9 @@ Launch prepare(Site& site) {
 /// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each time.
 bool may_round(Site& site) {
   Product product;
-  std::optional<PointwiseSteps> steps;
   if (!site.half()) return decline(site, "rounds to 16 bits, which the plan does not allow"), false;
   if (site.input(0).constant || site.input(1).constant) return decline(site, "rounds no constant operands"), false;
-  if (!read(site, product, steps)) return false;
+  if (!read_product(site, product)) return false;
   constexpr std::int64_t kLeast = 16, kWork = 1 << 18;  // multiply-adds; packing both operands costs as much as some more
   if (std::min({product.m, product.n, product.k}) < kLeast || product.m * product.n * product.k < kWork)
     return decline(site, "rounds products of ", kLeast, " rows, columns and terms and more, and ", kWork, " multiply-adds"), false;

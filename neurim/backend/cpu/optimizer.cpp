@@ -1,7 +1,6 @@
 #include "neurim/backend/cpu/optimizer.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/graph/kernel.h"

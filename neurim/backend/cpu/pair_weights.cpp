@@ -116,9 +116,6 @@ void pack_quads(const void* self, const void* plain, void* packed) {
             }
 }
 
-/// In the names of formats.
-std::string name_of_pairs(Half half) { return half == Half::f16 ? "f16 pairs" : "pairs"; }
-
 /// A format that is made of f32 weights of a type, once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
                  std::optional<Layout> made_from = {}) {
@@ -166,10 +163,11 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
+std::string name_of_pairs(Half half) { return half == Half::f16 ? "f16 pairs" : "pairs"; }
+
 void unpair_block(Half half, const std::uint16_t* from, float* to) {
   for (int in = 0; in < kLanes; ++in)
-    for (int out = 0; out < kLanes; ++out)
-      to[in * kLanes + out] = (half == Half::f16 ? from_f16 : from_bf16)(from[(in / 2 * kLanes + out) * 2 + in % 2]);
+    for (int out = 0; out < kLanes; ++out) to[in * kLanes + out] = from_half(half, from[(in / 2 * kLanes + out) * 2 + in % 2]);
 }
 
 Layout pair_weights(const Type& weight, Half half, bool gradient) {

@@ -1,5 +1,6 @@
 // Weights of products whose factors are of 16 bits, or bytes, and of convolutions in groups.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "neurim/backend/cpu/isa.h"
@@ -33,6 +34,9 @@ Layout narrow_group_weights(const Type& weight);
 /// layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():
 /// [O/16][I kw/16][kh][4 quads][16o][4].
 Layout quad_weights(const Type& weight, bool rows = false);
+
+/// In the names of formats.
+std::string name_of_pairs(Half half);
 
 /// to[16i][16o] of a block from[8 pairs][16o][2i].
 void unpair_block(Half half, const std::uint16_t* from, float* to);

@@ -4,7 +4,7 @@
 #pragma once
 #include "neurim/backend/cpu/isa.h"
 #include "neurim/backend/cpu/simd.h"
-#include "neurim/core/half.h"
+#include "neurim/backend/cpu/simd_math.h"
 #if defined(__AVX512F__)
 #define NEURIM_MAY_NAME_NARROW __attribute__((target("avx512bf16,avx512vnni")))
 #else
@@ -114,7 +114,7 @@ inline float f16_float(std::uint16_t bits) {
 #if defined(__AVX2__)
   return _cvtsh_ss(bits);
 #else
-  return from_f16(bits);
+  return float_of_f16(bits);
 #endif
 }
 
@@ -159,20 +159,24 @@ struct RoundedTo {
   static void put(float* tensor, std::int64_t at, const Vec& v) { Kind::store(tensor + at / 2, v); }
 };
 
-/// Calls a function with what makes these, or also reads them; and with what reads and writes a tensor's elements, `reads` alone by one form
-/// less.
+/// Calls a function with Bf16 or F16, as `half` says.
 template <class Function>
 auto with_kind(Half half, Function function) {
   return half == Half::f16 ? function(F16()) : has_bf16() ? function(Bf16<true>()) : function(Bf16<false>());
 }
+/// Calls a function with how the elements of a tensor that stands so are read and written.
 template <class Function>
 auto with_places(Half half, Function function) {
   return half == Half::exact ? function(Exact()) : with_kind(half, [&](auto kind) { return function(RoundedTo<decltype(kind)>()); });
 }
+/// The same for reading alone, which asks for no instruction that some machines lack.
 template <class Function>
 auto with_read_places(Half half, Function function) {
   return half == Half::exact ? function(Exact()) : half == Half::f16 ? function(RoundedTo<F16>()) : function(RoundedTo<Bf16<false>>());
 }
+
+/// Whether a tensor that stands as `rounded`, where there is one, stands as `half`.
+inline bool stands_as(Half half, const float* tensor, Half rounded) { return !tensor || rounded == half; }
 
 /// Elements that stand in the one way or the other, as is known when it runs.
 struct Stored {

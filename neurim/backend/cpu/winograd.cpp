@@ -59,7 +59,7 @@ void pack_form(const void* self, const void* plain, void* u) {
 Layout winograd_layout(const Type& weight, bool gradient, Half pairs, int tile) {
   const Form form{gradient, pairs, tile, weight, gradient ? gradient_weights(weight) : forward_weights(weight)};
   const std::uint32_t number =
-      register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs == Half::f16 ? "f16 pairs " : pairs ? "pairs " : "", weight),
+      register_format({.name = text("winograd ", tile, ' ', gradient ? "gradient " : "", pairs ? name_of_pairs(pairs) + " " : "", weight),
                        .bytes = form.bytes(),
                        .pack = pack_form,
                        .self = kept(form),

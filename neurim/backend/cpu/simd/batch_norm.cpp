@@ -220,9 +220,8 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
     if (out.last) put(out.last, at, v, out.rounded.last);
   };
   const Half half = out.rounded.x;
-  const auto like_x = [half](const float* tensor, Half rounded) { return !tensor || rounded == half; };
-  const bool alike = like_x(out.residual, out.rounded.residual) && like_x(out.normal, out.rounded.normal) && like_x(out.sum, out.rounded.sum) &&
-                     like_x(out.last, out.rounded.last);
+  const bool alike = stands_as(half, out.residual, out.rounded.residual) && stands_as(half, out.normal, out.rounded.normal) &&
+                     stands_as(half, out.sum, out.rounded.sum) && stands_as(half, out.last, out.rounded.last);
   const auto all = [&](auto adds, auto rectifies) {
     for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
       const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;

@@ -48,14 +48,14 @@ void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_
 
 void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count) {
   const Half half = block.x_rounded;
-  if (block.y_rounded == half && (!block.z || block.z_rounded == half) && (!block.add || block.add_rounded == half))
+  if (block.y_rounded == half && stands_as(half, block.z, block.z_rounded) && stands_as(half, block.add, block.add_rounded))
     with_places(half, [&](auto all) { affine(block, a, b, c, relu, count, all, all, all, all); });
   else
     affine(block, a, b, c, relu, count, Stored{half}, Stored{block.z_rounded}, Stored{block.add_rounded}, Stored{block.y_rounded});
 }
 
 void add_pixels(ChannelSums& sums, const float* y, Half y_rounded, const float* factor, Half factor_rounded, std::int64_t count, bool first) {
-  if (!factor || factor_rounded == y_rounded)
+  if (stands_as(y_rounded, factor, factor_rounded))
     with_read_places(y_rounded, [&](auto all) { add_all(sums, y, factor, count, first, all, all); });
   else
     add_all(sums, y, factor, count, first, Stored{y_rounded}, Stored{factor_rounded});

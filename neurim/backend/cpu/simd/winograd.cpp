@@ -334,9 +334,8 @@ template <int kSize>
 void output_in_tiles(const WinogradShape& s, const WinogradTiles& tiles, const float* m, const ConvEpilogue& epilogue, std::int64_t first,
                      std::int64_t last, float* y) {
   const Half half = epilogue.rounds;
-  const auto like_y = [half](const float* tensor, Half rounded) { return !tensor || rounded == half; };
   const ConvEpilogue& e = epilogue;
-  if (like_y(e.add, e.add_rounded) && like_y(e.gate, e.gate_rounded) && like_y(e.factor, e.factor_rounded))
+  if (stands_as(half, e.add, e.add_rounded) && stands_as(half, e.gate, e.gate_rounded) && stands_as(half, e.factor, e.factor_rounded))
     with_places(half, [&](auto all) { output_tiles<kSize>(s, tiles, m, e, first, last, y, all, all, all, all); });
   else
     output_tiles<kSize>(s, tiles, m, e, first, last, y, Stored{half}, Stored{e.add_rounded}, Stored{e.gate_rounded}, Stored{e.factor_rounded});
