@@ -64,8 +64,9 @@ struct ByteEpilogue {
   std::uint8_t add_flip = 0;
   float add_zero = 0, add_scale = 0;
   float least, most;  ///< limits; of bytes within 512 of zero
-  bool floats = false;  ///< what y is made of, or of bytes, to which `zero` is added
+  bool floats = false;     ///< what y is made of, or of u8, to which `zero` is added
   std::int32_t zero = 0;
+  std::uint8_t flip = 0;   ///< makes bytes of y of u8
   /// Of the last of `channels` channels the block may have less than 16: lanes behind them become zero, or with `cut` stay as they are.
   std::int64_t channels;
   bool cut = false;
@@ -77,11 +78,12 @@ struct ByteEpilogue {
 NEURIM_EACH_ISA(void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight,
                                   const ByteEpilogue& epilogue, void* y))
 
-/// That epilogue for `rows` rows of a block whose sums lie one behind the other, as floats.
-NEURIM_EACH_ISA(void finish_bytes(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y))
+/// The same for one block of a depthwise convolution: over the taps, of each channel by itself, the products of x[row][16 quads] and
+/// weight[tap][16 quads].
+NEURIM_EACH_ISA(void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y))
 
-/// to[pixel][16] = the bytes, after their bits have been changed by `flip`, less `zero`.
-NEURIM_EACH_ISA(void floats_of_bytes(const std::uint8_t* from, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, float* to))
+/// to[column][16 channels][4] = the bytes that from[pixel][16 channels] has at pixel column * step and the next three, which lie `apart`.
+NEURIM_EACH_ISA(void quads_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t* to))
 
 /// The gradient of the weights dw[out block][in block][16 in][16 out]: sums over rows of x[in block][row][16] times those of
 /// dy[out block][row][16]. Distances in floats.

@@ -4,8 +4,7 @@
 // weights, is where they begin.
 //
 // Three ways to x: convolutions of 1x1 kernels, and layers of features, read runs of pixels where they lie; other convolutions
-// keep rows of it, padded (see ConvRows), pictures of few channels too; depthwise ones compute with floats, which have such whole
-// numbers.
+// keep rows of it, padded (see ConvRows), pictures of few channels too; depthwise ones keep rows of quads (see ChannelRows).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,7 +14,6 @@
 #include "neurim/backend/cpu/conv_rows.h"
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/depthwise.h"
-#include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/quantize.h"
@@ -30,13 +28,54 @@ constexpr std::int64_t kLanes = 16, kWords = kLanes / 4;
 constexpr std::int64_t kBand = 1 << 13,
                        kPictureBand = 1 << 15;               // words of x that are kept, where a row of the result needs no more
 constexpr std::int64_t kTile = 1 << 14;                      // bytes of x that are read where they lie
-constexpr std::int64_t kTerms = 1 << 16, kFloatTerms = 514;  // of a sum that i32 has, and f32
-constexpr std::int64_t kFloats = 1 << 14;                    // of a depthwise band
+constexpr std::int64_t kTerms = 1 << 16;                     // of a sum that i32 has
+constexpr std::int64_t kPlane = 1 << 12;                     // quads of a depthwise plane that are kept together
 
 /// A value that stands for another: whole numbers and their scale, numbers of the site's values.
 struct Whole {
   int value = -1, scale = -1;
   std::int64_t zero_point = 0;
+};
+
+/// The rows of x that a depthwise convolution keeps: [row mod kept()][column][16 channels][4], the quads that four neighbouring columns
+/// of the kernel read, one of each channel. A kernel's row is cut in such fours, of which the last may be padded by weights of zero.
+struct ChannelRows : ConvSizes {
+  static std::int64_t fours(const ConvSizes& g) { return (g.kernel[1] + 3) / 4; }
+  /// Fours begin where windows do, so that a column is kept once.
+  static bool takes(const ConvSizes& g) { return fours(g) == 1 || 4 * g.options.dilation[1] % g.options.stride[1] == 0; }
+
+  std::int64_t fours() const { return fours(*this); }
+  std::int64_t columns_of_four() const { return fours() == 1 ? 0 : 4 * options.dilation[1] / options.stride[1]; }
+  std::int64_t columns() const { return out_width + (fours() - 1) * columns_of_four(); }
+  std::int64_t row_size() const { return columns() * kLanes; }  ///< in quads
+  std::int64_t window() const { return (kernel[0] - 1) * options.dilation[0] + 1; }  ///< rows that one of the result reads
+  /// Whether all rows of a plane are kept, and those of the result follow each other like columns.
+  bool whole() const {
+    return fours() == 1 && options.stride[0] == 1 && (out_height - 1 + window()) * row_size() <= kPlane;
+  }
+  std::int64_t kept() const { return whole() ? out_height - 1 + window() : window(); }
+  /// Pixels of a padded row of x.
+  std::int64_t line() const { return (columns() - 1) * options.stride[1] + 3 * options.dilation[1] + 1; }
+
+  /// Where the quads of each tap lie for a window whose first row is kept at `first`.
+  std::vector<std::int64_t> taps(std::int64_t first) const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t row = 0; row < kernel[0]; ++row)
+      for (std::int64_t four = 0; four < fours(); ++four)
+        all.push_back((first + row * options.dilation[0]) % kept() * row_size() + four * columns_of_four() * kLanes);
+    return all;
+  }
+
+  /// The weights of all blocks: [block][row][four][16 channels][4].
+  std::vector<std::int8_t> pack(const std::int8_t* weights) const {
+    std::vector<std::int8_t> all(static_cast<std::size_t>(blocks_of(out_channels) * kernel[0] * fours() * kLanes * 4));
+    for (std::int64_t channel = 0; channel < out_channels; ++channel)
+      for (std::int64_t row = 0; row < kernel[0]; ++row)
+        for (std::int64_t column = 0; column < kernel[1]; ++column, ++weights)
+          all[static_cast<std::size_t>((((channel / kLanes * kernel[0] + row) * fours() + column / 4) * kLanes + channel % kLanes) * 4 + column % 4)] =
+              *weights;
+    return all;
+  }
 };
 
 /// The site, as far as its types tell.
@@ -133,7 +172,8 @@ const char* read_chain(const Site& site, Chain& chain) {
   if (!fills_blocks(g.out_channels) || !(chain.picture() || fills_blocks(g.in_channels)))
     return "takes 8 channels and more or pictures";
   if (chain.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
-  if (of.numel() / of[0] > (chain.depthwise ? kFloatTerms : kTerms)) return "takes sums that 32 bits have";
+  if (chain.depthwise && !ChannelRows::takes(g)) return "takes steps between windows that four columns of a kernel are a multiple of";
+  if (of.numel() / of[0] > kTerms) return "takes sums that 32 bits have";
   return read_behind(site, chain);
 }
 
@@ -153,17 +193,17 @@ bool wants(Site& site) {
 
 struct ByteConv {
   ConvRows g;
-  enum Way : std::uint8_t { rows_of_x, in_place, by_floats } way;
+  enum Way : std::uint8_t { rows_of_x, in_place, by_channels } way;
   bool plain;                       ///< see Chain
   int x, weight, residual, y;       ///< arguments; residual: or -1
   std::uint8_t flip;                ///< makes u8 of the bits of x
   std::uint8_t zero;                ///< of x, then
   std::vector<std::int32_t> start;  ///< of each channel, as are the next two: see ByteEpilogue
   std::vector<float> scale, bias;
-  std::vector<float> filters;  ///< of a depthwise convolution: depthwise_weights()
   ByteEpilogue epilogue;
   std::int64_t rows;  ///< of the result in a band
-  std::vector<std::int64_t> taps;
+  std::vector<std::int64_t> taps;  ///< of a depthwise convolution for each place of a window's first row
+  std::vector<std::int8_t> filters;  ///< ChannelRows::pack()
   struct Part {
     Run run;
     std::vector<Tile> tiles;
@@ -180,7 +220,7 @@ struct ByteConv {
         return all.run_rows(args, what, room);
       case in_place:
         return all.run_in_place(args, what, room);
-      case by_floats:
+      case by_channels:
         return all.run_depthwise(args, what, room);
     }
   }
@@ -319,28 +359,37 @@ struct ByteConv {
 
   // --- depthwise ---
 
-  /// Rows of x for so many of a depthwise result.
-  std::int64_t rows_of(std::int64_t count) const {
-    return (count - 1) * g.options.stride[0] + (g.kernel[0] - 1) * g.options.dilation[0] + 1;
-  }
-
   void run_depthwise(const Args& args, const Part& part, std::uint8_t* room) const {
-    const DepthwiseShape shape = depthwise_shape(g);
-    auto *const floats = reinterpret_cast<float*>(room), *const sums = floats + rows_of(rows) * g.width * kLanes;
+    const ChannelRows quads{g};
+    const std::int64_t kept = quads.kept(), window = quads.window(), tap_count = g.kernel[0] * quads.fours();
+    const bool whole = quads.whole();
+    std::uint8_t* const line = room + kept * quads.row_size() * 4;
+    std::memset(line, zero, static_cast<std::size_t>(quads.line() * kLanes));
+    std::int64_t made = 0;  // rows of the plane before this one are kept, those that are still read
     for (std::int64_t at = part.run.first; at < part.run.last;) {
-      const std::int64_t plane = at / g.out_height, row = at % g.out_height,
-                         count = std::min({rows, g.out_height - row, part.run.last - at}), block = plane % g.out_blocks(),
-                         top = std::clamp<std::int64_t>(row * g.options.stride[0] - g.options.pad[0], 0, g.height),
-                         bottom = std::clamp<std::int64_t>(row * g.options.stride[0] - g.options.pad[0] + rows_of(count), top,
-                                                           g.height),
+      const std::int64_t plane = at / g.out_height, row = at % g.out_height, block = plane % g.out_blocks(),
+                         count = whole ? std::min(g.out_height - row, part.run.last - at) : 1, top = row * g.options.stride[0],
                          to = (plane * g.out_height + row) * g.out_width * kLanes;
-      const std::uint8_t* const from = in(args, x) + (plane * g.height + top) * g.width * kLanes;
-      NEURIM_DISPATCH(floats_of_bytes)(from, (bottom - top) * g.width, flip, zero, floats);
-      NEURIM_DISPATCH(depthwise_rows)
-      (shape, {}, floats, top, filters.data() + block * g.kernel[0] * g.kernel[1] * kLanes, nullptr, {}, row, row + count, nullptr, sums);
-      NEURIM_DISPATCH(finish_bytes)(sums, count * g.out_width, kLanes, after(args, block, to), out(args, to));
+      if (row == 0) made = 0;
+      for (made = std::max(made, top); made < top + count - 1 + window; ++made)
+        make_quads(args, plane, made, line, room + made % kept * quads.row_size() * 4);
+      const BlockProduct product{.rows = count * g.out_width, .taps = taps.data() + top % kept * tap_count, .tap_count = tap_count};
+      NEURIM_DISPATCH(channel_product)(product, room, filters.data() + block * tap_count * kLanes * 4, after(args, block, to), out(args, to));
       at += count;
     }
+  }
+
+  /// The quads of a row, counted from the first one of padding; `line` is padded.
+  void make_quads(const Args& args, std::int64_t plane, std::int64_t row, std::uint8_t* line, std::uint8_t* to) const {
+    const ChannelRows quads{g};
+    const std::int64_t in_row = row - g.options.pad[0], pixels = quads.line(), first = std::min(g.options.pad[1], pixels),
+                       last = std::min(g.options.pad[1] + g.width, pixels);
+    if (in_row < 0 || in_row >= g.height) {
+      std::memset(to, zero, static_cast<std::size_t>(quads.row_size() * 4));
+      return;
+    }
+    copy(in(args, x) + (plane * g.height + in_row) * g.width * kLanes, 1, last - first, line + first * kLanes);
+    NEURIM_DISPATCH(quads_of_channels)(line, quads.columns(), g.options.stride[1], g.options.dilation[1], to);
   }
 };
 
@@ -371,28 +420,20 @@ bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
     own.bias[static_cast<std::size_t>(c)] = narrow(chain.bias < 0 ? 0 : number(chain.bias, c) / y_scale);
   }
   const auto* const weights = static_cast<const std::int8_t*>(spec(site, chain.weight.value).known);
-  const Shape& of = spec(site, chain.weight.value).type.shape;
-  if (chain.depthwise) {  // whose floats begin at the zero point
-    const Type type{DType::f32, of};
-    const std::vector<float> plain(weights, weights + of.numel());
-    own.filters.resize(static_cast<std::size_t>(lanes * of[2] * of[3]));
-    pack(type, depthwise_weights(type), plain.data(), own.filters.data());
-  } else {
-    const std::int64_t quads = own.g.in_blocks() * own.g.tap_count() * kWords;  // of a channel: [block][quad][16 channels][4]
-    const auto* weight = weights;
-    for (std::int64_t block = 0; block < lanes; block += kLanes)
-      for (std::int64_t quad = 0; quad < quads; ++quad)
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-          for (int i = 0; i < 4; ++i) own.start[static_cast<std::size_t>(block + lane)] -= own.zero * *weight++;
-  }
-  // Within bytes, less the zero point that is added to them.
-  const auto zero = static_cast<float>(chain.y.zero_point);
-  const float low = !bytes ? -std::numeric_limits<float>::infinity()
-                           : (spec(site, chain.y.value).type.dtype == DType::u8 ? 0.0f : -128.0f) - zero,
-              high = bytes ? low + 255 : kNoLimit;
+  if (chain.depthwise) own.filters = ChannelRows{own.g}.pack(weights);
+  const std::int64_t quads = chain.depthwise ? own.g.kernel[0] * ChannelRows{own.g}.fours()
+                                             : own.g.in_blocks() * own.g.tap_count() * kWords;  // of a channel: [block][quad][16 channels][4]
+  const auto* weight = chain.depthwise ? own.filters.data() : weights;
+  for (std::int64_t block = 0; block < lanes; block += kLanes)
+    for (std::int64_t quad = 0; quad < quads; ++quad)
+      for (std::int64_t lane = 0; lane < kLanes; ++lane)
+        for (int i = 0; i < 4; ++i) own.start[static_cast<std::size_t>(block + lane)] -= own.zero * *weight++;
+  // Within u8, less the zero point that is added to them.
+  const bool of_i8 = spec(site, chain.y.value).type.dtype == DType::i8;
+  own.epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point + (of_i8 ? 128 : 0)), own.epilogue.flip = of_i8 ? 0x80 : 0;
+  const float low = bytes ? static_cast<float>(-own.epilogue.zero) : -std::numeric_limits<float>::infinity(), high = bytes ? low + 255 : kNoLimit;
   own.epilogue.least = chain.relu.on ? std::max(low, 0.0f) : low;
   own.epilogue.most = chain.relu.most == chain.relu.most ? static_cast<float>(std::fmin(high, chain.relu.most / y_scale)) : high;
-  own.epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point);
   own.epilogue.floats = !bytes;
   return finite;
 }
@@ -403,7 +444,7 @@ Launch prepare(Site& site) {
   if (!has_layouts(site, layout_of, chain)) return decline(site, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteConv>();
   ConvRows& g = all->g = {chain.sizes, kWords};
-  all->way = chain.depthwise    ? ByteConv::by_floats
+  all->way = chain.depthwise    ? ByteConv::by_channels
              : chain.in_place() ? ByteConv::in_place
                                 : ByteConv::rows_of_x,
   all->plain = chain.plain;
@@ -419,10 +460,11 @@ Launch prepare(Site& site) {
 
   Behind nothing;  // is left behind the product
   std::size_t room = 0;
-  if (all->way == ByteConv::by_floats) {
-    all->rows = 1;
-    while (all->rows < g.out_height && all->rows_of(all->rows + 1) * g.width * kLanes <= kFloats) ++all->rows;
-    room = static_cast<std::size_t>((all->rows_of(all->rows) * g.width + all->rows * g.out_width) * kLanes) * sizeof(float);
+  if (all->way == ByteConv::by_channels) {
+    const ChannelRows quads{g};
+    for (std::int64_t first = 0; first < quads.kept(); ++first)
+      for (const std::int64_t tap : quads.taps(first)) all->taps.push_back(tap);
+    room = static_cast<std::size_t>(quads.kept() * quads.row_size() * 4 + quads.line() * kLanes);
     const std::int64_t units = g.images * g.out_blocks() * g.out_height;
     const int parts = parts_of(site, depthwise_work(depthwise_shape(g)), units);
     for (int i = 0; i < parts; ++i)
@@ -443,7 +485,7 @@ Launch prepare(Site& site) {
   }
   all->own = whole_lines(room);
   site.scratch = all->own * all->parts.size();
-  if (all->way != ByteConv::by_floats) site.rounds = DType::i8;
+  site.rounds = DType::i8;
   return {ByteConv::run, all, static_cast<int>(all->parts.size())};
 }
 

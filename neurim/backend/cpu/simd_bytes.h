@@ -1,6 +1,9 @@
 // Products of bytes, four of them in the place of a float: u8 times i8, summed up in i32. They are AVX512-VNNI's where the
 // machine has it (has_vnni()), and the same numbers elsewhere: no sum is cut short.
 #pragma once
+#include <array>
+
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/simd_halves.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -43,6 +46,74 @@ inline IVec nearest(Vec v) {
 }
 
 inline Vec floats_of(const IVec& whole) { return numbers_as<Vec>(whole); }
+
+#if defined(__AVX512BW__)
+/// Four times four lanes, column by column.
+inline IVec fours_turned(const IVec& v) {
+  return __builtin_shuffle(v, IVec{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15});
+}
+#endif
+
+/// Makes bytes of rows of 16 numbers, as ByteEpilogue says, but that these are no larger than `most`.
+class ByteRows {
+ public:
+  explicit ByteRows(const ByteEpilogue& epilogue) {
+    const auto least = static_cast<std::uint32_t>(static_cast<std::int32_t>(epilogue.least) + epilogue.zero);
+    const auto all = [](std::uint32_t word) { return begin_of(static_cast<std::int32_t>(word) - IVec{}); };
+    zero_ = all(static_cast<std::uint16_t>(epilogue.zero) * 0x10001u), least_ = all(least * 0x1010101u), flip_ = all(epilogue.flip * 0x1010101u), mask_ = all(~0u);
+    if (epilogue.channels >= kLanes) return;
+    std::uint8_t kept[sizeof mask_];
+    for (std::size_t i = 0; i < sizeof kept; ++i) kept[i] = static_cast<std::int64_t>(i % kLanes) < epilogue.channels ? 0xff : 0;
+    std::memcpy(&mask_, kept, sizeof kept);
+  }
+
+  /// Four rows, one behind the other.
+  void store(std::uint8_t* to, const std::array<Vec, 4>& rows) const {
+#if defined(__AVX512BW__)
+    const auto shorts = [&](const Vec& first, const Vec& second) {
+      const auto whole = [](const Vec& v) { return _mm512_maskz_cvtps_epi32(0xffff, (__m512)v); };
+      return _mm512_adds_epi16(_mm512_packs_epi32(whole(first), whole(second)), zero_);
+    };
+    const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(shorts(rows[0], rows[1]), shorts(rows[2], rows[3])), least_);
+    put(to, ((__m512i)fours_turned((IVec)bytes) ^ flip_) & mask_);
+#elif defined(__AVX2__)
+    const auto shorts = [&](const Vec& v) {
+      return _mm256_adds_epi16(_mm256_packs_epi32(_mm256_cvtps_epi32((__m256)v.lo), _mm256_cvtps_epi32((__m256)v.hi)), zero_);
+    };
+    for (int i = 0; i < 4; i += 2) {
+      const __m256i bytes = _mm256_max_epu8(_mm256_packus_epi16(shorts(rows[i]), shorts(rows[i + 1])), least_);
+      put(to + i * kLanes, (_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)) ^ flip_) & mask_);
+    }
+#else
+    const auto zero = static_cast<std::int16_t>(zero_[0] | zero_[1] << 8);
+    for (int i = 0; i < 4; ++i) {
+      const IVec whole = nearest(max(rows[i], splat(-512))) + static_cast<std::int32_t>(zero), least = least_[0] - IVec{};
+      Row bytes;
+      store_as(reinterpret_cast<std::uint8_t*>(&bytes), select(whole > least, whole, least));
+      put(to + i * kLanes, (bytes ^ flip_) & mask_);
+    }
+#endif
+  }
+
+ private:
+#if defined(__AVX512BW__)
+  typedef __m512i Row;
+#elif defined(__AVX2__)
+  typedef __m256i Row;
+#else
+  typedef Register<std::uint8_t, kLanes>::type Row;
+#endif
+  static void put(std::uint8_t* to, const Row& row) { std::memcpy(to, &row, sizeof row); }
+  template <class V>
+  static Row begin_of(const V& v) {
+    if constexpr (sizeof v > sizeof(Row))
+      return begin_of(v.lo);
+    else
+      return (Row)v;
+  }
+
+  Row zero_, least_, flip_, mask_;
+};
 
 /// 16 u8 as floats, after their bits have been changed by `flip`.
 inline Vec load_bytes(const std::uint8_t* at, std::uint8_t flip) {

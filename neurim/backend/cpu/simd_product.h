@@ -1,7 +1,7 @@
 // The matrix product of convolutions in blocks of channels, for any factors. Those say:
 //   kWords       how many words a row of a block has,
-//   kWhole       whether sums are i32 in the place of floats,
 //   Kind         what results may be rounded to (see RoundedTo), or void,
+//   finish()     where sums are i32 in the place of floats: writes those of a block, as its Epilogue says,
 //   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
 //   total()      a sum as floats,
 //   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
@@ -31,15 +31,17 @@ constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8;
 constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
 #endif
 
-template <int words, class Rounds = void, bool whole = false>
+template <int words, class Rounds = void>
 struct Factors {
   static constexpr int kWords = words;
-  static constexpr bool kWhole = whole;
   using Kind = Rounds;
+  using Epilogue = BlockEpilogue;
   static Vec total(const Vec& sum) { return sum; }
 };
 template <class F>
 constexpr bool kShortSums = requires { F::kShort; };
+template <class F>
+constexpr bool kWholeSums = std::is_same_v<typename F::Epilogue, ByteEpilogue>;
 
 /// Which part of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
 struct Part {
@@ -50,12 +52,16 @@ struct Part {
 /// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
 /// may lie in DRAM.
 template <class F, int B, int T>
-NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, bool ahead,
+NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight, const typename F::Epilogue& epilogue, bool ahead,
                             [[maybe_unused]] const Part& part, float* y) {
   Vec sums[B][T];
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b) {
-    const Vec first = !kShortSums<F> && epilogue.bias ? load(epilogue.bias + b * kLanes) : Vec{};
+    Vec first{};
+    if constexpr (kWholeSums<F>)
+      first = from_bits(load_as<IVec>(epilogue.start + b * kLanes));
+    else if (!kShortSums<F> && epilogue.bias)
+      first = load(epilogue.bias + b * kLanes);
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) sums[b][t] = first;
   }
@@ -87,15 +93,17 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
     }
     if (shape.weight_taps) weight += shape.weight_in;
   }
+  if constexpr (kWholeSums<F>) {
+#pragma GCC unroll 32
+    for (int b = 0; b < B; ++b) F::finish(sums[b], shape, epilogue, b, y);
+    return;
+  } else {
   const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b)
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) {
       const std::int64_t at = b * shape.y_block + t * shape.y_row;
-      if constexpr (F::kWhole) {
-        store(y + at, sums[b][t]);
-      } else {
         using Kind = typename F::Kind;
         constexpr bool kRounds = !std::is_void_v<Kind>;
         Vec sum = F::total(sums[b][t]);
@@ -120,15 +128,16 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
             continue;
           }
         epilogue.beyond ? stream(y + at, result) : store(y + at, result);
-      }
     }
+  }
 }
 
-using Product = void (*)(const BlockProduct&, const float*, const float*, const BlockEpilogue&, bool, const Part&, float*);
+template <class F>
+using Product = void (*)(const BlockProduct&, const float*, const float*, const typename F::Epilogue&, bool, const Part&, float*);
 
 /// The products of 1 to T rows.
 template <class F, int B, int... T>
-constexpr std::array<Product, sizeof...(T)> products(std::integer_sequence<int, T...>) {
+constexpr std::array<Product<F>, sizeof...(T)> products(std::integer_sequence<int, T...>) {
   return {product<F, B, T + 1>...};
 }
 
@@ -157,7 +166,7 @@ void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
 template <class F>
 void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
               float* y) {
-  cut<F>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+  cut<F>(shape, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     BlockEpilogue own = epilogue;
     if (epilogue.bias) own.bias += block * kLanes;

@@ -8,6 +8,91 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
+/// Of each row sums[row][16] the real numbers, before they are limited.
+template <bool adds>
+inline Vec real_of(const Vec& sum, std::int64_t at, const ByteEpilogue& epilogue) {
+  const Vec v = floats_of(bits_of(sum)) * load(epilogue.scale) + load(epilogue.bias);
+  if constexpr (!adds) return v;
+  return v + (load_bytes(epilogue.add + at, epilogue.add_flip) - epilogue.add_zero) * epilogue.add_scale;
+}
+
+/// Rows of sums, one behind the other, wherever they are written.
+void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
+  const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, epilogue.channels)), written = epilogue.cut ? lanes : kLanes;
+  const Vec least = splat(epilogue.least), most = splat(epilogue.most);
+  const auto real = [&](std::int64_t row) {
+    const Vec sum = load(sums + row * kLanes);
+    return epilogue.add ? real_of<true>(sum, row * y_row, epilogue) : real_of<false>(sum, row * y_row, epilogue);
+  };
+  if (epilogue.floats) {
+    auto* const to = static_cast<float*>(y);
+    const IVec mask = first_mask(lanes);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const Vec v = from_bits(bits_of(limited(real(row), least, most)) & mask);
+      written < kLanes ? store_part(to + row * y_row, v, written) : store(to + row * y_row, v);
+    }
+    return;
+  }
+  const ByteRows bytes(epilogue);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Vec v = min(most, real(row));
+    std::uint8_t four[4 * kLanes];
+    bytes.store(four, {v, v, v, v});
+    std::memcpy(static_cast<std::uint8_t*>(y) + row * y_row, four, static_cast<std::size_t>(written));
+  }
+}
+
+/// The same of sums in registers, of bytes that lie one behind the other.
+template <bool adds, int T>
+[[gnu::always_inline]] inline void put_rows(const Vec (&sums)[T], const ByteEpilogue& epilogue, std::uint8_t* to) {
+  const Vec most = splat(epilogue.most);
+  const ByteRows bytes(epilogue);
+#pragma GCC unroll 32
+  for (int t = 0; t < T; t += 4) {
+    std::array<Vec, 4> rows;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int row = t + i < T ? t + i : T - 1;
+      rows[i] = min(most, real_of<adds>(sums[row], row * kLanes, epilogue));
+    }
+    if (t + 4 <= T) {
+      bytes.store(to + t * kLanes, rows);
+    } else {
+      std::uint8_t last[4 * kLanes];
+      bytes.store(last, rows);
+      std::memcpy(to + t * kLanes, last, static_cast<std::size_t>((T - t) * kLanes));
+    }
+  }
+}
+
+/// The same of any form.
+template <int T>
+[[gnu::always_inline]] inline void finish_in_registers(const Vec (&sums)[T], const ByteEpilogue& epilogue, std::int64_t y_row, void* y) {
+  if (epilogue.floats || y_row != kLanes) {
+    alignas(64) float rows[T * kLanes];
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) store(rows + t * kLanes, sums[t]);
+    return finish(rows, T, y_row, epilogue, y);
+  }
+  auto* const to = static_cast<std::uint8_t*>(y);
+  epilogue.add ? put_rows<true>(sums, epilogue, to) : put_rows<false>(sums, epilogue, to);
+}
+
+/// Factors that are quads of bytes.
+struct QuadFactors : Factors<kLanes / 4> {
+  using Epilogue = ByteEpilogue;
+  /// Of block number `block` behind those that x's epilogue begins with.
+  template <int T>
+  [[gnu::always_inline]] static void finish(const Vec (&sums)[T], const BlockProduct& shape, const ByteEpilogue& epilogue, int block, float* y) {
+    const std::int64_t at = block * shape.y_block;
+    ByteEpilogue own = epilogue;
+    own.scale += block * kLanes, own.bias += block * kLanes, own.channels -= block * kLanes;
+    if (own.add) own.add += at;
+    void* const to = own.floats ? static_cast<void*>(y + at) : reinterpret_cast<std::uint8_t*>(y) + at;
+    finish_in_registers(sums, own, shape.y_row, to);
+  }
+};
+
 /// What is multiplied: floats, or pairs of halves or quads of bytes by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
@@ -39,12 +124,12 @@ struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
 };
-struct NativeQuads : Factors<kLanes / 4, void, true> {
+struct NativeQuads : QuadFactors {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_quads(sum, splat_bits(x), row); }
 };
 #endif
-struct Quads : Factors<kLanes / 4, void, true> {
+struct Quads : QuadFactors {
   struct Row {
     Vec even, odd;
   };
@@ -56,10 +141,66 @@ struct Quads : Factors<kLanes / 4, void, true> {
 };
 
 #if defined(__AVX512F__)
-constexpr int kGroupRows = 14;
+constexpr int kGroupRows = 14, kChannelRows = 28;
 #else
-constexpr int kGroupRows = 4;
+constexpr int kGroupRows = 4, kChannelRows = 4;
 #endif
+
+/// Quads of one channel each, in all lanes of x.
+struct ChannelQuads : Quads {
+  static Vec multiply(Vec sum, const Row& row, Vec x) {
+    return add_products_of_shorts(add_products_of_shorts(sum, row.even, even_of_u8(x)), row.odd, odd_of_u8(x));
+  }
+};
+#if defined(__AVX512F__)
+struct NativeChannelQuads : NativeQuads {
+  NEURIM_MAY_NAME_NARROW static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_quads(sum, x, row); }
+};
+#endif
+
+template <class F, int T>
+NEURIM_PRODUCT void product_of_channels(const BlockProduct& shape, const float* x, const float* weight, const ByteEpilogue& epilogue, void* y) {
+  Vec sums[T];
+  const Vec first = from_bits(load_as<IVec>(epilogue.start));
+#pragma GCC unroll 32
+  for (int t = 0; t < T; ++t) sums[t] = first;
+  for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
+    const auto own = F::weights(weight + tap * kLanes);
+    const float* const rows = x + shape.taps[tap];
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) sums[t] = F::multiply(sums[t], own, load(rows + t * kLanes));
+  }
+  finish_in_registers(sums, epilogue, shape.y_row, y);
+}
+using ChannelProduct = void (*)(const BlockProduct&, const float*, const float*, const ByteEpilogue&, void*);
+template <class F, int... T>
+constexpr std::array<ChannelProduct, sizeof...(T)> channel_products(std::integer_sequence<int, T...>) {
+  return {product_of_channels<F, T + 1>...};
+}
+
+/// The quads of 16 channels that the bytes of four pixels are, one behind the other.
+inline void transpose_pixels(const std::uint8_t* pixels, std::uint8_t* to) {
+#if defined(__AVX512BW__)
+  const IVec together = fours_turned(load_as<IVec>(reinterpret_cast<const std::int32_t*>(pixels)));
+  constexpr IVec kOrder = IVec{0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703,
+                               0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703};
+  store_as(reinterpret_cast<std::int32_t*>(to), (IVec)_mm512_shuffle_epi8((__m512i)together, (__m512i)kOrder));
+#else
+  typedef Register<std::uint8_t, 16>::type Bytes;
+  typedef Register<std::uint16_t, 16>::type Shorts;
+  constexpr Bytes kLow{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, kHigh = kLow + 8;
+  constexpr Shorts kLowPairs{0, 8, 1, 9, 2, 10, 3, 11}, kHighPairs = kLowPairs + 4;
+  Bytes pixel[4];
+  std::memcpy(pixel, pixels, sizeof pixel);
+  Bytes* const quads = reinterpret_cast<Bytes*>(to);
+  for (int half = 0; half < 2; ++half) {
+    const Bytes order = half ? kHigh : kLow;
+    const Shorts first = (Shorts)__builtin_shuffle(pixel[0], pixel[1], order), second = (Shorts)__builtin_shuffle(pixel[2], pixel[3], order);
+    const Bytes pairs[2] = {(Bytes)__builtin_shuffle(first, second, kLowPairs), (Bytes)__builtin_shuffle(first, second, kHighPairs)};
+    std::memcpy(quads + 2 * half, pairs, sizeof pairs);
+  }
+#endif
+}
 
 /// Floats of groups of `width` channels: an input channel is multiplied by the weights of its group's lanes.
 template <int width>
@@ -81,58 +222,16 @@ struct Groups : Factors<kLanes> {
   }
 };
 
-/// Rows of sums, one behind the other: i32 in the place of floats, or floats.
-template <bool whole>
-void finish(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
-  const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, epilogue.channels));
-  const Vec scale = load(epilogue.scale), bias = load(epilogue.bias), least = splat(epilogue.least), most = splat(epilogue.most);
-  const IVec zero = epilogue.zero - IVec{}, mask = first_mask(lanes);
-  // A loop for each form: what does not change is decided before it.
-  const auto all_rows = [&](auto adds, auto put) {
-    const float* from = sums;
-    const std::uint8_t* other = epilogue.add;
-    const Vec add_scale = splat(epilogue.add_scale), add_zero = splat(epilogue.add_zero);
-    const std::uint8_t flip = epilogue.add_flip;
-    for (std::int64_t row = 0; row < rows; ++row, from += kLanes) {
-      Vec v = (whole ? floats_of(bits_of(load(from))) : load(from)) * scale + bias;
-      if constexpr (adds) v = v + (load_bytes(other + row * y_row, flip) - add_zero) * add_scale;
-      put(limited(v, least, most), row * y_row);
-    }
-  };
-  const auto each = [&](auto put) { epilogue.add ? all_rows(std::true_type(), put) : all_rows(std::false_type(), put); };
-  const auto bytes_of = [=](const Vec& v) { return (nearest(v) + zero) & mask; };
-  const auto floats_of_row = [=](Vec v) { return from_bits(bits_of(v) & mask); };
-  auto* const floats = static_cast<float*>(y);
-  auto* const bytes = static_cast<std::uint8_t*>(y);
-  const bool part = epilogue.cut && lanes < kLanes;
-  if (epilogue.floats && part) return each([=](Vec v, std::int64_t at) { store_part(floats + at, floats_of_row(v), lanes); });
-  if (epilogue.floats) return each([=](Vec v, std::int64_t at) { store(floats + at, floats_of_row(v)); });
-  if (part)
-    return each([=](Vec v, std::int64_t at) {
-      std::uint8_t row[kLanes];
-      store_as(row, bytes_of(v));
-      std::memcpy(bytes + at, row, static_cast<std::size_t>(lanes));
-    });
-  each([=](const Vec& v, std::int64_t at) { store_as(bytes + at, bytes_of(v)); });
-}
-
-template <class Factors>
+template <class F>
 void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
                     void* y) {
-  alignas(64) float sums[kRows[0] * kLanes];
-  cut<Factors>(shape, blocks, [&](Product product, std::int64_t block, std::int64_t together, std::int64_t begin, std::int64_t end) {
-    BlockProduct own = shape;
-    own.y_row = kLanes, own.y_block = (end - begin) * kLanes;
-    product(own, x + begin * Factors::kWords, weight + block * shape.weight_block,
-            {reinterpret_cast<const float*>(epilogue.start + block * kLanes)}, begin == 0, {}, sums);
-    for (std::int64_t b = block; b < block + together; ++b) {
-      const std::int64_t at = b * shape.y_block + begin * shape.y_row;
-      ByteEpilogue of_block = epilogue;
-      of_block.scale += b * kLanes, of_block.bias += b * kLanes, of_block.channels -= b * kLanes;
-      if (epilogue.add) of_block.add += at;
-      void* const to = epilogue.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
-      finish<true>(sums + (b - block) * own.y_block, end - begin, shape.y_row, of_block, to);
-    }
+  cut<F>(shape, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+    const std::int64_t at = block * shape.y_block + begin * shape.y_row;
+    ByteEpilogue own = epilogue;
+    own.start += block * kLanes, own.scale += block * kLanes, own.bias += block * kLanes, own.channels -= block * kLanes;
+    if (own.add) own.add += at;
+    float* const to = own.floats ? static_cast<float*>(y) + at : reinterpret_cast<float*>(static_cast<std::uint8_t*>(y) + at);
+    product(shape, x + begin * F::kWords, weight + block * shape.weight_block, own, begin == 0, {}, to);
   });
 }
 
@@ -208,13 +307,32 @@ void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x,
   multiply_bytes<Quads>(shape, blocks, quads, factors, epilogue, y);
 }
 
-void finish_bytes(const float* sums, std::int64_t rows, std::int64_t y_row, const ByteEpilogue& epilogue, void* y) {
-  finish<false>(sums, rows, y_row, epilogue, y);
+void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y) {
+  static constexpr auto kAll = channel_products<ChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
+  const auto* product_of = kAll.data();
+#if defined(__AVX512F__)
+  static constexpr auto kNative = channel_products<NativeChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
+  if (has_vnni()) product_of = kNative.data();
+#endif
+  each_group(shape.rows, kChannelRows, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * kLanes;
+    ByteEpilogue own = epilogue;
+    if (own.add) own.add += at;
+    void* const to = own.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
+    product_of[end - begin - 1](shape, static_cast<const float*>(x) + at, static_cast<const float*>(weight), own, to);
+  });
 }
 
-void floats_of_bytes(const std::uint8_t* from, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, float* to) {
-  const Vec least = splat(zero);
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += kLanes, to += kLanes) store(to, load_bytes(from, flip) - least);
+void quads_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t* to) {
+  for (std::int64_t column = 0; column < columns; ++column, from += step * kLanes, to += 4 * kLanes) {
+    if (apart == 1) {
+      transpose_pixels(from, to);
+      continue;
+    }
+    std::uint8_t pixels[4 * kLanes];
+    for (int i = 0; i < 4; ++i) std::memcpy(pixels + i * kLanes, from + i * apart * kLanes, kLanes);
+    transpose_pixels(pixels, to);
+  }
 }
 
 void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
