@@ -72,6 +72,15 @@ bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& 
 
 }  // namespace
 
+std::vector<int> count_readers(const Graph& graph) {
+  std::vector<int> readers(graph.values.size());
+  for (const Graph::Node& node : graph.nodes)
+    for (const int value : node.in) ++readers[static_cast<std::size_t>(value)];
+  for (const int value : graph.outputs) ++readers[static_cast<std::size_t>(value)];
+  for (const Graph::Commit& commit : graph.commits) ++readers[static_cast<std::size_t>(commit.value)];
+  return readers;
+}
+
 Graph freeze(const Graph& graph) {
   std::set<int> committed;
   for (const auto& commit : graph.commits) committed.insert(commit.state);

@@ -17,6 +17,12 @@ Graph dequantize_apart(const Graph& graph);
 /// Takes slices before the transposes that they alone read, and transposes gradients of slices before those are put into zeros.
 Graph slice_first(const Graph& graph);
 
+/// Quantizes before ops that only move numbers or pick some (Op::picks), and takes away what makes bytes again of the same bytes.
+Graph quantize_first(const Graph& graph);
+
+/// How many nodes, outputs and commits read each value.
+std::vector<int> count_readers(const Graph& graph);
+
 /// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias; other norms of that kind
 /// become a product and a sum.
 Graph fold_batch_norm(const Graph& graph);

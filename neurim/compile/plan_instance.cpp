@@ -25,6 +25,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   if (!options.interpret) {
     graph = fold(slice_first(graph));
     if (options.freeze) graph = fold(fold_batch_norm(graph));
+    graph = quantize_first(graph);
     graph = dequantize_apart(graph);  // after fold, which would make them one again
     if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two
   }

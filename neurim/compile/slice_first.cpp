@@ -31,12 +31,7 @@ std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& perm) {
 }  // namespace
 
 Graph slice_first(const Graph& graph) {
-  std::vector<int> readers(graph.values.size());
-  for (const Graph::Node& node : graph.nodes)
-    for (const int value : node.in) ++readers[static_cast<std::size_t>(value)];
-  for (const int value : graph.outputs) ++readers[static_cast<std::size_t>(value)];
-  for (const Graph::Commit& commit : graph.commits) ++readers[static_cast<std::size_t>(commit.value)];
-
+  const std::vector<int> readers = count_readers(graph);
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* const slices = dynamic_cast<const Slice*>(node.op.get());
     const auto* const turns = dynamic_cast<const Transpose*>(node.op.get());

@@ -88,6 +88,8 @@ class Op : public std::enable_shared_from_this<Op> {
   /// again instead of keeping it. `again` does.
   virtual bool cheap() const { return pointwise(); }
   virtual Tensor again(std::span<const Tensor> in, std::span<const Tensor> out) const;
+  /// Whether its results are numbers of its inputs, chosen by their places or order alone: what keeps the order may be done before.
+  virtual bool picks() const { return false; }
   virtual bool exact() const { return false; }                 ///< turns on single bits of its inputs: computed again, they might differ
   virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.

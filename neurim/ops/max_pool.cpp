@@ -72,7 +72,7 @@ void MaxPool2dGrad::fields(Fields& f) { options.fields(f); }
 template <std::size_t N>
 Types MaxPool<N>::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
-  check_floating(*this, in[0], "the input");
+  if (in[0].dtype != DType::u8 && in[0].dtype != DType::i8) check_floating(*this, in[0], "the input");
   return {{in[0].dtype, pooled_shape(name(), in[0].shape, options)}};
 }
 
@@ -110,6 +110,10 @@ std::vector<Sample> MaxPool<N>::samples() const {
     auto op = std::make_shared<MaxPool>();
     op->options = row.options;
     all.push_back({op, {{DType::f32, row.x}}, {kDistinct}});
+    if constexpr (N == 2) {
+      all.push_back({op, {{DType::u8, row.x}}, {{0, 256}}});
+      all.push_back({op, {{DType::i8, row.x}}, {{-128, 128}}});
+    }
   }
   return all;
 }

@@ -13,6 +13,7 @@ class MaxPool final : public Op {
     return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d";
   }
   void fields(Fields& f) override;
+  bool picks() const override { return N == 2; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
@@ -31,7 +32,7 @@ class MaxPool2dGrad final : public Op {
   std::vector<Sample> samples() const override;
 };
 
-/// x(N,C,…), floating, of N axes to pool over -> (N,C,…). Padding never wins; NaN does. The gradient goes to
+/// x(N,C,…), floating or of bytes, of N axes to pool over -> (N,C,…). Padding never wins; NaN does. The gradient goes to
 /// the first maximum of a window in row-major order. `count_include_pad` has no meaning here.
 template <std::size_t N>
 Tensor max_pool(const Tensor& x, const PoolOptions<N>& options) {

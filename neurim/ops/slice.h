@@ -28,6 +28,7 @@ class Slice final : public Op {
   SliceOptions options;
 
   std::string_view name() const override { return "slice"; }
+  bool picks() const override { return true; }
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

@@ -21,14 +21,18 @@ bool gated(const Site& site) {
          relu.in[1] == pool.out[0] && site.out[0] == relu.out[0];
 }
 
-/// Whether the site is one op of f32, alone or gated; on no, says why.
+bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
+/// Whether it is the maximum of bytes.
+bool of_bytes(const Site& site) { return site.op().name() == "max_pool2d" && is_byte(site.input(0).type.dtype); }
+
+/// Whether the site is one op of f32, alone or gated, or of bytes; on no, says why.
 bool takes(Site& site) {
   if (site.steps.size() > 1 && !gated(site)) {
     site.why = "takes nothing behind it but relu's gradient by the same x";
     return false;
   }
   for (const Spec& value : site.values) {
-    if (value.type.dtype != DType::f32) site.why = text("takes f32 only, not ", value.type.dtype);
+    if (value.type.dtype != DType::f32 && !of_bytes(site)) site.why = text("takes f32 only, not ", value.type.dtype);
     if (value.type.shape.numel() == 0) site.why = "takes no empty tensors";
     if (!site.why.empty()) return false;
   }
@@ -44,7 +48,7 @@ bool of_vectors(const Spec& value) {
 bool pool_wants(Site& site) {
   if (!takes(site)) return false;
   const auto vectors = std::find_if(site.values.begin(), site.values.end(), of_vectors);
-  Layout layout = vectors == site.values.end() ? Layout{} : exact(vectors->layout);
+  Layout layout = of_bytes(site) ? kBlocked : vectors == site.values.end() ? Layout{} : exact(vectors->layout);
   if (layout == kBlocked) layout = narrowed(site, layout);
   for (Spec& value : site.values) value.layout = layout;
   return true;
@@ -101,6 +105,15 @@ struct Pool {
   PoolFunction function;
   std::int64_t pieces, scratch_floats;
   int parts;
+  bool negative;  ///< of bytes: i8
+
+  static void run_bytes(const void* self, const Args& args, int part) noexcept {
+    const auto& own = *static_cast<const Pool*>(self);
+    NEURIM_DISPATCH(max_of_bytes)
+    (own.shape, own.negative, static_cast<const std::uint8_t*>(args.in[0]), static_cast<std::uint8_t*>(args.out[0]),
+     part_begin(own.pieces, own.parts, part), part_begin(own.pieces, own.parts, part + 1),
+     static_cast<std::uint8_t*>(args.scratch) + part * own.scratch_floats * 4);
+  }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Pool*>(self);
@@ -142,13 +155,16 @@ Launch pool_prepare(Site& site) {
                  .rows = pool->rows.data(),
                  .columns = pool->columns.data(),
                  .kernel_columns = pool->kernel_columns.data()};
-  pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, layout.rounded, pool->shape);
   pool->pieces = pool->shape.planes * (kGradient ? 1 : y[2]);
   pool->parts = parts_of(site, x.numel(), pool->pieces);
-  if (layout == Layout{}) {
-    pool->scratch_floats = (pool_scratch(pool->shape) + 15) / 16 * 16;
-    site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
-  }
+  const bool bytes = of_bytes(site);
+  if (bytes && layout != kBlocked) return decline(site, "takes bytes in blocks of 16 channels");
+  pool->negative = site.input(0).type.dtype == DType::i8;
+  pool->scratch_floats = bytes ? x[3] * 4 : layout == Layout{} ? pool_scratch(pool->shape) : 0;
+  pool->scratch_floats = (pool->scratch_floats + 15) / 16 * 16;
+  site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
+  if (bytes) return {Pool::run_bytes, pool, pool->parts};
+  pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, layout.rounded, pool->shape);
   return {Pool::run, pool, pool->parts};
 }
 

@@ -1,4 +1,4 @@
-// Pooling of f32 images. What a window sees of the input is known along each axis before the first call.
+// Pooling of images of f32, and of bytes. What a window sees of the input is known along each axis before the first call.
 #pragma once
 #include <cstdint>
 
@@ -39,6 +39,10 @@ using PoolFunction = void (*)(const PoolShape& shape, const float* const* in, fl
                               std::int64_t last, float* scratch);
 inline std::int64_t pool_scratch(const PoolShape& shape) { return 2 * (shape.width + shape.out_width) + 1; }
 NEURIM_EACH_ISA(PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const PoolShape& shape))
+
+/// Maxima of bytes, u8 or i8 (`negative`), of blocked x and y: rows as above. `line` has 16 bytes for each column of x.
+NEURIM_EACH_ISA(void max_of_bytes(const PoolShape& shape, bool negative, const std::uint8_t* x, std::uint8_t* y, std::int64_t first,
+                                  std::int64_t last, std::uint8_t* line))
 
 /// Planes of `size` places, each one float, or 16 of the `channels` of an image. (N,C) beside them is plain.
 struct PlaneShape {

@@ -1,6 +1,6 @@
 // The ops that move elements. Slice, its gradient, pad, transpose and broadcast_to are walks that know for
-// each index of the output which one of the input it takes; concat and gather copy runs of bytes. f32 images
-// are moved as they stand, in vectors of 16 channels or images, where the pieces are whole, halves or
+// each index of the output which one of the input it takes; concat and gather copy runs of bytes. Images of
+// f32 or bytes are moved as they stand, in vectors of 16 channels or images, where the pieces are whole, halves or
 // quarters of vectors.
 #include "neurim/backend/cpu/shape.h"
 
@@ -225,7 +225,8 @@ Walk plain_walk(const Move& move, const Type& in, const Type& out) {
 /// quarters of vectors. A target's vector is cut into parts that take one piece of a source's vector each.
 std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out, int split, Half rounded) {
   const MoveAxis& lanes = move.axes[static_cast<std::size_t>(split)];
-  if (in.dtype != DType::f32 || in.shape[split] % 16 || out.shape[split] % 16 || lanes.step != 1 ||
+  const int bytes = rounded ? 2 : bits(in.dtype) / 8;
+  if ((in.dtype != DType::f32 && bytes != 1) || in.shape[split] % 16 || out.shape[split] % 16 || lanes.step != 1 ||
       lanes.from_step != 1)
     return {};
   for (std::size_t a = 0; a < move.axes.size(); ++a)
@@ -248,7 +249,7 @@ std::vector<Walk> vector_walks(const Move& move, const Type& in, const Type& out
                        end = std::max(begin, above((lanes.first + lanes.count) / piece - k));
     Walk walk{.to = k,
               .from = source,
-              .width = static_cast<int>(piece) * (rounded ? 2 : 4),
+              .width = static_cast<int>(piece) * bytes,
               .constant = constant_of(rounded ? dtype_of(rounded) : out.dtype, move.constant)};
     for (std::size_t a = 0; a < move.axes.size(); ++a) {
       MoveAxis axis = move.axes[a];

@@ -313,6 +313,39 @@ PoolFunction max_grad_function(bool blocked, Half rounded, int window, int strid
   return with_read_places(rounded, [&](auto places) { return max_grad_of<kRelu, decltype(places)>(window, shape); });
 }
 
+/// So many bytes of best become the larger ones.
+template <int bytes, class T>
+void keep_larger(T* best, const T* v) {
+  typename Register<T, bytes>::type a, b;
+  std::memcpy(&a, best, sizeof a), std::memcpy(&b, v, sizeof b);
+  a = a < b ? b : a;
+  std::memcpy(best, &a, sizeof a);
+}
+
+/// Of each row the maxima of the window's rows, then of its columns.
+template <class T>
+void max_of_rows(const PoolShape& shape, const T* x, T* y, std::int64_t first, std::int64_t last, T* line) {
+  constexpr int kMany = 4 * kLanes;
+  const std::int64_t row_size = shape.width * kLanes;
+  for (std::int64_t r = first; r < last; ++r) {
+    const PoolWindow& row = shape.rows[r % shape.out_height];
+    const T* const from = x + (r / shape.out_height * shape.height + row.first) * row_size;
+    std::memcpy(line, from, static_cast<std::size_t>(row_size));
+    for (int i = 1; i < row.count; ++i) {
+      const T* const next = from + i * shape.row_step * row_size;
+      std::int64_t at = 0;
+      for (; at + kMany <= row_size; at += kMany) keep_larger<kMany>(line + at, next + at);
+      for (; at < row_size; at += kLanes) keep_larger<kLanes>(line + at, next + at);
+    }
+    for (std::int64_t o = 0; o < shape.out_width; ++o, y += kLanes) {
+      const PoolWindow& column = shape.columns[o];
+      const T* const at = line + column.first * kLanes;
+      std::memcpy(y, at, kLanes);
+      for (int j = 1; j < column.count; ++j) keep_larger<kLanes>(y, at + j * shape.column_step * kLanes);
+    }
+  }
+}
+
 /// Where a plane of one number, or of 16 channels, has its numbers in (N,C), and how many.
 struct Place {
   std::int64_t at;
@@ -375,6 +408,15 @@ PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const Pool
       });
   }
   return nullptr;
+}
+
+void max_of_bytes(const PoolShape& shape, bool negative, const std::uint8_t* x, std::uint8_t* y, std::int64_t first, std::int64_t last,
+                  std::uint8_t* line) {
+  y += first * shape.out_width * kLanes;
+  if (negative)
+    max_of_rows(shape, reinterpret_cast<const std::int8_t*>(x), reinterpret_cast<std::int8_t*>(y), first, last, reinterpret_cast<std::int8_t*>(line));
+  else
+    max_of_rows(shape, x, y, first, last, line);
 }
 
 void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first,

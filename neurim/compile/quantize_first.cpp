@@ -1,0 +1,58 @@
+// Quantize before what moves numbers or picks some of them: a maximum of bytes is the byte of the maximum, and what is moved is a
+// quarter as long.
+#include <algorithm>
+#include <vector>
+
+#include "neurim/compile/passes.h"
+#include "neurim/graph/value.h"
+#include "neurim/ops/quantize.h"
+
+namespace neurim {
+
+namespace {
+
+bool constant_number(const Tensor& tensor) {
+  return !tensor.traced() && tensor.value()->constant && tensor.dtype() == DType::f32 && tensor.shape().numel() == 1;
+}
+
+/// What comes of a quantize that may be done earlier, else nothing.
+Tensors earlier(const Graph::Node& node, const Tensors& in, bool read_alone) {
+  const auto& own = static_cast<const Quantize&>(*node.op);
+  if (!in[0].traced() || !constant_number(in[1])) return {};
+  const Graph::Node* const before = producer(in[0]);
+  if (!before) return {};
+  std::vector<Tensor> read;
+  for (const int value : before->in) read.push_back(traced_value(value));
+  // Of bytes that were made real with the same scale nothing is left to do, if their products with it are no tiny numbers.
+  if (const auto* real = dynamic_cast<const Dequantize*>(before->op.get()))
+    if (constant_number(read[1]) && read[0].dtype() == own.dtype && real->zero_point == own.zero_point) {
+      const float scale = in[1].values<float>()[0];
+      if (scale > 1e-30f && scale == read[1].values<float>()[0]) return {read[0]};
+    }
+  const std::shared_ptr<const Op> op = before->op;  // the trace's nodes move
+  if (!read_alone || !op->picks()) return {};
+  for (Tensor& x : read)
+    if (x.dtype() != DType::f32 || x.shape().rank() < in[1].shape().rank()) return {};
+  for (Tensor& x : read) x = quantize(x, in[1], own.zero_point, own.dtype);
+  return {apply1(op, read)};
+}
+
+}  // namespace
+
+Graph quantize_first(const Graph& graph) {
+  const auto quantizes = [](const Graph::Node& node) { return node.op->name() == "quantize"; };
+  Graph out = graph;
+  for (bool changed = std::any_of(graph.nodes.begin(), graph.nodes.end(), quantizes); changed;) {
+    changed = false;
+    const std::vector<int> readers = count_readers(out);
+    out = fold(rewrite(out, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
+      if (!quantizes(node)) return {};
+      Tensors found = earlier(node, in, readers[static_cast<std::size_t>(node.in[0])] == 1);
+      changed |= !found.empty();
+      return found;
+    }));
+  }
+  return out;
+}
+
+}  // namespace neurim
