@@ -14,19 +14,28 @@
 namespace neurim {
 namespace {
 
-/// The values of a graph, node by node; `visit` gives the results of a node for its inputs.
-Tensors values_of(const Graph& graph, const Tensors& in,
-                  const std::function<Tensors(const Graph::Node&, const Tensors&)>& visit) {
+/// The results of a graph, node by node; `visit` gives those of a node for its inputs. Other values are kept until they have been read.
+Tensors results_of(const Graph& graph, const Tensors& in,
+                   const std::function<Tensors(const Graph::Node&, const Tensors&)>& visit) {
   Tensors values(graph.values.size());
+  std::vector<std::size_t> last_reader(values.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const int value : graph.nodes[n].in) last_reader[static_cast<std::size_t>(value)] = n;
+  for (const int value : graph.outputs) last_reader[static_cast<std::size_t>(value)] = graph.nodes.size();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].captured;
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = in[i];
-  for (const Graph::Node& node : graph.nodes) {
+  for (std::size_t i = 0; i < in.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = in[i];
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Graph::Node& node = graph.nodes[n];
     Tensors own;
     for (const int value : node.in) own.push_back(values[static_cast<std::size_t>(value)]);
     const Tensors out = visit(node, own);
     for (std::size_t i = 0; i < out.size(); ++i) values[static_cast<std::size_t>(node.out[i])] = out[i];
+    for (const int value : node.in)
+      if (last_reader[static_cast<std::size_t>(value)] == n) values[static_cast<std::size_t>(value)] = {};
   }
-  return values;
+  Tensors out;
+  for (const int value : graph.outputs) out.push_back(values[static_cast<std::size_t>(value)]);
+  return out;
 }
 
 Tensor number(double value) { return Tensor::full({DType::f32, {}}, value); }
@@ -35,7 +44,14 @@ Tensor number(double value) { return Tensor::full({DType::f32, {}}, value); }
 class Quantized {
  public:
   Quantized(Graph graph, const Tensor& images) : graph_(std::move(graph)) {
-    ranges_ = values_of(graph_, {images}, [](const Graph::Node& node, const Tensors& in) { return neurim::apply(node.op, in); });
+    ranges_.resize(graph_.values.size());
+    ranges_[static_cast<std::size_t>(graph_.inputs[0])] = range_of(images);
+    results_of(graph_, {images}, [this](const Graph::Node& node, const Tensors& in) {
+      Tensors out = neurim::apply(node.op, in);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (out[i].dtype() == DType::f32) ranges_[static_cast<std::size_t>(node.out[i])] = range_of(out[i]);
+      return out;
+    });
   }
 
   Tensors operator()(const Tensors& in) const {
@@ -45,7 +61,7 @@ class Quantized {
       if (!known) known = through_bytes(tensor, ranges_[static_cast<std::size_t>(value)]);
       return known;
     };
-    const Tensors values = values_of(graph_, in, [&](const Graph::Node& node, const Tensors& own) {
+    return results_of(graph_, in, [&](const Graph::Node& node, const Tensors& own) {
       Tensors read = own;
       if (is_product(node)) {
         read[0] = through(node.in[0], own[0]);
@@ -54,30 +70,35 @@ class Quantized {
           return quantize(own[1], scales, 0, DType::i8);
         }();
         read[1] = dequantize(bytes, scales);
-      } else if (node.op->name() == "add" && own[0].shape() == own[1].shape()) {  // one of them stays the sums that a product has
-        const int other = made_by_product(node.in[1]) && !made_by_product(node.in[0]) ? 0 : 1;
+      } else if (node.op->name() == "add" && own[0].shape() == own[1].shape()) {  // what the last product makes stays its sums
+        const int other = product_of(node.in[1]) > product_of(node.in[0]) ? 0 : 1;
         read[static_cast<std::size_t>(other)] =
             through(node.in[static_cast<std::size_t>(other)], own[static_cast<std::size_t>(other)]);
       }
       return neurim::apply(node.op, read);
     });
-    Tensors out;
-    for (const int value : graph_.outputs) out.push_back(values[static_cast<std::size_t>(value)]);
-    return out;
   }
 
  private:
   static bool is_product(const Graph::Node& node) { return node.op->name() == "conv2d" || node.op->name() == "linear"; }
-  bool made_by_product(int value) const {
+  /// The number of the product that makes it, or -1.
+  int product_of(int value) const {
     const int node = graph_.values[static_cast<std::size_t>(value)].node;
-    return node >= 0 && is_product(graph_.nodes[static_cast<std::size_t>(node)]);
+    return node >= 0 && is_product(graph_.nodes[static_cast<std::size_t>(node)]) ? node : -1;
   }
 
-  static Tensor through_bytes(const Tensor& tensor, const Tensor& range) {
-    const std::vector<float> numbers = range.values<float>();
-    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-    const double least = std::min(0.0f, *low), most = std::max(0.0f, *high), scale = std::max(most - least, 1e-6) / 255;
-    const auto zero = static_cast<std::int64_t>(std::nearbyint(-least / scale));
+  struct Range {
+    float least = 0, most = 0;
+  };
+  static Range range_of(const Tensor& tensor) {
+    Range range;
+    for (const float number : tensor.values<float>()) range = {std::min(range.least, number), std::max(range.most, number)};
+    return range;
+  }
+
+  static Tensor through_bytes(const Tensor& tensor, const Range& range) {
+    const double scale = std::max(range.most - range.least, 1e-6f) / 255;
+    const auto zero = static_cast<std::int64_t>(std::nearbyint(-range.least / scale));
     return dequantize(quantize(tensor, number(scale), zero, DType::u8), number(scale), zero);
   }
 
@@ -96,7 +117,7 @@ class Quantized {
   }
 
   Graph graph_;
-  Tensors ranges_;
+  std::vector<Range> ranges_;
 };
 
 Graph frozen_graph(const Model& model, const Type& images) {

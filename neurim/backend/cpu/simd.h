@@ -127,6 +127,53 @@ inline To numbers_as(const From& v) {
     return __builtin_convertvector(v, To);
 }
 
+/// Whole numbers of 8 and 16 bits as such of 32, and back what is left of those: the compiler takes several steps, or goes number by
+/// number. `Wider` is a register.
+template <class Wider, class T>
+constexpr bool kWidens = std::is_integral_v<T> && sizeof(T) < 4 && std::is_integral_v<std::remove_cvref_t<decltype(Wider{}[0])>>;
+template <class Wider, class Narrow>
+inline Wider widened(const Narrow& v) {
+  [[maybe_unused]] constexpr bool kBytes = sizeof v[0] == 1, kSigned = std::is_signed_v<std::remove_cvref_t<decltype(v[0])>>;
+#if defined(__AVX512F__)
+  const auto of = [&] {
+    if constexpr (kBytes)
+      return kSigned ? _mm512_maskz_cvtepi8_epi32(0xffff, (__m128i)v) : _mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
+    else
+      return kSigned ? _mm512_maskz_cvtepi16_epi32(0xffff, (__m256i)v) : _mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)v);
+  };
+  return (Wider)of();
+#elif defined(__AVX2__)
+  __m128i all{};
+  std::memcpy(&all, &v, sizeof v);
+  if constexpr (kBytes)
+    return (Wider)(kSigned ? _mm256_cvtepi8_epi32(all) : _mm256_cvtepu8_epi32(all));
+  else
+    return (Wider)(kSigned ? _mm256_cvtepi16_epi32(all) : _mm256_cvtepu16_epi32(all));
+#else
+  typedef typename Register<std::int16_t, sizeof(Wider) / 2>::type Shorts;
+  if constexpr (kBytes)
+    return __builtin_convertvector(__builtin_convertvector(v, Shorts), Wider);
+  else
+    return __builtin_convertvector(v, Wider);
+#endif
+}
+template <class Narrow, class Wider>
+inline Narrow narrowed_to(const Wider& v) {
+  constexpr bool kBytes = sizeof(Narrow{}[0]) == 1;
+#if defined(__AVX512F__)
+  if constexpr (kBytes)
+    return (Narrow)_mm512_maskz_cvtepi32_epi8(0xffff, (__m512i)v);
+  else
+    return (Narrow)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)v);
+#else
+  typedef typename Register<std::int16_t, sizeof v / 2>::type Shorts;
+  if constexpr (kBytes)
+    return __builtin_convertvector(__builtin_convertvector(v, Shorts), Narrow);
+  else
+    return __builtin_convertvector(v, Narrow);
+#endif
+}
+
 /// A vector of numbers T from memory, and back.
 template <class V, class T>
 inline V load_as(const T* at) {
@@ -135,9 +182,13 @@ inline V load_as(const T* at) {
     v.lo = load_as<decltype(v.lo)>(at);
     v.hi = load_as<decltype(v.hi)>(at + sizeof v.lo / sizeof v.lo[0]);
   } else {
-    typename Register<T, static_cast<int>(sizeof v / sizeof v[0] * sizeof(T))>::type numbers;
+    constexpr int kCount = sizeof v / sizeof v[0];
+    typename Register<T, kCount * sizeof(T)>::type numbers;
     std::memcpy(&numbers, at, sizeof numbers);
-    v = __builtin_convertvector(numbers, V);
+    if constexpr (kWidens<V, T>)
+      v = widened<V>(numbers);
+    else
+      v = __builtin_convertvector(numbers, V);
   }
   return v;
 }
@@ -147,7 +198,13 @@ inline void store_as(T* at, const V& v) {
     store_as(at, v.lo);
     store_as(at + sizeof v.lo / sizeof v.lo[0], v.hi);
   } else {
-    const auto numbers = __builtin_convertvector(v, typename Register<T, static_cast<int>(sizeof v / sizeof v[0] * sizeof(T))>::type);
+    constexpr int kCount = sizeof v / sizeof v[0];
+    typedef typename Register<T, kCount * sizeof(T)>::type Numbers;
+    Numbers numbers;
+    if constexpr (kWidens<V, T>)
+      numbers = narrowed_to<Numbers>(v);
+    else
+      numbers = __builtin_convertvector(v, Numbers);
     std::memcpy(at, &numbers, sizeof numbers);
   }
 }
