@@ -11,12 +11,16 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
+#include "neurim/ops/concat.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/quantize.h"
 #include "neurim/ops/relu.h"
+#include "neurim/ops/reshape.h"
 #include "neurim/ops/silu.h"
+#include "neurim/ops/slice.h"
+#include "neurim/ops/transpose.h"
 #include "tests/ask_chain.h"
 
 namespace neurim {
@@ -156,6 +160,25 @@ TEST(Int8, WindowsOfEveryForm) {
   expect_exact({.x = {1, 16, 9, 9}, .weight = {16, 16, 5, 5}, .options = {.pad = {4, 4, 4, 4}}});  // rows outside of x
 }
 
+TEST(Int8, DepthwiseWindowsOfEveryForm) {
+  const auto of = [](const Shape& x, std::int64_t height, std::int64_t width, Conv2dOptions options) {
+    options.groups = x[1];
+    for (const DType in : {DType::u8, DType::i8})
+      expect_exact({.x = x, .weight = {x[1], 1, height, width}, .options = options, .in = in, .relu = in == DType::u8});
+  };
+  of({2, 16, 7, 7}, 3, 3, {.pad = {1, 1, 1, 1}});      // whole planes
+  of({1, 24, 30, 60}, 3, 3, {.pad = {1, 1, 1, 1}});    // some rows of them
+  of({1, 32, 30, 60}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}});
+  of({1, 32, 12, 20}, 7, 7, {.pad = {3, 3, 3, 3}});
+  of({1, 32, 12, 20}, 1, 9, {.stride = {1, 4}, .pad = {0, 4, 0, 4}});
+  of({1, 32, 12, 20}, 9, 1, {.stride = {3, 3}});
+  of({1, 16, 12, 20}, 3, 3, {.stride = {1, 1}, .dilation = {2, 3}, .pad = {2, 3, 2, 3}});
+  of({1, 16, 20, 26}, 5, 6, {.stride = {2, 3}, .dilation = {3, 3}, .pad = {1, 2, 3, 4}});
+  of({1, 16, 6, 5}, 3, 3, {.pad = {4, 4, 4, 4}});      // windows outside of x
+  of({1, 16, 9, 9}, 1, 1, {.stride = {4, 4}});         // rows that nothing reads
+  of({1, 16, 5, 2}, 2, 4, {.pad = {0, 1, 1, 2}});      // wider than x
+}
+
 TEST(Int8, LayersAreExact) {
   for (const DType in : {DType::u8, DType::i8}) {
     expect_exact({.x = {5, 64}, .weight = {48, 64}, .in = in});
@@ -237,6 +260,15 @@ TEST(Int8, LongSumsOfOneChannel) {
   EXPECT_EQ(planned.rows()[1].kernel, "cpu int8");  // behind a reorder
 }
 
+/// Fours of a kernel's columns that begin between two windows are left to kernels of floats.
+TEST(Int8, DepthwiseStepsOfThree) {
+  const Case c{.x = {1, 32, 9, 20}, .weight = {32, 1, 3, 5}, .options = {.stride = {1, 3}, .groups = 32}};
+  const Tensors in = inputs_of(c);
+  const Plan planned = plan(net_of(c), op_table::types_of(in), {.freeze = true});
+  EXPECT_EQ(op_table::difference(plan(net_of(c), op_table::types_of(in), {.interpret = true})(in), planned(in), 0), "");
+  for (const PlanRow& row : planned.rows()) EXPECT_NE(row.kernel, "cpu int8");
+}
+
 /// Weights of bytes whose activation is none are floats before the first run.
 TEST(Int8, OtherWeightsAreFolded) {
   const Tensor weight = weights({32, 32, 3, 3}, 4);
@@ -304,6 +336,53 @@ TEST(Int8, Networks) {
     int taken = 0;
     for (const PlanRow& row : planned.rows()) taken += row.kernel == "cpu int8";
     EXPECT_EQ(taken, freeze ? 4 : 0);
+  }
+}
+
+/// Bytes are made before they are moved and pooled, and not made again of themselves; all of it exact.
+TEST(Int8, QuantizesFirst) {
+  const Tensor half = number(0.5), quarter = number(0.25);
+  const auto bytes = [&](const Tensor& x, const Tensor& scale = {}) { return quantize(x, scale ? scale : half, 100, DType::u8); };
+  const auto real = [&](const Tensor& q) { return dequantize(q, half, 100); };
+  const Pool2dOptions window{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
+  const Tensor x = op_table::uniform({2, 32, 9, 11}, -60, 90, 20), z = op_table::uniform({2, 16, 9, 11}, -60, 90, 21),
+               q = activation(DType::u8, {2, 32, 9, 11}, 22);
+  struct Moves {
+    const char* what;
+    Net net;
+    std::vector<std::string> on_bytes;  ///< ops that read bytes, in order
+  };
+  const std::vector<Moves> all{
+      {"pool", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window))}; }, {"max_pool2d"}},
+      {"joined and pooled",
+       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(concat({in[0], in[1]}, 1), window))}; },
+       {"concat", "max_pool2d"}},
+      {"moved",
+       [&](const Tensors& in) -> Tensors {
+         return {bytes(slice(transpose(reshape(in[0], {2, 2, 16, 9, 11}), {0, 2, 1, 3, 4}), {1}, {9}, {1}))};
+       },
+       {"slice", "transpose"}},
+      {"again", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window))}; }, {"max_pool2d"}},
+      {"by another scale", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window), quarter)}; },
+       {"dequantize+quantize", "max_pool2d"}},
+      {"read twice",
+       [&](const Tensors& in) -> Tensors {
+         const Tensor pooled = max_pool2d(in[0], window);
+         return {bytes(pooled), pooled};
+       },
+       {}},
+      {"scales of channels",
+       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), scales({32, 1, 1}, 0.25))}; }, {}},
+  };
+  for (const Moves& each : all) {
+    SCOPED_TRACE(each.what);
+    const Types types{x.type(), z.type(), q.type()};
+    const Plan planned = plan(each.net, types, {.freeze = true});
+    EXPECT_EQ(op_table::difference(plan(each.net, types, {.interpret = true})({x, z, q}), planned({x, z, q}), 0), "");
+    std::vector<std::string> on_bytes;
+    for (const PlanRow& row : planned.rows())
+      if (!row.in.empty() && row.in[0].dtype == DType::u8 && !row.op.empty()) on_bytes.push_back(row.op);
+    EXPECT_EQ(on_bytes, each.on_bytes);
   }
 }
 

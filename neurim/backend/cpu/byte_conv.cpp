@@ -248,8 +248,13 @@ struct ByteConv {
       std::memcpy(to, from, static_cast<std::size_t>(pixels * kLanes));
       return;
     }
-    for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart * kLanes, to += kLanes)
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) to[lane] = from[lane] ^ flip;
+    const std::uint64_t flips = flip * 0x0101010101010101u;
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart * kLanes, to += kLanes) {
+      std::uint64_t half[2];
+      std::memcpy(half, from, sizeof half);
+      half[0] ^= flips, half[1] ^= flips;
+      std::memcpy(to, half, sizeof half);
+    }
   }
 
   // --- runs of pixels ---
