@@ -1,9 +1,13 @@
 #include "neurim/base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
+#include <atomic>
+#include <functional>
 #include <stdexcept>
+#include <thread>
 
 #include "neurim/base/error.h"
 
@@ -34,6 +38,44 @@ TEST(ThreadPool, ThrowsAgainWhatAPartThrows) {
     }
     EXPECT_NO_THROW(pool.each(3, work));
   }
+}
+
+/// The CPUs of two threads in one job, of which each has a part.
+std::array<int, 2> cpus_of(ThreadPool& pool, const std::function<void(int part)>& then) {
+  std::array<int, 2> cpus{};
+  std::atomic<int> arrived{0};
+  pool.each(2, [&](int part) {
+    cpus[static_cast<std::size_t>(part)] = ::sched_getcpu();
+    for (++arrived; arrived < 2;) std::this_thread::yield();
+    then(part);
+  });
+  return cpus;
+}
+
+/// A worker that is put on the caller's CPU has left it in the next job.
+TEST(ThreadPool, WorkersLeaveACpuThatTheyShare) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
+  constexpr int kRounds = 50;
+  int together = 0, apart = 0;
+  ThreadPool pool(2);
+  for (int round = 0; round < kRounds; ++round) {
+    const int cpu = ::sched_getcpu();
+    cpus_of(pool, [&](int part) {
+      if (part == 0) return;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ::sched_setaffinity(0, sizeof one, &one);
+      together += ::sched_getcpu() == cpu;
+      ::sched_setaffinity(0, sizeof allowed, &allowed);
+    });
+    const auto cpus = cpus_of(pool, [](int) {});
+    apart += cpus[0] != cpus[1];
+  }
+  EXPECT_EQ(together, kRounds);
+  EXPECT_GE(apart, kRounds * 4 / 5);
 }
 
 }  // namespace

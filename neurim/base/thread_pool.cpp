@@ -1,5 +1,7 @@
 #include "neurim/base/thread_pool.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -64,6 +66,7 @@ void ThreadPool::run(int parts, Body body, void* context) {
     share.next.store(static_cast<int>(parts * thread / count), std::memory_order_relaxed);
     share.end = static_cast<int>(parts * (thread + 1) / count);
   }
+  shares_[0].cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   job_.fetch_add(1, std::memory_order_release);
   job_.notify_all();
@@ -82,6 +85,24 @@ void ThreadPool::take_parts(int thread) {
   }
 }
 
+/// A kernel may wake a thread where the one that woke it runs, and leave them there while other CPUs are idle; virtual machines do so
+/// to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be anywhere again.
+void ThreadPool::find_own_cpu(int thread) {
+  Share& own = shares_[static_cast<std::size_t>(thread)];
+  const int cpu = ::sched_getcpu();
+  own.cpu.store(cpu, std::memory_order_relaxed);
+  const auto taken = [&](const Share& other) { return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu; };
+  if (std::none_of(shares_.begin(), shares_.end(), taken)) return;
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  cpu_set_t left = allowed;
+  for (const Share& share : shares_)
+    if (const int other = share.cpu.load(std::memory_order_relaxed); other >= 0 && other < CPU_SETSIZE) CPU_CLR(other, &left);
+  if (CPU_COUNT(&left) == 0 || ::sched_setaffinity(0, sizeof left, &left) != 0) return;
+  own.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
 void ThreadPool::work(int thread) {
   FlushDenormals flush;
   std::uint32_t seen = 0;
@@ -90,6 +111,7 @@ void ThreadPool::work(int thread) {
     job_.wait(seen, std::memory_order_acquire);
     seen = job_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    find_own_cpu(thread);
     take_parts(thread);
     busy_.fetch_sub(1, std::memory_order_release);
   }

@@ -10,7 +10,8 @@ namespace neurim {
 
 /// A fork-join pool. `run` is called by one thread at a time, which works too; it allocates nothing and takes no lock. Every thread
 /// begins with the same share of the parts each time, so that what it has made is in its own cache, and then helps the others.
-/// Workers spin briefly for the next job and then sleep. Denormals are flushed to zero in every worker.
+/// Workers spin briefly for the next job and then sleep; one that wakes on the CPU of another thread of the pool, where the two would
+/// take turns, goes to one that has none, if it may. Denormals are flushed to zero in every worker.
 class ThreadPool {
  public:
   using Body = void (*)(void* context, int part);
@@ -55,11 +56,13 @@ class ThreadPool {
   void end();
   void work(int thread);
   void take_parts(int thread);
+  void find_own_cpu(int thread);
 
-  /// The parts of a thread that nobody has taken.
+  /// The parts of a thread that nobody has taken, and the CPU on which it was when it began with the job.
   struct alignas(64) Share {
     std::atomic<int> next{0};
     int end = 0;
+    std::atomic<int> cpu{-1};
   };
 
   Body body_ = nullptr;
