@@ -365,6 +365,7 @@ TEST(Int8, QuantizesFirst) {
       {"again", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window))}; }, {"max_pool2d"}},
       {"by another scale", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window), quarter)}; },
        {"dequantize+quantize", "max_pool2d"}},
+      {"by a negative scale", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), number(-0.5))}; }, {}},
       {"read twice",
        [&](const Tensors& in) -> Tensors {
          const Tensor pooled = max_pool2d(in[0], window);

@@ -1,5 +1,5 @@
 // Quantize before what moves numbers or picks some of them: a maximum of bytes is the byte of the maximum, and what is moved is a
-// quarter as long.
+// quarter as long. NaN, of which quantize makes the least number, is one there as well, and no maximum any more.
 #include <algorithm>
 #include <vector>
 
@@ -11,24 +11,24 @@ namespace neurim {
 
 namespace {
 
-bool constant_number(const Tensor& tensor) {
-  return !tensor.traced() && tensor.value()->constant && tensor.dtype() == DType::f32 && tensor.shape().numel() == 1;
+/// The scale, where it is known, one number and above zero, so that bytes have the order of numbers; else 0.
+float scale_of(const Tensor& scale) {
+  if (scale.traced() || !scale.value()->constant || scale.dtype() != DType::f32 || scale.shape().numel() != 1) return 0;
+  return std::max(0.0f, scale.values<float>()[0]);
 }
 
 /// What comes of a quantize that may be done earlier, else nothing.
 Tensors earlier(const Graph::Node& node, const Tensors& in, bool read_alone) {
   const auto& own = static_cast<const Quantize&>(*node.op);
-  if (!in[0].traced() || !constant_number(in[1])) return {};
-  const Graph::Node* const before = producer(in[0]);
-  if (!before) return {};
+  const float scale = scale_of(in[1]);
+  const Graph::Node* const before = in[0].traced() ? producer(in[0]) : nullptr;
+  if (!before || !(scale > 0)) return {};
   std::vector<Tensor> read;
   for (const int value : before->in) read.push_back(traced_value(value));
   // Of bytes that were made real with the same scale nothing is left to do, if their products with it are no tiny numbers.
-  if (const auto* real = dynamic_cast<const Dequantize*>(before->op.get()))
-    if (constant_number(read[1]) && read[0].dtype() == own.dtype && real->zero_point == own.zero_point) {
-      const float scale = in[1].values<float>()[0];
-      if (scale > 1e-30f && scale == read[1].values<float>()[0]) return {read[0]};
-    }
+  constexpr float kTiny = 1e-30f;
+  const auto* const real = dynamic_cast<const Dequantize*>(before->op.get());
+  if (real && real->zero_point == own.zero_point && read[0].dtype() == own.dtype && scale > kTiny && scale_of(read[1]) == scale) return {read[0]};
   const std::shared_ptr<const Op> op = before->op;  // the trace's nodes move
   if (!read_alone || !op->picks()) return {};
   for (Tensor& x : read)
