@@ -49,6 +49,41 @@ struct Part {
   bool first = true, last = true;
 };
 
+/// Writes the sums of block number `block` behind those that the epilogue and y begin with.
+template <class F, int T>
+[[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const Vec (&sums)[T], const BlockProduct& shape, const BlockEpilogue& epilogue,
+                                                               [[maybe_unused]] const Part& part, int block, float* y) {
+  using Kind = typename F::Kind;
+  constexpr bool kRounds = !std::is_void_v<Kind>;
+  const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
+#pragma GCC unroll 32
+  for (int t = 0; t < T; ++t) {
+    const std::int64_t at = block * shape.y_block + t * shape.y_row;
+    Vec sum = F::total(sums[t]);
+    if constexpr (kShortSums<F>) {
+      float* const total = part.totals + (block * T + t) * kLanes;
+      if (!part.first) sum += load(total);
+      if (!part.last) {
+        store(total, sum);
+        continue;
+      }
+      if (epilogue.bias) sum += load(epilogue.bias + block * kLanes);
+    }
+    if constexpr (kRounds) {
+      if (epilogue.add) sum += epilogue.add_rounded ? RoundedTo<Kind>::get(epilogue.add, at) : load(epilogue.add + at);
+    } else if (epilogue.add) {
+      sum += load(epilogue.add + at);
+    }
+    const Vec result = limited(sum, least, most);
+    if constexpr (kRounds)
+      if (epilogue.rounds) {
+        RoundedTo<Kind>::put(y, at, result);
+        continue;
+      }
+    epilogue.beyond ? stream(y + at, result) : store(y + at, result);
+  }
+}
+
 /// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
 /// may lie in DRAM.
 template <class F, int B, int T>
@@ -93,43 +128,12 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
     }
     if (shape.weight_taps) weight += shape.weight_in;
   }
-  if constexpr (kWholeSums<F>) {
-#pragma GCC unroll 32
-    for (int b = 0; b < B; ++b) F::finish(sums[b], shape, epilogue, b, y);
-    return;
-  } else {
-  const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b)
-#pragma GCC unroll 32
-    for (int t = 0; t < T; ++t) {
-      const std::int64_t at = b * shape.y_block + t * shape.y_row;
-        using Kind = typename F::Kind;
-        constexpr bool kRounds = !std::is_void_v<Kind>;
-        Vec sum = F::total(sums[b][t]);
-        if constexpr (kShortSums<F>) {
-          float* const total = part.totals + (b * T + t) * kLanes;
-          if (!part.first) sum += load(total);
-          if (!part.last) {
-            store(total, sum);
-            continue;
-          }
-          if (epilogue.bias) sum += load(epilogue.bias + b * kLanes);
-        }
-        if constexpr (kRounds) {
-          if (epilogue.add) sum += epilogue.add_rounded ? RoundedTo<Kind>::get(epilogue.add, at) : load(epilogue.add + at);
-        } else if (epilogue.add) {
-          sum += load(epilogue.add + at);
-        }
-        const Vec result = limited(sum, least, most);
-        if constexpr (kRounds)
-          if (epilogue.rounds) {
-            RoundedTo<Kind>::put(y, at, result);
-            continue;
-          }
-        epilogue.beyond ? stream(y + at, result) : store(y + at, result);
-    }
-  }
+    if constexpr (kWholeSums<F>)
+      F::finish(sums[b], shape, epilogue, b, y);
+    else
+      write_floats<F>(sums[b], shape, epilogue, part, b, y);
 }
 
 template <class F>
