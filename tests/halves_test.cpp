@@ -146,6 +146,18 @@ TEST_P(Halves, LayersInARow) {
   }
 }
 
+/// Layers of a single row read weights that are rounded, of half the memory, and x as it is: what those weights give in f32, to the last bit.
+TEST_P(Halves, OneRow) {
+  for (const auto& [features, classes] : {std::pair{64, 48}, {70, 33}, {7, 3}, {1000, 130}}) {
+    const Tensor x = any({1, features}, 1), weight = any({classes, features}, 2), near = rounded(weight), bias = any({classes}, 3);
+    const auto net = [&](const Tensor& w) -> Net { return [=](const Tensors& in) -> Tensors { return {relu(linear(in[0], w, bias))}; }; };
+    const Plan plan = planned(net(weight), {x});
+    EXPECT_EQ(op_table::difference(planned(net(near), {x}, false, DType::f32)({x}), plan({x}), 0), "") << features << " to " << classes;
+    EXPECT_EQ(plan.rows()[0].kernel, "cpu one row");
+    EXPECT_EQ(plan.rows()[0].products, tested_half());
+  }
+}
+
 TEST_P(Halves, Attention) {
   for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}}) {
     const std::int64_t all = heads * features;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
 
@@ -18,6 +19,7 @@ struct OneRow {
   std::int64_t in, out;
   int parts;
   bool bias;
+  Half rounded;  ///< how the weights stand
   int result, last;  // outputs: where the product and where the last step goes
   std::optional<PointwiseSteps> steps;
 
@@ -26,7 +28,7 @@ struct OneRow {
     const auto in = [&](std::size_t argument) { return static_cast<const float*>(args.in[argument]); };
     const auto output = [&](int place) { return static_cast<float*>(args.out[static_cast<std::size_t>(place)]); };
     const std::int64_t first = part_begin(own.out, own.parts, part), last = part_begin(own.out, own.parts, part + 1);
-    NEURIM_DISPATCH(row_times_weights)(in(0), in(1), own.bias ? in(2) : nullptr, own.in, first, last, output(own.result));
+    NEURIM_DISPATCH(row_times_weights)(in(0), in(1), own.rounded, own.bias ? in(2) : nullptr, own.in, first, last, output(own.result));
     if (own.steps) own.steps->run(args, output(own.result), output(own.last), first, last);
   }
 };
@@ -43,19 +45,29 @@ const char* against(const Site& site) {
   return nullptr;
 }
 
+/// How weights that do not change stand: a row's time is that of reading them.
+Layout weights_layout(const Site& site) {
+  const Spec& weight = site.input(1);
+  return site.half() && weight.constant ? rounded_rows(weight.type, site.half()) : Layout{};
+}
+
 bool wants(Site& site) {
   for (Spec& spec : site.values) spec.layout = {};
   if (const char* why = against(site)) return decline(site, why), false;
+  site.values[static_cast<std::size_t>(site.in[1])].layout = weights_layout(site);
   return site.steps.size() == 1 || PointwiseSteps().read(site, 1, site.steps.size());
 }
 
 Launch prepare(Site& site) {
   if (const char* why = against(site)) return decline(site, why);
   const Shape& weight = site.input(1).type.shape;
+  const Layout& layout = site.input(1).layout;
+  if (layout != Layout{} && layout != weights_layout(site)) return decline(site, "takes plain weights, or rounded rows");
   const std::int64_t parts =
       std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1, std::min<std::int64_t>(weight[0], site.chunks));
   auto own = std::make_shared<OneRow>(OneRow{weight[1], weight[0], static_cast<int>(parts), site.steps[0].in.size() == 3,
-                                             memory_of(site, 0), memory_of(site, site.steps.size() - 1)});
+                                             layout == Layout{} ? Half::exact : site.half(), memory_of(site, 0), memory_of(site, site.steps.size() - 1)});
+  if (own->rounded) site.rounds = site.products;
   if (site.steps.size() > 1 && !own->steps.emplace().read(site, 1, site.steps.size())) return {};
   return {OneRow::run, own, own->parts};
 }

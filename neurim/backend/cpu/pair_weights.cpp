@@ -116,6 +116,15 @@ void pack_quads(const void* self, const void* plain, void* packed) {
             }
 }
 
+template <Half half>
+void round_matrix(const void* self, const void* plain, void* packed) {
+  const Shape& s = static_cast<const Type*>(self)->shape;
+  const auto* from = static_cast<const float*>(plain);
+  auto* to = static_cast<std::uint16_t*>(packed);
+  for (std::int64_t o = 0; o < s[0]; ++o)
+    for (std::int64_t i = 0; i < blocks_of(s[1]) * kLanes; ++i) *to++ = i < s[1] ? to_half(half, *from++) : std::uint16_t{0};
+}
+
 /// A format that is made of f32 weights of a type, once for each.
 Layout format_of(std::string_view name, const Type& weight, std::size_t size, void (*pack)(const void*, const void*, void*),
                  std::optional<Layout> made_from = {}) {
@@ -173,6 +182,12 @@ void unpair_block(Half half, const std::uint16_t* from, float* to) {
 Layout pair_weights(const Type& weight, Half half, bool gradient) {
   const Layout floats = blocks_of_floats(weight, gradient);
   return format_of(text(gradient ? "gradient " : "", name_of_pairs(half)), weight, bytes(weight, floats) / 2, pack_pairs_of(half, gradient), floats);
+}
+
+Layout rounded_rows(const Type& weight, Half half) {
+  const std::int64_t numbers = weight.shape[0] * blocks_of(weight.shape[1]) * kLanes;
+  return format_of(half == Half::f16 ? "f16 matrix" : "bf16 matrix", weight, static_cast<std::size_t>(numbers) * 2,
+                   half == Half::f16 ? round_matrix<Half::f16> : round_matrix<Half::bf16>);
 }
 
 Layout quad_weights(const Type& weight, bool rows) {

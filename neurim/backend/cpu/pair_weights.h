@@ -35,6 +35,9 @@ Layout narrow_group_weights(const Type& weight);
 /// [O/16][I kw/16][kh][4 quads][16o][4].
 Layout quad_weights(const Type& weight, bool rows = false);
 
+/// The rows of a matrix (O,I), rounded to `half`, each as long as whole vectors of 16, with zeros behind it: [O][I + …].
+Layout rounded_rows(const Type& weight, Half half);
+
 /// In the names of formats.
 std::string name_of_pairs(Half half);
 
