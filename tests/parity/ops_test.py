@@ -67,6 +67,8 @@ def window(a):
 
 def max_pool(function):
     def twin(a, x):
+        if not x.is_floating_point():  # PyTorch pools no bytes
+            return twin(a, x.to(torch.float32)).to(x.dtype)
         if a["ceil_mode"]:
             return function(x, a["kernel"], window(a), a["pad"][:len(a["kernel"])], a["dilation"], True)
         return function(padded(x, a["pad"], float("-inf")), a["kernel"], window(a), 0, a["dilation"])
