@@ -130,6 +130,7 @@ class Lowering {
     Slot& standing = slot(first);
     if (standing.place == Slot::stored && standing.tensor.value()->constant) {
       const Tensor copy = repacked(standing.tensor, layout);
+      copy.value()->constant = true;
       const int number = new_slot(value, layout);
       slot(number).place = Slot::stored;
       slot(number).tensor = copy;
@@ -149,23 +150,6 @@ class Lowering {
     const int number = new_slot(value, layout);
     add_reorder(first, number);
     return number;
-  }
-
-  /// A constant in another layout. Of plain ones on the CPU no copy is made between: weights may be most of the memory.
-  static Tensor repacked(const Tensor& constant, const Layout& layout) {
-    const Value& from = *constant.value();
-    const bool straight = from.device == Device{} && from.layout.kind == Layout::plain;
-    const Tensor copy = straight ? Tensor::empty({from.type.dtype, {0}}) : constant.clone();
-    Value& to = *copy.value();
-    to.constant = true;
-    if (straight) {
-      to.type = from.type, to.layout = layout;
-      to.storage = std::make_shared<Storage>(from.device, bytes(from.type, layout));
-      pack(from.type, layout, from.storage->data(), to.storage->data());
-    } else {
-      repack(copy, layout);
-    }
-    return copy;
   }
 
   static std::optional<Layout> made_from(const Layout& layout) {

@@ -185,15 +185,28 @@ Tensor plain(const Tensor& tensor) {
   return tensor.value()->layout.kind == Layout::plain ? tensor : tensor.clone();
 }
 
+Tensor repacked(const Tensor& tensor, const Layout& layout) {
+  const Value& from = stored(tensor, "repack");
+  auto value = std::make_shared<Value>();
+  value->type = from.type, value->device = from.device, value->layout = layout;
+  value->storage = std::make_shared<Storage>(from.device, neurim::bytes(from.type, layout));
+  const Tensor copy(value);
+  if (from.device == Device{} && from.layout.kind == Layout::plain) {  // no copy between: weights may be most of the memory
+    pack(from.type, layout, from.storage->data(), value->storage->data());
+  } else {
+    std::vector<std::byte> host(neurim::bytes(from.type));
+    tensor.read(host.data());
+    copy.write(host.data());
+  }
+  return copy;
+}
+
 void repack(const Tensor& tensor, const Layout& layout) {
   Value& value = stored(tensor, "repack");
   if (value.layout == layout) return;
-  std::vector<std::byte> host(neurim::bytes(value.type));
-  tensor.read(host.data());
-  value.storage = std::make_shared<Storage>(value.device, neurim::bytes(value.type, layout));
+  value.storage = repacked(tensor, layout).value()->storage;
   value.layout = layout;
   ++value.epoch;
-  tensor.write(host.data());
 }
 
 }  // namespace neurim

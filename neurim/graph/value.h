@@ -29,6 +29,8 @@ struct Value {
 
 /// The same data in the plain layout: the handle itself when it is plain already.
 Tensor plain(const Tensor& tensor);
+/// A copy in another physical layout.
+Tensor repacked(const Tensor& tensor, const Layout& layout);
 /// Changes the physical layout of a stored tensor, keeping the handle; counts the epoch up.
 void repack(const Tensor& tensor, const Layout& layout);
 

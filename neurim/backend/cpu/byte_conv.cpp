@@ -40,11 +40,10 @@ struct Whole {
 /// The rows of x that a depthwise convolution keeps: [row mod kept()][column][16 channels][4], the quads that four neighbouring columns
 /// of the kernel read, one of each channel. A kernel's row is cut in such fours, of which the last may be padded by weights of zero.
 struct ChannelRows : ConvSizes {
-  static std::int64_t fours(const ConvSizes& g) { return (g.kernel[1] + 3) / 4; }
+  std::int64_t fours() const { return (kernel[1] + 3) / 4; }
+  std::int64_t tap_count() const { return kernel[0] * fours(); }
   /// Fours begin where windows do, so that a column is kept once.
-  static bool takes(const ConvSizes& g) { return fours(g) == 1 || 4 * g.options.dilation[1] % g.options.stride[1] == 0; }
-
-  std::int64_t fours() const { return fours(*this); }
+  bool taken() const { return fours() == 1 || 4 * options.dilation[1] % options.stride[1] == 0; }
   std::int64_t columns_of_four() const { return fours() == 1 ? 0 : 4 * options.dilation[1] / options.stride[1]; }
   std::int64_t columns() const { return out_width + (fours() - 1) * columns_of_four(); }
   std::int64_t row_size() const { return columns() * kLanes; }  ///< in quads
@@ -92,7 +91,6 @@ struct Chain {
 };
 
 const Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
-bool is_bytes(const Spec& spec) { return spec.type.dtype == DType::u8 || spec.type.dtype == DType::i8; }
 /// One constant number.
 bool is_number(const Spec& spec) { return spec.constant && spec.type.dtype == DType::f32 && spec.type.shape.numel() == 1; }
 
@@ -102,7 +100,7 @@ bool read_whole(const Site& site, int value, std::size_t last, Whole& whole) {
     const Step& step = site.steps[s];
     if (step.out[0] != value || step.op->name() != "dequantize") continue;
     whole = {step.in[0], step.in[1], static_cast<const Dequantize&>(*step.op).zero_point};
-    return is_bytes(spec(site, whole.value)) && spec(site, whole.scale).type.dtype == DType::f32;
+    return is_byte(spec(site, whole.value).type.dtype) && spec(site, whole.scale).type.dtype == DType::f32;
   }
   return false;
 }
@@ -172,7 +170,7 @@ const char* read_chain(const Site& site, Chain& chain) {
   if (!fills_blocks(g.out_channels) || !(chain.picture() || fills_blocks(g.in_channels)))
     return "takes 8 channels and more or pictures";
   if (chain.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
-  if (chain.depthwise && !ChannelRows::takes(g)) return "takes steps between windows that four columns of a kernel are a multiple of";
+  if (chain.depthwise && !ChannelRows{g}.taken()) return "takes steps between windows that four columns of a kernel are a multiple of";
   if (of.numel() / of[0] > kTerms) return "takes sums that 32 bits have";
   return read_behind(site, chain);
 }
@@ -366,7 +364,7 @@ struct ByteConv {
 
   void run_depthwise(const Args& args, const Part& part, std::uint8_t* room) const {
     const ChannelRows quads{g};
-    const std::int64_t kept = quads.kept(), window = quads.window(), tap_count = g.kernel[0] * quads.fours();
+    const std::int64_t kept = quads.kept(), window = quads.window(), tap_count = quads.tap_count();
     const bool whole = quads.whole();
     std::uint8_t* const line = room + kept * quads.row_size() * 4;
     std::memset(line, zero, static_cast<std::size_t>(quads.line() * kLanes));
@@ -426,7 +424,7 @@ bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
   }
   const auto* const weights = static_cast<const std::int8_t*>(spec(site, chain.weight.value).known);
   if (chain.depthwise) own.filters = ChannelRows{own.g}.pack(weights);
-  const std::int64_t quads = chain.depthwise ? own.g.kernel[0] * ChannelRows{own.g}.fours()
+  const std::int64_t quads = chain.depthwise ? ChannelRows{own.g}.tap_count()
                                              : own.g.in_blocks() * own.g.tap_count() * kWords;  // of a channel: [block][quad][16 channels][4]
   const auto* weight = chain.depthwise ? own.filters.data() : weights;
   for (std::int64_t block = 0; block < lanes; block += kLanes)

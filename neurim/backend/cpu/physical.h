@@ -27,6 +27,8 @@ inline Layout rounded(Layout layout, Layout::Half half) {
   layout.rounded = half;
   return layout;
 }
+inline bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
+
 /// Of a value that may stand rounded that, else the layout.
 inline Layout narrowed(const Spec& value, const Layout& layout) { return rounded(layout, value.may_round); }
 

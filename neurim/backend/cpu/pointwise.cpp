@@ -71,7 +71,6 @@ PointwiseValue::Stored stored(const Spec& value) {
     default: return *stored_as(value.type.dtype);
   }
 }
-bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 
 Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
 

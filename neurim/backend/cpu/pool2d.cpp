@@ -21,7 +21,6 @@ bool gated(const Site& site) {
          relu.in[1] == pool.out[0] && site.out[0] == relu.out[0];
 }
 
-bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
 /// Whether it is the maximum of bytes.
 bool of_bytes(const Site& site) { return site.op().name() == "max_pool2d" && is_byte(site.input(0).type.dtype); }
 

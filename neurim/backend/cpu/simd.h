@@ -127,6 +127,10 @@ inline To numbers_as(const From& v) {
     return __builtin_convertvector(v, To);
 }
 
+#if defined(__AVX512F__)
+inline constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of what intrinsics without a mask leave out
+#endif
+
 /// Whole numbers of 8 and 16 bits as such of 32, and back what is left of those: the compiler takes several steps, or goes number by
 /// number. `Wider` is a register.
 template <class Wider, class T>
@@ -137,9 +141,9 @@ inline Wider widened(const Narrow& v) {
 #if defined(__AVX512F__)
   const auto of = [&] {
     if constexpr (kBytes)
-      return kSigned ? _mm512_maskz_cvtepi8_epi32(0xffff, (__m128i)v) : _mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)v);
+      return kSigned ? _mm512_maskz_cvtepi8_epi32(kAll, (__m128i)v) : _mm512_maskz_cvtepu8_epi32(kAll, (__m128i)v);
     else
-      return kSigned ? _mm512_maskz_cvtepi16_epi32(0xffff, (__m256i)v) : _mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)v);
+      return kSigned ? _mm512_maskz_cvtepi16_epi32(kAll, (__m256i)v) : _mm512_maskz_cvtepu16_epi32(kAll, (__m256i)v);
   };
   return (Wider)of();
 #elif defined(__AVX2__)
@@ -162,9 +166,9 @@ inline Narrow narrowed_to(const Wider& v) {
   constexpr bool kBytes = sizeof(Narrow{}[0]) == 1;
 #if defined(__AVX512F__)
   if constexpr (kBytes)
-    return (Narrow)_mm512_maskz_cvtepi32_epi8(0xffff, (__m512i)v);
+    return (Narrow)_mm512_maskz_cvtepi32_epi8(kAll, (__m512i)v);
   else
-    return (Narrow)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)v);
+    return (Narrow)_mm512_maskz_cvtepi32_epi16(kAll, (__m512i)v);
 #else
   typedef typename Register<std::int16_t, sizeof v / 2>::type Shorts;
   if constexpr (kBytes)

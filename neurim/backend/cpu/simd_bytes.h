@@ -71,7 +71,7 @@ class ByteRows {
   void store(std::uint8_t* to, const std::array<Vec, 4>& rows) const {
 #if defined(__AVX512BW__)
     const auto shorts = [&](const Vec& first, const Vec& second) {
-      const auto whole = [](const Vec& v) { return _mm512_maskz_cvtps_epi32(0xffff, (__m512)v); };
+      const auto whole = [](const Vec& v) { return _mm512_maskz_cvtps_epi32(kAll, (__m512)v); };
       return _mm512_adds_epi16(_mm512_packs_epi32(whole(first), whole(second)), zero_);
     };
     const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(shorts(rows[0], rows[1]), shorts(rows[2], rows[3])), least_);

@@ -76,15 +76,11 @@ struct Bf16 {
 
 // --- f16 ---------------------------------------------------------------------------------------------------------------
 
-#if defined(__AVX512F__)
-inline constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of what intrinsics without a mask leave out
-#endif
-
 /// The nearest f16 of each number, in the lower bits of its lane, and back; bits above are not read.
 inline Bits f16_bits(const Vec& v) {
 #if defined(__AVX512F__)
   const auto halves = (Register<std::uint16_t, 32>::type)_mm512_maskz_cvtps_ph(kAll, (__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  return __builtin_convertvector(halves, Bits);
+  return widened<Bits>(halves);
 #elif defined(__AVX2__)
   const auto half = [](auto lanes) { return _mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)lanes, _MM_FROUND_TO_NEAREST_INT)); };
   return bits_as<Bits>(Twice<Register<std::uint32_t, 32>::type>{(Register<std::uint32_t, 32>::type)half(v.lo), (Register<std::uint32_t, 32>::type)half(v.hi)});
@@ -97,7 +93,7 @@ inline Bits f16_bits(const Vec& v) {
 }
 inline Vec f16_floats(const Bits& bits) {
 #if defined(__AVX512F__)
-  return (Vec)_mm512_maskz_cvtph_ps(kAll, (__m256i)__builtin_convertvector(bits, Register<std::uint16_t, 32>::type));
+  return (Vec)_mm512_maskz_cvtph_ps(kAll, (__m256i)narrowed_to<Register<std::uint16_t, 32>::type>(bits));
 #elif defined(__AVX2__)
   const auto half = [](auto lanes) {
     const __m256i low = (__m256i)(lanes & 0xffff);
