@@ -51,6 +51,13 @@ std::vector<Row> small_and_large() {
   all.push_back({{2, 40, 12, 13}, 3, 3, {.pad = {1, 1, 1, 1}}});
   all.push_back({{3, 16, 9, 10}, 3, 3, {.stride = {2, 2}, .pad = {1, 1, 0, 1}}});
   all.push_back({{1, 32, 7, 7}, 1, 1, {.stride = {3, 2}}});
+  for (const std::int64_t stride : {1, 2})
+    for (const std::int64_t pad : {0, 1})
+      for (const std::int64_t width : {1, 2, 3, 8, 9})
+        for (const std::int64_t rows : {1, 2, 3})
+          if (width + 2 * pad >= 3) all.push_back({{1, 24, 4, width}, rows, 3, {.stride = {stride, stride}, .pad = {rows - 1, pad, 0, pad}}});
+  all.push_back({{1, 16, 9, 8}, 3, 3, {.dilation = {2, 1}, .pad = {2, 1, 2, 1}}});
+  all.push_back({{1, 16, 5, 6}, 3, 3, {.pad = {1, 1, 1, 2}}});
   return all;
 }
 
@@ -58,6 +65,7 @@ std::vector<Row> small_and_large() {
 TEST(DepthwiseKernels, ConvolutionsAgree) {
   std::vector<Row> all = isa() == Isa::avx512 ? rows() : small_and_large();
   all.push_back({{1, 40, 12, 33}, 5, 5, {.pad = {2, 2, 2, 2}}});
+  if (isa() != Isa::avx512) all.push_back({{1, 16, 2, 6}, 3, 3, {.pad = {4, 1, 3, 1}}});  // and rows of them
   all.push_back({{2, 16, 3, 3}, 2, 9, {.stride = {2, 4}, .pad = {3, 9, 2, 4}}});  // outputs that see padding alone
   all.push_back({{1, 16, 5, 70}, 7, 7, {.stride = {2, 1}, .dilation = {1, 2}, .pad = {6, 3, 0, 9}}});
   for (const Row& row : all) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace neurim {
@@ -19,6 +20,8 @@ struct Machine {
   std::vector<CpuCache> caches;       ///< of one core, data and unified, the nearest first; empty where nobody tells
   std::size_t memory = 0, available = 0;  ///< bytes; of a container with a limit, what that leaves
   std::string huge_pages;                 ///< "always", "madvise", "never"; "" where nobody tells
+
+  bool has(std::string_view feature) const;
 };
 
 Machine this_machine();

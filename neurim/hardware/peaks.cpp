@@ -12,7 +12,6 @@
 #include <deque>
 #include <thread>
 
-#include "neurim/base/target_clones.h"
 #include "neurim/base/text.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/hardware/machine.h"
@@ -142,29 +141,26 @@ NEURIM_TILE_PEAK(int8_tiles, "amx-tile,amx-int8", _tile_dpbusd)
 #endif
 
 std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& pool) {
-  const auto has = [&](const char* feature) {
-    return std::find(machine.features.begin(), machine.features.end(), feature) != machine.features.end();
-  };
   Loop fp32{fp32_portable, 2.0 * kSums * kSteps}, fp16, bf16, int8, tiles16, tiles8;
 #if defined(__x86_64__)
   const auto loop = [](void (*run)(), double lanes) { return Loop{run, 2 * lanes * kSums * kSteps}; };
   const auto tiles = [](void (*run)(), double depth) { return Loop{run, 2 * 16 * 16 * depth * kTiles * kTileSteps}; };
-  if (has("avx512f"))
+  if (machine.has("avx512f"))
     fp32 = loop(fp32_avx512, 16);
-  else if (has("avx2") && has("fma"))
+  else if (machine.has("avx2") && machine.has("fma"))
     fp32 = loop(fp32_avx2, 8);
-  if (has("avx512_fp16")) fp16 = loop(fp16_avx512, 32);
-  if (has("avx512_bf16")) bf16 = loop(bf16_avx512, 32);
-  if (has("avx512_vnni"))
+  if (machine.has("avx512_fp16")) fp16 = loop(fp16_avx512, 32);
+  if (machine.has("avx512_bf16")) bf16 = loop(bf16_avx512, 32);
+  if (machine.has("avx512_vnni"))
     int8 = loop(int8_avx512, 64);
-  else if (has("avx_vnni"))
+  else if (machine.has("avx_vnni"))
     int8 = loop(int8_avx2, 32);
-  if (has("amx_tile") && tiles_allowed()) {
-    if (has("amx_bf16")) tiles16 = tiles(bf16_tiles, 32);
-    if (has("amx_int8")) tiles8 = tiles(int8_tiles, 64);
+  if (machine.has("amx_tile") && tiles_allowed()) {
+    if (machine.has("amx_bf16")) tiles16 = tiles(bf16_tiles, 32);
+    if (machine.has("amx_int8")) tiles8 = tiles(int8_tiles, 64);
   }
 #else
-  (void)has;
+  (void)machine;
 #endif
   std::vector<Peaks::Arithmetic> all;
   for (const auto& [name, loop_of] : {std::pair{"fp32", fp32},
@@ -183,20 +179,39 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& po
 
 // --- memory ------------------------------------------------------------------------------------------------------------
 
-typedef float Line __attribute__((vector_size(64)));
-
-NEURIM_TARGET_CLONES("avx512f", "avx2", "default")
-void read_all(const char* data, std::size_t bytes) {
-  Line sums[8] = {};
-  for (std::size_t at = 0; at + sizeof sums <= bytes; at += sizeof sums)
+/// Vector is one that a register holds: the compiler keeps wider ones in memory.
+template <class Vector>
+[[gnu::always_inline]] inline void read_by(const char* data, std::size_t size) {
+  Vector sums[8] = {};
+  for (std::size_t at = 0; at + sizeof sums <= size; at += sizeof sums)
     for (std::size_t k = 0; k < 8; ++k) {
-      Line line;
-      std::memcpy(&line, data + at + k * sizeof line, sizeof line);
-      sums[k] += line;
+      Vector vector;
+      std::memcpy(&vector, data + at + k * sizeof vector, sizeof vector);
+      sums[k] += vector;
     }
   float all = 0;
-  for (const Line& sum : sums) all += sum[0];
+  for (const Vector& sum : sums) all += sum[0];
   sink = all;
+}
+
+using Read = void (*)(const char* data, std::size_t size);
+typedef float Vector16 __attribute__((vector_size(16)));
+void read_portable(const char* data, std::size_t size) { read_by<Vector16>(data, size); }
+#if defined(__x86_64__)
+typedef float Vector32 __attribute__((vector_size(32)));
+typedef float Vector64 __attribute__((vector_size(64)));
+__attribute__((target("avx2"))) void read_avx2(const char* data, std::size_t size) { read_by<Vector32>(data, size); }
+__attribute__((target("avx512f"))) void read_avx512(const char* data, std::size_t size) { read_by<Vector64>(data, size); }
+#endif
+
+Read widest_read(const Machine& machine) {
+#if defined(__x86_64__)
+  if (machine.has("avx512f")) return read_avx512;
+  if (machine.has("avx2")) return read_avx2;
+#else
+  (void)machine;
+#endif
+  return read_portable;
 }
 
 /// Zeroed memory of its own mapping, in huge pages where they are to be had.
@@ -218,7 +233,7 @@ class Mapping {
 };
 
 /// The threads read a block each.
-Peaks::Memory read_bandwidth(ThreadPool& pool, std::string name, std::size_t capacity, std::size_t block) {
+Peaks::Memory read_bandwidth(Read read, ThreadPool& pool, std::string name, std::size_t capacity, std::size_t block) {
   const auto threads = static_cast<std::size_t>(pool.threads());
   Peaks::Memory result{std::move(name), capacity, block * threads};
   std::deque<Mapping> blocks;
@@ -232,7 +247,7 @@ Peaks::Memory read_bandwidth(ThreadPool& pool, std::string name, std::size_t cap
   // Small blocks several times a round, which is to last longer than the clock is coarse.
   const std::size_t times = std::max<std::size_t>(1, (std::size_t{8} << 20) / block);
   const double seconds = best(pool, block > (std::size_t{64} << 20) ? 5 : 20, touch, [&](int thread) {
-    for (std::size_t i = 0; i < times; ++i) read_all(blocks[static_cast<std::size_t>(thread)].data(), block);
+    for (std::size_t i = 0; i < times; ++i) read(blocks[static_cast<std::size_t>(thread)].data(), block);
   });
   result.read = static_cast<double>(result.bytes * times) / seconds;
   return result;
@@ -241,16 +256,17 @@ Peaks::Memory read_bandwidth(ThreadPool& pool, std::string name, std::size_t cap
 std::vector<Peaks::Memory> memory(const Machine& machine, ThreadPool& pool) {
   constexpr std::size_t kMostCached = std::size_t{32} << 20, kUncached = std::size_t{512} << 20;
   const int threads = pool.threads();
+  const Read read = widest_read(machine);
   std::vector<Peaks::Memory> all;
   std::size_t largest = 0;
   for (const CpuCache& cache : machine.caches) {
     const int sharers = std::min(cache.cpus, threads), copies = (threads + sharers - 1) / sharers;
     largest = cache.bytes * static_cast<std::size_t>(copies);
-    all.push_back(read_bandwidth(pool, text('L', cache.level), largest,
+    all.push_back(read_bandwidth(read, pool, text('L', cache.level), largest,
                                  std::min(cache.bytes / 2 / static_cast<std::size_t>(sharers), kMostCached)));
   }
   const std::size_t uncached = std::min(std::max(kUncached, 2 * largest), machine.available / 4);
-  all.push_back(read_bandwidth(pool, "DRAM", machine.memory, uncached / static_cast<std::size_t>(threads)));
+  all.push_back(read_bandwidth(read, pool, "DRAM", machine.memory, uncached / static_cast<std::size_t>(threads)));
   return all;
 }
 

@@ -168,7 +168,7 @@ bool read_stages(Site& site, std::vector<Stage>& stages) {
   // weights are read once a band.
   const Stage& last = stages.back();
   const std::int64_t cuts = (site.chunks + last.shape.images - 1) / last.shape.images,
-                     least = features ? 32 : cuts > 1 ? 12 : 0;  // rows of a part that are worth it
+                     least = features ? 32 : cuts == 1 ? 0 : onednn_takes_blocks() ? 12 : 7;  // rows of a part that are worth it
   if (last.shape.out_height < cuts * least) return decline(site, "takes images of more rows for each thread"), false;
   return true;
 }

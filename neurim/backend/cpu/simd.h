@@ -258,7 +258,11 @@ inline V larger(const V& best, const V& v) {
   return select((v > best) | (v != v), v, best);
 }
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
-inline Vec limited(const Vec& v, const Vec& least, const Vec& most) { return min(most, max(least, v)); }
+template <class V>
+inline V limited(const V& v, const V& least, const V& most) {
+  const V some = select(least > v, least, v);
+  return select(most < some, most, some);
+}
 inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
 /// Of each `width` neighbouring lanes, which one register holds, number i in all of them.
 template <int width, int i, class V>

@@ -69,7 +69,7 @@ constexpr std::int64_t kMost = 7;  // sums that stay in registers
 #if defined(__AVX512F__)
 constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
 #else
-constexpr int kGroup = 4;
+constexpr int kGroup = 6;
 #endif
 
 /// The rows and columns of the kernel that lie inside the input for an output.
@@ -77,31 +77,48 @@ struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
-/// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside.
-template <class Places, int kCount>
+/// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside. kColumns, kStride: of kernels
+/// without dilation all of whose columns lie inside; 0: as shape and taps say.
+template <class Places, int kColumns, int kStride, int kCount>
 void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most, float* y) {
-  const std::int64_t step = s.stride[1] * kLanes;
+  const std::int64_t step = (kStride > 0 ? kStride : s.stride[1]) * kLanes, apart = (kColumns > 0 ? 1 : s.dilation[1]) * kLanes;
   Vec sums[kCount];
 #pragma GCC unroll 16
   for (int p = 0; p < kCount; ++p) sums[p] = bias;
-  for (std::int64_t row = taps.first_row; row < taps.last_row; ++row)
-    for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) {
-      const Vec factor = load(weight + (row * s.kernel[1] + column) * kLanes);
-      const float* from = x + (row * s.dilation[0] * s.width + column * s.dilation[1]) * kLanes;
+  for (std::int64_t row = taps.first_row; row < taps.last_row; ++row) {
+    const float *const factors = weight + row * s.kernel[1] * kLanes, *const from = x + row * s.dilation[0] * s.width * kLanes;
+    const auto add = [&](std::int64_t column) {
+      const Vec factor = load(factors + column * kLanes);
 #pragma GCC unroll 16
-      for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + p * step);
+      for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + column * apart + p * step);
+    };
+    if constexpr (kColumns > 0) {
+#pragma GCC unroll 8
+      for (int column = 0; column < kColumns; ++column) add(column);
+    } else {
+      for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) add(column);
     }
+  }
 #pragma GCC unroll 16
   for (int p = 0; p < kCount; ++p) Places::put(y, p * kLanes, limited(sums[p], least, most));
 }
 
-using AddTaps = void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*);
-template <class Places, int... kCount>
-constexpr std::array<AddTaps, sizeof...(kCount)> add_taps_of(std::integer_sequence<int, kCount...>) {
-  return {add_taps<Places, kCount + 1>...};
-}
+/// For 1 to kGroup outputs.
+using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*), kGroup>;
+template <class Places, int kColumns, int kStride>
+constexpr AddTaps kAddTaps = []<int... count>(std::integer_sequence<int, count...>) {
+  return AddTaps{add_taps<Places, kColumns, kStride, count + 1>...};
+}(std::make_integer_sequence<int, kGroup>());
+
 template <class Places>
-constexpr auto kAddTaps = add_taps_of<Places>(std::make_integer_sequence<int, kGroup>());
+const AddTaps& add_taps_of(const DepthwiseShape& s) {
+  const auto is = [&](int columns, int stride) { return s.kernel[1] == columns && s.stride[1] == stride && s.dilation[1] == 1; };
+  return is(3, 1)   ? kAddTaps<Places, 3, 1>
+         : is(3, 2) ? kAddTaps<Places, 3, 2>
+         : is(5, 1) ? kAddTaps<Places, 5, 1>
+         : is(5, 2) ? kAddTaps<Places, 5, 2>
+                    : kAddTaps<Places, 0, 0>;
+}
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
@@ -111,15 +128,97 @@ void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& fi
   last = std::max(first, last);
 }
 
-/// The outputs [begin, end) of a row, which all have these taps; `row`: where the kernel of the first output of the whole row begins.
+/// The outputs [begin, end) of a row, which all have these taps, in groups of about one size; `row`: where the kernel of the first
+/// output of the whole row begins.
 template <class Places>
-void add_row(const DepthwiseShape& s, const Taps& taps, const float* row, std::int64_t begin, std::int64_t end, const float* weight, Vec bias,
-             Vec least, Vec most, float* y) {
-  const auto add = [&](AddTaps some) {
-    some(s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most, y + Places::words(begin * kLanes));
-  };
-  for (; begin + kGroup <= end; begin += kGroup) add(add_taps<Places, kGroup>);
-  if (begin < end) add(kAddTaps<Places>[static_cast<std::size_t>(end - begin - 1)]);
+void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, const float* row, std::int64_t begin, std::int64_t end,
+             const float* weight, Vec bias, Vec least, Vec most, float* y) {
+  for (std::int64_t groups = (end - begin + kGroup - 1) / kGroup; groups > 0; --groups) {
+    const std::int64_t count = (end - begin) / groups;
+    add[static_cast<std::size_t>(count - 1)](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most,
+                                             y + Places::words(begin * kLanes));
+    begin += count;
+  }
+}
+
+// Kernels of 3x3 in the main: nine weights stay in registers, and what is read counts in three outputs at once.
+
+template <class V>
+struct RegisterOf {
+  using type = V;
+};
+template <class Half>
+struct RegisterOf<Twice<Half>> : RegisterOf<Half> {};
+using Lane = typename RegisterOf<Vec>::type;  ///< one register of a vector
+constexpr int kRegister = sizeof(Lane) / sizeof(float);
+
+/// Whether it is one: all columns inside but the first and the last, by one pixel.
+template <class Places>
+bool slides(const DepthwiseShape& s) {
+  const std::int64_t last = (s.out_width - 1) * s.stride[1] + 2 - s.pad[1];
+  return (std::is_same_v<Places, Exact> || kRegister == kLanes) && s.kernel[0] <= 3 && s.kernel[1] == 3 && s.stride[1] <= 2 && s.dilation[1] == 1 &&
+         s.pad[1] <= 1 && s.width >= 2 && last <= s.width;
+}
+
+/// A row of outputs, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
+template <class Places, int kStride, int kRows>
+void slide_row(const DepthwiseShape& s, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
+  const std::int64_t pad = s.pad[1], full = std::min((s.width + pad - 3) / kStride + 1, s.out_width);
+  for (int lane = 0; lane < kLanes; lane += kRegister) {
+    const Lane start = bias ? load_as<Lane>(bias + lane) : Lane{}, least = (relu.on ? 0.0f : -__builtin_inff()) - Lane{}, most = relu.most - Lane{};
+    Lane weights[std::max(kRows, 1)][3];
+#pragma GCC unroll 3
+    for (int row = 0; row < kRows; ++row)
+#pragma GCC unroll 3
+      for (int column = 0; column < 3; ++column) weights[row][column] = load_as<Lane>(weight + (row * 3 + column) * kLanes + lane);
+    // Sums of the next output and of the one after it, whose first columns are behind.
+    Lane next = start, after = start;
+    const float* from = x + lane;
+    const auto add = [&](std::int64_t column, auto to) {
+#pragma GCC unroll 3
+      for (int row = 0; row < kRows; ++row) to(load_as<Lane>(from + row * pitch + column * kLanes), weights[row]);
+    };
+    if (pad == 0) {
+      add(0, [&](const Lane& v, const Lane* w) { next += v * w[0]; });
+      from += kLanes;
+    }
+    if (kStride == 1) {
+      add(0, [&](const Lane& v, const Lane* w) { next += v * w[1], after += v * w[0]; });
+      from += kLanes;
+    }
+    const auto put = [&](std::int64_t o) {
+      const Lane value = limited(next, least, most);
+      if constexpr (kRegister == kLanes)
+        Places::put(y, o * kLanes, value);
+      else
+        store_as(y + o * kLanes + lane, value);
+    };
+    for (std::int64_t o = 0; o < full; ++o, from += kStride * kLanes) {
+      Lane last = start;
+      if (kStride == 1) {
+        add(0, [&](const Lane& v, const Lane* w) { next += v * w[2], after += v * w[1], last += v * w[0]; });
+      } else {
+        add(0, [&](const Lane& v, const Lane* w) { next += v * w[1]; });
+        add(1, [&](const Lane& v, const Lane* w) { next += v * w[2], last += v * w[0]; });
+      }
+      put(o);
+      next = kStride == 1 ? after : last, after = last;
+    }
+    if (full == s.out_width) continue;
+    if (kStride == 2) add(0, [&](const Lane& v, const Lane* w) { next += v * w[1]; });
+    put(full);
+  }
+}
+
+/// `row`: where the first output's kernel begins.
+template <class Places>
+void slide(const DepthwiseShape& s, const Taps& taps, const float* row, const float* weight, const float* bias, const Relu& relu, float* y) {
+  const std::int64_t pitch = s.dilation[0] * s.width * kLanes;
+  const float *const x = row + taps.first_row * pitch + s.pad[1] * kLanes, *const factors = weight + taps.first_row * 3 * kLanes;
+  using Run = void (*)(const DepthwiseShape&, const float*, std::int64_t, const float*, const float*, const Relu&, float*);
+  static constexpr Run kRuns[2][4] = {{slide_row<Places, 1, 0>, slide_row<Places, 1, 1>, slide_row<Places, 1, 2>, slide_row<Places, 1, 3>},
+                                      {slide_row<Places, 2, 0>, slide_row<Places, 2, 1>, slide_row<Places, 2, 2>, slide_row<Places, 2, 3>}};
+  kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, x, pitch, factors, bias, relu, y);
 }
 
 /// Places: how y stands.
@@ -128,9 +227,8 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
               const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   DepthwiseShape wide = s;
-  std::int64_t pad = s.pad[1];
-  if (room) {
-    wide.width = depthwise_width(s), pad = 0;
+  if (room && (x_rounded != Half::exact || !slides<Places>(s))) {
+    wide.width = depthwise_width(s), wide.pad[1] = 0;
     const std::int64_t left = std::min(s.pad[1], wide.width), there = std::clamp<std::int64_t>(wide.width - left, 0, s.width),
                        begin = std::max<std::int64_t>(first * s.stride[0] - s.pad[0], 0),
                        end = std::min((last - 1) * s.stride[0] - s.pad[0] + (s.kernel[0] - 1) * s.dilation[0] + 1, s.height);
@@ -147,20 +245,26 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
   }
   // The outputs [begin, end) of a row have all columns inside.
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
-                     begin = std::min((pad + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + pad - reach,
+                     begin = std::min((wide.pad[1] + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + wide.pad[1] - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
+  const bool sliding = slides<Places>(wide);
+  const AddTaps& add = add_taps_of<Places>(s);
   for (std::int64_t o = first; o < last; ++o, y += Places::words(s.out_width * kLanes)) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
-    const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - pad) * kLanes;
+    const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - wide.pad[1]) * kLanes;
+    if (sliding) {
+      slide<Places>(wide, taps, row, weight, bias, relu, y);
+      continue;
+    }
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<Places, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * kLanes));
+      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
     taps.first_column = 0, taps.last_column = s.kernel[1];
-    add_row<Places>(wide, taps, row, begin, end, weight, start, least, most, y);
+    add_row<Places>(wide, taps, add, row, begin, end, weight, start, least, most, y);
   }
 }
 
