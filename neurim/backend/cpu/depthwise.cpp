@@ -4,6 +4,7 @@
 #include "neurim/backend/cpu/depthwise.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/conv_steps.h"
@@ -19,6 +20,8 @@ namespace {
 
 using namespace cpu;
 
+constexpr std::int64_t kTile = 1 << 14;  // floats of the result: what follows finds them in the first-level cache or the second
+
 /// Null, or why the kernels leave the convolution to others.
 const char* against(const Site& site, const Type& x, const Shape& weight, const Type& y, std::int64_t groups) {
   for (const Spec& spec : site.values)
@@ -32,12 +35,48 @@ const char* against(const Site& site, const Type& x, const Shape& weight, const 
 
 // --- forward, and the data gradient ---
 
-/// The data gradient is the convolution of dy, whose pixels stand a stride apart with zeros between them, with the taps walked
-/// backwards.
+/// A convolution that computes outputs [first, first + step, …) of each axis of y.
+struct Phase {
+  DepthwiseShape shape;
+  std::int64_t first[2] = {0, 0}, step[2] = {1, 1};
+  std::vector<std::int64_t> taps;  ///< of the kernel, in the order in which it reads them, where that is another
+
+  /// Of its outputs along an axis, how many lie before place `at` of y.
+  std::int64_t before(int axis, std::int64_t at) const { return at <= first[axis] ? 0 : (at - first[axis] - 1) / step[axis] + 1; }
+};
+
+/// The data gradient of a convolution: places of x that are a stride apart meet the same taps of the kernel, backwards, and dy without gaps.
+std::vector<Phase> gradient_phases(const DepthwiseShape& conv) {
+  std::vector<Phase> phases;
+  const std::int64_t size[2] = {conv.height, conv.width};
+  for (std::int64_t row = 0; row < std::min(conv.stride[0], conv.height); ++row)
+    for (std::int64_t column = 0; column < std::min(conv.stride[1], conv.width); ++column) {
+      Phase& phase = phases.emplace_back(Phase{.shape = conv, .first = {row, column}, .step = {conv.stride[0], conv.stride[1]}});
+      DepthwiseShape& s = phase.shape;
+      std::vector<std::int64_t> taps[2];
+      for (const int axis : {0, 1}) {
+        const std::int64_t first = phase.first[axis], stride = conv.stride[axis], dilation = conv.dilation[axis];
+        for (std::int64_t tap = conv.kernel[axis]; tap-- > 0;)
+          if ((first + conv.pad[axis] - tap * dilation) % stride == 0) taps[axis].push_back(tap);
+        s.kernel[axis] = std::ssize(taps[axis]), s.stride[axis] = 1;
+        s.dilation[axis] = dilation / std::gcd(dilation, stride);
+        s.pad[axis] = taps[axis].empty() ? 0 : (taps[axis][0] * dilation - first - conv.pad[axis]) / stride;
+        (axis == 0 ? s.height : s.width) = axis == 0 ? conv.out_height : conv.out_width;
+        (axis == 0 ? s.out_height : s.out_width) = (size[axis] - first - 1) / stride + 1;
+      }
+      s.y_pitch = conv.stride[0] * conv.width, s.y_step = conv.stride[1];
+      for (const std::int64_t tap_row : taps[0])
+        for (const std::int64_t tap : taps[1]) phase.taps.push_back(tap_row * conv.kernel[1] + tap);
+    }
+  return phases;
+}
+
 struct Depthwise {
-  DepthwiseShape shape;  ///< of the convolution that runs
+  std::vector<Phase> phases;
+  std::int64_t blocks, height, width;  ///< of the result
+  std::int64_t x_plane, taps;  ///< floats of a block of x, and of its filters
   bool backwards;
-  std::int64_t stride[2] = {1, 1};  ///< between the pixels of dy
+  std::int64_t rows;  ///< of the result that are computed together with what follows
   std::int64_t channels;
   int x, weight, bias;  ///< arguments, or -1
   Half rounded;         ///< how x stands
@@ -46,15 +85,13 @@ struct Depthwise {
   std::vector<std::int64_t> begin;  ///< of the parts, blocks counted through all images
 
   int parts() const { return static_cast<int>(begin.size()) - 1; }
-  std::int64_t taps() const { return shape.kernel[0] * shape.kernel[1] * 16; }
-  std::int64_t height() const { return (shape.height - 1) / stride[0] + 1; }  ///< as they lie
-  std::int64_t width() const { return (shape.width - 1) / stride[1] + 1; }
-  bool spreads() const { return stride[0] > 1 || stride[1] > 1; }
-  std::int64_t apart() const { return behind.apart() ? shape.out_height * shape.out_width * 16 : 0; }
+  /// Whether a row is read for several phases: then it is padded for none, and made floats once for all.
+  bool strided() const { return phases.size() > 1; }
+  bool widens() const { return rounded && strided(); }
+  std::int64_t padded() const { return strided() ? 0 : depthwise_room(phases[0].shape, phases[0].shape.height); }
+  std::int64_t apart() const { return behind.apart() ? rows * width * 16 : 0; }
   /// Floats that a part needs: for taps, pixels, depthwise_rows, and results that stand apart.
-  std::int64_t room() const {
-    return (backwards ? taps() : 0) + (spreads() ? shape.height * shape.width * 16 : 0) + depthwise_room(shape, shape.height) + apart();
-  }
+  std::int64_t room() const { return (backwards ? taps : 0) + (widens() ? x_plane : 0) + padded() + apart(); }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Depthwise*>(self);
@@ -65,40 +102,42 @@ struct Depthwise {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const ConvEpilogue sums = behind.begin(args, part);
     float* const results = behind.results(args);
-    const std::int64_t from = height() * width() * 16, to = shape.out_height * shape.out_width * 16,
-                       first = begin[static_cast<std::size_t>(part)], last = begin[static_cast<std::size_t>(part) + 1];
+    const std::int64_t first = begin[static_cast<std::size_t>(part)], last = begin[static_cast<std::size_t>(part) + 1];
     for (std::int64_t plane = first; plane < last; ++plane) {
-      const std::int64_t block = plane % shape.blocks;
+      const std::int64_t block = plane % blocks;
       alignas(64) float biases[16] = {};
       if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
       float* own = static_cast<float*>(behind.own(args, part));
-      const float *source = element(in(x), plane * from, rounded), *filter = in(weight) + block * taps();
-      if (backwards) filter = reversed(filter, own), own += taps();
-      if (spreads()) source = spread(source, own), own += shape.height * shape.width * 16;
-      float* const made = own + depthwise_room(shape, shape.height);
-      NEURIM_DISPATCH(depthwise_rows)
-      (shape, {spreads() ? Half::exact : rounded, behind.rounded()}, source, 0, filter, biases, epilogue.relu, 0, shape.out_height, own,
-       behind.apart() ? made : element(results, plane * to, behind.rounded()));
-      behind.run(args, sums, block, 1, plane * to, (plane + 1) * to, plane < first + shape.blocks, made);
+      const float *filter = in(weight) + block * taps, *source = element(in(x), plane * x_plane, rounded);
+      if (backwards) filter = sorted(filter, own), own += taps;
+      if (widens()) {
+        NEURIM_DISPATCH(widen_elements)(rounded, reinterpret_cast<const std::uint16_t*>(source), 0, x_plane, own);
+        source = own, own += x_plane;
+      }
+      float *const made = own + padded(), *const padding = strided() ? nullptr : own;
+      const DepthwiseRounded stand{widens() ? Half::exact : rounded, behind.rounded()};
+      for (std::int64_t row = 0; row < height; row += rows) {
+        const std::int64_t end = std::min(row + rows, height), to = (plane * height + row) * width * 16, size = (end - row) * width * 16;
+        const float* weights = filter;
+        for (const Phase& phase : phases) {
+          const std::int64_t begins = phase.before(0, row), ends = phase.before(0, end),
+                             at = ((phase.first[0] + begins * phase.step[0] - row) * width + phase.first[1]) * 16;
+          if (begins < ends)
+            NEURIM_DISPATCH(depthwise_rows)
+          (phase.shape, stand, source, 0, weights, biases, epilogue.relu, begins, ends, padding,
+           behind.apart() ? made + at : element(results, to + at, behind.rounded()));
+          weights += std::ssize(phase.taps) * 16;
+        }
+        behind.run(args, sums, block, 1, to, to + size, plane < first + blocks && row == 0, made);
+      }
     }
   }
 
-  const float* reversed(const float* filter, float* to) const {
-    for (std::int64_t tap = 0; tap < taps(); tap += 16) std::copy_n(filter + taps() - 16 - tap, 16, to + tap);
-    return to;
-  }
-
-  const float* spread(const float* pixels, float* to) const {
-    std::fill_n(to, shape.height * shape.width * 16, 0.0f);
-    for (std::int64_t row = 0; row < height(); ++row)
-      for (std::int64_t column = 0; column < width(); ++column) {
-        const float* const from = element(pixels, (row * width() + column) * 16, rounded);
-        float* const pixel = to + (row * stride[0] * shape.width + column * stride[1]) * 16;
-        if (rounded)
-          NEURIM_DISPATCH(widen_elements)(rounded, reinterpret_cast<const std::uint16_t*>(from), 0, 16, pixel);
-        else
-          std::copy_n(from, 16, pixel);
-      }
+  /// The taps in the order in which the phases read them.
+  const float* sorted(const float* filter, float* to) const {
+    float* at = to;
+    for (const Phase& phase : phases)
+      for (const std::int64_t tap : phase.taps) at = std::copy_n(filter + tap * 16, 16, at);
     return to;
   }
 };
@@ -143,25 +182,22 @@ Launch prepare(Site& site) {
   auto own = std::make_shared<Depthwise>();
   if (!read_steps(site, *own)) return {};
   const DepthwiseShape conv = depthwise_shape(sizes_of(site));
-  DepthwiseShape& s = own->shape = conv;
   own->backwards = direction_of(site) == Direction::input_grad;
-  if (own->backwards) {
-    s.height = (conv.out_height - 1) * conv.stride[0] + 1, s.width = (conv.out_width - 1) * conv.stride[1] + 1;
-    s.out_height = conv.height, s.out_width = conv.width;
-    for (int axis : {0, 1}) {
-      own->stride[axis] = conv.stride[axis], s.stride[axis] = 1;
-      s.pad[axis] = (conv.kernel[axis] - 1) * conv.dilation[axis] - conv.pad[axis];
-    }
-  }
+  own->phases = own->backwards ? gradient_phases(conv) : std::vector{Phase{.shape = conv}};
+  own->blocks = conv.blocks;
+  own->height = own->backwards ? conv.height : conv.out_height, own->width = own->backwards ? conv.width : conv.out_width;
+  own->x_plane = (own->backwards ? conv.out_height * conv.out_width : conv.height * conv.width) * 16;
+  own->taps = conv.kernel[0] * conv.kernel[1] * 16;
+  own->rows = std::clamp<std::int64_t>(kTile / (own->width * 16), 1, own->height);
   own->channels = sizes_of(site).out_channels;
   own->x = site.place_in(step.in[0]), own->weight = site.place_in(step.in[1]);
   own->bias = step.in.size() == 3 ? site.place_in(step.in[2]) : -1;
   own->rounded = site.input(own->x).layout.rounded;
   if (own->behind.norm) {
-    for (const std::int64_t image : own->behind.norm->cut(site, s.images)) own->begin.push_back(image * s.blocks);
+    for (const std::int64_t image : own->behind.norm->cut(site, conv.images)) own->begin.push_back(image * conv.blocks);
   } else {
-    const int parts = parts_of(site, depthwise_work(s), s.images * s.blocks);
-    for (int part = 0; part <= parts; ++part) own->begin.push_back(part_begin(s.images * s.blocks, parts, part));
+    const int parts = parts_of(site, depthwise_work(conv), conv.images * conv.blocks);
+    for (int part = 0; part <= parts; ++part) own->begin.push_back(part_begin(conv.images * conv.blocks, parts, part));
   }
   const int parts = own->parts();
   own->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
@@ -234,7 +270,8 @@ DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
           .kernel = {sizes.kernel[0], sizes.kernel[1]},
           .stride = {o.stride[0], o.stride[1]},
           .dilation = {o.dilation[0], o.dilation[1]},
-          .pad = {o.pad[0], o.pad[1]}};
+          .pad = {o.pad[0], o.pad[1]},
+          .y_pitch = sizes.out_width};
 }
 
 void cpu_depthwise() {

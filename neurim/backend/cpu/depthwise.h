@@ -15,6 +15,7 @@ struct ConvSizes;
 struct DepthwiseShape {
   std::int64_t images, blocks, height, width, out_height, out_width;
   std::int64_t kernel[2], stride[2], dilation[2], pad[2];
+  std::int64_t y_pitch, y_step = 1;  ///< pixels of y from a row of outputs to the next one, and from an output
 };
 
 DepthwiseShape depthwise_shape(const ConvSizes& sizes);

@@ -100,7 +100,7 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
     }
   }
 #pragma GCC unroll 16
-  for (int p = 0; p < kCount; ++p) Places::put(y, p * kLanes, limited(sums[p], least, most));
+  for (int p = 0; p < kCount; ++p) Places::put(y, p * s.y_step * kLanes, limited(sums[p], least, most));
 }
 
 /// For 1 to kGroup outputs.
@@ -117,6 +117,8 @@ const AddTaps& add_taps_of(const DepthwiseShape& s) {
          : is(3, 2) ? kAddTaps<Places, 3, 2>
          : is(5, 1) ? kAddTaps<Places, 5, 1>
          : is(5, 2) ? kAddTaps<Places, 5, 2>
+         : is(2, 1) ? kAddTaps<Places, 2, 1>
+         : is(1, 1) ? kAddTaps<Places, 1, 1>
                     : kAddTaps<Places, 0, 0>;
 }
 
@@ -136,7 +138,7 @@ void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, cons
   for (std::int64_t groups = (end - begin + kGroup - 1) / kGroup; groups > 0; --groups) {
     const std::int64_t count = (end - begin) / groups;
     add[static_cast<std::size_t>(count - 1)](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most,
-                                             y + Places::words(begin * kLanes));
+                                             y + Places::words(begin * s.y_step * kLanes));
     begin += count;
   }
 }
@@ -157,7 +159,7 @@ template <class Places>
 bool slides(const DepthwiseShape& s) {
   const std::int64_t last = (s.out_width - 1) * s.stride[1] + 2 - s.pad[1];
   return (std::is_same_v<Places, Exact> || kRegister == kLanes) && s.kernel[0] <= 3 && s.kernel[1] == 3 && s.stride[1] <= 2 && s.dilation[1] == 1 &&
-         s.pad[1] <= 1 && s.width >= 2 && last <= s.width;
+         s.pad[1] >= 0 && s.pad[1] <= 1 && s.y_step == 1 && s.width >= 2 && last <= s.width;
 }
 
 /// A row of outputs, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
@@ -245,11 +247,11 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
   }
   // The outputs [begin, end) of a row have all columns inside.
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
-                     begin = std::min((wide.pad[1] + s.stride[1] - 1) / s.stride[1], s.out_width), rest = wide.width + wide.pad[1] - reach,
+                     begin = std::clamp<std::int64_t>((wide.pad[1] + s.stride[1] - 1) / s.stride[1], 0, s.out_width), rest = wide.width + wide.pad[1] - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
   const bool sliding = slides<Places>(wide);
   const AddTaps& add = add_taps_of<Places>(s);
-  for (std::int64_t o = first; o < last; ++o, y += Places::words(s.out_width * kLanes)) {
+  for (std::int64_t o = first; o < last; ++o, y += Places::words(s.y_pitch * kLanes)) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
     const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - wide.pad[1]) * kLanes;
@@ -259,7 +261,7 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
     }
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * kLanes));
+      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * s.y_step * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
