@@ -58,6 +58,8 @@ std::vector<Row> small_and_large() {
           if (width + 2 * pad >= 3) all.push_back({{1, 24, 4, width}, rows, 3, {.stride = {stride, stride}, .pad = {rows - 1, pad, 0, pad}}});
   all.push_back({{1, 16, 9, 8}, 3, 3, {.dilation = {2, 1}, .pad = {2, 1, 2, 1}}});
   all.push_back({{1, 16, 5, 6}, 3, 3, {.pad = {1, 1, 1, 2}}});
+  all.push_back({{1, 16, 5, 2}, 3, 3, {.stride = {2, 2}, .pad = {1, 0, 1, 1}}});
+  all.push_back({{1, 16, 2, 9}, 3, 3, {.stride = {2, 2}, .pad = {4, 1, 4, 1}}});  // rows that see padding alone
   return all;
 }
 
@@ -65,7 +67,6 @@ std::vector<Row> small_and_large() {
 TEST(DepthwiseKernels, ConvolutionsAgree) {
   std::vector<Row> all = isa() == Isa::avx512 ? rows() : small_and_large();
   all.push_back({{1, 40, 12, 33}, 5, 5, {.pad = {2, 2, 2, 2}}});
-  if (isa() != Isa::avx512) all.push_back({{1, 16, 2, 6}, 3, 3, {.pad = {4, 1, 3, 1}}});  // and rows of them
   all.push_back({{2, 16, 3, 3}, 2, 9, {.stride = {2, 4}, .pad = {3, 9, 2, 4}}});  // outputs that see padding alone
   all.push_back({{1, 16, 5, 70}, 7, 7, {.stride = {2, 1}, .dilation = {1, 2}, .pad = {6, 3, 0, 9}}});
   for (const Row& row : all) {
@@ -104,6 +105,7 @@ TEST(DepthwiseKernels, WeightGradientsAgree) {
 TEST(DepthwiseKernels, DataGradientsAgree) {
   if (isa() == Isa::avx512) GTEST_SKIP() << "leaves data gradients to oneDNN";
   for (const Row& row : small_and_large()) {
+    if (row.options.pad[0] > row.kernel_height) continue;  // left to oneDNN
     SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width));
     Chain chain;
     auto op = std::make_shared<Conv2dInputGrad>();

@@ -23,12 +23,12 @@ void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const fl
 
 namespace {
 
-/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; and how many blocks go together however many
-/// rows there are.
+/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; how many blocks go together however many
+/// rows there are; and of a weight gradient the input channels at most, and the blocks.
 #if defined(__AVX512F__)
-constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8;
+constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
 #else
-constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 2;
+constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
 
 template <int words, class Rounds = void>
@@ -193,14 +193,14 @@ void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, co
   });
 }
 
-/// kGradRows input channels of B blocks, kept in registers over all rows.
-template <class F, int B>
+/// T input channels of B blocks, kept in registers over all rows.
+template <class F, int B, int T>
 NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, const float* dy, bool add, float* dw) {
-  Vec sums[B][kGradRows];
+  Vec sums[B][T];
 #pragma GCC unroll 8
   for (int b = 0; b < B; ++b)
 #pragma GCC unroll 8
-    for (int i = 0; i < kGradRows; ++i) sums[b][i] = Vec{};
+    for (int i = 0; i < T; ++i) sums[b][i] = Vec{};
   const std::int64_t dy_block = shape.dy_block;
   for (std::int64_t run = 0; run < shape.images * shape.runs; ++run) {
     const float* value = x + run / shape.runs * shape.x_image + run % shape.runs * shape.x_run;
@@ -210,7 +210,7 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
 #pragma GCC unroll 8
       for (int b = 0; b < B; ++b) own[b] = F::weights(gradient + b * dy_block);
 #pragma GCC unroll 8
-      for (int i = 0; i < kGradRows; ++i)
+      for (int i = 0; i < T; ++i)
 #pragma GCC unroll 8
         for (int b = 0; b < B; ++b) sums[b][i] = F::multiply_add(sums[b][i], own[b], value + i);
     }
@@ -218,7 +218,7 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
 #pragma GCC unroll 8
   for (int b = 0; b < B; ++b)
 #pragma GCC unroll 8
-    for (int i = 0; i < kGradRows; ++i) {
+    for (int i = 0; i < T; ++i) {
       float* const to = dw + b * shape.in_blocks * shape.weight_block + i * kLanes;
       const Vec total = F::total(sums[b][i]);
       store(to, add ? load(to) + total : total);
@@ -246,12 +246,18 @@ void each_short(const BlockWeightGrad& shape, const float* x, const float* dy, E
 template <class F>
 void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
   each_short<F>(shape, x, dy, [&](const BlockWeightGrad& part, const float* part_x, const float* part_dy) {
-    for (std::int64_t block = 0; block < blocks; block += 2)
-      for (std::int64_t in = 0; in < shape.in_blocks * kLanes; in += kGradRows) {
-        const float *const values = part_x + in / kLanes * shape.x_block + in % kLanes, *const gradients = part_dy + block * shape.dy_block;
-        float* const sums = dw + (block * shape.in_blocks + in / kLanes) * shape.weight_block + in % kLanes * kLanes;
-        (block + 1 < blocks ? weight_grad<F, 2> : weight_grad<F, 1>)(part, values, gradients, add || part_dy != dy, sums);
-      }
+    for (std::int64_t block = 0; block < blocks; block += kGradBlocks) {
+      const bool all = block + kGradBlocks <= blocks;
+      for (std::int64_t in = 0; in < shape.in_blocks; ++in)
+        each_group(kLanes, kGradRows, [&](std::int64_t begin, std::int64_t end) {
+          constexpr int kFewer = kLanes / ((kLanes + kGradRows - 1) / kGradRows);  // the other size of these groups
+          const auto grad = end - begin == kGradRows ? all ? weight_grad<F, kGradBlocks, kGradRows> : weight_grad<F, 1, kGradRows>
+                                                     : all ? weight_grad<F, kGradBlocks, kFewer> : weight_grad<F, 1, kFewer>;
+          const float *const values = part_x + in * shape.x_block + begin, *const gradients = part_dy + block * shape.dy_block;
+          float* const sums = dw + (block * shape.in_blocks + in) * shape.weight_block + begin * kLanes;
+          grad(part, values, gradients, add || part_dy != dy, sums);
+        });
+    }
   });
 }
 

@@ -162,10 +162,16 @@ bool slides(const DepthwiseShape& s) {
          s.pad[1] >= 0 && s.pad[1] <= 1 && s.y_step == 1 && s.width >= 2 && last <= s.width;
 }
 
+/// Outputs of a row whose last column lies inside, too.
+std::int64_t whole(const DepthwiseShape& s) {
+  const std::int64_t rest = s.width + s.pad[1] - 3;
+  return rest < 0 ? 0 : std::min(rest / s.stride[1] + 1, s.out_width);
+}
+
 /// A row of outputs, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
 template <class Places, int kStride, int kRows>
 void slide_row(const DepthwiseShape& s, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
-  const std::int64_t pad = s.pad[1], full = std::min((s.width + pad - 3) / kStride + 1, s.out_width);
+  const std::int64_t pad = s.pad[1], full = whole(s);
   for (int lane = 0; lane < kLanes; lane += kRegister) {
     const Lane start = bias ? load_as<Lane>(bias + lane) : Lane{}, least = (relu.on ? 0.0f : -__builtin_inff()) - Lane{}, most = relu.most - Lane{};
     Lane weights[std::max(kRows, 1)][3];
@@ -223,6 +229,55 @@ void slide(const DepthwiseShape& s, const Taps& taps, const float* row, const fl
   kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, x, pitch, factors, bias, relu, y);
 }
 
+/// Adds to the gradients of `kRows` rows of the kernel, from dw on, what `rows` rows of outputs give that all meet those.
+template <int kStride, int kRows>
+void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int64_t rows, float* dw) {
+  const std::int64_t full = whole(s), pitch = s.dilation[0] * s.width * kLanes;
+  for (int lane = 0; lane < kLanes; lane += kRegister) {
+    Lane sums[kRows][3] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float *const gradients = dy + row * s.out_width * kLanes + lane,
+                  *const from = x + (row * s.stride[0] * s.width - s.pad[1]) * kLanes + lane;
+      const auto add = [&]<int... column>(std::int64_t o, std::integer_sequence<int, column...>) {
+        const Lane gradient = load_as<Lane>(gradients + o * kLanes);
+#pragma GCC unroll 3
+        for (int r = 0; r < kRows; ++r)
+          ((sums[r][column] += gradient * load_as<Lane>(from + r * pitch + (o * kStride + column) * kLanes)), ...);
+      };
+      if (s.pad[1] > 0) add(0, std::integer_sequence<int, 1, 2>());
+      for (std::int64_t o = s.pad[1]; o < full; ++o) add(o, std::integer_sequence<int, 0, 1, 2>());
+      if (full < s.out_width) add(full, std::integer_sequence<int, 0, 1>());
+    }
+#pragma GCC unroll 3
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+      for (int c = 0; c < 3; ++c) {
+        float* const to = dw + (r * 3 + c) * kLanes + lane;
+        store_as(to, load_as<Lane>(to) + sums[r][c]);
+      }
+  }
+}
+
+/// One image's sums.
+void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {
+  using Run = void (*)(const DepthwiseShape&, const float*, const float*, std::int64_t, float*);
+  static constexpr Run kRuns[2][3] = {{sum_rows<1, 1>, sum_rows<1, 2>, sum_rows<1, 3>}, {sum_rows<2, 1>, sum_rows<2, 2>, sum_rows<2, 3>}};
+  const auto taps_of = [&](std::int64_t row) {
+    Taps taps{};
+    inside(s, 0, row, taps.first_row, taps.last_row);
+    return taps;
+  };
+  for (std::int64_t row = 0, end = 0; row < s.out_height; row = end) {
+    const Taps taps = taps_of(row);
+    const auto same = [&](const Taps& other) { return other.first_row == taps.first_row && other.last_row == taps.last_row; };
+    for (end = row + 1; end < s.out_height && same(taps_of(end));) ++end;
+    if (taps.first_row == taps.last_row) continue;
+    const std::int64_t from = row * s.stride[0] - s.pad[0] + taps.first_row * s.dilation[0];
+    kRuns[s.stride[1] - 1][taps.last_row - taps.first_row - 1](s, dy + row * s.out_width * kLanes, x + from * s.width * kLanes, end - row,
+                                                               dw + taps.first_row * 3 * kLanes);
+  }
+}
+
 /// Places: how y stands.
 template <class Places>
 void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
@@ -278,6 +333,7 @@ void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, co
 }
 
 void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {
+  if (slides<Exact>(s)) return sum_all(s, dy, x, dw);
   for (std::int64_t row = 0; row < s.kernel[0]; ++row)
     for (std::int64_t column = 0; column < s.kernel[1]; column += kMost)
       kAddColumns[std::min(kMost, s.kernel[1] - column) - 1](s, dy, x, dw, row, column);
