@@ -46,12 +46,12 @@ T* element(T* tensor, std::int64_t at, Layout::Half rounded) {
   return tensor ? reinterpret_cast<T*>(reinterpret_cast<Byte*>(tensor) + at * (rounded ? 2 : 4)) : nullptr;
 }
 
-/// Rows of f32 with a line of zeros between them: a distance that is a multiple of 4 KiB would put the beginnings of all in a few places
-/// of the first-level cache. Of others, plain.
+/// Rows of f32 with a line of zeros between them: a distance that is a multiple of 1 KiB would put the beginnings of all in four places
+/// of the first-level cache, or fewer. Of others, plain.
 inline Layout apart_rows(const Shape& shape) {
-  constexpr std::int64_t kPage = 1024, kLine = 16, kMost = 32 * kPage;  // floats
+  constexpr std::int64_t kApart = 256, kLine = 16, kMost = 1 << 15;  // floats
   const std::int64_t row = shape[-1];
-  if (row == 0 || row % kPage != 0 || row > kMost) return {};
+  if (row == 0 || row % kApart != 0 || row > kMost) return {};
   return {Layout::last_blocked, static_cast<std::uint16_t>(row + kLine)};
 }
 /// Whether rows of the last axis lie so, or plain, and how many elements from each other.

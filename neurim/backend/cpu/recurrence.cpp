@@ -268,6 +268,7 @@ bool wants_grad(Site& site) {
   Spec& gradient = made(site, places.dgates);
   gradient.layout = apart_rows(gradient.type.shape);
   if (places.gates >= 0) read(site, places.gates).layout = gradient.layout;
+  if (places.dhidden >= 0) made(site, places.dhidden).layout = gradient.layout;
   return true;
 }
 
@@ -289,8 +290,9 @@ Launch recurrence_grad(Site& site) {
   const auto own = begin<Backward>(site, static_cast<const RecurrenceGrad&>(site.op()));
   if (!own) return {};
   const Spec& gradient = made(site, own->places.dgates);
-  if (own->places.gates >= 0 && read(site, own->places.gates).layout != gradient.layout)
-    return decline(site, "takes gates and their gradient in one layout");
+  if ((own->places.gates >= 0 && read(site, own->places.gates).layout != gradient.layout) ||
+      (own->places.dhidden >= 0 && made(site, own->places.dhidden).layout != gradient.layout))
+    return decline(site, "takes gates and their gradients in one layout");
   own->pass.gates_row = row_distance(gradient);
   const RecurrentBackward& pass = own->pass;
   const std::int64_t H = pass.hidden, P = pass.outputs;

@@ -22,7 +22,7 @@ struct RecurrentPass {
   RecurrentCell cell;
   bool reverse;
   std::int64_t steps, batch, hidden, outputs;
-  std::int64_t gates_row;  ///< floats from each row of out_gates, or of both gates and dgates, to the next; zeros behind its gates
+  std::int64_t gates_row;  ///< floats from each row of out_gates, or of gates, dgates and dhidden, to the next; zeros behind its gates
   const float *peephole, *h0, *c0;
   const std::int64_t* lengths;
   const float* zeros;  ///< as many as the longest row

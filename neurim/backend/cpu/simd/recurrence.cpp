@@ -345,12 +345,10 @@ class BackwardStep {
   BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t)
       : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
-    const bool hidden = pass.cell == RecurrentCell::gru;
-    const std::int64_t stride = hidden ? gates_of(pass.cell) * pass.hidden : pass.gates_row;
-    const float* behind = hidden ? pass.dhidden : pass.dgates;
+    const float* behind = pass.cell == RecurrentCell::gru ? pass.dhidden : pass.dgates;
     for (std::int64_t r = 0; r < w_.count; ++r) {
       const std::int64_t n = w_.sequence[r];
-      after_[r] = w_.last[r] ? pass.zeros : behind + (place(n) - back) * stride;
+      after_[r] = w_.last[r] ? pass.zeros : behind + (place(n) - back) * pass.gates_row;
       const auto state = [&](const float* walked, const float* initial, std::int64_t size) {
         return !w_.first[r] ? walked + (place(n) + back) * size : initial ? initial + n * size : pass.zeros;
       };
@@ -380,7 +378,7 @@ class BackwardStep {
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
       const std::int64_t at = place(w_.sequence[r]);
       const float *g = gates(r) + u, *before = h_[r] + u, *heard = p_.saved + at * H + u;
-      float *to = dgates(r) + u, *inner = p_.dhidden + at * 3 * H + u;
+      float *to = dgates(r) + u, *inner = dhidden(r) + u;
       float* carry = p_.dh0 + w_.sequence[r] * H + u;
       lanes(n, [=](int l) {
         const float reset = g[l], z = g[H + l], fresh = g[2 * H + l], dh = d[l];
@@ -398,9 +396,8 @@ class BackwardStep {
   void gru_reset_before() const {
     const std::int64_t H = p_.hidden;
     each_gradient([&](std::int64_t r, std::int64_t u, int n, const float* d) {
-      const std::int64_t at = place(w_.sequence[r]);
       const float *g = gates(r) + u, *before = h_[r] + u;
-      float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
+      float *to = dhidden(r) + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
       lanes(n, [=](int l) {
         const float z = g[H + l], fresh = g[2 * H + l];
         to[H + l] = d[l] * (before[l] - fresh) * z * (1 - z);
@@ -409,13 +406,12 @@ class BackwardStep {
       });
     });
     const float* fresh[kRowsTogether];
-    for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = p_.dhidden + (place(w_.sequence[r]) * 3 + 2) * H;
+    for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = dhidden(r) + 2 * H;
     multiply(p_, p_.second, fresh, w_.count,
                 [&](std::int64_t r, std::int64_t panel, float* s) {
                   each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
-                    const std::int64_t at = place(w_.sequence[r]);
                     const float *reset = gates(r) + u, *before = h_[r] + u, *through = s + v;
-                    float *to = p_.dhidden + at * 3 * H + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
+                    float *to = dhidden(r) + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
                     lanes(n, [=](int l) {
                       to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
                       carry[l] += through[l] * reset[l];
@@ -424,7 +420,7 @@ class BackwardStep {
                     add_bias(r, u, n, to + 2 * H, 1, 3);
                   });
                 });
-    for (std::int64_t r = 0; r < w_.count; ++r) copy(p_.dhidden + place(w_.sequence[r]) * 3 * H, dgates(r), 3 * H);
+    for (std::int64_t r = 0; r < w_.count; ++r) copy(dhidden(r), dgates(r), 3 * H);
   }
 
   void rnn(bool relu) const {
@@ -443,6 +439,7 @@ class BackwardStep {
   std::int64_t place(std::int64_t n) const { return t_ * p_.batch + n; }
   const float* gates(std::int64_t r) const { return p_.gates + place(w_.sequence[r]) * p_.gates_row; }
   float* dgates(std::int64_t r) const { return p_.dgates + place(w_.sequence[r]) * p_.gates_row; }
+  float* dhidden(std::int64_t r) const { return p_.dhidden + place(w_.sequence[r]) * p_.gates_row; }
 
   /// each(walker, first unit, how many, gradients of the outputs at this step).
   template <class Each>
@@ -468,7 +465,7 @@ class BackwardStep {
                     lines.add(this->gates(r) + u, gates, H);
                     lines.add(p_.saved + at * H + u);
                     lines.add(dgates(r) + u, gates, H);
-                    if (p_.dhidden) lines.add(p_.dhidden + at * gates * H + u, gates, H);
+                    if (p_.dhidden) lines.add(dhidden(r) + u, gates, H);
                   });
                 });
   }
@@ -532,10 +529,11 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
     const Walkers walking = walkers(p, t, begin, end, [&](std::int64_t n) {
       const std::int64_t at = t * p.batch + n;
       clear(p.dgates + at * p.gates_row, p.gates_row);
-      if (p.dhidden) clear(p.dhidden + at * gates, gates);
+      if (p.dhidden) clear(p.dhidden + at * p.gates_row, p.gates_row);
       if (p.dprojected) clear(p.dprojected + at * p.outputs, p.outputs);
     });
     clear_behind(p, p.dgates, walking, t, gates);
+    if (p.dhidden) clear_behind(p, p.dhidden, walking, t, gates);
     if (walking.count == 0) continue;
     const BackwardStep step(p, walking, t);
     if (p.cell == RecurrentCell::lstm)
@@ -549,15 +547,14 @@ void backward_together(const RecurrentBackward& p, std::int64_t begin, std::int6
   }
   // What the first step hands to the initial state.
   const bool carries = p.cell == RecurrentCell::gru || p.cell == RecurrentCell::gru_reset_before;
-  const bool hidden = p.cell == RecurrentCell::gru;
-  const float* behind = hidden ? p.dhidden : p.dgates;
+  const float* behind = p.cell == RecurrentCell::gru ? p.dhidden : p.dgates;
   const float* first[kRowsTogether];
   std::int64_t sequence[kRowsTogether], count = 0;
   for (std::int64_t n = begin; n < end; ++n) {
     const std::int64_t length = p.length(n);
     if (length == 0) continue;
     sequence[count] = n;
-    first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * (hidden ? gates : p.gates_row);
+    first[count++] = behind + ((p.reverse ? length - 1 : 0) * p.batch + n) * p.gates_row;
   }
   multiply(p, p.weight, first, count, [&](std::int64_t r, std::int64_t panel, float* s) {
     each_vector(p.weight.panels, panel, [&](std::int64_t u, int n, int v) {
