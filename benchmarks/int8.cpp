@@ -124,7 +124,7 @@ Graph frozen_graph(const Model& model, const Type& images) {
   Trace trace({});
   const Tensor in = trace.input(images, "input");
   const Graph traced = freeze(trace.finish({model(in)}));
-  return fold(fold_batch_norm(fold(decompose(traced, false, false))));
+  return fold(fold_batch_norm(fold(decompose(traced, {}))));
 }
 
 void main_of(const std::vector<std::string>& words) {

@@ -165,7 +165,7 @@ TEST(Features, AttentionBehindOtherSlices) {
   for (std::size_t i = 0; i < nets.size(); ++i) checked(nets[i], {x, q}, text("net ", i));
 }
 
-/// What the kernel does not take is made of other ops, in a plan for training always.
+/// What the kernel does not take is made of other ops.
 TEST(Features, OtherAttentionFallsApart) {
   const Tensor x = tensor({2, 9, 32}, 1), odd = tensor({2, 9, 24}, 2), mask = tensor({9, 9}, 3);
   const auto plain = [](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2)}; };
@@ -182,8 +182,53 @@ TEST(Features, OtherAttentionFallsApart) {
   for (std::size_t i = 0; i + 1 < cases.size(); ++i)
     EXPECT_EQ(count(checked(cases[i].first, {cases[i].second}, text("case ", i)), "multihead"), 0) << i;
   checked(cases.back().first, {x}, "every other feature");
-  EXPECT_EQ(count(plan(plain, {x.type()}, {.training = true}), "multihead"), 0);
   EXPECT_EQ(count(plan(plain, {x.type()}), "multihead"), 1);
+}
+
+/// In training features stand in rows; a gradient makes the scores again, where no kernel takes both of other ops.
+TEST(Features, AttentionInTraining) {
+  struct Case {
+    std::int64_t images, length, positions, heads, features, values;
+    bool masked = false;
+  };
+  for (const Case& c : {Case{2, 197, 197, 3, 64, 64}, Case{4, 20, 20, 2, 16, 16}, Case{1, 5, 70, 1, 32, 48}, Case{2, 130, 16, 3, 48, 16},
+                        Case{1, 1, 1, 1, 16, 16}, Case{1, 40, 1500, 2, 16, 32}, Case{2, 9, 9, 2, 12, 16}, Case{2, 9, 9, 2, 16, 16, true}}) {
+    const Tensor query = tensor({c.images, c.length, c.heads * c.features}, 1), key = tensor({c.images, c.positions, c.heads * c.features}, 2),
+                 value = tensor({c.images, c.positions, c.heads * c.values}, 3), dy = tensor({c.images, c.length, c.heads * c.values}, 4),
+                 mask = c.masked ? tensor({c.length, c.positions}, 5) : Tensor();
+    const Net step = [&](const Tensors& in) -> Tensors {
+      const Tensor y = multihead_attention(in[0], in[1], in[2], c.heads, mask);
+      const Tensors grads = gradients(Tensors{y}, Tensors{in[0], in[1], in[2]}, Tensors{in[3]});
+      return {y, grads[0], grads[1], grads[2]};
+    };
+    const Tensors in{query, key, value, dy};
+    const Types types = op_table::types_of(in);
+    const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ', c.values);
+    const Tensors expected = plan(step, types, {.training = true, .interpret = true})(in);
+    const bool taken = c.features % 16 == 0 && !c.masked;
+    const int before = threads();
+    Tensors first;
+    for (const int count_of : {1, 3, 2}) {
+      set_threads(count_of);
+      const Plan planned = plan(step, types, {.training = true, .deterministic = true});
+      EXPECT_EQ(count(planned, "multihead_attention", "cpu rows"), taken ? 2 : 0) << where;
+      EXPECT_EQ(count(planned, "multihead_attention_grad", "cpu rows"), taken) << where;
+      const Tensors got = planned(in);
+      EXPECT_EQ(op_table::difference(expected, got, 2e-5), "") << where << ", threads " << count_of;
+      if (first.empty()) first = got;
+      EXPECT_EQ(op_table::difference(first, got, 0), "") << where << ", threads " << count_of;
+    }
+    set_threads(before);
+    // Products of 16 bits are those of matrices.
+    EXPECT_EQ(count(plan(step, types, {.training = true, .products = DType::bf16}), "multihead"), 0) << where;
+  }
+  // One tensor as all three, as their gradients are added up.
+  const Tensor x = tensor({2, 30, 32}, 6);
+  const Net alike = [](const Tensors& in) -> Tensors {
+    return gradients(Tensors{multihead_attention(in[0], in[0], in[0], 2)}, Tensors{in[0]});
+  };
+  EXPECT_EQ(op_table::difference(plan(alike, {x.type()}, {.training = true, .interpret = true})({x}),
+                                 plan(alike, {x.type()}, {.training = true})({x}), 2e-5), "");
 }
 
 /// As in ConvNeXt: images become rows of pixels and images again, of which nothing is left in the plan.

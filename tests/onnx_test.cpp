@@ -111,8 +111,9 @@ bool for_training(std::string_view op) {
 }
 
 /// What of an op has no form although the op has: an LSTM whose outputs are projected cannot begin with given
-/// states, and attention cannot drop weights. "" for other ops.
+/// states, and attention cannot drop weights; or what its parts have none of. "" for other ops.
 std::string without_form(const Op& op) {
+  if (op.name() == "multihead_attention_grad") return "softmax_grad";
   const std::string said = attributes(op);
   const auto says = [&](std::string_view word) { return said.find(word) != said.npos; };
   if (op.name() == "lstm" && says("state=true") && says("projection=true")) return "lstm";

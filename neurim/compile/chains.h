@@ -24,7 +24,7 @@ struct ChainSite {
   int anchor = 0;
   Site site(const LowerOptions& options) {
     return {.steps = steps, .anchor = anchor, .values = specs, .in = in, .out = out, .chunks = options.chunks, .products = options.products,
-            .winograd = options.winograd};
+            .winograd = options.winograd, .training = options.training};
   }
 };
 

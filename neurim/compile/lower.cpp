@@ -141,7 +141,7 @@ class Lowering {
       add_reorder(from, number);
       return number;
     }
-    if (standing.place == Slot::stored && options_.repack_state && !repacked_.count(value) && !read_.count(first)) {
+    if (standing.place == Slot::stored && options_.training && !repacked_.count(value) && !read_.count(first)) {
       repacked_.insert(value);
       repack(standing.tensor, layout);
       standing.layout = layout;

@@ -54,7 +54,7 @@ std::pair<const void*, int> identity(const Tensor& tensor) {
 }
 
 /// Whether one of the kernels would take a node by itself.
-bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& node) {
+bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& node, const LowerOptions& options) {
   Step step{node.op.get(), {}, {}};
   std::vector<Spec> specs;
   const auto add = [&](std::vector<int>& numbers, int value) {
@@ -65,7 +65,7 @@ bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& 
   for (const int value : node.out) add(step.out, value);
   return std::any_of(list.begin(), list.end(), [&](const Kernel& kernel) {
     std::vector<Spec> asked = specs;
-    Site site{.steps = {&step, 1}, .values = asked, .in = step.in, .out = step.out};
+    Site site{.steps = {&step, 1}, .values = asked, .in = step.in, .out = step.out, .products = options.products, .training = options.training};
     return !kernel.chains && (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site)));
   });
 }
@@ -138,21 +138,21 @@ Graph dequantize_apart(const Graph& graph) {
   });
 }
 
-Graph decompose(const Graph& graph, bool interpret, bool all) {
+Graph decompose(const Graph& graph, const LowerOptions& options) {
   Graph out = graph;
   std::set<std::string> primitives;  // that have kernels but no decomposition
   // What has a reference kernel is one op wherever it stands; others, where a kernel takes them.
   const auto taken = [&](const Graph::Node& node) {
     const auto list = kernels(node.op->name(), graph.device.kind);
     if (!list.empty() && (list.back().rank == 0 || primitives.count(std::string(node.op->name())))) return true;
-    return !interpret && !all && takes(list, out, node);
+    return !options.interpret && (!options.training || node.op->own_gradient()) && takes(list, out, node, options);
   };
   // A decomposition may name ops that decompose in turn; each round replaces one level.
   while (std::any_of(out.nodes.begin(), out.nodes.end(), [&](const auto& node) { return !taken(node); }))
     out = rewrite(out, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
       if (taken(node)) return {};
       Tensors parts = node.op->decompose(in);
-      if (parts.empty() && !interpret && !kernels(node.op->name(), graph.device.kind).empty()) {
+      if (parts.empty() && !options.interpret && !kernels(node.op->name(), graph.device.kind).empty()) {
         primitives.emplace(node.op->name());
         return {};
       }

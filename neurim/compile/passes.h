@@ -31,8 +31,8 @@ Graph fold_batch_norm(const Graph& graph);
 /// reader whose kernels take such steps with it, as they will be asked with these options.
 Graph recompute(const Graph& graph, const LowerOptions& options);
 
-/// Replaces ops by their decompositions where no kernel of the device takes them; with `all` every one without a reference kernel:
-/// its gradient is that of the decomposition.
-Graph decompose(const Graph& graph, bool interpret, bool all);
+/// Replaces ops by their decompositions where no kernel of the device takes them, as it will be asked with these options. Training every one
+/// without a reference kernel, as its gradient is that of the decomposition; but not where Op::own_gradient says otherwise.
+Graph decompose(const Graph& graph, const LowerOptions& options);
 
 }  // namespace neurim

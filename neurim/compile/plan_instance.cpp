@@ -14,14 +14,14 @@ constexpr int kFixedChunks = 8;  // of deterministic plans: enough to feed eight
 
 Program build(const Graph& traced, const PlanOptions& options) {
   const LowerOptions lowering{.interpret = options.interpret,
-                              .repack_state = options.training && !options.interpret,
+                              .training = options.training && !options.interpret,
                               .chunks = options.deterministic ? kFixedChunks : threads(),
                               .products = options.products,
                               .winograd = options.winograd,
                               .tuning = options.tuning.get()};
   Graph graph = traced;
   if (options.freeze) graph = freeze(graph);
-  graph = decompose(graph, options.interpret, options.training);  // first: gradients may repeat what a forward op decomposes to
+  graph = decompose(graph, lowering);  // first: gradients may repeat what a forward op decomposes to
   if (!options.interpret) {
     graph = fold(slice_first(graph));
     if (options.freeze) graph = fold(fold_batch_norm(graph));

@@ -37,6 +37,7 @@ struct Site {
   int chunks = 1;               ///< into how many logical pieces a kernel cuts its work; a reduction joins them in fixed order
   DType products = DType::f32;  ///< what kernels may round the factors of products to, and what Spec::may_round says
   bool winograd = true;         ///< whether they may take Winograd's points
+  bool training = false;        ///< whether the plan trains: weights change, and fully connected layers take rows of features
 
   // Written by the kernel.
   std::size_t scratch = 0;      ///< bytes of Args::scratch

@@ -75,6 +75,7 @@ class Op : public std::enable_shared_from_this<Op> {
   virtual Types infer(std::span<const Type> in) const = 0;     ///< output types, or throws Error(usage)
   virtual Tensors grad(const Gradient& gradient) const;        ///< one per input, written with ops; default: of decompose, else throws
   virtual Tensors decompose(std::span<const Tensor> in) const; ///< the same in other ops; {}: a primitive
+  virtual bool own_gradient() const { return false; }          ///< of a composition: grad() repeats nothing of what it decomposes to
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
   virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }  ///< of a view: the input's element that is its first
   /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none there.

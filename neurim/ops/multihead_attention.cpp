@@ -2,11 +2,25 @@
 
 #include <cmath>
 
+#include "neurim/ops/matmul.h"
+#include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rules.h"
+#include "neurim/ops/softmax.h"
 #include "neurim/ops/transpose.h"
+#include "neurim/ops/wide.h"
 
 namespace neurim {
+
+namespace {
+
+/// (N,L,H*E) as (N,H,L,E), and back.
+Tensor split_heads(const Tensor& x, std::int64_t heads) {
+  return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
+}
+Tensor join_heads(const Tensor& x) { return reshape(transpose(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)}); }
+
+}  // namespace
 
 Types MultiheadAttentionOp::apart(std::span<const Type> in) const {
   require(in.size() >= 3, name(), ": takes a query, a key and a value, got ", in.size(), " inputs");
@@ -29,12 +43,15 @@ Types MultiheadAttentionOp::infer(std::span<const Type> in) const {
 
 Tensors MultiheadAttentionOp::decompose(std::span<const Tensor> in) const {
   Tensors all(in.begin(), in.end());
-  for (std::size_t i = 0; i < 3; ++i) {
-    const Shape& x = in[i].shape();
-    all[i] = transpose(reshape(in[i], {x[0], x[1], heads, x[2] / heads}), {0, 2, 1, 3});
-  }
-  const Tensor y = attention.decompose(all)[0];
-  return {reshape(transpose(y, {0, 2, 1, 3}), {y.size(0), y.size(2), heads * y.size(3)})};
+  for (std::size_t i = 0; i < 3; ++i) all[i] = split_heads(in[i], heads);
+  return {join_heads(attention.decompose(all)[0])};
+}
+
+Tensors MultiheadAttentionOp::grad(const Gradient& g) const {
+  if (!own_gradient() || g.in.size() > 3) return Op::grad(g);
+  auto op = std::make_shared<MultiheadAttentionGrad>();
+  op->heads = heads, op->scale = attention.scale;
+  return apply(op, {g.in[0], g.in[1], g.in[2], g.dout[0]});
 }
 
 std::int64_t MultiheadAttentionOp::multiply_adds(std::span<const Type> in) const { return attention.multiply_adds(apart(in)); }
@@ -85,6 +102,49 @@ Tensor multihead_attention(const Tensor& query, const Tensor& key, const Tensor&
   return apply1(op, in);
 }
 
-void define_multihead_attention() { define<MultiheadAttentionOp>(); }
+MultiheadAttentionOp MultiheadAttentionGrad::forward() const {
+  MultiheadAttentionOp op;
+  op.heads = heads, op.attention.scale = scale;
+  return op;
+}
+
+Types MultiheadAttentionGrad::infer(std::span<const Type> in) const {
+  check_count(*this, in, 4, 4);
+  const Type y = forward().infer(in.first(3))[0];
+  require(in[3] == y, name(), ": the gradient is ", in[3], ", the output ", y);
+  return {in.begin(), in.begin() + 3};
+}
+
+Tensors MultiheadAttentionGrad::decompose(std::span<const Tensor> in) const {
+  const auto split = [&](std::size_t i) { return wide(split_heads(in[i], heads)); };
+  const auto join = [&](const Tensor& x) { return cast(join_heads(x), in[0].dtype()); };
+  const Tensor query = split(0) * scale, key = split(1), value = split(2), dy = split(3);
+  const Tensor weights = softmax(matmul(query, key, false, true));
+  const Tensor dscores = apply1(std::make_shared<SoftmaxGrad>(), {weights, matmul(dy, value, false, true)});
+  return {join(matmul(dscores, key) * scale), join(matmul(dscores, query, true)), join(matmul(weights, dy, true))};
+}
+
+std::int64_t MultiheadAttentionGrad::multiply_adds(std::span<const Type> in) const {
+  // Scores and the gradients of query and key; those of weights and values.
+  return (3 * in[0].shape.numel() + 2 * in[3].shape.numel()) * in[1].shape[1];
+}
+
+std::vector<Sample> MultiheadAttentionGrad::samples() const {
+  std::vector<Sample> all;
+  for (const Sample& sample : forward().samples()) {
+    const auto& op = static_cast<const MultiheadAttentionOp&>(*sample.op);
+    if (!op.own_gradient() || sample.in.size() > 3) continue;
+    auto own = std::make_shared<MultiheadAttentionGrad>();
+    own->heads = op.heads, own->scale = op.attention.scale;
+    Sample& added = all.emplace_back(Sample{own, sample.in, sample.fill});
+    added.in.push_back(op.infer(sample.in)[0]);
+  }
+  return all;
+}
+
+void define_multihead_attention() {
+  define<MultiheadAttentionOp>();
+  define<MultiheadAttentionGrad>();
+}
 
 }  // namespace neurim

@@ -21,12 +21,33 @@ class MultiheadAttentionOp final : public Op {
     attention.fields(f);
   }
   Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
+  bool own_gradient() const override { return !attention.is_causal && attention.dropout_p == 0; }
   std::int64_t multiply_adds(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;
 
  private:
   Types apart(std::span<const Type> in) const;  ///< the inputs with an axis for the heads
+};
+
+/// Its gradient where there is neither mask nor dropout: inputs (query, key, value, dy) -> (dquery, dkey, dvalue). The weights are computed
+/// again from the query and the key, so that nothing of (N,H,L,S) is kept (Dao et al., "FlashAttention", NeurIPS'22).
+class MultiheadAttentionGrad final : public Op {
+ public:
+  std::int64_t heads = 1;
+  double scale = 1;
+  std::string_view name() const override { return "multihead_attention_grad"; }
+  void fields(Fields& f) override { f("heads", heads)("scale", scale); }
+  Types infer(std::span<const Type> in) const override;
+  Tensors grad(const Gradient&) const override { fail(Fault::usage, name(), ": has no gradient"); }
+  Tensors decompose(std::span<const Tensor> in) const override;
+  bool own_gradient() const override { return true; }
+  std::int64_t multiply_adds(std::span<const Type> in) const override;
+  std::vector<Sample> samples() const override;
+
+ private:
+  MultiheadAttentionOp forward() const;
 };
 
 }  // namespace neurim

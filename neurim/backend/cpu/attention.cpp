@@ -54,7 +54,7 @@ struct Attention {
     float *const scores = keys + packed, *const inverse = scores + key_blocks() * rows * kLanes, *const rounded = inverse + rows * kLanes;
     const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes;
     NEURIM_DISPATCH(pack_keys)
-    (key.at(args, image, positions, head * blocks), positions * kLanes, blocks * kLanes, positions, keys);
+    (key.at(args, image, positions, head * blocks), positions * kLanes, kLanes, blocks * kLanes, positions, keys);
     const float *const queries = query.at(args, image, length, head * blocks),
                 *values = value.at(args, image, positions, head * value_blocks);
     if (pairs) values = pair_up(keys, values, keys + key_floats());
@@ -71,7 +71,7 @@ struct Attention {
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
       NEURIM_DISPATCH(block_product)
       ({count, positions, count * words(), value_block, plane, pairs}, value_blocks, scores, values, {}, y + at);
-      NEURIM_DISPATCH(scale_rows)(y + at, plane, value_blocks, count, inverse);
+      NEURIM_DISPATCH(scale_rows)(y + at, plane, kLanes, value_blocks, count, inverse);
     }
   }
 
@@ -115,6 +115,7 @@ bool read_operand(Site& site, int value, Operand& operand) {
 bool read(Site& site, Attention& own) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
+  if (site.training) return decline(site, "takes features in blocks, which fully connected layers in training do not make"), false;
   const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
   const Step& step = site.steps[static_cast<std::size_t>(site.anchor)];
   if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size() ||

@@ -1,4 +1,4 @@
-// Attention of heads whose features lie in blocks of 16: a tile of queries at a time, whose scores stay in the cache.
+// Attention: a tile of queries at a time, whose scores stay in the cache.
 #pragma once
 #include <cstdint>
 
@@ -7,14 +7,18 @@
 namespace neurim::cpu {
 
 /// Keys of one head, [block][key][16], become the weights of a BlockProduct with queries: [block of keys][feature][16 keys];
-/// missing keys are zero. `block` floats lie between the blocks of features.
-NEURIM_EACH_ISA(void pack_keys(const float* keys, std::int64_t block, std::int64_t features, std::int64_t count, float* packed))
+/// missing keys are zero. `block` floats lie between the blocks of features, `row` between keys.
+NEURIM_EACH_ISA(void pack_keys(const float* keys, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed))
 
 /// Scores [block of keys][row][16] of `rows` queries become e^(scale * (score - the row's greatest)), and inverse[row] 1 / their
 /// sum.
 NEURIM_EACH_ISA(void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, float scale, float* inverse))
 
-/// Multiplies row r of y[block][row][16] by factor[r]; `block` floats lie between the blocks.
-NEURIM_EACH_ISA(void scale_rows(float* y, std::int64_t block, std::int64_t blocks, std::int64_t rows, const float* factor))
+/// Multiplies row r of y[block][row][16] by factor[r]; `block` floats lie between the blocks, `row` between rows.
+NEURIM_EACH_ISA(void scale_rows(float* y, std::int64_t block, std::int64_t row, std::int64_t blocks, std::int64_t rows, const float* factor))
+
+/// Exponentiated scores [block of keys][row][16] become weights, each row times inverse[row], and the gradients of weights those of the
+/// scores before `scale`: scale * weight * (gradient - the sum over the row of weight * gradient).
+NEURIM_EACH_ISA(void score_gradients(float* scores, float* gradients, std::int64_t rows, std::int64_t keys, float scale, const float* inverse))
 
 }  // namespace neurim::cpu

@@ -6,15 +6,15 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-void pack_keys(const float* keys, std::int64_t block, std::int64_t features, std::int64_t count, float* packed) {
+void pack_keys(const float* keys, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed) {
   for (std::int64_t first = 0; first < count; first += kLanes)
     for (std::int64_t f = 0; f < features; f += kLanes, packed += kLanes * kLanes) {
-      const float* const from = keys + f / kLanes * block + first * kLanes;
+      const float* const from = keys + f / kLanes * block + first * row;
       const int there = static_cast<int>(count - first < kLanes ? count - first : kLanes), fours = there / 4 * 4;
       for (int k = 0; k < fours; k += 4)
-        for (int i = 0; i < kLanes; i += 4) transpose4(from + k * kLanes + i, kLanes, packed + i * kLanes + k, kLanes);
+        for (int i = 0; i < kLanes; i += 4) transpose4(from + k * row + i, row, packed + i * kLanes + k, kLanes);
       for (int i = 0; i < kLanes; ++i)
-        for (int k = fours; k < kLanes; ++k) packed[i * kLanes + k] = k < there ? from[k * kLanes + i] : 0;
+        for (int k = fours; k < kLanes; ++k) packed[i * kLanes + k] = k < there ? from[k * row + i] : 0;
     }
 }
 
@@ -40,12 +40,28 @@ void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, fl
   }
 }
 
-void scale_rows(float* y, std::int64_t block, std::int64_t blocks, std::int64_t rows, const float* factor) {
+void scale_rows(float* y, std::int64_t block, std::int64_t row, std::int64_t blocks, std::int64_t rows, const float* factor) {
   for (std::int64_t b = 0; b < blocks; ++b)
     for (std::int64_t r = 0; r < rows; ++r) {
-      float* const at = y + b * block + r * kLanes;
+      float* const at = y + b * block + r * row;
       store(at, load(at) * splat(factor[r]));
     }
+}
+
+void score_gradients(float* scores, float* gradients, std::int64_t rows, std::int64_t keys, float scale, const float* inverse) {
+  const std::int64_t step = rows * kLanes, end = (keys + kLanes - 1) / kLanes * step;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Vec factor = splat(inverse[r]);
+    Vec sums{};
+    for (std::int64_t at = r * kLanes; at < end; at += step) {
+      const Vec weight = load(scores + at) * factor;
+      store(scores + at, weight);
+      sums += weight * load(gradients + at);
+    }
+    const Vec mean = splat(sum(sums));
+    for (std::int64_t at = r * kLanes; at < end; at += step)
+      store(gradients + at, load(scores + at) * (load(gradients + at) - mean) * scale);
+  }
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
