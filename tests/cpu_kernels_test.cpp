@@ -13,6 +13,7 @@
 #include "neurim/core/device.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/trace.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/ops/adam_step.h"
 #include "neurim/ops/all_finite.h"
 #include "neurim/ops/argmax.h"
@@ -339,6 +340,23 @@ TEST(CpuMatmul, TilesAndTails) {
         EXPECT_EQ(op_table::difference(expected, got, 1e-4), "") << m << ' ' << k << ' ' << n << (a ? " a turned" : "") << (b ? " b turned" : "");
         for (const int chunks : {2, 8}) EXPECT_EQ(op_table::difference(got, chain.run({}, chunks, out, nullptr, "cpu matmul"), 0), "") << chunks;
       }
+}
+
+/// Without AVX-512 it comes before oneDNN where that is slow.
+TEST(CpuMatmul, TallWeightGradients) {
+  for (const auto& [k, m, n, tall] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>{1100, 512, 384, true}, {1024, 256, 512, true}, {1023, 512, 512, false},
+                                      {1100, 768, 256, false}, {1100, 520, 512, false}, {1100, 128, 512, false}})
+    for (const bool turned : {true, false}) {
+      op_table::Chain chain;
+      auto op = std::make_shared<Matmul>();
+      op->transpose_a = turned;
+      const std::vector<int> out = chain.then(op, {chain.input(op_table::uniform(turned ? Shape{k, m} : Shape{m, k}, -1, 1, 1)), chain.input(op_table::uniform({k, n}, -1, 1, 2))});
+      std::string why;
+      const Tensors got = chain.run({}, 2, out, &why, "cpu tall matmul");
+      ASSERT_EQ(!got.empty(), turned && tall && isa() != Isa::avx512) << m << ' ' << k << ' ' << n << ' ' << why;
+      if (got.empty()) continue;
+      EXPECT_EQ(op_table::difference(chain.expected(out), got, 1e-4), "") << m << ' ' << k << ' ' << n;
+    }
 }
 
 TEST(CpuMatmul, StepsBehindAFullyConnectedLayer) {
