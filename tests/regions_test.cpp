@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, Regions,
                                          Block{5, 16, 32, 9, 3, 2, -2}, Block{2, 32, 32, 6, 1, 1, 0},
                                          Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
                                          Block{9, 48, 16, 4, 1, 2, 0}, Block{4, 24, 40, 7, 1, 1, 1}, Block{3, 24, 24, 9, 3, 2, 0},
-                                         Block{2, 16, 144, 9, 1, 1, 2}),
+                                         Block{2, 16, 144, 9, 1, 1, 2}, Block{2, 272, 32, 7, 3, 2, 0}),
                          [](const auto& info) {
                            const Block& b = info.param;
                            return text(b.images, "x", b.in, "x", b.size, "to", b.out, "kernel", b.kernel, "stride", b.stride);
@@ -224,6 +224,7 @@ TEST(RegionKernels, StepsBehind) {
                                 {{5, 24, 7, 5}, {40, 24, 1, 1}, 2},
                                 {{3, 48, 9, 9}, {48, 1, 3, 3}, 2},
                                 {{2, 64, 8, 8}, {64, 32, 3, 3}, 2},
+                                {{2, 272, 13, 9}, {40, 272, 3, 3}, 2},  // weights larger than a cache
                                 {{5, 32, 3, 3}, {48, 32, 1, 1}, 1},
                                 {{1, 1024, 9, 9}, {40, 1024, 1, 1}, 1},
                                 {{1, 24, 9, 9}, {40, 24, 3, 3}, 1},

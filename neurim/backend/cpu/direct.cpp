@@ -22,6 +22,8 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result needs no more
+constexpr std::int64_t kNear = 5 << 10;  // floats of weights that stay in the first-level cache, and of all that stay in the second
+constexpr std::int64_t kManyWeights = 1 << 15;
 
 /// Channels of each group, where group_product() takes them; else 0.
 int narrow_group(const ConvRows& g) {
@@ -86,6 +88,7 @@ struct Direct {
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
   int width;                       ///< narrow_group()
+  std::int64_t chunk;              ///< blocks of x whose products are added up for all rows of a band before those of others
   std::vector<ReadBlocks> read;    ///< of each block of the result
   std::vector<Run> parts;
 
@@ -109,9 +112,11 @@ struct Direct {
                  : fill_of_picture<float>(args, image, row, g.rows(count), band);
       for (std::int64_t block = part.first_block, blocks = 0; block < part.last_block; block += blocks) {
         blocks = together(block, part.last_block);
-        for (std::int64_t r = 0; r < count; ++r)
-          multiply(args, image, row + r, block, blocks, g.rows(count) * g.row_size(), band + r * g.row_step() * g.row_size(), made, sums,
-                   at == part.first && r == 0);
+        const std::int64_t all = read[static_cast<std::size_t>(block)].count();
+        for (std::int64_t first = 0; first < all; first += chunk)
+          for (std::int64_t r = 0; r < count; ++r)
+            multiply(args, image, row + r, block, blocks, {first, std::min(first + chunk, all)}, g.rows(count) * g.row_size(),
+                     band + r * g.row_step() * g.row_size(), made, sums, at == part.first && r == 0);
       }
       at += count;
     }
@@ -197,11 +202,17 @@ struct Direct {
   /// Floats for what a product makes apart.
   std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
 
-  void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, std::int64_t x_block,
+  /// Of the blocks of x that these read.
+  struct Chunk {
+    std::int64_t first, last;
+  };
+  void multiply(const Args& args, std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t blocks, Chunk read_now, std::int64_t x_block,
                 const float* from, float* made, const ConvEpilogue& sums, bool begins) const {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const ReadBlocks& reads = read[static_cast<std::size_t>(block)];
-    const std::int64_t plane = g.out_height * g.out_width * kLanes, depth = std::min(reads.count() * kLanes, g.depth() - reads.first * kLanes),
+    const bool first = read_now.first == 0, last = read_now.last == reads.count();
+    const std::int64_t plane = g.out_height * g.out_width * kLanes, begin = reads.first + read_now.first,
+                       depth = std::min((read_now.last - read_now.first) * kLanes, g.depth() - begin * kLanes),
                        weights = g.tap_count() * (width > 0 ? width : kLanes) * g.words,  // of a block of x
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
@@ -209,12 +220,12 @@ struct Direct {
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
     const BlockProduct product{g.out_width, depth, x_block, reads.count() * weights, y_block, g.pairs, taps.data(), g.tap_count()};
-    const float* const add = epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
-    const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
-    const float *const own = in(weight) + reads.before * weights, *const x = from + reads.first * x_block;
     float* const y = behind.apart() ? made : element(behind.results(args), place, behind.rounded());
+    const float* const add = !first ? y : epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
+    const BlockEpilogue after{first ? biases : nullptr, add, last ? epilogue.relu : Relu(), beyond, behind.rounded(), epilogue.add_rounded};
+    const float *const own = in(weight) + (reads.before + read_now.first) * weights, *const x = from + begin * x_block;
     width > 0 ? NEURIM_DISPATCH(group_product)(product, width, x, own, after, y) : NEURIM_DISPATCH(block_product)(product, blocks, x, own, after, y);
-    for (std::int64_t b = 0; b < blocks && (behind.steps || behind.norm); ++b)
+    for (std::int64_t b = 0; b < blocks && last && (behind.steps || behind.norm); ++b)
       behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, begins, made + b * y_block);
   }
 };
@@ -235,6 +246,10 @@ Launch prepare(Site& site) {
   all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);
+  // Where all weights of a block are read for each row, and these do not stay in the cache beside the rows of x.
+  const std::int64_t weights = g.tap_count() * kLanes * g.words;
+  const bool chunks = !g.pairs && g.options.groups == 1 && !all->beyond && g.in_blocks() * weights > kManyWeights;
+  all->chunk = chunks ? std::max<std::int64_t>(1, kNear / weights) : g.in_blocks();
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
