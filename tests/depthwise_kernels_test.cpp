@@ -58,6 +58,7 @@ std::vector<Row> small_and_large() {
           if (width + 2 * pad >= 3) all.push_back({{1, 24, 4, width}, rows, 3, {.stride = {stride, stride}, .pad = {rows - 1, pad, 0, pad}}});
   all.push_back({{1, 16, 9, 8}, 3, 3, {.dilation = {2, 1}, .pad = {2, 1, 2, 1}}});
   all.push_back({{1, 16, 5, 6}, 3, 3, {.pad = {1, 1, 1, 2}}});
+  all.push_back({{1, 16, 1, 1}, 3, 3, {.stride = {3, 3}, .dilation = {2, 2}, .pad = {3, 3, 3, 3}}});
   all.push_back({{1, 16, 5, 2}, 3, 3, {.stride = {2, 2}, .pad = {1, 0, 1, 1}}});
   all.push_back({{1, 16, 2, 9}, 3, 3, {.stride = {2, 2}, .pad = {4, 1, 4, 1}}});  // rows that see padding alone
   return all;

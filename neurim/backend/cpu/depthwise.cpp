@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/conv_steps.h"
@@ -41,8 +42,8 @@ struct Phase {
   std::int64_t first[2] = {0, 0}, step[2] = {1, 1};
   std::vector<std::int64_t> taps;  ///< of the kernel, in the order in which it reads them, where that is another
 
-  /// Of its outputs along an axis, how many lie before place `at` of y.
-  std::int64_t before(int axis, std::int64_t at) const { return at <= first[axis] ? 0 : (at - first[axis] - 1) / step[axis] + 1; }
+  /// How many of its rows of outputs lie before row `at` of y.
+  std::int64_t before(std::int64_t at) const { return at <= first[0] ? 0 : (at - first[0] - 1) / step[0] + 1; }
 };
 
 /// The data gradient of a convolution: places of x that are a stride apart meet the same taps of the kernel, backwards, and dy without gaps.
@@ -86,7 +87,7 @@ struct Depthwise {
 
   int parts() const { return static_cast<int>(begin.size()) - 1; }
   /// Whether a row is read for several phases: then it is padded for none, and made floats once for all.
-  bool strided() const { return phases.size() > 1; }
+  bool strided() const { return phases[0].step[0] > 1 || phases[0].step[1] > 1; }
   bool widens() const { return rounded && strided(); }
   std::int64_t padded() const { return strided() ? 0 : depthwise_room(phases[0].shape, phases[0].shape.height); }
   std::int64_t apart() const { return behind.apart() ? rows * width * 16 : 0; }
@@ -120,13 +121,13 @@ struct Depthwise {
         const std::int64_t end = std::min(row + rows, height), to = (plane * height + row) * width * 16, size = (end - row) * width * 16;
         const float* weights = filter;
         for (const Phase& phase : phases) {
-          const std::int64_t begins = phase.before(0, row), ends = phase.before(0, end),
-                             at = ((phase.first[0] + begins * phase.step[0] - row) * width + phase.first[1]) * 16;
-          if (begins < ends)
-            NEURIM_DISPATCH(depthwise_rows)
-          (phase.shape, stand, source, 0, weights, biases, epilogue.relu, begins, ends, padding,
+          const float* const own_weights = std::exchange(weights, weights + std::ssize(phase.taps) * 16);
+          const std::int64_t begins = phase.before(row), ends = phase.before(end);
+          if (begins == ends) continue;
+          const std::int64_t at = ((phase.first[0] + begins * phase.step[0] - row) * width + phase.first[1]) * 16;
+          NEURIM_DISPATCH(depthwise_rows)
+          (phase.shape, stand, source, 0, own_weights, biases, epilogue.relu, begins, ends, padding,
            behind.apart() ? made + at : element(results, to + at, behind.rounded()));
-          weights += std::ssize(phase.taps) * 16;
         }
         behind.run(args, sums, block, 1, to, to + size, plane < first + blocks && row == 0, made);
       }
