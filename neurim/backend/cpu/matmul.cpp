@@ -2,14 +2,13 @@
 // 16 columns, and then each part, a run of rows, goes tile by tile: some rows of a, a range of their depth at a time, are packed in
 // blocks of 16 numbers of a row, which stay in the second-level cache while all of b is read. Of a batch of products a part, some of these,
 // packs each b itself. Where oneDNN is, it comes first: its products
-// are as fast, or up to 5 % faster; but not where the plan's products round, as they do here, nor for some weight gradients (is_tall).
+// are as fast, or up to 5 % faster; but not where the plan's products round, as they do here, nor for some weight gradients (Product::walks_few_places).
 #include "neurim/backend/cpu/matmul.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "neurim/backend/cpu/block_product.h"
-#include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/panels.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
@@ -159,22 +158,13 @@ bool may_round(Site& site) {
 bool wants_rounded(Site& site) { return wants(site) && may_round(site); }
 Launch prepare_rounded(Site& site) { return may_round(site) ? prepare(site) : Launch(); }
 
-/// For weight gradients without AVX-512, of many rows whose distances in memory put columns in few places of the caches: oneDNN's reach 43
-/// to 80 % of the peak then, and else up to a tenth more than these.
-bool is_tall(Site& site) {
-  Product product;
-  if (!read_product(site, product)) return false;
-  constexpr std::int64_t kApart = 128, kFew = 512, kLeast = 256, kRows = 1024;
-  const bool tall = product.batch == 1 && product.a_row == 1 && product.b_column == 1 && product.k >= kRows && std::min(product.m, product.n) >= kLeast,
-             few = product.a_column % kApart == 0 && product.b_row % kApart == 0 && (product.a_column % kFew == 0 || product.b_row % kFew == 0);
-  if (onednn_takes_blocks() || !tall || !few)
-    return decline(site, "takes weight gradients of ", kRows, " rows and more that lie multiples of 2 KiB apart, without AVX-512"), false;
-  return true;
-}
-bool wants_tall(Site& site) { return wants(site) && is_tall(site); }
-Launch prepare_tall(Site& site) { return is_tall(site) ? prepare(site) : Launch(); }
-
 }  // namespace
+
+bool cpu::Product::walks_few_places() const {
+  constexpr std::int64_t kApart = 128, kFew = 512, kLeast = 256, kRows = 1024;
+  const bool gradient = batch == 1 && a_row == 1 && b_column == 1 && k >= kRows && std::min(m, n) >= kLeast;
+  return gradient && a_column % kApart == 0 && b_row % kApart == 0 && (a_column % kFew == 0 || b_row % kFew == 0);
+}
 
 void cpu::ask_rows(Site& site) {
   for (int value = 0; value < std::ssize(site.values); ++value) {
@@ -222,7 +212,6 @@ void cpu_matmul() {
   for (const char* op : {"linear", "matmul"}) {
     add({.op = op, .name = "cpu matmul", .rank = 5, .prepare = prepare, .wants = wants, .fuses = true});
     add({.op = op, .name = "cpu rounded matmul", .rank = 15, .prepare = prepare_rounded, .wants = wants_rounded, .fuses = true});
-    add({.op = op, .name = "cpu tall matmul", .rank = 14, .prepare = prepare_tall, .wants = wants_tall, .fuses = true});
   }
 }
 

@@ -9,6 +9,10 @@ struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
   bool bias = false;
+
+  /// Whether it is a weight gradient of many rows, whose distances in memory put the columns of both in few places of the caches: oneDNN's for
+  /// AVX2 reach 43 to 80 % of the peak then, and else up to a tenth more than ours.
+  bool walks_few_places() const;
 };
 
 /// Floats of the result that steps behind it go over at a time.

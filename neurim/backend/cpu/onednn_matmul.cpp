@@ -8,6 +8,7 @@
 #include "neurim/backend/cpu/onednn.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
+#include "neurim/hardware/isa.h"
 
 namespace neurim::cpu {
 
@@ -74,6 +75,8 @@ bool wants(Site& site) {
 Launch prepare(Site& site) {
   Product product;
   if (!read_product(site, product)) return {};
+  if (isa() == Isa::avx2 && product.walks_few_places())
+    return decline(site, "leaves weight gradients of many rows that lie multiples of 2 KiB apart to others, where it has no AVX-512");
   const OneThread one;
   auto all = std::make_shared<Matmuls>();
   all->bias = product.bias;
