@@ -351,7 +351,9 @@ TEST(CpuMatmul, WeightGradientsOfManyRows) {
       const Types types = op_table::types_of({a, b});
       const Plan planned = plan(net, types);
       const bool own = turned && slow && isa() == Isa::avx2;
-      EXPECT_EQ(planned.rows()[0].kernel == "cpu matmul", own) << planned.rows()[0].kernel << ' ' << m << ' ' << k << ' ' << n;
+      if (isa() != Isa::portable) {  // there may be no oneDNN there
+        EXPECT_EQ(planned.rows()[0].kernel, own ? "cpu matmul" : "onednn") << m << ' ' << k << ' ' << n;
+      }
       if (!own) continue;
       EXPECT_EQ(op_table::difference(plan(net, types, {.interpret = true})({a, b}), planned({a, b}), 1e-4), "") << m << ' ' << k << ' ' << n;
     }
