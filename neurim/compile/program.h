@@ -66,7 +66,7 @@ struct Program {
 
 struct LowerOptions {
   bool interpret = false;     ///< reference kernels only, one op at a time
-  bool training = false;      ///< may change the layout in which captured tensors live
+  bool training = false;      ///< the plan trains, and may change the layout in which captured tensors live
   int chunks = 1;             ///< logical pieces of a kernel's work
   DType products = DType::f32;  ///< see PlanOptions
   bool winograd = true;         ///< the same

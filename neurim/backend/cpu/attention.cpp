@@ -29,18 +29,14 @@ struct Operand {
 };
 
 /// Softmax(scale * query key^T) value, in runs of the queries of one head.
-struct Attention {
+struct Attention : AttentionSizes {
   Operand query, key, value;
-  std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of a head's features
-  float scale;
   Half pairs;                 ///< what factors are rounded to (see BlockProduct)
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
   int parts;
 
-  std::int64_t key_blocks() const { return blocks_of(positions); }
   std::int64_t words() const { return pairs ? kLanes / 2 : kLanes; }
-  std::int64_t key_floats() const { return key_blocks() * blocks * kLanes * kLanes; }  ///< of a head's keys, packed
   std::int64_t runs() const { return images * heads * cuts; }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -113,8 +109,6 @@ bool read_operand(Site& site, int value, Operand& operand) {
 }
 
 bool read(Site& site, Attention& own) {
-  for (const Spec& spec : site.values)
-    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
   if (site.training) return decline(site, "takes features in blocks, which fully connected layers in training do not make"), false;
   const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
   const Step& step = site.steps[static_cast<std::size_t>(site.anchor)];
@@ -123,22 +117,9 @@ bool read(Site& site, Attention& own) {
     return decline(site, "takes slices before it and nothing behind it"), false;
   if (step.in.size() != 3 || op.attention.is_causal || op.attention.dropout_p > 0)
     return decline(site, "takes no mask and no dropout"), false;
-  if (!(op.attention.scale >= 0)) return decline(site, "takes no negative scale"), false;
-  const auto shape = [&](int value) -> const Shape& { return site.values[static_cast<std::size_t>(value)].type.shape; };
-  const Shape &query = shape(step.in[0]), &key = shape(step.in[1]), &value = shape(step.in[2]);
-  const std::int64_t features = query[2] / op.heads, values = value[2] / op.heads;
-  if (features % kLanes || values % kLanes) return decline(site, "takes heads of whole blocks of 16 features"), false;
-  if (query.numel() == 0 || value.numel() == 0) return decline(site, "takes no empty tensors"), false;
-  own = {.images = query[0],
-         .heads = op.heads,
-         .length = query[1],
-         .positions = key[1],
-         .blocks = features / kLanes,
-         .value_blocks = values / kLanes,
-         .scale = static_cast<float>(op.attention.scale),
-         .pairs = site.half()};
-  return read_operand(site, step.in[0], own.query) && read_operand(site, step.in[1], own.key) &&
-         read_operand(site, step.in[2], own.value);
+  own.pairs = site.half();
+  return read_sizes(site, op.heads, op.attention.scale, own) && read_operand(site, step.in[0], own.query) &&
+         read_operand(site, step.in[1], own.key) && read_operand(site, step.in[2], own.value);
 }
 
 bool wants(Site& site) {
@@ -166,6 +147,20 @@ Launch prepare(Site& site) {
 }
 
 }  // namespace
+
+bool cpu::read_sizes(Site& site, std::int64_t heads, double scale, AttentionSizes& sizes) {
+  for (const Spec& spec : site.values)
+    if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
+  if (!(scale >= 0)) return decline(site, "takes no negative scale"), false;
+  const std::vector<int>& in = site.steps[static_cast<std::size_t>(site.anchor)].in;
+  const auto shape = [&](std::size_t i) -> const Shape& { return site.values[static_cast<std::size_t>(in[i])].type.shape; };
+  const Shape &query = shape(0), &key = shape(1), &value = shape(2);
+  const std::int64_t features = query[2] / heads, values = value[2] / heads;
+  if (features % kLanes || values % kLanes) return decline(site, "takes heads of whole blocks of 16 features"), false;
+  if (query.numel() == 0 || value.numel() == 0) return decline(site, "takes no empty tensors"), false;
+  sizes = {query[0], heads, query[1], key[1], features / kLanes, values / kLanes, static_cast<float>(scale)};
+  return true;
+}
 
 void cpu_attention() {
   add({.op = "multihead_attention",

@@ -151,8 +151,8 @@ struct RegisterOf {
 };
 template <class Half>
 struct RegisterOf<Twice<Half>> : RegisterOf<Half> {};
-using Lane = typename RegisterOf<Vec>::type;  ///< one register of a vector
-constexpr int kRegister = sizeof(Lane) / sizeof(float);
+using OneRegister = typename RegisterOf<Vec>::type;  ///< one register of a vector
+constexpr int kRegister = sizeof(OneRegister) / sizeof(float);
 
 /// Whether it is one: all columns inside but the first and the last, by one pixel.
 template <class Places>
@@ -173,47 +173,48 @@ template <class Places, int kStride, int kRows>
 void slide_row(const DepthwiseShape& s, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
   const std::int64_t pad = s.pad[1], full = whole(s);
   for (int lane = 0; lane < kLanes; lane += kRegister) {
-    const Lane start = bias ? load_as<Lane>(bias + lane) : Lane{}, least = (relu.on ? 0.0f : -__builtin_inff()) - Lane{}, most = relu.most - Lane{};
-    Lane weights[std::max(kRows, 1)][3];
+    const OneRegister start = bias ? load_as<OneRegister>(bias + lane) : OneRegister{}, most = relu.most - OneRegister{},
+                      least = (relu.on ? 0.0f : -__builtin_inff()) - OneRegister{};
+    OneRegister weights[std::max(kRows, 1)][3];
 #pragma GCC unroll 3
     for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 3
-      for (int column = 0; column < 3; ++column) weights[row][column] = load_as<Lane>(weight + (row * 3 + column) * kLanes + lane);
+      for (int column = 0; column < 3; ++column) weights[row][column] = load_as<OneRegister>(weight + (row * 3 + column) * kLanes + lane);
     // Sums of the next output and of the one after it, whose first columns are behind.
-    Lane next = start, after = start;
+    OneRegister next = start, after = start;
     const float* from = x + lane;
     const auto add = [&](std::int64_t column, auto to) {
 #pragma GCC unroll 3
-      for (int row = 0; row < kRows; ++row) to(load_as<Lane>(from + row * pitch + column * kLanes), weights[row]);
+      for (int row = 0; row < kRows; ++row) to(load_as<OneRegister>(from + row * pitch + column * kLanes), weights[row]);
     };
     if (pad == 0) {
-      add(0, [&](const Lane& v, const Lane* w) { next += v * w[0]; });
+      add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[0]; });
       from += kLanes;
     }
     if (kStride == 1) {
-      add(0, [&](const Lane& v, const Lane* w) { next += v * w[1], after += v * w[0]; });
+      add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[1], after += v * w[0]; });
       from += kLanes;
     }
     const auto put = [&](std::int64_t o) {
-      const Lane value = limited(next, least, most);
+      const OneRegister value = limited(next, least, most);
       if constexpr (kRegister == kLanes)
         Places::put(y, o * kLanes, value);
       else
         store_as(y + o * kLanes + lane, value);
     };
     for (std::int64_t o = 0; o < full; ++o, from += kStride * kLanes) {
-      Lane last = start;
+      OneRegister last = start;
       if (kStride == 1) {
-        add(0, [&](const Lane& v, const Lane* w) { next += v * w[2], after += v * w[1], last += v * w[0]; });
+        add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[2], after += v * w[1], last += v * w[0]; });
       } else {
-        add(0, [&](const Lane& v, const Lane* w) { next += v * w[1]; });
-        add(1, [&](const Lane& v, const Lane* w) { next += v * w[2], last += v * w[0]; });
+        add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[1]; });
+        add(1, [&](const OneRegister& v, const OneRegister* w) { next += v * w[2], last += v * w[0]; });
       }
       put(o);
       next = kStride == 1 ? after : last, after = last;
     }
     if (full == s.out_width) continue;
-    if (kStride == 2) add(0, [&](const Lane& v, const Lane* w) { next += v * w[1]; });
+    if (kStride == 2) add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[1]; });
     put(full);
   }
 }
@@ -234,15 +235,15 @@ template <int kStride, int kRows>
 void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int64_t rows, float* dw) {
   const std::int64_t full = whole(s), pitch = s.dilation[0] * s.width * kLanes;
   for (int lane = 0; lane < kLanes; lane += kRegister) {
-    Lane sums[kRows][3] = {};
+    OneRegister sums[kRows][3] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const float *const gradients = dy + row * s.out_width * kLanes + lane,
                   *const from = x + (row * s.stride[0] * s.width - s.pad[1]) * kLanes + lane;
       const auto add = [&]<int... column>(std::int64_t o, std::integer_sequence<int, column...>) {
-        const Lane gradient = load_as<Lane>(gradients + o * kLanes);
+        const OneRegister gradient = load_as<OneRegister>(gradients + o * kLanes);
 #pragma GCC unroll 3
         for (int r = 0; r < kRows; ++r)
-          ((sums[r][column] += gradient * load_as<Lane>(from + r * pitch + (o * kStride + column) * kLanes)), ...);
+          ((sums[r][column] += gradient * load_as<OneRegister>(from + r * pitch + (o * kStride + column) * kLanes)), ...);
       };
       if (s.pad[1] > 0) add(0, std::integer_sequence<int, 1, 2>());
       for (std::int64_t o = s.pad[1]; o < full; ++o) add(o, std::integer_sequence<int, 0, 1, 2>());
@@ -253,7 +254,7 @@ void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int
 #pragma GCC unroll 3
       for (int c = 0; c < 3; ++c) {
         float* const to = dw + (r * 3 + c) * kLanes + lane;
-        store_as(to, load_as<Lane>(to) + sums[r][c]);
+        store_as(to, load_as<OneRegister>(to) + sums[r][c]);
       }
   }
 }
