@@ -23,6 +23,10 @@ VERBS = "train val predict run resume export data info models layers demo benchm
 DATA_TASKS = "convert dedupe download pack preview scan split stats".split()
 
 
+# For cases that compare what whole runs learn or measure: of those a sanitizer says nothing that it does not say of one run.
+not_sanitized = unittest.skipIf({"UBSAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys(), "compares whole runs")
+
+
 def neurim(*words, **more):
     return subprocess.run([NEURIM, *map(str, words)], capture_output=True, text=True, timeout=120, check=False, **more)
 

@@ -127,61 +127,32 @@ TEST(Features, Attention) {
   for (const Case& c : {Case{1, 197, 197, 3, 64, 64}, Case{4, 20, 20, 2, 16, 16}, Case{1, 5, 70, 1, 32, 48},
                         Case{2, 130, 16, 3, 48, 16}, Case{1, 1, 1, 1, 16, 16}, Case{1, 40, 600, 2, 16, 32}}) {
     const std::int64_t queries = c.heads * c.features, values = c.heads * c.values;
-    const Tensor all = tensor({c.images, c.length, 2 * queries + values}, 1), query = tensor({c.images, c.length, queries}, 2),
+    const Tensor all = tensor({c.images, c.length, 3 * queries}, 1), query = tensor({c.images, c.length, queries}, 2),
                  key = tensor({c.images, c.positions, queries}, 3), value = tensor({c.images, c.positions, values}, 4);
-    const auto parts = [&](const Tensors& in) {
-      const Tensors p = split(in[0], {queries, queries, values}, 2);
-      return Tensors{multihead_attention(p[0], p[1], p[2], c.heads)};
-    };
+    const auto packed = [&](const Tensors& in) { return Tensors{multihead_self_attention(in[0], c.heads)}; };
     const auto apart = [&](const Tensors& in) {
       return Tensors{multihead_attention(in[0], in[1], in[2], c.heads, {}, {.scale = 2})};
     };
     const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ', c.values);
-    EXPECT_EQ(count(checked(parts, {all}, where), "slice+slice+slice+multihead_attention", "cpu"), 1) << where;
+    EXPECT_EQ(count(checked(packed, {all}, where), "multihead_attention", "cpu"), 1) << where;
     EXPECT_EQ(count(checked(apart, {query, key, value}, where), "multihead_attention", "cpu"), 1) << where;
   }
-}
-
-/// Slices that turn an axis, and slices of slices, of which one alone reads another.
-TEST(Features, AttentionBehindOtherSlices) {
-  const Tensor x = tensor({2, 20, 96}, 1), q = tensor({2, 20, 32}, 2);
-  const std::int64_t all = -1000;
-  const std::vector<Net> nets{[&](const Tensors& in) -> Tensors {
-                                const Tensors p = split(in[0], {32, 32, 32}, 2);
-                                return {multihead_attention(slice(in[0], {-1, 0}, {all, 32}, {1, 2}, {-1, 1}), p[1], p[2], 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensors p = split(in[0], {32, 32, 32}, 2);
-                                return {multihead_attention(p[0], p[1], slice(in[0], {-1, 64}, {all, 96}, {0, 2}, {-1, 1}), 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensor v = slice(in[0], {0}, {64}, {2}), k = slice(v, {0}, {32}, {2});
-                                return {multihead_attention(in[1], k, v, 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensor k = slice(in[0], {16}, {48}, {2});
-                                return {multihead_attention(k, k, k, 2), multihead_attention(in[1], k, in[0], 2)};
-                              }};
-  for (std::size_t i = 0; i < nets.size(); ++i) checked(nets[i], {x, q}, text("net ", i));
 }
 
 /// What the kernel does not take is made of other ops.
 TEST(Features, OtherAttentionFallsApart) {
   const Tensor x = tensor({2, 9, 32}, 1), odd = tensor({2, 9, 24}, 2), mask = tensor({9, 9}, 3);
   const auto plain = [](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2)}; };
+  const auto packed = [](const Tensors& in) { return Tensors{multihead_self_attention(in[0], 2)}; };
   const std::vector<std::pair<Net, Tensor>> cases{
       {plain, odd},
+      {packed, odd},
+      {[&](const Tensors& in) { return Tensors{multihead_self_attention(in[0], 1, mask)}; }, tensor({2, 9, 48}, 4)},
       {[&](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, mask)}; }, x},
       {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.is_causal = true})}; }, x},
-      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.scale = -1})}; }, x},
-      {[](const Tensors& in) {  // every other feature
-         const Tensor some = slice(in[0], {0}, {32}, {2}, {2});
-         return Tensors{multihead_attention(some, some, some, 1)};
-       },
-       x}};
-  for (std::size_t i = 0; i + 1 < cases.size(); ++i)
+      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.scale = -1})}; }, x}};
+  for (std::size_t i = 0; i < cases.size(); ++i)
     EXPECT_EQ(count(checked(cases[i].first, {cases[i].second}, text("case ", i)), "multihead"), 0) << i;
-  checked(cases.back().first, {x}, "every other feature");
   EXPECT_EQ(count(plan(plain, {x.type()}), "multihead"), 1);
 }
 
@@ -221,6 +192,18 @@ TEST(Features, AttentionInTraining) {
     set_threads(before);
     // Products of 16 bits are those of matrices.
     EXPECT_EQ(count(plan(step, types, {.training = true, .products = DType::bf16}), "multihead"), 0) << where;
+  }
+  // All three packed.
+  for (const auto& [length, heads, features] : {std::array<std::int64_t, 3>{197, 3, 64}, {20, 2, 16}, {1, 1, 16}, {300, 1, 48}, {9, 2, 12}}) {
+    const Tensors in{tensor({2, length, 3 * heads * features}, 1), tensor({2, length, heads * features}, 2)};
+    const Net step = [heads = heads](const Tensors& given) -> Tensors {
+      const Tensor y = multihead_self_attention(given[0], heads);
+      return {y, gradients(Tensors{y}, Tensors{given[0]}, Tensors{given[1]})[0]};
+    };
+    const Plan planned = plan(step, op_table::types_of(in), {.training = true});
+    const std::string where = text(length, ' ', heads, ' ', features);
+    EXPECT_EQ(op_table::difference(plan(step, op_table::types_of(in), {.training = true, .interpret = true})(in), planned(in), 2e-5), "") << where;
+    EXPECT_EQ(planned.rows().size(), features % 16 == 0 ? 2u : planned.rows().size()) << where;
   }
   // One tensor as all three, as their gradients are added up.
   const Tensor x = tensor({2, 30, 32}, 6);

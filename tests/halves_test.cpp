@@ -160,14 +160,9 @@ TEST_P(Halves, OneRow) {
 
 TEST_P(Halves, Attention) {
   for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}}) {
-    const std::int64_t all = heads * features;
-    const Tensor x = any({images, length, 3 * all}, 1);
-    const auto attend = [&](const Tensor& given) {
-      const auto part = [&](std::int64_t i) { return slice(given, {i * all}, {(i + 1) * all}, {2}); };
-      return multihead_attention(part(0), part(1), part(2), heads);
-    };
-    const Net net = [&](const Tensors& given) -> Tensors { return {attend(given[0])}; };
-    const Tensors expected{attend(rounded(x))};  // but for the weights, which are rounded too
+    const Tensor x = any({images, length, 3 * heads * features}, 1);
+    const Net net = [heads = heads](const Tensors& given) -> Tensors { return {multihead_self_attention(given[0], heads)}; };
+    const Tensors expected{multihead_self_attention(rounded(x), heads)};  // but for the weights, which are rounded too
     const Plan last = checked(net, {x}, expected, text(x.shape()), 3e-3 * loss());
     EXPECT_EQ(count(last, "multihead_attention", "cpu"), 1) << x.shape();
     EXPECT_GT(error_of(interpreted(net, {x})[0], last({x})[0]), 3e-4 * loss()) << "nothing was rounded";

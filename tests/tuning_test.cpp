@@ -140,7 +140,7 @@ TEST(Tuning, ChangesNoState) {
   const auto parameters = named_parameters(model);
   SGD optimizer(parameters, {.lr = 0.1, .momentum = 0.9});
   const Tensor random = Tensor::full({DType::i64, {2}}, 7);
-  const Types types = batch_types(4, 3, 32, 32);
+  const Types types = batch_types(4, 3, 16, 16);
   const auto bits = [&] {
     std::vector<std::vector<float>> all;
     for (const auto& entry : named_parameters(model)) all.push_back(entry.tensor.values<float>());

@@ -101,19 +101,15 @@ Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, co
           "MultiheadAttention: query ", query.shape(), ", key ", key.shape(), " and value ", value.shape(),
           " are of different batches, or key and value of different lengths");
 
+  const Tensor attn_mask = added(mask, query, key, num_heads);
+  const AttentionOptions options{.is_causal = mask.is_causal, .dropout_p = config.dropout};
+  if (in_proj_weight && query.value() == key.value() && key.value() == value.value())
+    return out_proj(multihead_self_attention(linear(query, in_proj_weight, in_proj_bias), num_heads, attn_mask, options));
   const std::vector<std::int64_t> thirds{dim, dim, dim};
-  Tensors projected;
-  if (in_proj_weight && query.value() == key.value() && key.value() == value.value()) {
-    projected = split(linear(query, in_proj_weight, in_proj_bias), thirds, -1);
-  } else {
-    const Tensors weights = in_proj_weight ? split(in_proj_weight, thirds, 0)
-                                           : Tensors{q_proj_weight, k_proj_weight, v_proj_weight};
-    const Tensors biases = in_proj_bias ? split(in_proj_bias, thirds, 0) : Tensors(3);
-    projected = {linear(query, weights[0], biases[0]), linear(key, weights[1], biases[1]),
-                 linear(value, weights[2], biases[2])};
-  }
-  return out_proj(multihead_attention(projected[0], projected[1], projected[2], num_heads, added(mask, query, key, num_heads),
-                                      {.is_causal = mask.is_causal, .dropout_p = config.dropout}));
+  const Tensors weights = in_proj_weight ? split(in_proj_weight, thirds, 0) : Tensors{q_proj_weight, k_proj_weight, v_proj_weight};
+  const Tensors biases = in_proj_bias ? split(in_proj_bias, thirds, 0) : Tensors(3);
+  return out_proj(multihead_attention(linear(query, weights[0], biases[0]), linear(key, weights[1], biases[1]),
+                                      linear(value, weights[2], biases[2]), num_heads, attn_mask, options));
 }
 
 Attention::Attention(std::int64_t dim) : Attention(dim, Config{}) {}
@@ -129,10 +125,7 @@ void Attention::parts(Parts& p) { p("qkv", qkv)("proj", proj); }
 
 Tensor Attention::operator()(const Tensor& x) const {
   require(x.rank() == 3, "Attention: takes x(N,L,features), got ", x.shape());
-  const std::int64_t dim = proj.weight.size(0);
-  const Tensors projected = split(qkv(x), {dim, dim, dim}, -1);
-  const Tensor y = multihead_attention(projected[0], projected[1], projected[2], config.num_heads, {},
-                                       {.dropout_p = config.attn_drop});
+  const Tensor y = multihead_self_attention(qkv(x), config.num_heads, {}, {.dropout_p = config.attn_drop});
   return dropout(proj(y), config.proj_drop);
 }
 

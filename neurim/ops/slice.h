@@ -34,7 +34,6 @@ class Slice final : public Op {
   Tensors grad(const Gradient& g) const override;
   Alias alias(int out, int in) const override;
   std::int64_t view_begin(std::span<const Type> in) const override;
-  bool precedes(const Op&) const override { return true; }
   Onnx onnx() const override { return {"Slice", 13}; }
   std::vector<Sample> samples() const override;
 };

@@ -249,9 +249,10 @@ def attention(a, query, key, value, mask=None):
     return weights @ value
 
 
-def attention_side_by_side(a, query, key, value, mask=None):
-    apart = (t.unflatten(-1, (a["heads"], -1)).transpose(1, 2) for t in (query, key, value))
-    return attention(a, *apart, mask).transpose(1, 2).flatten(2)
+def attention_side_by_side(a, *inputs):
+    first, more = (inputs[0].chunk(3, -1), inputs[1:]) if a["packed"] else (inputs[:3], inputs[3:])
+    apart = (t.unflatten(-1, (a["heads"], -1)).transpose(1, 2) for t in first)
+    return attention(a, *apart, *more).transpose(1, 2).flatten(2)
 
 
 def with_sinusoidal_positions(x):

@@ -6,7 +6,6 @@
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/ops/multihead_attention.h"
-#include "neurim/ops/slice.h"
 
 namespace neurim {
 
@@ -16,21 +15,8 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
 
-/// Features of a tensor whose last axis lies in blocks: the argument, and where they begin.
-struct Operand {
-  int in;
-  std::int64_t features, first;  ///< of the tensor; the first of those that are meant
-
-  /// Block `block` of them in one image with `rows` rows.
-  const float* at(const Args& args, std::int64_t image, std::int64_t rows, std::int64_t block) const {
-    const float* const all = static_cast<const float*>(args.in[static_cast<std::size_t>(in)]);
-    return all + (image * (features / kLanes) + first / kLanes + block) * rows * kLanes;
-  }
-};
-
 /// Softmax(scale * query key^T) value, in runs of the queries of one head.
 struct Attention : AttentionSizes {
-  Operand query, key, value;
   Half pairs;                 ///< what factors are rounded to (see BlockProduct)
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
@@ -46,13 +32,19 @@ struct Attention : AttentionSizes {
       own.run_queries(args, i, scratch);
   }
 
+  /// Block `block` of an operand in one image with `count` rows.
+  static const float* at(const AttentionOperand& operand, const Args& args, std::int64_t image, std::int64_t count, std::int64_t block) {
+    const float* const all = static_cast<const float*>(args.in[static_cast<std::size_t>(operand.in)]);
+    return all + (image * (operand.features / kLanes) + operand.first / kLanes + block) * count * kLanes;
+  }
+
   void run_queries(const Args& args, std::int64_t number, float* keys) const {
     float *const scores = keys + packed, *const inverse = scores + key_blocks() * rows * kLanes, *const rounded = inverse + rows * kLanes;
     const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes;
     NEURIM_DISPATCH(pack_keys)
-    (key.at(args, image, positions, head * blocks), positions * kLanes, kLanes, blocks * kLanes, positions, keys);
-    const float *const queries = query.at(args, image, length, head * blocks),
-                *values = value.at(args, image, positions, head * value_blocks);
+    (at(key, args, image, positions, head * blocks), positions * kLanes, kLanes, blocks * kLanes, positions, keys);
+    const float *const queries = at(query, args, image, length, head * blocks),
+                *values = at(value, args, image, positions, head * value_blocks);
     if (pairs) values = pair_up(keys, values, keys + key_floats());
     const std::int64_t value_block = pairs ? key_blocks() * kLanes * words() : positions * kLanes;
     float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
@@ -82,44 +74,12 @@ struct Attention : AttentionSizes {
   }
 };
 
-/// The slice that makes a value, where the site has it.
-const Step* made_by(const Site& site, int value) {
-  for (const Step& step : site.steps.first(static_cast<std::size_t>(site.anchor)))
-    if (step.out[0] == value) return &step;
-  return nullptr;
-}
-
-/// Reads an operand: an input, or a part of its features; on no, says why.
-bool read_operand(Site& site, int value, Operand& operand) {
-  const auto type = [&](int v) -> const Type& { return site.values[static_cast<std::size_t>(v)].type; };
-  const Step* const slice = made_by(site, value);
-  const int source = slice ? slice->in[0] : value;
-  operand = {site.place_in(source), type(source).shape[-1], 0};
-  if (slice) {
-    const SliceRange range = static_cast<const Slice&>(*slice->op).options.range(type(source).shape, "slice");
-    operand.first = range.start[2];
-    const auto whole = [&](int axis) {
-      return range.start[static_cast<std::size_t>(axis)] == 0 && type(value).shape[axis] == type(source).shape[axis];
-    };
-    if (range.step[2] != 1 || !whole(0) || !whole(1)) return decline(site, "takes slices of neighbouring features"), false;
-  }
-  if (operand.in < 0) return decline(site, "takes inputs and slices of them"), false;
-  if (operand.features % kLanes || operand.first % kLanes) return decline(site, "takes whole blocks of 16 features"), false;
-  return true;
-}
-
 bool read(Site& site, Attention& own) {
   if (site.training) return decline(site, "takes features in blocks, which fully connected layers in training do not make"), false;
   const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
-  const Step& step = site.steps[static_cast<std::size_t>(site.anchor)];
-  if (static_cast<std::size_t>(site.anchor) + 1 != site.steps.size() ||
-      std::any_of(site.steps.begin(), site.steps.end() - 1, [](const Step& s) { return s.op->name() != "slice"; }))
-    return decline(site, "takes slices before it and nothing behind it"), false;
-  if (step.in.size() != 3 || op.attention.is_causal || op.attention.dropout_p > 0)
-    return decline(site, "takes no mask and no dropout"), false;
+  if (site.steps[0].in.size() != op.operands() || !op.own_gradient()) return decline(site, "takes no mask and no dropout"), false;
   own.pairs = site.half();
-  return read_sizes(site, op.heads, op.attention.scale, own) && read_operand(site, step.in[0], own.query) &&
-         read_operand(site, step.in[1], own.key) && read_operand(site, step.in[2], own.value);
+  return read_sizes(site, op.heads, op.packed, op.attention.scale, own);
 }
 
 bool wants(Site& site) {
@@ -148,28 +108,20 @@ Launch prepare(Site& site) {
 
 }  // namespace
 
-bool cpu::read_sizes(Site& site, std::int64_t heads, double scale, AttentionSizes& sizes) {
+bool cpu::read_sizes(Site& site, std::int64_t heads, bool packed, double scale, AttentionSizes& sizes) {
   for (const Spec& spec : site.values)
     if (spec.type.dtype != DType::f32) return decline(site, "takes f32 only"), false;
   if (!(scale >= 0)) return decline(site, "takes no negative scale"), false;
-  const std::vector<int>& in = site.steps[static_cast<std::size_t>(site.anchor)].in;
-  const auto shape = [&](std::size_t i) -> const Shape& { return site.values[static_cast<std::size_t>(in[i])].type.shape; };
-  const Shape &query = shape(0), &key = shape(1), &value = shape(2);
-  const std::int64_t features = query[2] / heads, values = value[2] / heads;
+  const auto shape = [&](int i) -> const Shape& { return site.input(packed ? 0 : i).type.shape; };
+  const auto operand = [&](int i) -> AttentionOperand { return {packed ? 0 : i, shape(i)[2], packed ? i * shape(i)[2] / 3 : 0}; };
+  const std::int64_t parts = packed ? 3 * heads : heads, features = shape(0)[2] / parts, values = shape(2)[2] / parts;
   if (features % kLanes || values % kLanes) return decline(site, "takes heads of whole blocks of 16 features"), false;
-  if (query.numel() == 0 || value.numel() == 0) return decline(site, "takes no empty tensors"), false;
-  sizes = {query[0], heads, query[1], key[1], features / kLanes, values / kLanes, static_cast<float>(scale)};
+  if (shape(0).numel() == 0 || shape(2).numel() == 0) return decline(site, "takes no empty tensors"), false;
+  sizes = {shape(0)[0],         heads,      shape(0)[1], shape(1)[1], features / kLanes, values / kLanes,
+           static_cast<float>(scale), operand(0), operand(1),  operand(2)};
   return true;
 }
 
-void cpu_attention() {
-  add({.op = "multihead_attention",
-       .name = "cpu",
-       .rank = 20,
-       .prepare = prepare,
-       .wants = wants,
-       .fuses = true,
-       .prologues = true});
-}
+void cpu_attention() { add({.op = "multihead_attention", .name = "cpu", .rank = 20, .prepare = prepare, .wants = wants}); }
 
 }  // namespace neurim

@@ -12,16 +12,23 @@ struct Site;
 
 namespace neurim::cpu {
 
+/// Query, key or value: an argument, and the first of its features that are meant.
+struct AttentionOperand {
+  int in;
+  std::int64_t features, first;
+};
+
 struct AttentionSizes {
   std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of 16 of a head's features
   float scale;
+  AttentionOperand query, key, value;
 
   std::int64_t key_blocks() const { return (positions + 15) / 16; }
   std::int64_t key_floats() const { return key_blocks() * blocks * 16 * 16; }  ///< of a head's keys, packed
 };
 
-/// Reads those of a site whose anchor's first operands are query, key and value; on no, says why.
-bool read_sizes(Site& site, std::int64_t heads, double scale, AttentionSizes& sizes);
+/// Reads those of a site whose anchor's first operands are query, key and value, or all three packed in one; on no, says why.
+bool read_sizes(Site& site, std::int64_t heads, bool packed, double scale, AttentionSizes& sizes);
 
 /// Keys of one head, [block][key][16], become the weights of a BlockProduct with queries: [block of keys][feature][16 keys];
 /// missing keys are zero. `block` floats lie between the blocks of features, `row` between keys.

@@ -35,22 +35,24 @@ void to_rows(const float* from, std::int64_t apart, std::int64_t pitch, std::int
 }
 
 struct AttentionRows : AttentionSizes {
-  int query, key, value;        ///< arguments
   std::int64_t rows, size = 0;  ///< queries of a tile, at most; floats of a part's scratch
   int parts;
   std::int64_t packed_keys, queries, scores, inverse;  ///< where in the scratch: keys packed, and of a tile the others
 
-  std::int64_t pitch() const { return heads * blocks * kLanes; }
-  std::int64_t value_pitch() const { return heads * value_blocks * kLanes; }
+  std::int64_t value_pitch() const { return heads * value_blocks * kLanes; }  ///< between rows of results
+
+  /// What of an operand, or of its gradient, belongs to a head from a row of an image on.
+  static std::int64_t place(const AttentionOperand& operand, std::int64_t row, std::int64_t number, std::int64_t head_blocks) {
+    return row * operand.features + operand.first + number * head_blocks * kLanes;
+  }
+  static const float* in(const Args& args, int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); }
   /// Room for so many floats in the scratch, whole blocks of 16.
   std::int64_t take(std::int64_t floats) { return std::exchange(size, size + (floats + kLanes - 1) / kLanes * kLanes); }
 
   /// On no, says why.
-  bool read(Site& site, std::int64_t heads_of_op, double scale_of_op) {
+  bool read(Site& site, std::int64_t heads_of_op, bool packed, double scale_of_op) {
     if (site.half()) return decline(site, "takes products of floats"), false;
-    if (!read_sizes(site, heads_of_op, scale_of_op, *this)) return false;
-    const std::vector<int>& in = site.steps[static_cast<std::size_t>(site.anchor)].in;
-    query = site.place_in(in[0]), key = site.place_in(in[1]), value = site.place_in(in[2]);
+    if (!read_sizes(site, heads_of_op, packed, scale_of_op, *this)) return false;
     const std::int64_t most = std::max<std::int64_t>(kScores / (key_blocks() * kLanes), kLanes), tiles = (length + most - 1) / most;
     rows = (length + tiles - 1) / tiles;
     parts = static_cast<int>(std::min<std::int64_t>(images * heads, 4 * site.chunks));
@@ -58,15 +60,16 @@ struct AttentionRows : AttentionSizes {
     return true;
   }
 
-  /// Scores of the queries of a tile with all keys, exponentiated.
-  void exponentiate(float* room, const float* from, std::int64_t count) const {
-    to_blocks(from, pitch(), count, blocks, room + queries);
+  /// Scores of the queries of a tile, from row `row` of all images on, with all keys, exponentiated.
+  void exponentiate(float* room, const Args& args, std::int64_t row, std::int64_t number, std::int64_t count) const {
+    to_blocks(in(args, query.in) + place(query, row, number, blocks), query.features, count, blocks, room + queries);
     NEURIM_DISPATCH(block_product)
     ({count, blocks * kLanes, count * kLanes, blocks * kLanes * kLanes, count * kLanes}, key_blocks(), room + queries, room + packed_keys, {}, room + scores);
     NEURIM_DISPATCH(exponentiate_scores)(room + scores, count, positions, scale, room + inverse);
   }
-  void pack(const float* keys, std::int64_t apart, std::int64_t key_features, float* to) const {
-    NEURIM_DISPATCH(pack_keys)(keys, kLanes, apart, key_features * kLanes, positions, to);
+  void pack(const Args& args, const AttentionOperand& operand, std::int64_t image, std::int64_t number, std::int64_t head_blocks, float* to) const {
+    NEURIM_DISPATCH(pack_keys)
+    (in(args, operand.in) + place(operand, image * positions, number, head_blocks), kLanes, operand.features, head_blocks * kLanes, positions, to);
   }
 };
 
@@ -88,14 +91,12 @@ struct Forward : AttentionRows {
   std::int64_t values;  ///< where in the scratch
 
   void run_head(const Args& args, std::int64_t image, std::int64_t number, float* room) const {
-    const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    const std::int64_t first = number * blocks * kLanes, first_value = number * value_blocks * kLanes;
-    pack(in(key) + image * positions * pitch() + first, pitch(), blocks, room + packed_keys);
-    to_blocks(in(value) + image * positions * value_pitch() + first_value, value_pitch(), positions, value_blocks, room + values);
+    pack(args, key, image, number, blocks, room + packed_keys);
+    to_blocks(in(args, value.in) + place(value, image * positions, number, value_blocks), value.features, positions, value_blocks, room + values);
     for (std::int64_t row = 0; row < length; row += rows) {
       const std::int64_t count = std::min(rows, length - row), at = image * length + row;
-      exponentiate(room, in(query) + at * pitch() + first, count);
-      float* const y = static_cast<float*>(args.out[0]) + at * value_pitch() + first_value;
+      exponentiate(room, args, at, number, count);
+      float* const y = static_cast<float*>(args.out[0]) + at * value_pitch() + number * value_blocks * kLanes;
       BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
       product.y_row = value_pitch();
       NEURIM_DISPATCH(block_product)(product, value_blocks, room + scores, room + values, {}, y);
@@ -106,53 +107,52 @@ struct Forward : AttentionRows {
 
 Launch forward(Site& site) {
   const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
-  if (site.steps[static_cast<std::size_t>(site.anchor)].in.size() != 3 || !op.own_gradient()) return decline(site, "takes no mask and no dropout");
+  if (site.in.size() != op.operands() || !op.own_gradient()) return decline(site, "takes no mask and no dropout");
   Forward own;
-  if (!own.read(site, op.heads, op.attention.scale)) return {};
+  if (!own.read(site, op.heads, op.packed, op.attention.scale)) return {};
   own.values = own.take(own.value_blocks * own.positions * kLanes);
   return launch(site, own);
 }
 
 struct Backward : AttentionRows {
-  int dy;  ///< argument
+  bool packed;
   std::int64_t packed_values, keys, gradients, dresults, dkeys, dvalues;  ///< where in the scratch
 
   /// Floats of the gradients of all keys or values, padded to whole blocks.
   std::int64_t sums(std::int64_t feature_blocks) const { return feature_blocks * key_blocks() * kLanes * kLanes; }
 
   void run_head(const Args& args, std::int64_t image, std::int64_t number, float* room) const {
-    const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    const auto out = [&](std::size_t i) { return static_cast<float*>(args.out[i]); };
-    const std::int64_t first = number * blocks * kLanes, first_value = number * value_blocks * kLanes,
-                       from = image * positions * pitch() + first, from_value = image * positions * value_pitch() + first_value;
-    pack(in(key) + from, pitch(), blocks, room + packed_keys);
-    pack(in(value) + from_value, value_pitch(), value_blocks, room + packed_values);
-    to_blocks(in(key) + from, pitch(), positions, blocks, room + keys);
+    const auto gradient = [&](std::size_t i, const AttentionOperand& operand, std::int64_t row, std::int64_t head_blocks) {
+      return static_cast<float*>(args.out[packed ? 0 : i]) + place(operand, row, number, head_blocks);
+    };
+    pack(args, key, image, number, blocks, room + packed_keys);
+    pack(args, value, image, number, value_blocks, room + packed_values);
+    to_blocks(in(args, key.in) + place(key, image * positions, number, blocks), key.features, positions, blocks, room + keys);
     for (std::int64_t row = 0; row < length; row += rows) {
       const std::int64_t count = std::min(rows, length - row), at = image * length + row;
-      exponentiate(room, in(query) + at * pitch() + first, count);
-      to_blocks(in(dy) + at * value_pitch() + first_value, value_pitch(), count, value_blocks, room + dresults);
+      exponentiate(room, args, at, number, count);
+      to_blocks(in(args, packed ? 1 : 3) + at * value_pitch() + number * value_blocks * kLanes, value_pitch(), count, value_blocks, room + dresults);
       NEURIM_DISPATCH(block_product)
       ({count, value_blocks * kLanes, count * kLanes, value_blocks * kLanes * kLanes, count * kLanes}, key_blocks(), room + dresults,
        room + packed_values, {}, room + gradients);
       NEURIM_DISPATCH(score_gradients)(room + scores, room + gradients, count, positions, scale, room + inverse);
       BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
-      product.y_row = pitch();
-      NEURIM_DISPATCH(block_product)(product, blocks, room + gradients, room + keys, {}, out(0) + at * pitch() + first);
+      product.y_row = query.features;
+      NEURIM_DISPATCH(block_product)(product, blocks, room + gradients, room + keys, {}, gradient(0, query, at, blocks));
       const BlockWeightGrad sum{key_blocks(), count, count * kLanes, count * kLanes, kLanes * kLanes};
       NEURIM_DISPATCH(block_weight_grad)(sum, blocks, room + gradients, room + queries, row > 0, room + dkeys);
       NEURIM_DISPATCH(block_weight_grad)(sum, value_blocks, room + scores, room + dresults, row > 0, room + dvalues);
     }
-    to_rows(room + dkeys, sums(1), pitch(), positions, blocks, out(1) + from);
-    to_rows(room + dvalues, sums(1), value_pitch(), positions, value_blocks, out(2) + from_value);
+    to_rows(room + dkeys, sums(1), key.features, positions, blocks, gradient(1, key, image * positions, blocks));
+    to_rows(room + dvalues, sums(1), value.features, positions, value_blocks, gradient(2, value, image * positions, value_blocks));
   }
 };
 
 Launch backward(Site& site) {
   const auto& op = static_cast<const MultiheadAttentionGrad&>(site.op());
   Backward own;
-  if (!own.read(site, op.heads, op.scale)) return {};
-  own.dy = site.place_in(site.steps[static_cast<std::size_t>(site.anchor)].in[3]);
+  if (!own.read(site, op.heads, op.packed, op.scale)) return {};
+  own.packed = op.packed;
   own.packed_values = own.take(own.sums(own.value_blocks)), own.keys = own.take(own.blocks * own.positions * kLanes);
   own.gradients = own.take(own.key_blocks() * own.rows * kLanes), own.dresults = own.take(own.rows * own.value_blocks * kLanes);
   own.dkeys = own.take(own.sums(own.blocks)), own.dvalues = own.take(own.sums(own.value_blocks));
