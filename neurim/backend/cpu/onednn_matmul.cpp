@@ -14,8 +14,8 @@ namespace neurim::cpu {
 
 namespace {
 
-/// Whether the parts are runs of rows, not of columns.
-bool by_rows(const Product& product, int chunks) { return product.m >= chunks || product.m >= product.n; }
+/// Whether the parts are runs of rows, not of columns: each reads a part of the longer side alone.
+bool by_rows(const Product& product) { return product.m >= product.n; }
 
 /// What one call computes: where its operands and its result begin, in floats, and runs of the result's memory.
 struct Piece {
@@ -83,7 +83,7 @@ Launch prepare(Site& site) {
   all->result = memory_of(site, 0);
   all->last = memory_of(site, site.steps.size() - 1);
   if (site.steps.size() > 1 && !all->steps.emplace().read(site, 1, site.steps.size())) return {};
-  const bool rows = by_rows(product, site.chunks);
+  const bool rows = by_rows(product);
   const std::int64_t whole = rows ? product.m : product.n, parts = std::min<std::int64_t>(whole, site.chunks);
   const std::int64_t most =
       all->steps && rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
