@@ -146,7 +146,7 @@ struct NormalTail {
   float z, power, ratio;
   explicit NormalTail(float x) {
     const float size = __builtin_fabsf(x);
-    z = size < 10.f ? size : 10.f;
+    z = size > 10.f ? 10.f : size;
     power = exp2_of(-0.721347520f * (z * z));
     const float t = 1 / (1 + 0.34f * z), two = t * t;
     const float low = (-7.70214392e-05f + t * 0.137138426f) + two * (0.123280421f + t * 0.176260054f);

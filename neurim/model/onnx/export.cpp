@@ -1,6 +1,7 @@
 #include "neurim/model/onnx/export.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/base/writable.h"
@@ -25,12 +26,17 @@ Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<
     if (batch > 0) type.shape[0] = batch;
     in.push_back(trace.input(type, input.name));
   }
-  const Graph graph = trace.finish(function(in));
+  Graph graph = trace.finish(function(in));
   require(graph.commits.empty(), "onnx: the function assigns to a tensor, which a file cannot say");
   const auto written = [&](const Op& op) { return onnx_rule(op).write && op.onnx().since <= opset; };
-  return rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) {
-    return written(*node.op) ? Tensors{} : node.op->decompose(operands);
-  });
+  for (bool again = true; std::exchange(again, false);)  // a decomposition may name ops that decompose in turn
+    graph = rewrite(graph, [&](const Graph::Node& node, const Tensors& operands) -> Tensors {
+      if (written(*node.op)) return {};
+      Tensors parts = node.op->decompose(operands);
+      again |= !parts.empty();
+      return parts;
+    });
+  return graph;
 }
 
 bool same_data(const Tensor& a, const Tensor& b) {

@@ -22,6 +22,7 @@ void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, fl
   const std::int64_t whole = keys / kLanes, step = rows * kLanes;
   const int rest = static_cast<int>(keys % kLanes);
   const IVec there = first_mask(rest);  // the lanes of the last block that are keys
+  const float doublings = scale * 1.44269504f;
   for (std::int64_t r = 0; r < rows; ++r, scores += kLanes) {
     Vec greatest = splat(-kInfinity);
     for (std::int64_t b = 0; b < whole; ++b) greatest = max(load(scores + b * step), greatest);
@@ -32,7 +33,10 @@ void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, fl
     for (std::int64_t b = 0; b < whole + (rest > 0); ++b) {
       float* const at = scores + b * step;
 #pragma GCC ivdep
-      for (int l = 0; l < kLanes; ++l) at[l] = exp_below(scale * (at[l] - most));
+      for (int l = 0; l < kLanes; ++l) {
+        const float y = doublings * (at[l] - most);
+        at[l] = exp2_of(y < -126.f ? -126.f : y);
+      }
       if (b == whole) store(at, first_lanes(load(at), rest));
       sums += load(at);
     }

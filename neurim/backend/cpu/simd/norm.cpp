@@ -7,16 +7,32 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
+/// The sum over [0, n) of f, which makes 16 values of so many numbers of each row. After kSumBlock additions go on in a double.
+template <class F, class... Row>
+double sum_over(std::int64_t n, F f, const Row*... rows) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kSumBlock) {
+    const std::int64_t end = n - begin < kSumBlock ? n : begin + kSumBlock;
+    Vec even{}, odd{};  // two, as an addition has to wait for the one before
+    std::int64_t i = begin;
+    for (; i + 2 * kLanes <= end; i += 2 * kLanes) even += f(load(rows + i)...), odd += f(load(rows + i + kLanes)...);
+    if (i + kLanes <= end) even += f(load(rows + i)...), i += kLanes;
+    if (const int rest = static_cast<int>(end - i); rest > 0) odd += first_lanes(f(load_part(rows + i, rest)...), rest);
+    total += static_cast<double>(sum(even + odd));
+  }
+  return total;
+}
+
 /// The mean of a row and 1 / sqrt(variance + eps): two passes over what the first brings into the cache.
 struct Statistics {
   float mean = 0, inverse;
   Statistics(const NormShape& shape, const float* x) {
     const std::int64_t n = shape.size();
-    const double count = static_cast<double>(n);
-    if (shape.centered) mean = static_cast<float>(sum_of(n, [=](std::int64_t i) { return x[i]; }) / count);
-    const float m = mean;
-    const double squares = sum_of(n, [=](std::int64_t i) { return (x[i] - m) * (x[i] - m); });
-    inverse = static_cast<float>(1 / __builtin_sqrt(squares / count + static_cast<double>(shape.eps)));
+    const double share = 1 / static_cast<double>(n);
+    if (shape.centered) mean = static_cast<float>(sum_over(n, [](const Vec& v) { return v; }, x) * share);
+    const Vec m = splat(mean);
+    const double squares = sum_over(n, [&](const Vec& v) { return (v - m) * (v - m); }, x);
+    inverse = static_cast<float>(1 / __builtin_sqrt(squares * share + static_cast<double>(shape.eps)));
   }
 };
 
@@ -84,7 +100,7 @@ void run_norm(const NormShape& shape, const float* x, const float* weight, const
 void run_norm_grad(const NormShape& shape, const float* dy, const float* x, const float* weight, float* dx,
                    float* dweight, float* dbias, std::int64_t first, std::int64_t last) {
   const std::int64_t inner = shape.inner, size = shape.size();
-  const double count = static_cast<double>(size);
+  const double share = 1 / static_cast<double>(size);
   for (std::int64_t row = first; row < last; ++row) {
     const float *d = dy + row * size, *from = x + row * size;
     float* to = dx + row * size;
@@ -94,21 +110,21 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
     const float mean = s.mean, inverse = s.inverse;
     double lift = 0, slope = 0;
     if (inner == 1) {
-      if (shape.centered) lift = sum_of(size, [=](std::int64_t i) { return d[i] * scale[i]; });
-      slope = sum_of(size, [=](std::int64_t i) { return d[i] * scale[i] * ((from[i] - mean) * inverse); });
+      if (shape.centered) lift = sum_over(size, [](const Vec& dv, const Vec& weights) { return dv * weights; }, d, scale);
+      slope = sum_over(
+          size, [&](const Vec& dv, const Vec& weights, const Vec& xv) { return dv * weights * ((xv - mean) * inverse); }, d, scale, from);
     } else {
       for (std::int64_t c = 0; c < shape.channels; ++c) {
         const float *dc = d + c * inner, *xc = from + c * inner;
-        const double total = sum_of(inner, [=](std::int64_t i) { return dc[i]; });
-        const double along =
-            sum_of(inner, [=](std::int64_t i) { return dc[i] * ((xc[i] - mean) * inverse); });
+        const double total = sum_over(inner, [](const Vec& dv) { return dv; }, dc);
+        const double along = sum_over(inner, [&](const Vec& dv, const Vec& xv) { return dv * ((xv - mean) * inverse); }, dc, xc);
         dbias[base + c] += static_cast<float>(total);
         dweight[base + c] += static_cast<float>(along);
         if (shape.centered) lift += total * static_cast<double>(scale[c]);
         slope += along * static_cast<double>(scale[c]);
       }
     }
-    const Means means{static_cast<float>(lift / count), static_cast<float>(slope / count)};
+    const Means means{static_cast<float>(lift * share), static_cast<float>(slope * share)};
     if (inner == 1)
       grad_elements(size, s, means, d, from, scale, to, dweight + base, dbias + base);
     else
@@ -120,13 +136,13 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
 void norm_pixels(const NormPixels& shape, const float* x, const float* weight, const float* bias, float* y) {
   const std::int64_t whole = shape.channels / kLanes;
   const int rest = static_cast<int>(shape.channels % kLanes);
-  const double count = static_cast<double>(shape.channels);
+  const double share = 1 / static_cast<double>(shape.channels);
   for (std::int64_t p = 0; p < shape.pixels; ++p, x += kLanes, y += kLanes) {
     Vec mean{}, squares{};
     if (shape.centered) {
       Vec sums = rest ? load(x + whole * shape.x_block) : Vec{};
       for (std::int64_t b = 0; b < whole; ++b) sums += load(x + b * shape.x_block);
-      mean = splat(static_cast<float>(static_cast<double>(sum(sums)) / count));
+      mean = splat(static_cast<float>(static_cast<double>(sum(sums)) * share));
     }
     for (std::int64_t b = 0; b < whole; ++b) {
       const Vec apart = load(x + b * shape.x_block) - mean;
@@ -136,7 +152,7 @@ void norm_pixels(const NormPixels& shape, const float* x, const float* weight, c
       const Vec apart = first_lanes(load(x + whole * shape.x_block) - mean, rest);
       squares += apart * apart;
     }
-    const double variance = static_cast<double>(sum(squares)) / count;
+    const double variance = static_cast<double>(sum(squares)) * share;
     const Vec inverse = splat(static_cast<float>(1 / __builtin_sqrt(variance + static_cast<double>(shape.eps))));
     for (std::int64_t b = 0; b < whole; ++b) {
       const Vec shift = bias ? load(bias + b * kLanes) : Vec{};
