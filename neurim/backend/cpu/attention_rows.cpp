@@ -18,7 +18,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
+constexpr std::int64_t kLanes = 16, kScores = 3 << 14;  // floats of a tile
 
 void copy_block(const float* from, float* to) { std::memcpy(to, from, kLanes * sizeof(float)); }  // std::copy_n calls a function
 
