@@ -139,6 +139,29 @@ TEST(Features, Attention) {
   }
 }
 
+/// Slices that turn an axis, and slices of slices, of which one alone reads another.
+TEST(Features, AttentionBehindOtherSlices) {
+  const Tensor x = tensor({2, 20, 96}, 1), q = tensor({2, 20, 32}, 2);
+  const std::int64_t all = -1000;
+  const std::vector<Net> nets{[&](const Tensors& in) -> Tensors {
+                                const Tensors p = split(in[0], {32, 32, 32}, 2);
+                                return {multihead_attention(slice(in[0], {-1, 0}, {all, 32}, {1, 2}, {-1, 1}), p[1], p[2], 2)};
+                              },
+                              [&](const Tensors& in) -> Tensors {
+                                const Tensors p = split(in[0], {32, 32, 32}, 2);
+                                return {multihead_attention(p[0], p[1], slice(in[0], {-1, 64}, {all, 96}, {0, 2}, {-1, 1}), 2)};
+                              },
+                              [&](const Tensors& in) -> Tensors {
+                                const Tensor v = slice(in[0], {0}, {64}, {2}), k = slice(v, {0}, {32}, {2});
+                                return {multihead_attention(in[1], k, v, 2)};
+                              },
+                              [&](const Tensors& in) -> Tensors {
+                                const Tensor k = slice(in[0], {16}, {48}, {2});
+                                return {multihead_attention(k, k, k, 2), multihead_attention(in[1], k, in[0], 2)};
+                              }};
+  for (std::size_t i = 0; i < nets.size(); ++i) checked(nets[i], {x, q}, text("net ", i));
+}
+
 /// What the kernel does not take is made of other ops.
 TEST(Features, OtherAttentionFallsApart) {
   const Tensor x = tensor({2, 9, 32}, 1), odd = tensor({2, 9, 24}, 2), mask = tensor({9, 9}, 3);
@@ -150,9 +173,15 @@ TEST(Features, OtherAttentionFallsApart) {
       {[&](const Tensors& in) { return Tensors{multihead_self_attention(in[0], 1, mask)}; }, tensor({2, 9, 48}, 4)},
       {[&](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, mask)}; }, x},
       {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.is_causal = true})}; }, x},
-      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.scale = -1})}; }, x}};
-  for (std::size_t i = 0; i < cases.size(); ++i)
+      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.scale = -1})}; }, x},
+      {[](const Tensors& in) {  // every other feature
+         const Tensor some = slice(in[0], {0}, {32}, {2}, {2});
+         return Tensors{multihead_attention(some, some, some, 1)};
+       },
+       x}};
+  for (std::size_t i = 0; i + 1 < cases.size(); ++i)
     EXPECT_EQ(count(checked(cases[i].first, {cases[i].second}, text("case ", i)), "multihead"), 0) << i;
+  checked(cases.back().first, {x}, "every other feature");
   EXPECT_EQ(count(plan(plain, {x.type()}), "multihead"), 1);
 }
 
@@ -203,7 +232,9 @@ TEST(Features, AttentionInTraining) {
     const Plan planned = plan(step, op_table::types_of(in), {.training = true});
     const std::string where = text(length, ' ', heads, ' ', features);
     EXPECT_EQ(op_table::difference(plan(step, op_table::types_of(in), {.training = true, .interpret = true})(in), planned(in), 2e-5), "") << where;
-    EXPECT_EQ(planned.rows().size(), features % 16 == 0 ? 2u : planned.rows().size()) << where;
+    const bool taken = features % 16 == 0;
+    EXPECT_EQ(count(planned, "multihead_attention", "cpu rows"), taken ? 2 : 0) << where;
+    EXPECT_EQ(planned.rows().size() == 2, taken) << where << ": something is cut or joined";
   }
   // One tensor as all three, as their gradients are added up.
   const Tensor x = tensor({2, 30, 32}, 6);

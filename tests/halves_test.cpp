@@ -22,7 +22,6 @@
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/silu.h"
-#include "neurim/ops/slice.h"
 #include "neurim/ops/softmax.h"
 #include "tests/halves.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "neurim/backend/cpu/attention.h"
 #include "neurim/backend/cpu/block_product.h"

@@ -26,9 +26,9 @@ double sum_over(std::int64_t n, F f, const Row*... rows) {
 /// The mean of a row and 1 / sqrt(variance + eps): two passes over what the first brings into the cache.
 struct Statistics {
   float mean = 0, inverse;
-  Statistics(const NormShape& shape, const float* x) {
+  /// `share` is 1 / the numbers of a row: what leads to the next row's has no division.
+  Statistics(const NormShape& shape, double share, const float* x) {
     const std::int64_t n = shape.size();
-    const double share = 1 / static_cast<double>(n);
     if (shape.centered) mean = static_cast<float>(sum_over(n, [](const Vec& v) { return v; }, x) * share);
     const Vec m = splat(mean);
     const double squares = sum_over(n, [&](const Vec& v) { return (v - m) * (v - m); }, x);
@@ -83,11 +83,12 @@ void grad_channel(std::int64_t n, const Statistics& s, Means means, const float*
 void run_norm(const NormShape& shape, const float* x, const float* weight, const float* bias, float* y,
               std::int64_t first, std::int64_t last) {
   const std::int64_t inner = shape.inner;
+  const double share = 1 / static_cast<double>(shape.size());
   for (std::int64_t row = first; row < last; ++row) {
     const float* from = x + row * shape.size();
     float* to = y + row * shape.size();
     const std::int64_t base = row % shape.groups * shape.channels;
-    const Statistics s(shape, from);
+    const Statistics s(shape, share, from);
     if (inner == 1)
       norm_elements(shape.channels, s.mean, s.inverse, from, weight + base, bias ? bias + base : nullptr, to);
     else
@@ -106,7 +107,7 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
     float* to = dx + row * size;
     const std::int64_t base = row % shape.groups * shape.channels;
     const float* scale = weight + base;
-    const Statistics s(shape, from);
+    const Statistics s(shape, share, from);
     const float mean = s.mean, inverse = s.inverse;
     double lift = 0, slope = 0;
     if (inner == 1) {
