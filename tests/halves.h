@@ -95,6 +95,12 @@ struct Case {
   const char* kernel;
 };
 
+inline Shape result_of(const Case& c) {
+  Conv2d conv;
+  conv.options = c.options;
+  return conv.infer(Types{{DType::f32, c.x}, {DType::f32, c.weight}})[0].shape;
+}
+
 inline const Conv2dOptions kSame{.pad = {1, 1, 1, 1}};
 
 /// How the results of the tasks stand, in order, of those whose ops have this in their names.

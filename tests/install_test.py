@@ -12,14 +12,26 @@ MOST_MIB = 80  # of the installed product with its libraries
 
 
 # What a program gets that forgets to initialize.
-FORGETFUL = """#include <iostream>
+FORGETFUL = """#include <functional>
+#include <iostream>
 
 #include "neurim/neurim.h"
 
-int main() try {
-  neurim::nn::Linear(2, 2)(neurim::Tensor::full({neurim::DType::f32, {1, 2}}, 1));
-} catch (const neurim::Error& error) {
-  std::cout << error.what();
+using namespace neurim;
+
+int main() {
+  const std::vector<std::function<void()>> tries{
+      [] { nn::Linear(2, 2)(Tensor::full({DType::f32, {1, 2}}, 1)); },
+      [] {
+        Model model = create_model("lenet5", {});
+        SGD sgd(named_parameters(model), {.lr = 0.1});
+        plan(training_step(model, sgd, {}), {{DType::f32, {1, 1, 28, 28}}, {DType::i64, {1}}}, {.training = true});
+      }};
+  for (const auto& each : tries) try {
+      each();
+    } catch (const Error& error) {
+      std::cout << error.what() << "\\n";
+    }
 }
 """
 
@@ -79,7 +91,8 @@ class Install(unittest.TestCase):
                 write(os.path.join(folder, "flowers", name, f"{i}.ppm"), b"P6 64 64 255\n" + color * (64 * 64 - i) + bytes(3 * i))
         self.assertRegex(run(os.path.join(build, "app"), cwd=folder), r"^[\d.]+ in .*runs")
         self.assertTrue(os.path.exists(os.path.join(folder, "own.onnx")))
-        self.assertIn("call neurim::initialize() first", run(os.path.join(build, "forgetful")))
+        said = run(os.path.join(build, "forgetful")).splitlines()
+        self.assertEqual([line.partition("; ")[2] for line in said], ["call neurim::initialize() first"] * 2, said)
 
 
 if __name__ == "__main__":

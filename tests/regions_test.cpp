@@ -410,12 +410,12 @@ TEST(RegionKernels, PlainConvolutions) {
                                 {{1, 2, 4, 4}, {4, 2, 2, 2}, {.pad = {6, 7, 5, 8}}}};
   const std::vector<std::function<Tensor(const Tensor&)>> activations{
       [](const Tensor& x) { return x; }, [](const Tensor& x) { return relu(x); }, [](const Tensor& x) { return relu6(x); }};
-  for (const Case& c : cases)
+  for (const Case& c : cases) {
+    const Tensor x = random_tensor(c.x, 1), w = random_tensor(c.weight, 2);
+    const Shape y = conv2d(x, w, {}, c.options).shape();
     for (std::size_t kind = 0; kind < 24; ++kind) {
       const bool pooled = kind / 6 % 2 == 1, frozen = kind < 12;  // weights that may change are plain
-      const Tensor x = random_tensor(c.x, 1), w = random_tensor(c.weight, 2),
-                   b = kind % 6 < 3 ? random_tensor({c.weight[0]}, 3) : Tensor();
-      const Shape y = conv2d(x, w, b, c.options).shape();
+      const Tensor b = kind % 6 < 3 ? random_tensor({c.weight[0]}, 3) : Tensor();
       if (pooled && (y[2] < 2 || y[3] < 2)) continue;
       const auto net = [&](const Tensors& in) -> Tensors {
         const Tensor made = activations[kind % 3](conv2d(in[0], w, b, c.options));
@@ -427,6 +427,7 @@ TEST(RegionKernels, PlainConvolutions) {
       ASSERT_EQ(planned.rows().size(), 1u) << where;
       EXPECT_EQ(planned.rows()[0].kernel, "cpu plain") << where;
     }
+  }
 }
 
 /// A pooling behind a convolution: NaN wins, and others than of 2x2 pixels apart, or of what is read elsewhere too, are tasks of their own.

@@ -13,8 +13,6 @@ namespace neurim {
 
 namespace {
 
-bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
-
 Tensor folded(const Tensor& like, const Shape& shape, const std::vector<double>& values) {
   const std::vector<float> narrow(values.begin(), values.end());
   const Tensor tensor = Tensor::from(shape, narrow, like.device());

@@ -13,8 +13,6 @@ namespace neurim {
 
 namespace {
 
-bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
-
 /// The values that dequantize makes of constants of bytes, and that readers multiply by such of other bytes: kernels read the bytes.
 std::set<int> byte_factors(const Graph& graph) {
   const auto dequantized = [&](int value) {
@@ -80,6 +78,8 @@ std::vector<int> count_readers(const Graph& graph) {
   for (const Graph::Commit& commit : graph.commits) ++readers[static_cast<std::size_t>(commit.value)];
   return readers;
 }
+
+bool constant(const Tensor& tensor) { return !tensor.traced() && tensor.value()->constant; }
 
 Graph freeze(const Graph& graph) {
   std::set<int> committed;

@@ -5,6 +5,9 @@
 
 namespace neurim {
 
+/// A tensor whose numbers are known and stay as they are.
+bool constant(const Tensor& tensor);
+
 /// Snapshots every captured tensor that no replay commits: later passes see constants.
 Graph freeze(const Graph& graph);
 

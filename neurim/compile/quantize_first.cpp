@@ -13,7 +13,7 @@ namespace {
 
 /// The scale, where it is known, one number and above zero, so that bytes have the order of numbers; else 0.
 float scale_of(const Tensor& scale) {
-  if (scale.traced() || !scale.value()->constant || scale.dtype() != DType::f32 || scale.shape().numel() != 1) return 0;
+  if (!constant(scale) || scale.dtype() != DType::f32 || scale.shape().numel() != 1) return 0;
   return std::max(0.0f, scale.values<float>()[0]);
 }
 

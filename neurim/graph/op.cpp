@@ -63,6 +63,7 @@ void define(OpFactory factory) {
 }
 
 std::shared_ptr<Op> make_op(std::string_view name) {
+  require(!factories().empty(), "no ops are registered; call neurim::initialize() first");
   const auto at = factories().find(name);
   NEURIM_ASSERT(at != factories().end());
   return at->second();

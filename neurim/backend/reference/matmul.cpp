@@ -8,8 +8,6 @@ namespace {
 
 using reference::View;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 void matmul_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   const auto& matmul = static_cast<const Matmul&>(op);
   const View& y = out[0];
@@ -18,16 +16,13 @@ void matmul_body(const Op& op, std::span<const View> in, std::span<const View> o
   auto batch_of = [](const Shape& shape) { return Shape(std::span(shape.begin(), shape.end() - 2)); };
   const Shape batch = batch_of(y.shape());
   const reference::BroadcastIndex batch_a(batch_of(in[0].shape()), batch), batch_b(batch_of(in[1].shape()), batch);
+  const std::int64_t row_a = matmul.transpose_a ? 1 : inner, step_a = matmul.transpose_a ? rows : 1,
+                     column_b = matmul.transpose_b ? inner : 1, step_b = matmul.transpose_b ? 1 : columns;
   for (std::int64_t n = 0; n < batch.numel(); ++n) {
-    const std::int64_t first_a = batch_a(n) * rows * inner, first_b = batch_b(n) * inner * columns;
+    const double *of_a = a.data() + batch_a(n) * rows * inner, *of_b = b.data() + batch_b(n) * inner * columns;
     for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < inner; ++k)
-          sum += a[at(first_a + (matmul.transpose_a ? k * rows + i : i * inner + k))] *
-                 b[at(first_b + (matmul.transpose_b ? j * inner + k : k * columns + j))];
-        y.set((n * rows + i) * columns + j, sum);
-      }
+      for (std::int64_t j = 0; j < columns; ++j)
+        y.set((n * rows + i) * columns + j, reference::dot(inner, of_a + i * row_a, step_a, of_b + j * column_b, step_b));
   }
 }
 
@@ -36,11 +31,8 @@ void linear_body(const Op&, std::span<const View> in, std::span<const View> out,
   const std::vector<double> x = in[0].values(), weight = in[1].values();
   const std::int64_t outputs = in[1].shape()[0], inputs = in[1].shape()[1], rows = y.numel() / outputs;
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < outputs; ++j) {
-      double sum = in.size() == 3 ? in[2][j] : 0;
-      for (std::int64_t k = 0; k < inputs; ++k) sum += x[at(i * inputs + k)] * weight[at(j * inputs + k)];
-      y.set(i * outputs + j, sum);
-    }
+    for (std::int64_t j = 0; j < outputs; ++j)
+      y.set(i * outputs + j, reference::dot(inputs, x.data() + i * inputs, 1, weight.data() + j * inputs, 1, in.size() == 3 ? in[2][j] : 0));
 }
 
 }  // namespace

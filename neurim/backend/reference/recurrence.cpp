@@ -54,17 +54,15 @@ void set_row(const View& view, std::int64_t n, const Vector& values) {
 /// Adds rows [first, first + sums.size()) of a weight (…,columns) times x.
 void add_product(const Vector& weight, std::int64_t first, const Vector& x, Vector& sums) {
   const auto columns = static_cast<std::int64_t>(x.size());
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    for (std::int64_t k = 0; k < columns; ++k)
-      sums[i] += weight[place((first + static_cast<std::int64_t>(i)) * columns + k)] * x[place(k)];
+  const double* row = weight.data() + first * columns;
+  for (double& sum : sums) sum = reference::dot(columns, row, 1, x.data(), 1, sum), row += columns;
 }
 
 /// Adds the transpose of rows [first, first + x.size()) times x.
 void add_transposed(const Vector& weight, std::int64_t first, const Vector& x, Vector& sums) {
   const auto columns = static_cast<std::int64_t>(sums.size());
-  for (std::size_t i = 0; i < x.size(); ++i)
-    for (std::int64_t k = 0; k < columns; ++k)
-      sums[place(k)] += weight[place((first + static_cast<std::int64_t>(i)) * columns + k)] * x[i];
+  const double* row = weight.data() + first * columns;
+  for (const double factor : x) reference::add_scaled(columns, factor, row, 1, sums.data(), 1), row += columns;
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
