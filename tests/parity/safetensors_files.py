@@ -9,11 +9,10 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 
 def read(path):
-    """The arrays by name; bf16 comes as f32."""
-    with open(path, "rb") as file:
-        data = file.read()
-    start = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:start])
+    """The arrays by name, mapped where they can be; bf16 comes as f32."""
+    data = np.memmap(path, np.uint8, "c")
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header = json.loads(data[8:start].tobytes())
     header.pop("__metadata__", None)
     arrays = {}
     for name, entry in header.items():
@@ -21,7 +20,7 @@ def read(path):
         values = np.frombuffer(data[start + begin:start + end], DTYPES[entry["dtype"]])
         if entry["dtype"] == "BF16":  # NumPy has no such type: the upper half of an f32
             values = (values.astype(np.uint32) << 16).view(np.float32)
-        arrays[name] = values.reshape(entry["shape"]).copy()
+        arrays[name] = np.require(values.reshape(entry["shape"]), requirements=["ALIGNED", "WRITEABLE"])
     return arrays
 
 
@@ -35,4 +34,4 @@ def write(path, arrays):
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
-            file.write(np.ascontiguousarray(array).tobytes())
+            file.write(np.ascontiguousarray(array).data)
