@@ -52,6 +52,15 @@ TEST(Roof, IsTheLongerOfArithmeticAndMemory) {
   EXPECT_EQ(limit(0, 100'000 * kMiB), "DRAM 10485760.000");
 }
 
+TEST(Roof, IsOfTheBetterOfTwoMeasurements) {
+  Peaks lent_less = two_threads(), other = two_threads();
+  lent_less.arithmetic[0].operations = 90e9;
+  other.memory[1].read = 40e9;
+  const Peaks best = best_of(lent_less, other);
+  EXPECT_EQ(limit(1'000'000, 1000, best), "fp32 10.000");
+  EXPECT_EQ(limit(1'000'000, 2'000'000, best), "L2 20.000");
+}
+
 TEST(Roof, NeedsABandwidth) {
   Peaks peaks = two_threads();
   peaks.memory.back().read = 0;

@@ -12,6 +12,7 @@
 #include <deque>
 #include <thread>
 
+#include "neurim/base/error.h"
 #include "neurim/base/text.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/hardware/machine.h"
@@ -293,6 +294,14 @@ Peaks measure_peaks(int threads) {
           .arithmetic = arithmetic(machine, pool),
           .memory = memory(machine, pool),
           .page_fault = page_fault()};
+}
+
+Peaks best_of(Peaks one, const Peaks& other) {
+  NEURIM_ASSERT(one.threads == other.threads && one.arithmetic.size() == other.arithmetic.size() && one.memory.size() == other.memory.size());
+  for (std::size_t i = 0; i < one.arithmetic.size(); ++i)
+    one.arithmetic[i].operations = std::max(one.arithmetic[i].operations, other.arithmetic[i].operations);
+  for (std::size_t i = 0; i < one.memory.size(); ++i) one.memory[i].read = std::max(one.memory[i].read, other.memory[i].read);
+  return one;
 }
 
 }  // namespace neurim

@@ -29,4 +29,7 @@ struct Peaks {
 /// Error(usage) for no threads, Error(resource) when the system gives fewer.
 Peaks measure_peaks(int threads = 1);
 
+/// The better arithmetic and memory of two measurements of as many threads, each by itself: a machine that is shared may lend less for seconds.
+Peaks best_of(Peaks one, const Peaks& other);
+
 }  // namespace neurim
