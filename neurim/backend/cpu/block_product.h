@@ -112,8 +112,13 @@ NEURIM_EACH_ISA(void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_ro
 NEURIM_EACH_ISA(void round_to_pairs(Half half, const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,
                                     std::int64_t channels, float* to))
 
-/// to[pixel][channel] = x[channel][pixel], rounded so; planes of x are `plane` floats apart.
+/// to[pixel][channel] = x[channel][pixel] of four channels at most; planes of x are `plane` floats apart.
+NEURIM_EACH_ISA(void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, float* to))
+/// The same, rounded so.
 NEURIM_EACH_ISA(void round_interleaved(Half half, const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
                                        std::uint16_t* to))
+
+/// to[column] = the 16 elements from line[column * step] on, floats or halves: `size` bytes, 64 or 32.
+NEURIM_EACH_ISA(void windows_of(const void* line, std::int64_t step, std::int64_t columns, std::int64_t size, void* to))
 
 }  // namespace neurim::cpu

@@ -177,15 +177,14 @@ struct Direct {
       const bool inside = in_row >= 0 && in_row < g.height;
       if (inside) interleave(from + in_row * g.width, plane, last - first, line + first * g.in_channels);
       for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
-        auto* pixel = reinterpret_cast<T*>(to + block * count * g.row_size());
-        const std::int64_t there = std::min(kLanes, g.depth() - block * kLanes);
-        for (std::int64_t column = 0; column < columns; ++column, pixel += kLanes) {
-          if (inside)
-            std::memcpy(pixel, line + column * o.stride[1] * g.in_channels + block * kLanes, kLanes * sizeof *pixel);
-          else
-            std::memset(pixel, 0, kLanes * sizeof *pixel);
-          if (there < kLanes) pixel[there] = 0;  // the other half of the last pair
-        }
+        auto* const pixels = reinterpret_cast<T*>(to + block * count * g.row_size());
+        if (inside)
+          NEURIM_DISPATCH(windows_of)(line + block * kLanes, o.stride[1] * g.in_channels, columns, kLanes * sizeof(T), pixels);
+        else
+          std::fill_n(pixels, columns * kLanes, T{0});
+        const std::int64_t there = g.depth() - block * kLanes;
+        for (std::int64_t column = 0; g.pairs && there < kLanes && column < columns; ++column)
+          pixels[column * kLanes + there] = 0;  // the other half of the last pair
       }
     }
   }
@@ -193,8 +192,7 @@ struct Direct {
     NEURIM_DISPATCH(round_interleaved)(g.pairs, x, plane, g.in_channels, pixels, to);
   }
   void interleave(const float* x, std::int64_t plane, std::int64_t pixels, float* to) const {
-    for (std::int64_t channel = 0; channel < g.in_channels; ++channel)
-      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) to[pixel * g.in_channels + channel] = x[channel * plane + pixel];
+    NEURIM_DISPATCH(interleave)(x, plane, g.in_channels, pixels, to);
   }
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
   std::int64_t line_size() const { return g.windows().all * g.in_channels + 2 * kLanes; }

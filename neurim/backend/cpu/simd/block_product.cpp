@@ -3,6 +3,7 @@
 #include "neurim/backend/cpu/simd_bytes.h"
 #define NEURIM_PRODUCT NEURIM_MAY_NAME_NARROW
 #include "neurim/backend/cpu/simd_product.h"
+#include "neurim/backend/cpu/simd_transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -267,6 +268,11 @@ void round_planes(const float* x, std::int64_t plane, std::int64_t channels, std
     }
 }
 
+template <std::int64_t size>
+void copy_windows(const char* line, std::int64_t step, std::int64_t columns, char* to) {
+  for (std::int64_t column = 0; column < columns; ++column) std::memcpy(to + column * size, line + column * step, size);
+}
+
 }  // namespace
 
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
@@ -364,6 +370,21 @@ void round_to_pairs(Half half, const float* x, std::int64_t x_block, std::int64_
 
 void round_interleaved(Half half, const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, std::uint16_t* to) {
   with_kind(half, [&](auto kind) { round_planes<decltype(kind)>(x, plane, channels, pixels, to); });
+}
+
+void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, float* to) {
+  const auto four = [&](std::int64_t channel, std::int64_t pixel) {
+    return channel < channels ? load4(x + channel * plane + pixel) : Four{};
+  };
+  std::int64_t pixel = 0;
+  for (; pixel + 4 < pixels; pixel += 4)  // what is written behind a pixel the next one overwrites
+    store_columns(four(0, pixel), four(1, pixel), four(2, pixel), four(3, pixel), to + pixel * channels, channels);
+  for (; pixel < pixels; ++pixel)
+    for (std::int64_t channel = 0; channel < channels; ++channel) to[pixel * channels + channel] = x[channel * plane + pixel];
+}
+
+void windows_of(const void* line, std::int64_t step, std::int64_t columns, std::int64_t size, void* to) {
+  (size == 64 ? copy_windows<64> : copy_windows<32>)(static_cast<const char*>(line), step * size / kLanes, columns, static_cast<char*>(to));
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
