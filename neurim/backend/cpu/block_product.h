@@ -118,7 +118,7 @@ NEURIM_EACH_ISA(void interleave(const float* x, std::int64_t plane, std::int64_t
 NEURIM_EACH_ISA(void round_interleaved(Half half, const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
                                        std::uint16_t* to))
 
-/// to[column] = the 16 elements from line[column * step] on, floats or halves: `size` bytes, 64 or 32.
-NEURIM_EACH_ISA(void windows_of(const void* line, std::int64_t step, std::int64_t columns, std::int64_t size, void* to))
+/// to[column] = the 16 elements from from[column * step] on, floats or halves: `size` bytes, 64 or 32.
+NEURIM_EACH_ISA(void copy_columns(const void* from, std::int64_t step, std::int64_t columns, std::int64_t size, void* to))
 
 }  // namespace neurim::cpu

@@ -151,16 +151,10 @@ struct Direct {
         else if (apart == 1)
           std::memcpy(copied, from, static_cast<std::size_t>(columns * g.words) * sizeof *copied);
         else
-          g.pairs ? copy_columns<kLanes / 2>(from, apart, columns, copied) : copy_columns<kLanes>(from, apart, columns, copied);
+          NEURIM_DISPATCH(copy_columns)(from, apart * kLanes, columns, g.words * sizeof *copied, copied);
       };
       to = g.fill_block(row, count, 0, to, copy);
     }
-  }
-
-  /// Every so many words of those that lie `apart` from each other.
-  template <std::int64_t words>
-  static void copy_columns(const float* from, std::int64_t apart, std::int64_t columns, float* to) {
-    for (std::int64_t column = 0; column < columns; ++column) std::memcpy(to + column * words, from + column * apart * words, words * sizeof *to);
   }
 
   /// The same of a picture, plain planes.
@@ -179,7 +173,7 @@ struct Direct {
       for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
         auto* const pixels = reinterpret_cast<T*>(to + block * count * g.row_size());
         if (inside)
-          NEURIM_DISPATCH(windows_of)(line + block * kLanes, o.stride[1] * g.in_channels, columns, kLanes * sizeof(T), pixels);
+          NEURIM_DISPATCH(copy_columns)(line + block * kLanes, o.stride[1] * g.in_channels, columns, kLanes * sizeof(T), pixels);
         else
           std::fill_n(pixels, columns * kLanes, T{0});
         const std::int64_t there = g.depth() - block * kLanes;

@@ -269,8 +269,8 @@ void round_planes(const float* x, std::int64_t plane, std::int64_t channels, std
 }
 
 template <std::int64_t size>
-void copy_windows(const char* line, std::int64_t step, std::int64_t columns, char* to) {
-  for (std::int64_t column = 0; column < columns; ++column) std::memcpy(to + column * size, line + column * step, size);
+void copy_apart(const char* from, std::int64_t step, std::int64_t columns, char* to) {
+  for (std::int64_t column = 0; column < columns; ++column) std::memcpy(to + column * size, from + column * step, size);
 }
 
 }  // namespace
@@ -383,8 +383,8 @@ void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::
     for (std::int64_t channel = 0; channel < channels; ++channel) to[pixel * channels + channel] = x[channel * plane + pixel];
 }
 
-void windows_of(const void* line, std::int64_t step, std::int64_t columns, std::int64_t size, void* to) {
-  (size == 64 ? copy_windows<64> : copy_windows<32>)(static_cast<const char*>(line), step * size / kLanes, columns, static_cast<char*>(to));
+void copy_columns(const void* from, std::int64_t step, std::int64_t columns, std::int64_t size, void* to) {
+  (size == 64 ? copy_apart<64> : copy_apart<32>)(static_cast<const char*>(from), step * size / kLanes, columns, static_cast<char*>(to));
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
