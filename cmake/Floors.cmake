@@ -1,10 +1,11 @@
 # One target per folder of the house.
 #
-# neurim_floor(NAME [COLD] [JOINED] [FOLDER folder] [EXCEPT stem…] [DEPENDS floor…] [LINK library…])
+# neurim_floor(NAME [COLD] [JOINED] [ONE_THREAD] [FOLDER folder] [EXCEPT stem…] [DEPENDS floor…] [LINK library…])
 #   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one) but those. COLD: see
-#   NEURIM_COLD. JOINED: see neurim_joined.
+#   NEURIM_COLD. JOINED: see neurim_joined. ONE_THREAD: it sees nothing that another thread has, so that the thread sanitizer need
+#   not look.
 function(neurim_floor name)
-  cmake_parse_arguments(arg "COLD;JOINED" "FOLDER" "EXCEPT;DEPENDS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "COLD;JOINED;ONE_THREAD" "FOLDER" "EXCEPT;DEPENDS;LINK;SOURCES" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER ${name})
   endif()
@@ -15,8 +16,9 @@ function(neurim_floor name)
   add_library(neurim_${name} STATIC ${sources} ${arg_SOURCES})
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(neurim_${name} PRIVATE -ffp-contract=off -Wall -Wextra -Wshadow -Wno-missing-field-initializers
-                         $<$<BOOL:${arg_COLD}>:${NEURIM_COLD}>)
-  neurim_precompiled(neurim_${name} floors${arg_COLD})
+                         $<$<BOOL:${arg_COLD}>:${NEURIM_COLD}>
+                         $<$<BOOL:${arg_ONE_THREAD}>:-fno-sanitize=thread>)
+  neurim_precompiled(neurim_${name} floors${arg_COLD}${arg_ONE_THREAD})
   if(arg_JOINED)
     neurim_joined(neurim_${name})
   endif()

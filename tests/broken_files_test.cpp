@@ -109,9 +109,6 @@ double resident_mib() {
 }
 
 TEST(BrokenFiles, MemoryStaysFlatOverEpochs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers keep freed memory";
-#endif
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 40);
   for (const Odd& odd : odd_files()) write(temp.at("a/" + odd.name), odd.bytes);

@@ -451,7 +451,7 @@ class Trained(TrainedRun):
         self.assertEqual(dry.returncode, 0, dry.stderr)
         self.assertFalse(known.exists())
         self.assertFalse((self.root / "runs" / "never").exists())
-        words = ["info", "resnet20", "--plan", "mode=train", "batch=4", f"tuning_file={known}"]
+        words = ["info", "lenet5", "--plan", "mode=train", "batch=4", f"tuning_file={known}"]
         self.assertEqual(neurim(*words, "tuning=on").returncode, 0)
         measured = known.read_bytes()
         for mode in ("on", "locked"):

@@ -58,16 +58,12 @@ void View::set(std::span<const double> values) const {
   for (std::size_t i = 0; i < values.size(); ++i) set(static_cast<std::int64_t>(i), values[i]);
 }
 
-// The rows are of copies that no other thread has: the thread sanitizer need not follow these two, where it would spend most of
-// the time of many tests.
-[[gnu::no_sanitize_thread]] double dot(std::int64_t count, const double* a, std::int64_t step_a, const double* b, std::int64_t step_b,
-                                       double sum) {
+double dot(std::int64_t count, const double* a, std::int64_t step_a, const double* b, std::int64_t step_b, double sum) {
   for (std::int64_t i = 0; i < count; ++i) sum += a[i * step_a] * b[i * step_b];
   return sum;
 }
 
-[[gnu::no_sanitize_thread]] void add_scaled(std::int64_t count, double factor, const double* x, std::int64_t step_x, double* y,
-                                            std::int64_t step_y) {
+void add_scaled(std::int64_t count, double factor, const double* x, std::int64_t step_x, double* y, std::int64_t step_y) {
   for (std::int64_t i = 0; i < count; ++i) y[i * step_y] += x[i * step_x] * factor;
 }
 
