@@ -2,8 +2,8 @@
 #
 # neurim_floor(NAME [COLD] [JOINED] [ONE_THREAD] [FOLDER folder] [EXCEPT stem…] [DEPENDS floor…] [LINK library…])
 #   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one) but those. COLD: see
-#   NEURIM_COLD. JOINED: see neurim_joined. ONE_THREAD: it sees nothing that another thread has, so that the thread sanitizer need
-#   not look.
+#   NEURIM_COLD. JOINED: see neurim_joined. ONE_THREAD: all of it runs on the thread that asks for it, so that the thread sanitizer
+#   need not look.
 function(neurim_floor name)
   cmake_parse_arguments(arg "COLD;JOINED;ONE_THREAD" "FOLDER" "EXCEPT;DEPENDS;LINK;SOURCES" ${ARGN})
   if(NOT arg_FOLDER)
