@@ -95,13 +95,13 @@ TEST(F16Product, ShortSumsAddUpToLongOnes) {
         for (std::int64_t r = 0; r < span; ++r) cut[static_cast<std::size_t>((s.channels / 16 * span + r) * kLanes + s.channels % 16)] = 0;
       const BlockProduct shape{s.rows, s.channels, span * kLanes / 2, in_blocks * s.taps * kLanes * kLanes / 2, s.rows * kLanes, Half::f16, taps.data(), s.taps};
       std::vector<float> y(expected.size());
-      imitated::f16_product(shape, s.blocks, halves(cut).data(), paired(cut_weight).data(), {.bias = bias.data()}, y.data());
+      imitated::f16_product(shape, 0, s.blocks, halves(cut).data(), paired(cut_weight).data(), {.bias = bias.data()}, y.data());
       expect_near(expected, y, whole, s.channels * s.taps, s.taps > 18 ? 3e-3 : 2e-3);  // a sum takes whole kernels
       // The same rounded, with something that stands so added, and limited.
       const std::vector<float> added = numbers(std::ssize(y), whole, 4);
       std::vector<float> rounded(y.size() / 2);
       const std::vector<float> words = halves(added);
-      imitated::f16_product(shape, s.blocks, halves(cut).data(), paired(cut_weight).data(),
+      imitated::f16_product(shape, 0, s.blocks, halves(cut).data(), paired(cut_weight).data(),
                             {.bias = bias.data(), .add = words.data(), .relu = {true, 6}, .rounds = Half::f16, .add_rounded = Half::f16}, rounded.data());
       for (std::size_t i = 0; i < y.size(); ++i) {
         std::uint16_t bits;

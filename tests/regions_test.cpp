@@ -205,6 +205,48 @@ TEST(RegionKernels, ASumJoinsAConvolutionOfBlocksOnly) {
   }
 }
 
+/// A gate for each channel before a 1x1 convolution, by which the weights are multiplied where the pixels are more; and gates of other
+/// shapes, which are not the same for all pixels or differ between no images.
+TEST(RegionKernels, GatesBefore) {
+  struct Case {
+    Shape x;
+    std::int64_t out;
+    Shape gate;
+  };
+  const std::vector<Case> cases{{{1, 40, 17, 12}, 24, {1, 40, 1, 1}},  // more pixels than four times the channels, cut in two
+                                {{3, 24, 13, 11}, 20, {3, 24, 1, 1}},  // images of one tile
+                                {{2, 272, 40, 30}, 72, {2, 272, 1, 1}},  // several tiles an image
+                                {{2, 32, 5, 5}, 48, {2, 32, 1, 1}},  // fewer
+                                {{3, 32, 12, 12}, 16, {1, 32, 1, 1}},
+                                {{2, 32, 12, 12}, 16, {2, 32, 12, 1}},
+                                {{2, 32, 12, 12}, 16, {2, 1, 1, 1}}};
+  for (const Case& c : cases)
+    for (const bool gate_first : {false, true}) {
+      const Tensor weight = random_tensor({c.out, c.x[1], 1, 1}, 1), bias = random_tensor({c.out}, 2), x = random_tensor(c.x, 3),
+                   gate = random_tensor(c.gate, 4), residual = random_tensor({c.x[0], c.out, c.x[2], c.x[3]}, 5);
+      const auto net = [&](const Tensors& in) -> Tensors {
+        return {relu(conv2d(gate_first ? in[1] * in[0] : in[0] * in[1], weight, bias) + residual)};
+      };
+      const auto step = [&](const Tensors& in) -> Tensors {
+        const Tensors of = net(in), wrt{in[0], in[1], weight, bias};
+        Tensors out = gradients(of, wrt);
+        out.push_back(of[0]);
+        return out;
+      };
+      for (const bool training : {false, true}) {
+        const auto function = training ? std::function<Tensors(const Tensors&)>(step) : net;
+        const Plan planned = plan(function, {x.type(), gate.type()}, {.training = training, .freeze = !training});
+        const Tensors expected = plan(function, {x.type(), gate.type()}, {.training = training, .interpret = true})({x, gate}), got = planned({x, gate});
+        if (!training) {
+          const auto rows = planned.rows();
+          EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "mul+conv2d+add+relu"; })) << c.x;
+        }
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_LT(difference(expected[i], got[i]), 1e-5) << c.x << c.gate << " output " << i << (training ? " training" : "");
+      }
+    }
+}
+
 /// Pointwise steps behind a convolution or a product, which go over its result piece by piece: what is planned is what is
 /// interpreted, forward and backward.
 TEST(RegionKernels, StepsBehind) {

@@ -296,7 +296,13 @@ struct Bands {
         (stage.shape, {}, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          stage.pads() ? scratch + pairs : nullptr, y);
       } else {
-        const BlockProduct product{pixels, stage.in_channels, x_block, stage.in_blocks() * kLanes * words, y_block, stage.pairs};
+        const BlockProduct product{.rows = pixels,
+                                   .in_channels = stage.in_channels,
+                                   .x_block = x_block,
+                                   .weight_block = stage.in_blocks() * kLanes * words,
+                                   .y_block = y_block,
+                                   .pairs = stage.pairs,
+                                   .out_channels = stage.out_channels - block * kLanes};
         const float* const add = stage.epilogue.add ? element(in(stage.epilogue.residual), place, stage.epilogue.add_rounded) : nullptr;
         const BlockEpilogue epilogue{.bias = biases,
                                      .add = add,

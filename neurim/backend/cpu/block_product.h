@@ -1,6 +1,7 @@
 // The matrix product in convolutions whose channels lie in blocks of 16.
 #pragma once
 #include <cstdint>
+#include <limits>
 
 #include "neurim/backend/cpu/isa.h"
 #include "neurim/backend/cpu/relu.h"
@@ -33,6 +34,8 @@ struct BlockProduct {
   const std::int64_t* weight_taps = nullptr;
   std::int64_t weight_in = 0;
   std::int64_t y_row = 16;  ///< between rows of y
+  /// From the first block of y on; lanes behind the last one, whose weights are zero, become zero. More than there are: all lanes count.
+  std::int64_t out_channels = std::numeric_limits<std::int64_t>::max();
   Fetch* fetch = nullptr;   ///< what is asked for meanwhile; null: the weights of the next blocks
 };
 
@@ -49,6 +52,10 @@ struct BlockEpilogue {
 /// For `blocks` blocks of y; distances there are in elements.
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
+
+/// to[out block][in channel][16 out] = weight[out block][in channel][16 out] gate[in channel], blocks `weight_block` floats apart.
+NEURIM_EACH_ISA(void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks,
+                                   std::int64_t weight_block, float* to))
 
 /// The same for one block of y in whose convolution groups of `width` channels, 4 or 8, see each other alone: weight[tap][width][16 out],
 /// of x one block, as floats. Not on the portable path.

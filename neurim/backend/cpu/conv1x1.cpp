@@ -20,6 +20,7 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kTile = 1 << 16;  // floats of the activation
+constexpr std::int64_t kPixelsWorthScaling = 4;  // for each output channel
 
 /// The product that runs: of x forward, of dy for the data gradient.
 struct Problem {
@@ -78,6 +79,23 @@ bool read_steps(Site& site, const Problem& problem, Before& before, Behind& behi
   return !other || (decline(site, "takes no batch norm behind a fully connected layer"), false);
 }
 
+/// Where all that stands before is a gate for each channel of each image, as in squeeze and excitation (Hu et al., CVPR'18), and the
+/// weights are less to multiply by it than the pixels are: reads it, and the activation as it lies. The gate's argument, or -1.
+int read_gate(const Site& site, const Problem& problem, Before& before) {
+  const Step& step = site.steps[0];
+  if (site.anchor != 1 || step.op->name() != "mul" || !problem.forward || problem.pairs || site.place_out(step.out[0]) >= 0 ||
+      problem.pixels() < kPixelsWorthScaling * problem.out_channels())
+    return -1;
+  const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
+  const bool second = spec(step.in[0]).type == problem.source;
+  const int x = step.in[second ? 0 : 1], gate = step.in[second ? 1 : 0];
+  if (spec(x).type != problem.source || spec(x).layout != kBlocked || spec(gate).layout != Layout{} ||
+      spec(gate).type.shape != Shape{problem.images(), problem.in_channels(), 1, 1})
+    return -1;
+  before = {.read = site.place_in(x)};
+  return site.place_in(gate);
+}
+
 bool wants(Site& site) {
   Problem problem;
   if (const char* reason = read_problem(site, problem)) return decline(site, reason), false;
@@ -89,6 +107,7 @@ bool wants(Site& site) {
 
 struct Conv1x1 {
   int weight, bias;  // arguments, or -1
+  int gate = -1;     // see read_gate()
   std::int64_t in_channels, out_channels, pixels;
   Half pairs;
   bool beyond = false;  ///< BlockEpilogue::beyond
@@ -121,17 +140,23 @@ struct Conv1x1 {
       const bool rounds_x = pairs && !before.rounded, copied = before.steps || rounds_x;
       const std::int64_t x_block = (copied ? tile.units : pixels) * words, plane = (behind.apart() ? tile.units : pixels) * kLanes;
       const float* const x = rounds_x ? rounded(args, tile, room) : source(args, tile, room);
-      const BlockProduct product{tile.units, in_channels, x_block, weight_block, plane, pairs};
+      BlockProduct product{tile.units, in_channels, x_block, weight_block, plane, pairs};
       for (std::int64_t block = part.first_block; block < part.last_block; block += 2) {
         const std::int64_t blocks = std::min<std::int64_t>(2, part.last_block - block);
+        product.out_channels = out_channels - block * kLanes;
         alignas(64) float biases[2 * kLanes] = {};
         if (bias >= 0) std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, out_channels - block * kLanes), biases);
         for (std::int64_t i = 0; i < tile.images; ++i) {
           const std::int64_t to = (((tile.image + i) * out_blocks() + block) * pixels + tile.unit) * kLanes;
           const float* const add = epilogue.add ? element(in(epilogue.residual), to, epilogue.add_rounded) : nullptr;
           const BlockEpilogue after{biases, add, epilogue.relu, beyond, behind.rounded(), epilogue.add_rounded};
+          const float* weights = in(weight) + block * weight_block;
+          if (gate >= 0) {
+            NEURIM_DISPATCH(scale_weights)(weights, in(gate) + (tile.image + i) * in_channels, in_channels, blocks, weight_block, room);
+            weights = room;
+          }
           NEURIM_DISPATCH(block_product)
-          (product, blocks, x + i * in_blocks() * x_block, in(weight) + block * weight_block, after,
+          (product, blocks, x + i * in_blocks() * x_block, weights, after,
            behind.apart() ? made : element(results, to, behind.rounded()));
           const bool first = &tile == &part.tiles[0] && i == 0;
           if (tile.units == pixels && !behind.apart())
@@ -186,6 +211,7 @@ Launch prepare(Site& site) {
                                         .pixels = problem.pixels(),
                                         .pairs = problem.pairs});
   if (!read_steps(site, problem, all->before, all->behind)) return {};
+  all->gate = read_gate(site, problem, all->before);
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->beyond = all->behind.beyond(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
@@ -198,7 +224,7 @@ Launch prepare(Site& site) {
       all->most_units = std::max(all->most_units, tile.units);
     }
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t room = all->apart() + (all->pairs ? most / 2 : all->before.steps ? most : 0);
+  const std::int64_t room = all->apart() + (all->gate >= 0 ? 2 * all->in_blocks() * kLanes * kLanes : all->pairs ? most / 2 : all->before.steps ? most : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   if (all->pairs) site.rounds = site.products;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};

@@ -211,7 +211,15 @@ struct Direct {
     if (bias >= 0)
       std::copy_n(in(bias) + block * kLanes, std::min(blocks * kLanes, g.out_channels - block * kLanes), biases);
     const std::int64_t y_block = behind.apart() ? g.out_width * kLanes : plane;
-    const BlockProduct product{g.out_width, depth, x_block, reads.count() * weights, y_block, g.pairs, taps.data(), g.tap_count()};
+    const BlockProduct product{.rows = g.out_width,
+                               .in_channels = depth,
+                               .x_block = x_block,
+                               .weight_block = reads.count() * weights,
+                               .y_block = y_block,
+                               .pairs = g.pairs,
+                               .taps = taps.data(),
+                               .tap_count = g.tap_count(),
+                               .out_channels = g.out_channels - block * kLanes};
     float* const y = behind.apart() ? made : element(behind.results(args), place, behind.rounded());
     const float* const add = !first ? y : epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
     const BlockEpilogue after{first ? biases : nullptr, add, last ? epilogue.relu : Relu(), beyond, behind.rounded(), epilogue.add_rounded};

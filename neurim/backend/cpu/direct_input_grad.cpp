@@ -176,7 +176,8 @@ struct InputGrad {
                                  .tap_count = count,
                                  .weight_taps = weight_taps,
                                  .weight_in = all * g.tap(),
-                                 .y_row = o.stride[1] * kLanes};
+                                 .y_row = o.stride[1] * kLanes,
+                                 .out_channels = g.in_channels - block * kLanes};
       NEURIM_DISPATCH(block_product)
       (product, blocks, band, weights, {.rounds = behind.rounded()}, element(dx, phase * kLanes, behind.rounded()));
     }

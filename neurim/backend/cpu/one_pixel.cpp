@@ -33,10 +33,11 @@ struct OnePixel {
     const auto out = [&](int place) { return static_cast<float*>(args.out[static_cast<std::size_t>(place)]); };
     const std::int64_t blocks = blocks_of(out_channels), weight_block = blocks_of(in_channels) * kLanes * kLanes,
                        first = part_begin(blocks, parts, part), last_block = part_begin(blocks, parts, part + 1);
-    const BlockProduct product{1, in_channels, kLanes, weight_block, kLanes};
+    BlockProduct product{1, in_channels, kLanes, weight_block, kLanes};
     for (std::int64_t block = first; block < last_block; block += 2) {
       const std::int64_t some = std::min<std::int64_t>(2, last_block - block),
                          there = std::min(some * kLanes, out_channels - block * kLanes);
+      product.out_channels = out_channels - block * kLanes;
       alignas(64) float biases[2 * kLanes] = {}, y[2 * kLanes];
       if (bias >= 0) std::copy_n(in(bias) + block * kLanes, there, biases);
       NEURIM_DISPATCH(block_product)(product, some, in(x), in(weight) + block * weight_block, {biases}, y);

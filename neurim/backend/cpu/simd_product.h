@@ -2,6 +2,8 @@
 //   kWords       how many words a row of a block has,
 //   Kind         what results may be rounded to (see RoundedTo), or void,
 //   finish()     where sums are i32 in the place of floats: writes those of a block, as its Epilogue says,
+//   kRows        how many rows of 1, 2 or 3 blocks are multiplied at once,
+//   Sum          what is added up for a row of a block,
 //   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
 //   total()      a sum as floats,
 //   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
@@ -18,7 +20,8 @@
 namespace neurim::cpu::NEURIM_ISA {
 
 /// block_product() and block_weight_grad() of pairs of f16 by AVX512-FP16's instructions.
-void f16_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y);
+void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
+                 const BlockEpilogue& epilogue, float* y);
 void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw);
 
 namespace {
@@ -34,6 +37,8 @@ constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1
 template <int words, class Rounds = void>
 struct Factors {
   static constexpr int kWords = words;
+  static constexpr const int (&kRows)[3] = NEURIM_ISA::kRows;
+  using Sum = Vec;
   using Kind = Rounds;
   using Epilogue = BlockEpilogue;
   static Vec total(const Vec& sum) { return sum; }
@@ -51,7 +56,7 @@ struct Part {
 
 /// Writes the sums of block number `block` behind those that the epilogue and y begin with.
 template <class F, int T>
-[[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const Vec (&sums)[T], const BlockProduct& shape, const BlockEpilogue& epilogue,
+[[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const typename F::Sum (&sums)[T], const BlockProduct& shape, const BlockEpilogue& epilogue,
                                                                [[maybe_unused]] const Part& part, int block, float* y) {
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
@@ -89,14 +94,15 @@ template <class F, int T>
 template <class F, int B, int T>
 NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight, const typename F::Epilogue& epilogue, bool ahead,
                             [[maybe_unused]] const Part& part, float* y) {
-  Vec sums[B][T];
+  using Sum = typename F::Sum;
+  Sum sums[B][T];
 #pragma GCC unroll 32
   for (int b = 0; b < B; ++b) {
-    Vec first{};
+    Sum first{};
     if constexpr (kWholeSums<F>)
       first = from_bits(load_as<IVec>(epilogue.start + b * kLanes));
     else if (!kShortSums<F> && epilogue.bias)
-      first = load(epilogue.bias + b * kLanes);
+      first = load_as<Sum>(epilogue.bias + b * kLanes);
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) sums[b][t] = first;
   }
@@ -152,25 +158,27 @@ void each_group(std::int64_t rows, std::int64_t most, Each each) {
   for (std::int64_t g = 0; g < groups; ++g) each(rows * g / groups, rows * (g + 1) / groups);
 }
 
-/// Calls `each` with the products of which a result is made: which it is, and its blocks [block, block + together) and rows [begin, end).
+/// Calls `each` with the products of which blocks [first, last) of a result are made: which it is, and its blocks
+/// [block, block + together) and rows [begin, end).
 template <class F, class Each>
-void cut(const BlockProduct& shape, std::int64_t blocks, Each each) {
-  static constexpr auto kOne = products<F, 1>(std::make_integer_sequence<int, kRows[0]>());
-  static constexpr auto kTwo = products<F, 2>(std::make_integer_sequence<int, kRows[1]>());
-  static constexpr auto kThree = products<F, 3>(std::make_integer_sequence<int, kRows[2]>());
-  for (std::int64_t block = 0, together = 0; block < blocks; block += together) {
-    together = std::min<std::int64_t>(shape.rows <= kRows[2] ? 3 : shape.rows <= kRows[1] ? 2 : shape.rows <= kRows[0] ? 1 : kTogether, blocks - block);
+void cut(const BlockProduct& shape, std::int64_t first, std::int64_t last, Each each) {
+  constexpr auto& kMost = F::kRows;
+  static constexpr auto kOne = products<F, 1>(std::make_integer_sequence<int, kMost[0]>());
+  static constexpr auto kTwo = products<F, 2>(std::make_integer_sequence<int, kMost[1]>());
+  static constexpr auto kThree = products<F, 3>(std::make_integer_sequence<int, kMost[2]>());
+  for (std::int64_t block = first, together = 0; block < last; block += together) {
+    together = std::min<std::int64_t>(shape.rows <= kMost[2] ? 3 : shape.rows <= kMost[1] ? 2 : shape.rows <= kMost[0] ? 1 : kTogether, last - block);
     const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
-    each_group(shape.rows, kRows[together - 1], [&](std::int64_t begin, std::int64_t end) {
+    each_group(shape.rows, kMost[together - 1], [&](std::int64_t begin, std::int64_t end) {
       each(product_of[end - begin - 1], block, together, begin, end);
     });
   }
 }
 
 template <class F>
-void multiply(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue,
-              float* y) {
-  cut<F>(shape, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+void multiply(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
+              const BlockEpilogue& epilogue, float* y) {
+  cut<F>(shape, first_block, last_block, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     BlockEpilogue own = epilogue;
     if (epilogue.bias) own.bias += block * kLanes;

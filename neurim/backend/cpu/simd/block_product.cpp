@@ -99,6 +99,16 @@ struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
 };
+#if !defined(__AVX512F__)
+/// The first half of the lanes alone, which is a register or two.
+struct HalfRows : Factors<kLanes> {
+  static constexpr int kRows[] = {12, 1, 1};
+  using Sum = decltype(Vec::lo);
+  static Sum weights(const float* at) { return load_as<Sum>(at); }
+  static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return sum + row * *x; }
+  static Vec total(const Sum& sum) { return {sum, Sum{}}; }
+};
+#endif
 struct PairRow {
   Vec first, second;
 };
@@ -226,7 +236,7 @@ struct Groups : Factors<kLanes> {
 template <class F>
 void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
                     void* y) {
-  cut<F>(shape, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
+  cut<F>(shape, 0, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
     const std::int64_t at = block * shape.y_block + begin * shape.y_row;
     ByteEpilogue own = epilogue;
     own.start += block * kLanes, own.scale += block * kLanes, own.bias += block * kLanes, own.channels -= block * kLanes;
@@ -281,9 +291,19 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
 #if defined(__AVX512F__)
   if (shape.pairs == Half::bf16 && has_bf16()) factors = multiply<NativePairs>;
   if (shape.pairs == Half::f16 && has_f16()) factors = f16_product;
+  constexpr bool half = false;
+#else
+  const bool half = !shape.pairs && shape.out_channels <= (blocks - 1) * kLanes + kLanes / 2;
+  if (half) multiply<HalfRows>(shape, blocks - 1, blocks, x, weight, epilogue, y);
 #endif
-  factors(shape, blocks, x, weight, epilogue, y);
+  factors(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
   if (epilogue.beyond) streamed();
+}
+
+void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks, std::int64_t weight_block,
+                   float* to) {
+  for (std::int64_t block = 0; block < blocks; ++block, weight += weight_block, to += weight_block)
+    for (std::int64_t i = 0; i < in_channels; ++i) store(to + i * kLanes, load(weight + i * kLanes) * splat(gate[i]));
 }
 
 void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width, [[maybe_unused]] const float* x,

@@ -66,45 +66,74 @@ constexpr AddColumns kAddColumns[] = {add_columns<1>, add_columns<2>, add_column
                                       add_columns<5>, add_columns<6>, add_columns<7>};
 constexpr std::int64_t kMost = 7;  // sums that stay in registers
 
-#if defined(__AVX512F__)
+template <class V>
+struct RegisterOf {
+  using type = V;
+};
+template <class Half>
+struct RegisterOf<Twice<Half>> : RegisterOf<Half> {};
+using OneRegister = typename RegisterOf<Vec>::type;  ///< one register of a vector
+constexpr int kRegister = sizeof(OneRegister) / sizeof(float);
+
 constexpr int kGroup = 8;  // outputs side by side whose sums stay in registers
-#else
-constexpr int kGroup = 6;
-#endif
 
 /// The rows and columns of the kernel that lie inside the input for an output.
 struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
-/// `kCount` outputs side by side; x points to where the first one's kernel begins, be it outside. kColumns, kStride: of kernels
-/// without dilation all of whose columns lie inside; 0: as shape and taps say.
+/// `kCount` outputs side by side, a register of their lanes at a time; x points to where the first one's kernel begins, be it outside.
+/// kColumns, kStride: of kernels without dilation all of whose columns lie inside, a row of which stays in registers, so that each
+/// number of x is read once for all outputs that it counts in; 0: as shape and taps say.
 template <class Places, int kColumns, int kStride, int kCount>
-void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, Vec bias, Vec least, Vec most, float* y) {
-  const std::int64_t step = (kStride > 0 ? kStride : s.stride[1]) * kLanes, apart = (kColumns > 0 ? 1 : s.dilation[1]) * kLanes;
-  Vec sums[kCount];
+void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, const float* bias, const Relu& relu, float* y) {
+  constexpr bool kWhole = kRegister == kLanes || std::is_same_v<Places, Exact>;  // else they are rounded where all lanes are there
+  [[maybe_unused]] alignas(64) float made[kWhole ? 1 : kCount * kLanes];
+  const std::int64_t step = s.stride[1] * kLanes, apart = s.dilation[1] * kLanes;
+  for (int lane = 0; lane < kLanes; lane += kRegister) {
+    OneRegister sums[kCount];
+    const OneRegister start = bias ? load_as<OneRegister>(bias + lane) : OneRegister{};
 #pragma GCC unroll 16
-  for (int p = 0; p < kCount; ++p) sums[p] = bias;
-  for (std::int64_t row = taps.first_row; row < taps.last_row; ++row) {
-    const float *const factors = weight + row * s.kernel[1] * kLanes, *const from = x + row * s.dilation[0] * s.width * kLanes;
-    const auto add = [&](std::int64_t column) {
-      const Vec factor = load(factors + column * kLanes);
-#pragma GCC unroll 16
-      for (int p = 0; p < kCount; ++p) sums[p] += factor * load(from + column * apart + p * step);
-    };
-    if constexpr (kColumns > 0) {
+    for (int p = 0; p < kCount; ++p) sums[p] = start;
+    for (std::int64_t row = taps.first_row; row < taps.last_row; ++row) {
+      const float *const factors = weight + row * s.kernel[1] * kLanes + lane, *const from = x + row * s.dilation[0] * s.width * kLanes + lane;
+      if constexpr (kColumns > 0) {
+        OneRegister own[kColumns];
 #pragma GCC unroll 8
-      for (int column = 0; column < kColumns; ++column) add(column);
-    } else {
-      for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) add(column);
+        for (int column = 0; column < kColumns; ++column) own[column] = load_as<OneRegister>(factors + column * kLanes);
+#pragma GCC unroll 32
+        for (int i = 0; i < (kCount - 1) * kStride + kColumns; ++i) {
+          const OneRegister v = load_as<OneRegister>(from + i * kLanes);
+#pragma GCC unroll 8
+          for (int column = 0; column < kColumns; ++column)
+            if (i >= column && (i - column) % kStride == 0 && (i - column) / kStride < kCount) sums[(i - column) / kStride] += v * own[column];
+        }
+      } else {
+        for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) {
+          const OneRegister factor = load_as<OneRegister>(factors + column * kLanes);
+#pragma GCC unroll 16
+          for (int p = 0; p < kCount; ++p) sums[p] += factor * load_as<OneRegister>(from + column * apart + p * step);
+        }
+      }
+    }
+    const OneRegister most = relu.most - OneRegister{}, least = (relu.on ? 0.0f : -__builtin_inff()) - OneRegister{};
+#pragma GCC unroll 16
+    for (int p = 0; p < kCount; ++p) {
+      const OneRegister value = limited(sums[p], least, most);
+      if constexpr (!kWhole)
+        store_as(made + p * kLanes + lane, value);
+      else if constexpr (kRegister == kLanes)
+        Places::put(y, p * s.y_step * kLanes, value);
+      else
+        store_as(y + p * s.y_step * kLanes + lane, value);
     }
   }
-#pragma GCC unroll 16
-  for (int p = 0; p < kCount; ++p) Places::put(y, p * s.y_step * kLanes, limited(sums[p], least, most));
+  if constexpr (!kWhole)
+    for (int p = 0; p < kCount; ++p) Places::put(y, p * s.y_step * kLanes, load(made + p * kLanes));
 }
 
 /// For 1 to kGroup outputs.
-using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, Vec, Vec, Vec, float*), kGroup>;
+using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, const float*, const Relu&, float*), kGroup>;
 template <class Places, int kColumns, int kStride>
 constexpr AddTaps kAddTaps = []<int... count>(std::integer_sequence<int, count...>) {
   return AddTaps{add_taps<Places, kColumns, kStride, count + 1>...};
@@ -117,6 +146,7 @@ const AddTaps& add_taps_of(const DepthwiseShape& s) {
          : is(3, 2) ? kAddTaps<Places, 3, 2>
          : is(5, 1) ? kAddTaps<Places, 5, 1>
          : is(5, 2) ? kAddTaps<Places, 5, 2>
+         : is(7, 1) ? kAddTaps<Places, 7, 1>
          : is(2, 1) ? kAddTaps<Places, 2, 1>
          : is(1, 1) ? kAddTaps<Places, 1, 1>
                     : kAddTaps<Places, 0, 0>;
@@ -134,25 +164,16 @@ void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& fi
 /// output of the whole row begins.
 template <class Places>
 void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, const float* row, std::int64_t begin, std::int64_t end,
-             const float* weight, Vec bias, Vec least, Vec most, float* y) {
+             const float* weight, const float* bias, const Relu& relu, float* y) {
   for (std::int64_t groups = (end - begin + kGroup - 1) / kGroup; groups > 0; --groups) {
     const std::int64_t count = (end - begin) / groups;
-    add[static_cast<std::size_t>(count - 1)](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, least, most,
+    add[static_cast<std::size_t>(count - 1)](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, relu,
                                              y + Places::words(begin * s.y_step * kLanes));
     begin += count;
   }
 }
 
 // Kernels of 3x3 in the main: nine weights stay in registers, and what is read counts in three outputs at once.
-
-template <class V>
-struct RegisterOf {
-  using type = V;
-};
-template <class Half>
-struct RegisterOf<Twice<Half>> : RegisterOf<Half> {};
-using OneRegister = typename RegisterOf<Vec>::type;  ///< one register of a vector
-constexpr int kRegister = sizeof(OneRegister) / sizeof(float);
 
 /// Whether it is one: all columns inside but the first and the last, by one pixel.
 template <class Places>
@@ -283,7 +304,6 @@ void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw
 template <class Places>
 void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
               const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
-  const Vec start = bias ? load(bias) : Vec{}, least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   DepthwiseShape wide = s;
   if (room && (x_rounded != Half::exact || !slides<Places>(s))) {
     wide.width = depthwise_width(s), wide.pad[1] = 0;
@@ -317,12 +337,12 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
     }
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, start, least, most, y + Places::words(i * s.y_step * kLanes));
+      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, bias, relu, y + Places::words(i * s.y_step * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
     taps.first_column = 0, taps.last_column = s.kernel[1];
-    add_row<Places>(wide, taps, add, row, begin, end, weight, start, least, most, y);
+    add_row<Places>(wide, taps, add, row, begin, end, weight, bias, relu, y);
   }
 }
 

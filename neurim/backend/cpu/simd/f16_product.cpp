@@ -28,8 +28,9 @@ struct NativeF16Pairs : Factors<kLanes / 2, F16> {
 
 }  // namespace
 
-void f16_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
-  multiply<NativeF16Pairs>(shape, blocks, x, weight, epilogue, y);
+void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
+                 const BlockEpilogue& epilogue, float* y) {
+  multiply<NativeF16Pairs>(shape, first_block, last_block, x, weight, epilogue, y);
 }
 
 void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
