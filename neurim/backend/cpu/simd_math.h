@@ -106,7 +106,12 @@ inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-  const float rounded = y * -0x1.715476p0f + kRound, r = (rounded - kRound) * -0x1.62e43p-1f - y;
+  const float rounded = y * -0x1.715476p0f + kRound, n = rounded - kRound;
+#if defined(__FMA__)  // the product is not rounded
+  const float r = n * -0x1.62e43p-1f - y;
+#else
+  const float r = (n * -0x1.62e4p-1f - y) - n * 0x1.7f7d1cp-20f;
+#endif
   const float p = 0.999999702f + r * (0.499991447f + r * (0.166676402f + r * (0.0418983921f + r * 0.00829022937f)));
   return 1 + (1 + r * p) * power_of_two(rounded);
 }
