@@ -53,8 +53,14 @@ struct Attention : AttentionSizes {
       const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, queries + at, plane, kLanes, count, blocks * kLanes, rounded);
       NEURIM_DISPATCH(block_product)
-      ({count, blocks * kLanes, pairs ? count * words() : plane, blocks * kLanes * words(), count * kLanes, pairs}, key_blocks(),
-       pairs ? rounded : queries + at, keys, {}, scores);
+      ({.rows = count,
+        .in_channels = blocks * kLanes,
+        .x_block = pairs ? count * words() : plane,
+        .weight_block = blocks * kLanes * words(),
+        .y_block = count * kLanes,
+        .pairs = pairs,
+        .out_channels = positions},
+       key_blocks(), pairs ? rounded : queries + at, keys, {}, scores);
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
       NEURIM_DISPATCH(block_product)

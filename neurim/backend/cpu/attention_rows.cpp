@@ -59,11 +59,21 @@ struct AttentionRows : AttentionSizes {
     return true;
   }
 
+  /// Scores of rows of a head's features with all keys.
+  BlockProduct scores_of(std::int64_t count, std::int64_t head_blocks) const {
+    return {.rows = count,
+            .in_channels = head_blocks * kLanes,
+            .x_block = count * kLanes,
+            .weight_block = head_blocks * kLanes * kLanes,
+            .y_block = count * kLanes,
+            .out_channels = positions};
+  }
+
   /// Scores of the queries of a tile, from row `row` of all images on, with all keys, exponentiated.
   void exponentiate(float* room, const Args& args, std::int64_t row, std::int64_t number, std::int64_t count) const {
     to_blocks(in(args, query.in) + place(query, row, number, blocks), query.features, count, blocks, room + queries);
     NEURIM_DISPATCH(block_product)
-    ({count, blocks * kLanes, count * kLanes, blocks * kLanes * kLanes, count * kLanes}, key_blocks(), room + queries, room + packed_keys, {}, room + scores);
+    (scores_of(count, blocks), key_blocks(), room + queries, room + packed_keys, {}, room + scores);
     NEURIM_DISPATCH(exponentiate_scores)(room + scores, count, positions, scale, room + inverse);
   }
   void pack(const Args& args, const AttentionOperand& operand, std::int64_t image, std::int64_t number, std::int64_t head_blocks, float* to) const {
@@ -132,7 +142,7 @@ struct Backward : AttentionRows {
       exponentiate(room, args, at, number, count);
       to_blocks(in(args, packed ? 1 : 3) + at * value_pitch() + number * value_blocks * kLanes, value_pitch(), count, value_blocks, room + dresults);
       NEURIM_DISPATCH(block_product)
-      ({count, value_blocks * kLanes, count * kLanes, value_blocks * kLanes * kLanes, count * kLanes}, key_blocks(), room + dresults,
+      (scores_of(count, value_blocks), key_blocks(), room + dresults,
        room + packed_values, {}, room + gradients);
       NEURIM_DISPATCH(score_gradients)(room + scores, room + gradients, count, positions, scale, room + inverse);
       BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
