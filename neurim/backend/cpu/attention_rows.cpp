@@ -142,8 +142,7 @@ struct Backward : AttentionRows {
       exponentiate(room, args, at, number, count);
       to_blocks(in(args, packed ? 1 : 3) + at * value_pitch() + number * value_blocks * kLanes, value_pitch(), count, value_blocks, room + dresults);
       NEURIM_DISPATCH(block_product)
-      (scores_of(count, value_blocks), key_blocks(), room + dresults,
-       room + packed_values, {}, room + gradients);
+      (scores_of(count, value_blocks), key_blocks(), room + dresults, room + packed_values, {}, room + gradients);
       NEURIM_DISPATCH(score_gradients)(room + scores, room + gradients, count, positions, scale, room + inverse);
       BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
       product.y_row = query.features;

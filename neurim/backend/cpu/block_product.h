@@ -53,14 +53,14 @@ struct BlockEpilogue {
 NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                                    const BlockEpilogue& epilogue, float* y))
 
-/// to[out block][in channel][16 out] = weight[out block][in channel][16 out] gate[in channel], blocks `weight_block` floats apart.
-NEURIM_EACH_ISA(void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks,
-                                   std::int64_t weight_block, float* to))
-
 /// The same for one block of y in whose convolution groups of `width` channels, 4 or 8, see each other alone: weight[tap][width][16 out],
 /// of x one block, as floats. Not on the portable path.
 NEURIM_EACH_ISA(void group_product(const BlockProduct& shape, int width, const float* x, const float* weight, const BlockEpilogue& epilogue,
                                    float* y))
+
+/// to[out block][in channel][16 out] = weight[out block][in channel][16 out] gate[in channel], blocks `weight_block` floats apart.
+NEURIM_EACH_ISA(void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks,
+                                   std::int64_t weight_block, float* to))
 
 /// What sums of products of bytes become: relu((sum · scale + bias) + …) as floats, or rounded to the nearest whole number, ties to even.
 struct ByteEpilogue {

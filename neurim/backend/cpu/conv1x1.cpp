@@ -224,7 +224,8 @@ Launch prepare(Site& site) {
       all->most_units = std::max(all->most_units, tile.units);
     }
   const int parts = static_cast<int>(all->parts.size());
-  const std::int64_t room = all->apart() + (all->gate >= 0 ? 2 * all->in_blocks() * kLanes * kLanes : all->pairs ? most / 2 : all->before.steps ? most : 0);
+  const std::int64_t gated = 2 * all->in_blocks() * kLanes * kLanes;
+  const std::int64_t room = all->apart() + (all->gate >= 0 ? gated : all->pairs ? most / 2 : all->before.steps ? most : 0);
   all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   if (all->pairs) site.rounds = site.products;
   return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};

@@ -107,8 +107,8 @@ inline float sigmoid_inverse(float x) {
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
   const float rounded = y * -0x1.715476p0f + kRound, n = rounded - kRound;
-#if defined(__FMA__)  // the product is not rounded
-  const float r = n * -0x1.62e43p-1f - y;
+#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither
+  const float r = __builtin_fmaf(n, -0x1.62e43p-1f, -y);
 #else
   const float r = (n * -0x1.62e4p-1f - y) - n * 0x1.7f7d1cp-20f;
 #endif

@@ -300,12 +300,6 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
   if (epilogue.beyond) streamed();
 }
 
-void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks, std::int64_t weight_block,
-                   float* to) {
-  for (std::int64_t block = 0; block < blocks; ++block, weight += weight_block, to += weight_block)
-    for (std::int64_t i = 0; i < in_channels; ++i) store(to + i * kLanes, load(weight + i * kLanes) * splat(gate[i]));
-}
-
 void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width, [[maybe_unused]] const float* x,
                    [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue, [[maybe_unused]] float* y) {
 #if defined(__AVX2__)
@@ -322,6 +316,12 @@ void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] 
 #else
   __builtin_unreachable();
 #endif
+}
+
+void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks, std::int64_t weight_block,
+                   float* to) {
+  for (std::int64_t block = 0; block < blocks; ++block, weight += weight_block, to += weight_block)
+    for (std::int64_t i = 0; i < in_channels; ++i) store(to + i * kLanes, load(weight + i * kLanes) * splat(gate[i]));
 }
 
 void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight, const ByteEpilogue& epilogue,
