@@ -98,8 +98,8 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x to 2e-7 of it, by a shorter polynomial than that of e^x: what is added to 1 may lose a digit. Infinity where its inverse is no
-/// normal number.
+/// 1 + e^-x to 4e-7 of it, above -10 to 2e-7, by a shorter polynomial than that of e^x: what is added to 1 may lose a digit. Infinity where
+/// its inverse is no normal number.
 /// x outside [-89, 87] counts as the nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order.
 /// So does NaN: what is made of this has to be NaN by another factor.
 inline float sigmoid_inverse(float x) {
