@@ -98,22 +98,21 @@ inline float log1p_of(float x) {
   return log_of(whole) + (x - (whole - 1)) / whole;
 }
 
-/// 1 + e^-x to 4e-7 of it, above -10 to 2e-7, by a shorter polynomial than that of e^x: what is added to 1 may lose a digit. Infinity where
-/// its inverse is no normal number.
+/// 1 + e^-x to 4e-7 of it, above -10 to 2e-7; with fused products by a shorter polynomial than that of e^x, as what is added to 1 may lose a
+/// digit. Infinity where its inverse is no normal number.
 /// x outside [-89, 87] counts as the nearer of these, which whole numbers find sooner: the bits of floats of one sign are in their order.
 /// So does NaN: what is made of this has to be NaN by another factor.
 inline float sigmoid_inverse(float x) {
   const std::int32_t bits = std::bit_cast<std::int32_t>(x), most = std::bit_cast<std::int32_t>(87.f);
   const std::uint32_t below = static_cast<std::uint32_t>(bits < most ? bits : most), least = std::bit_cast<std::uint32_t>(-89.f);
   const float y = std::bit_cast<float>(below < least ? below : least);
-  const float rounded = y * -0x1.715476p0f + kRound, n = rounded - kRound;
-#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither
-  const float r = __builtin_fmaf(n, -0x1.62e43p-1f, -y);
-#else
-  const float r = (n * -0x1.62e4p-1f - y) - n * 0x1.7f7d1cp-20f;
-#endif
+#if defined(__FMA__)  // the product is not rounded, in builds that optimize little neither: log(2) needs no second part
+  const float rounded = y * -0x1.715476p0f + kRound, r = __builtin_fmaf(rounded - kRound, -0x1.62e43p-1f, -y);
   const float p = 0.999999702f + r * (0.499991447f + r * (0.166676402f + r * (0.0418983921f + r * 0.00829022937f)));
   return 1 + (1 + r * p) * power_of_two(rounded);
+#else
+  return 1 + exp_within(-y);
+#endif
 }
 inline float sigmoid_of(float x) {
   const float y = 1 / sigmoid_inverse(x);
