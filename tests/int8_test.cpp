@@ -171,6 +171,7 @@ TEST(Int8, DepthwiseWindowsOfEveryForm) {
   of({1, 32, 30, 60}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}});
   of({1, 32, 12, 20}, 7, 7, {.pad = {3, 3, 3, 3}});
   of({1, 32, 12, 20}, 1, 9, {.stride = {1, 4}, .pad = {0, 4, 0, 4}});
+  of({1, 32, 12, 21}, 3, 9, {.stride = {1, 3}, .pad = {1, 4, 1, 4}});  // windows that begin between words
   of({1, 32, 12, 20}, 9, 1, {.stride = {3, 3}});
   of({1, 16, 12, 20}, 3, 3, {.stride = {1, 1}, .dilation = {2, 3}, .pad = {2, 3, 2, 3}});
   of({1, 16, 20, 26}, 5, 6, {.stride = {2, 3}, .dilation = {3, 3}, .pad = {1, 2, 3, 4}});
@@ -258,15 +259,6 @@ TEST(Int8, LongSumsOfOneChannel) {
   const Plan planned = plan(net, {image.type()}, {.freeze = true});
   EXPECT_EQ(op_table::difference(plan(net, {image.type()}, {.interpret = true})({image}), planned({image}), 1e-6), "");
   EXPECT_EQ(planned.rows()[1].kernel, "cpu int8");  // behind a reorder
-}
-
-/// Fours of a kernel's columns that begin between two windows are left to kernels of floats.
-TEST(Int8, DepthwiseStepsOfThree) {
-  const Case c{.x = {1, 32, 9, 20}, .weight = {32, 1, 3, 5}, .options = {.stride = {1, 3}, .groups = 32}};
-  const Tensors in = inputs_of(c);
-  const Plan planned = plan(net_of(c), op_table::types_of(in), {.freeze = true});
-  EXPECT_EQ(op_table::difference(plan(net_of(c), op_table::types_of(in), {.interpret = true})(in), planned(in), 0), "");
-  for (const PlanRow& row : planned.rows()) EXPECT_NE(row.kernel, "cpu int8");
 }
 
 /// Weights of bytes whose activation is none are floats before the first run.

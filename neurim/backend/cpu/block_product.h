@@ -79,18 +79,28 @@ struct ByteEpilogue {
   bool cut = false;
 };
 
-/// The same for `blocks` blocks of y where x is u8 in quads, each quad in the place of a float, x[in block][row][4 quads], and the weights
-/// are i8, weight[out block][in block][tap][4 quads][16 out][4]. Sums are of i32 and do not overflow up to 65,536 terms.
-/// Distances in x and the weights are in words of 4 bytes, those in y and `add` in elements.
+/// How many neighbours products of bytes take at once, in a word of 4 bytes: four u8 of x and i8 of the weights where there is AVX512-VNNI,
+/// and else two, each in 16 bits.
+inline std::int64_t bytes_together() { return has_vnni() ? 4 : 2; }
+
+/// The same for `blocks` blocks of y where such words stand in the place of floats: x[in block][row][words] and
+/// weight[out block][in block][tap][words][16 out]. Sums are of i32 and do not overflow up to 65,536 terms.
+/// Distances in x and the weights are in words, those in y and `add` in elements.
 NEURIM_EACH_ISA(void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight,
                                   const ByteEpilogue& epilogue, void* y))
 
-/// The same for one block of a depthwise convolution: over the taps, of each channel by itself, the products of x[row][16 quads] and
-/// weight[tap][16 quads].
+/// The same for one block of a depthwise convolution: over the taps, of each channel by itself, the products of x[row][16 words] and
+/// weight[tap][16 words].
 NEURIM_EACH_ISA(void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y))
 
-/// to[column][16 channels][4] = the bytes that from[pixel][16 channels] has at pixel column * step and the next three, which lie `apart`.
-NEURIM_EACH_ISA(void quads_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t* to))
+/// to[column][16 channels] = words of what from[pixel][16 channels] has at pixel column * step and those behind it, which lie `apart`; in 16
+/// bits less `zero`.
+NEURIM_EACH_ISA(void words_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t zero,
+                                       std::uint8_t* to))
+
+/// to[pixel][16], in 16 bits, = from[pixel][16], whose bits are changed by `flip`, less `zero`. Pixels of `from` lie `apart` bytes from each other.
+NEURIM_EACH_ISA(void widen_bytes(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero,
+                                 std::int16_t* to))
 
 /// The gradient of the weights dw[out block][in block][16 in][16 out]: sums over rows of x[in block][row][16] times those of
 /// dy[out block][row][16]. Distances in floats.

@@ -4,7 +4,8 @@
 // weights, is where they begin.
 //
 // Three ways to x: convolutions of 1x1 kernels, and layers of features, read runs of pixels where they lie; other convolutions
-// keep rows of it, padded (see ConvRows), pictures of few channels too; depthwise ones keep rows of quads (see ChannelRows).
+// keep rows of it, padded (see ConvRows), pictures of few channels too; depthwise ones keep rows of words (see ChannelRows). Where words
+// hold numbers of 16 bits (see bytes_together()), runs of pixels are copied too, and all are less the zero point.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,12 +25,12 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int64_t kLanes = 16, kWords = kLanes / 4;
+constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 13,
                        kPictureBand = 1 << 15;               // words of x that are kept, where a row of the result needs no more
 constexpr std::int64_t kTile = 1 << 14;                      // bytes of x that are read where they lie
 constexpr std::int64_t kTerms = 1 << 16;                     // of a sum that i32 has
-constexpr std::int64_t kPlane = 1 << 12;                     // quads of a depthwise plane that are kept together
+constexpr std::int64_t kPlane = 1 << 12;                     // words of a depthwise plane that are kept together
 
 /// A value that stands for another: whole numbers and their scale, numbers of the site's values.
 struct Whole {
@@ -37,42 +38,45 @@ struct Whole {
   std::int64_t zero_point = 0;
 };
 
-/// The rows of x that a depthwise convolution keeps: [row mod kept()][column][16 channels][4], the quads that four neighbouring columns
-/// of the kernel read, one of each channel. A kernel's row is cut in such fours, of which the last may be padded by weights of zero.
+/// The rows of x that a depthwise convolution keeps: [row mod kept()][column][16 channels], the words that neighbouring columns of the
+/// kernel read, one of each channel. A kernel's row is cut in such runs, of which the last may be padded by weights of zero.
 struct ChannelRows : ConvSizes {
-  std::int64_t fours() const { return (kernel[1] + 3) / 4; }
-  std::int64_t tap_count() const { return kernel[0] * fours(); }
-  /// Fours begin where windows do, so that a column is kept once.
-  bool taken() const { return fours() == 1 || 4 * options.dilation[1] % options.stride[1] == 0; }
-  std::int64_t columns_of_four() const { return fours() == 1 ? 0 : 4 * options.dilation[1] / options.stride[1]; }
-  std::int64_t columns() const { return out_width + (fours() - 1) * columns_of_four(); }
-  std::int64_t row_size() const { return columns() * kLanes; }  ///< in quads
+  std::int64_t together = bytes_together();  ///< columns of a word
+  std::int64_t runs() const { return (kernel[1] + together - 1) / together; }
+  std::int64_t tap_count() const { return kernel[0] * runs(); }
+  std::int64_t pixels_of_run() const { return together * options.dilation[1]; }
+  /// Runs begin where windows do, so that a column is kept once; else each run keeps its own.
+  bool shared() const { return pixels_of_run() % options.stride[1] == 0; }
+  std::int64_t columns_of_run() const { return shared() ? pixels_of_run() / options.stride[1] : out_width; }
+  std::int64_t columns() const { return out_width + (runs() - 1) * columns_of_run(); }
+  std::int64_t row_size() const { return columns() * kLanes; }  ///< in words
   std::int64_t window() const { return (kernel[0] - 1) * options.dilation[0] + 1; }  ///< rows that one of the result reads
   /// Whether all rows of a plane are kept, and those of the result follow each other like columns.
   bool whole() const {
-    return fours() == 1 && options.stride[0] == 1 && (out_height - 1 + window()) * row_size() <= kPlane;
+    return runs() == 1 && options.stride[0] == 1 && (out_height - 1 + window()) * row_size() <= kPlane;
   }
   std::int64_t kept() const { return whole() ? out_height - 1 + window() : window(); }
   /// Pixels of a padded row of x.
-  std::int64_t line() const { return (columns() - 1) * options.stride[1] + 3 * options.dilation[1] + 1; }
+  std::int64_t line() const { return (out_width - 1) * options.stride[1] + (runs() * together - 1) * options.dilation[1] + 1; }
 
-  /// Where the quads of each tap lie for a window whose first row is kept at `first`.
+  /// Where the words of each tap lie for a window whose first row is kept at `first`.
   std::vector<std::int64_t> taps(std::int64_t first) const {
     std::vector<std::int64_t> all;
     for (std::int64_t row = 0; row < kernel[0]; ++row)
-      for (std::int64_t four = 0; four < fours(); ++four)
-        all.push_back((first + row * options.dilation[0]) % kept() * row_size() + four * columns_of_four() * kLanes);
+      for (std::int64_t run = 0; run < runs(); ++run)
+        all.push_back((first + row * options.dilation[0]) % kept() * row_size() + run * columns_of_run() * kLanes);
     return all;
   }
 
-  /// The weights of all blocks: [block][row][four][16 channels][4].
-  std::vector<std::int8_t> pack(const std::int8_t* weights) const {
-    std::vector<std::int8_t> all(static_cast<std::size_t>(blocks_of(out_channels) * kernel[0] * fours() * kLanes * 4));
+  /// The weights of all blocks: [block][row][run][16 channels], in words.
+  std::vector<std::uint32_t> pack(const std::int8_t* weights) const {
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(blocks_of(out_channels) * tap_count() * kLanes));
+    const std::int64_t bits = 32 / together;
     for (std::int64_t channel = 0; channel < out_channels; ++channel)
       for (std::int64_t row = 0; row < kernel[0]; ++row)
         for (std::int64_t column = 0; column < kernel[1]; ++column, ++weights)
-          all[static_cast<std::size_t>((((channel / kLanes * kernel[0] + row) * fours() + column / 4) * kLanes + channel % kLanes) * 4 + column % 4)] =
-              *weights;
+          all[static_cast<std::size_t>(((channel / kLanes * kernel[0] + row) * runs() + column / together) * kLanes + channel % kLanes)] |=
+              (static_cast<std::uint32_t>(*weights) & ((1u << bits) - 1)) << (column % together * bits);
     return all;
   }
 };
@@ -170,14 +174,13 @@ const char* read_chain(const Site& site, Chain& chain) {
   if (!fills_blocks(g.out_channels) || !(chain.picture() || fills_blocks(g.in_channels)))
     return "takes 8 channels and more or pictures";
   if (chain.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
-  if (chain.depthwise && !ChannelRows{g}.taken()) return "takes steps between windows that four columns of a kernel are a multiple of";
   if (of.numel() / of[0] > kTerms) return "takes sums that 32 bits have";
   return read_behind(site, chain);
 }
 
 Layout layout_of(const Site& site, const Chain& chain, int value) {
   const Type& type = spec(site, value).type;
-  if (value == chain.weight.value) return chain.depthwise ? Layout{} : quad_weights(type, chain.picture());
+  if (value == chain.weight.value) return chain.depthwise ? Layout{} : byte_weights(type, chain.picture());
   const bool activation = (value == chain.x.value && !chain.picture()) || value == chain.residual.value || value == chain.y.value;
   return !activation || chain.plain ? Layout{} : chain.linear ? kFeatures : kBlocked;
 }
@@ -196,12 +199,13 @@ struct ByteConv {
   int x, weight, residual, y;       ///< arguments; residual: or -1
   std::uint8_t flip;                ///< makes u8 of the bits of x
   std::uint8_t zero;                ///< of x, then
+  std::int64_t words = kLanes / bytes_together();  ///< of a pixel in a block, as products read x
   std::vector<std::int32_t> start;  ///< of each channel, as are the next two: see ByteEpilogue
   std::vector<float> scale, bias;
   ByteEpilogue epilogue;
   std::int64_t rows;  ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< of a depthwise convolution for each place of a window's first row
-  std::vector<std::int8_t> filters;  ///< ChannelRows::pack()
+  std::vector<std::uint32_t> filters;  ///< ChannelRows::pack()
   struct Part {
     Run run;
     std::vector<Tile> tiles;
@@ -240,14 +244,14 @@ struct ByteConv {
     return result;
   }
 
-  /// Copies pixels that lie `apart` in x, as u8.
+  /// Copies pixels that lie `apart` bytes from each other in x, as u8.
   void copy(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t* to) const {
-    if (apart == 1 && flip == 0) {
+    if (apart == kLanes && flip == 0) {
       std::memcpy(to, from, static_cast<std::size_t>(pixels * kLanes));
       return;
     }
     const std::uint64_t flips = flip * 0x0101010101010101u;
-    for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart * kLanes, to += kLanes) {
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart, to += kLanes) {
       std::uint64_t half[2];
       std::memcpy(half, from, sizeof half);
       half[0] ^= flips, half[1] ^= flips;
@@ -255,16 +259,27 @@ struct ByteConv {
     }
   }
 
+  bool widens() const { return words != kLanes / 4; }
+  /// What stands for the zero point in products.
+  int padding() const { return widens() ? 0 : zero; }
+  /// Copies such pixels as products read them.
+  void copy_words(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t* to) const {
+    if (widens())
+      NEURIM_DISPATCH(widen_bytes)(from, apart, pixels, flip, zero, reinterpret_cast<std::int16_t*>(to));
+    else
+      copy(from, apart, pixels, to);
+  }
+
   // --- runs of pixels ---
 
   void run_in_place(const Args& args, const Part& part, std::uint8_t* room) const {
-    const std::int64_t pixels = g.out_width * g.out_height, weight_block = g.in_blocks() * kLanes * kWords;
+    const std::int64_t pixels = g.out_width * g.out_height, weight_block = g.in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles)
       for (std::int64_t i = 0; i < tile.images; ++i) {
         const std::int64_t image = tile.image + i;
         const std::uint8_t* from = in(args, x) + (image * g.in_blocks() * pixels + tile.unit) * kLanes;
-        std::int64_t x_block = pixels * kWords;
-        if (flip || plain) from = made(args, image, tile, room), x_block = tile.units * kWords;
+        std::int64_t x_block = pixels * words;
+        if (copies()) from = made(args, image, tile, room), x_block = tile.units * words;
         const std::int64_t block_size = plain ? kLanes : pixels * kLanes;
         const BlockProduct product{.rows = tile.units,
                                    .in_channels = g.in_channels,
@@ -282,19 +297,23 @@ struct ByteConv {
       }
   }
 
-  /// The pixels of a tile in blocks, as u8.
+  /// Whether x is not read where it lies.
+  bool copies() const { return flip || plain || widens(); }
+
+  /// The pixels of a tile in blocks, as products read them.
   const std::uint8_t* made(const Args& args, std::int64_t image, const Tile& tile, std::uint8_t* room) const {
     const std::int64_t pixels = g.out_width * g.out_height;
     std::uint8_t* to = room;
-    for (std::int64_t block = 0; block < g.in_blocks(); ++block, to += tile.units * kLanes) {
+    for (std::int64_t block = 0; block < g.in_blocks(); ++block, to += tile.units * words * 4) {
       if (!plain) {
-        copy(in(args, x) + ((image * g.in_blocks() + block) * pixels + tile.unit) * kLanes, 1, tile.units, to);
+        copy_words(in(args, x) + ((image * g.in_blocks() + block) * pixels + tile.unit) * kLanes, kLanes, tile.units, to);
         continue;
       }
       const std::int64_t channels = std::min(kLanes, g.in_channels - block * kLanes);
       for (std::int64_t row = 0; row < tile.units; ++row) {
-        const std::uint8_t* const from = in(args, x) + (tile.unit + row) * g.in_channels + block * kLanes;
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) to[row * kLanes + lane] = lane < channels ? from[lane] ^ flip : 0;
+        std::uint8_t pixel[kLanes] = {};
+        std::memcpy(pixel, in(args, x) + (tile.unit + row) * g.in_channels + block * kLanes, static_cast<std::size_t>(channels));
+        copy_words(pixel, kLanes, 1, to + row * words * 4);
       }
     }
     return room;
@@ -306,7 +325,7 @@ struct ByteConv {
     for (std::int64_t at = part.run.first; at < part.run.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.run.last - at}), kept = g.rows(count),
-                         weight_block = g.in_blocks() * g.tap_count() * kLanes * kWords,
+                         weight_block = g.in_blocks() * g.tap_count() * kLanes * words,
                          plane = g.out_height * g.out_width * kLanes;
       g.picture() ? fill_of_picture(args, image, row, kept, band) : fill(args, image, row, kept, band);
       const BlockProduct product{.rows = g.out_width,
@@ -331,30 +350,28 @@ struct ByteConv {
   void fill(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, std::uint8_t* to) const {
     for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
       const std::uint8_t* const plane = in(args, x) + (image * g.in_blocks() + block) * g.height * g.width * kLanes;
-      to = g.fill_block(row, count, zero, to, [&](std::int64_t pixel, std::int64_t apart, std::int64_t pixels, std::uint8_t* u8) {
-        copy(plane + pixel * kLanes, apart, pixels, u8);
+      to = g.fill_block(row, count, padding(), to, [&](std::int64_t pixel, std::int64_t apart, std::int64_t pixels, std::uint8_t* at) {
+        copy_words(plane + pixel * kLanes, apart * kLanes, pixels, at);
       });
     }
   }
 
   /// The same of a picture, plain planes.
   void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, std::uint8_t* to) const {
-    const std::int64_t columns = g.columns(), plane = g.height * g.width, row_bytes = g.row_size() * 4;
+    const std::int64_t plane = g.height * g.width, row_bytes = g.row_size() * 4;
     const auto [all, first, last] = g.windows();
     std::uint8_t* const line = to + g.band_size(rows) * 4;
     for (std::int64_t r = 0; r < count; ++r, to += row_bytes) {
       const std::int64_t in_row = row * g.options.stride[0] - g.options.pad[0] + r * g.row_distance();
-      std::memset(line, zero, line_size());
+      std::memset(line, zero ^ flip, line_size());
       if (in_row >= 0 && in_row < g.height)
         for (std::int64_t channel = 0; channel < g.in_channels; ++channel) {
           const std::uint8_t* const from = in(args, x) + (image * g.in_channels + channel) * plane + in_row * g.width;
           for (std::int64_t pixel = first; pixel < last; ++pixel)
-            line[pixel * g.in_channels + channel] = from[pixel - first] ^ flip;
+            line[pixel * g.in_channels + channel] = from[pixel - first];
         }
       for (std::int64_t block = 0; block < g.in_blocks(); ++block)
-        for (std::int64_t column = 0; column < columns; ++column)
-          std::memcpy(to + block * count * row_bytes + column * kLanes,
-                      line + column * g.options.stride[1] * g.in_channels + block * kLanes, kLanes);
+        copy_words(line + block * kLanes, g.options.stride[1] * g.in_channels, g.columns(), to + block * count * row_bytes);
     }
   }
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it; the weights of those bytes are zero.
@@ -363,11 +380,11 @@ struct ByteConv {
   // --- depthwise ---
 
   void run_depthwise(const Args& args, const Part& part, std::uint8_t* room) const {
-    const ChannelRows quads{g};
-    const std::int64_t kept = quads.kept(), window = quads.window(), tap_count = quads.tap_count();
-    const bool whole = quads.whole();
-    std::uint8_t* const line = room + kept * quads.row_size() * 4;
-    std::memset(line, zero, static_cast<std::size_t>(quads.line() * kLanes));
+    const ChannelRows of_x{g};
+    const std::int64_t kept = of_x.kept(), window = of_x.window(), tap_count = of_x.tap_count();
+    const bool whole = of_x.whole();
+    std::uint8_t* const line = room + kept * of_x.row_size() * 4;
+    std::memset(line, zero, static_cast<std::size_t>(of_x.line() * kLanes));
     std::int64_t made = 0;  // rows of the plane before this one are kept, those that are still read
     for (std::int64_t at = part.run.first; at < part.run.last;) {
       const std::int64_t plane = at / g.out_height, row = at % g.out_height, block = plane % g.out_blocks(),
@@ -375,24 +392,27 @@ struct ByteConv {
                          to = (plane * g.out_height + row) * g.out_width * kLanes;
       if (row == 0) made = 0;
       for (made = std::max(made, top); made < top + count - 1 + window; ++made)
-        make_quads(args, plane, made, line, room + made % kept * quads.row_size() * 4);
+        make_row(args, plane, made, line, room + made % kept * of_x.row_size() * 4);
       const BlockProduct product{.rows = count * g.out_width, .taps = taps.data() + top % kept * tap_count, .tap_count = tap_count};
-      NEURIM_DISPATCH(channel_product)(product, room, filters.data() + block * tap_count * kLanes * 4, after(args, block, to), out(args, to));
+      NEURIM_DISPATCH(channel_product)(product, room, filters.data() + block * tap_count * kLanes, after(args, block, to), out(args, to));
       at += count;
     }
   }
 
-  /// The quads of a row, counted from the first one of padding; `line` is padded.
-  void make_quads(const Args& args, std::int64_t plane, std::int64_t row, std::uint8_t* line, std::uint8_t* to) const {
-    const ChannelRows quads{g};
-    const std::int64_t in_row = row - g.options.pad[0], pixels = quads.line(), first = std::min(g.options.pad[1], pixels),
+  /// The words of a row, counted from the first one of padding; `line` is padded.
+  void make_row(const Args& args, std::int64_t plane, std::int64_t row, std::uint8_t* line, std::uint8_t* to) const {
+    const ChannelRows of_x{g};
+    const std::int64_t in_row = row - g.options.pad[0], pixels = of_x.line(), first = std::min(g.options.pad[1], pixels),
                        last = std::min(g.options.pad[1] + g.width, pixels);
     if (in_row < 0 || in_row >= g.height) {
-      std::memset(to, zero, static_cast<std::size_t>(quads.row_size() * 4));
+      std::memset(to, padding(), static_cast<std::size_t>(of_x.row_size() * 4));
       return;
     }
-    copy(in(args, x) + (plane * g.height + in_row) * g.width * kLanes, 1, last - first, line + first * kLanes);
-    NEURIM_DISPATCH(quads_of_channels)(line, quads.columns(), g.options.stride[1], g.options.dilation[1], to);
+    copy(in(args, x) + (plane * g.height + in_row) * g.width * kLanes, kLanes, last - first, line + first * kLanes);
+    const std::int64_t runs = of_x.shared() ? 1 : of_x.runs(), columns = of_x.columns() / runs;
+    for (std::int64_t run = 0; run < runs; ++run)
+      NEURIM_DISPATCH(words_of_channels)
+      (line + run * of_x.pixels_of_run() * kLanes, columns, g.options.stride[1], g.options.dilation[1], zero, to + run * columns * kLanes * 4);
   }
 };
 
@@ -424,13 +444,15 @@ bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
   }
   const auto* const weights = static_cast<const std::int8_t*>(spec(site, chain.weight.value).known);
   if (chain.depthwise) own.filters = ChannelRows{own.g}.pack(weights);
-  const std::int64_t quads = chain.depthwise ? ChannelRows{own.g}.tap_count()
-                                             : own.g.in_blocks() * own.g.tap_count() * kWords;  // of a channel: [block][quad][16 channels][4]
-  const auto* weight = chain.depthwise ? own.filters.data() : weights;
-  for (std::int64_t block = 0; block < lanes; block += kLanes)
-    for (std::int64_t quad = 0; quad < quads; ++quad)
-      for (std::int64_t lane = 0; lane < kLanes; ++lane)
-        for (int i = 0; i < 4; ++i) own.start[static_cast<std::size_t>(block + lane)] -= own.zero * *weight++;
+  if (!own.widens()) {
+    const std::int64_t quads = chain.depthwise ? ChannelRows{own.g}.tap_count()
+                                               : own.g.in_blocks() * own.g.tap_count() * own.words;  // of a channel: [block][quad][16 channels][4]
+    const auto* weight = chain.depthwise ? reinterpret_cast<const std::int8_t*>(own.filters.data()) : weights;
+    for (std::int64_t block = 0; block < lanes; block += kLanes)
+      for (std::int64_t quad = 0; quad < quads; ++quad)
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+          for (int i = 0; i < 4; ++i) own.start[static_cast<std::size_t>(block + lane)] -= own.zero * *weight++;
+  }
   // Within u8, less the zero point that is added to them.
   const bool of_i8 = spec(site, chain.y.value).type.dtype == DType::i8;
   own.epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point + (of_i8 ? 128 : 0)), own.epilogue.flip = of_i8 ? 0x80 : 0;
@@ -446,7 +468,7 @@ Launch prepare(Site& site) {
   if (const char* why = read_chain(site, chain)) return decline(site, why);
   if (!has_layouts(site, layout_of, chain)) return decline(site, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteConv>();
-  ConvRows& g = all->g = {chain.sizes, kWords};
+  ConvRows& g = all->g = {chain.sizes, all->words};
   all->way = chain.depthwise    ? ByteConv::by_channels
              : chain.in_place() ? ByteConv::in_place
                                 : ByteConv::rows_of_x,
@@ -464,10 +486,10 @@ Launch prepare(Site& site) {
   Behind nothing;  // is left behind the product
   std::size_t room = 0;
   if (all->way == ByteConv::by_channels) {
-    const ChannelRows quads{g};
-    for (std::int64_t first = 0; first < quads.kept(); ++first)
-      for (const std::int64_t tap : quads.taps(first)) all->taps.push_back(tap);
-    room = static_cast<std::size_t>(quads.kept() * quads.row_size() * 4 + quads.line() * kLanes);
+    const ChannelRows of_x{g};
+    for (std::int64_t first = 0; first < of_x.kept(); ++first)
+      for (const std::int64_t tap : of_x.taps(first)) all->taps.push_back(tap);
+    room = static_cast<std::size_t>(of_x.kept() * of_x.row_size() * 4 + of_x.line() * kLanes);
     const std::int64_t units = g.images * g.out_blocks() * g.out_height;
     const int parts = parts_of(site, depthwise_work(depthwise_shape(g)), units);
     for (int i = 0; i < parts; ++i)
@@ -480,7 +502,7 @@ Launch prepare(Site& site) {
       all->parts.push_back({run, cut_tiles(run.first, run.last, pixels, together)});
       for (const Tile& tile : all->parts.back().tiles) most = std::max(most, tile.units);
     }
-    if (all->flip || all->plain) room = static_cast<std::size_t>(most * g.in_blocks() * kLanes);
+    if (all->copies()) room = static_cast<std::size_t>(most * g.in_blocks() * all->words) * 4;
   } else {
     for (const Run& run : nothing.cut(site, g.images, g.out_height, g.out_width, g.out_channels)) all->parts.push_back({run, {}});
     all->taps = g.taps(), all->rows = g.band_rows(g.picture() ? kPictureBand : kBand);

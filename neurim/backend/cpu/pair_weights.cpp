@@ -99,20 +99,21 @@ void pack_narrow_groups(const void* self, const void* plain, void* packed) {
       for (std::int64_t tap = 0; tap < taps; ++tap) to[((o / kLanes * taps + tap) * width + i) * kLanes + o % kLanes] = *from++;
 }
 
-template <bool rows>
-void pack_quads(const void* self, const void* plain, void* packed) {
+template <class T, bool rows>
+void pack_bytes(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const auto* const from = static_cast<const std::int8_t*>(plain);
-  auto* to = static_cast<std::int8_t*>(packed);
+  auto* to = static_cast<T*>(packed);
+  constexpr int kTogether = 4 / sizeof(T);
   const std::int64_t channels = s[1], height = s.rank() == 2 ? 1 : s[2], width = s.rank() == 2 ? 1 : s[3], terms = rows ? channels * width : channels;
   for (std::int64_t out = 0; out < s[0]; out += kLanes)
     for (std::int64_t in = 0; in < terms; in += kLanes)
       for (std::int64_t tap = 0; tap < (rows ? height : height * width); ++tap)
-        for (std::int64_t quad = in; quad < in + kLanes; quad += 4)
+        for (std::int64_t word = in; word < in + kLanes; word += kTogether)
           for (std::int64_t o = out; o < out + kLanes; ++o)
-            for (std::int64_t i = quad; i < quad + 4; ++i) {
+            for (std::int64_t i = word; i < word + kTogether; ++i) {
               const std::int64_t channel = rows ? i % channels : i, place = rows ? tap * width + i / channels : tap;
-              *to++ = o < s[0] && i < terms ? from[(o * channels + channel) * height * width + place] : std::int8_t{0};
+              *to++ = o < s[0] && i < terms ? from[(o * channels + channel) * height * width + place] : T{0};
             }
 }
 
@@ -190,11 +191,14 @@ Layout rounded_rows(const Type& weight, Half half) {
                    half == Half::f16 ? round_matrix<Half::f16> : round_matrix<Half::bf16>);
 }
 
-Layout quad_weights(const Type& weight, bool rows) {
+Layout byte_weights(const Type& weight, bool rows) {
   const Shape& s = weight.shape;
   const std::int64_t columns = s.rank() == 2 ? 1 : s[3], taps = s.rank() == 2 ? 1 : s[2] * (rows ? 1 : columns),
                      size = blocks_of(s[0]) * blocks_of(rows ? s[1] * columns : s[1]) * taps * kBlock;
-  return format_of(rows ? "row quads" : "quads", weight, static_cast<std::size_t>(size), rows ? pack_quads<true> : pack_quads<false>);
+  const bool quads = bytes_together() == 4;
+  return format_of(text(rows ? "row " : "", quads ? "quads" : "shorts"), weight, static_cast<std::size_t>(size) * (quads ? 1 : 2),
+                   quads ? (rows ? pack_bytes<std::int8_t, true> : pack_bytes<std::int8_t, false>)
+                         : (rows ? pack_bytes<std::int16_t, true> : pack_bytes<std::int16_t, false>));
 }
 
 std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups) {

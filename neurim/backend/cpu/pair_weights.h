@@ -30,10 +30,10 @@ Layout group_weights(const Type& weight, std::int64_t groups, Half half);
 /// Of groups whose channels, 4 or 8 in and as many out, lie in one block: [O/16][kh][kw][channels][16o].
 Layout narrow_group_weights(const Type& weight);
 
-/// i8 weights with the input channels of a block in quads: [O/16][I/16][kh][kw][4 quads][16o][4i]; of two axes, as of fully connected
-/// layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():
-/// [O/16][I kw/16][kh][4 quads][16o][4].
-Layout quad_weights(const Type& weight, bool rows = false);
+/// i8 weights with the input channels of a block in words (see bytes_together()): [O/16][I/16][kh][kw][words][16o][i]; of two axes, as of
+/// fully connected layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():
+/// [O/16][I kw/16][kh][words][16o][i].
+Layout byte_weights(const Type& weight, bool rows = false);
 
 /// The rows of a matrix (O,I), rounded to `half`, each as long as whole vectors of 16, with zeros behind it: [O][I + …].
 Layout rounded_rows(const Type& weight, Half half);

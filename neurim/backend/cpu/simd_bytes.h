@@ -1,5 +1,5 @@
-// Products of bytes, four of them in the place of a float: u8 times i8, summed up in i32. They are AVX512-VNNI's where the
-// machine has it (has_vnni()), and the same numbers elsewhere: no sum is cut short.
+// Products of bytes, summed up in i32: of four u8 and i8 in the place of a float by AVX512-VNNI where the machine has it (has_vnni()), and
+// elsewhere of two, widened to 16 bits. These are the same numbers: no sum is cut short.
 #pragma once
 #include <array>
 
@@ -18,13 +18,7 @@ NEURIM_MAY_NAME_NARROW inline Vec add_products_of_quads(Vec sum, Vec u8, Vec i8)
 }
 #endif
 
-/// Numbers of 16 bits in pairs: those of a quad at places 0 and 2, and at 1 and 3.
-inline Vec even_of_u8(Vec quads) { return from_bits(bits_of(quads) & 0x00ff00ff); }
-inline Vec odd_of_u8(Vec quads) { return from_bits((bits_of(quads) >> 8) & 0x00ff00ff); }
-inline Vec even_of_i8(const Vec& quads) { return bits_as<Vec>((bits_as<Wide<std::int16_t>>(quads) << 8) >> 8); }
-inline Vec odd_of_i8(const Vec& quads) { return bits_as<Vec>(bits_as<Wide<std::int16_t>>(quads) >> 8); }
-
-/// sum + the two products of such pairs.
+/// sum + the two products of pairs of i16.
 inline Vec add_products_of_shorts(Vec sum, Vec a, Vec b) {
 #if defined(__AVX512BW__)
   return (Vec)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)a, (__m512i)b));

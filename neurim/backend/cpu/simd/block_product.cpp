@@ -79,8 +79,9 @@ template <int T>
   epilogue.add ? put_rows<true>(sums, epilogue, to) : put_rows<false>(sums, epilogue, to);
 }
 
-/// Factors that are quads of bytes.
-struct QuadFactors : Factors<kLanes / 4> {
+/// Factors that are bytes, so many words a row.
+template <int words>
+struct ByteFactors : Factors<words> {
   using Epilogue = ByteEpilogue;
   /// Of block number `block` behind those that x's epilogue begins with.
   template <int T>
@@ -94,7 +95,7 @@ struct QuadFactors : Factors<kLanes / 4> {
   }
 };
 
-/// What is multiplied: floats, or pairs of halves or quads of bytes by two ways each.
+/// What is multiplied: floats, or pairs of halves or bytes by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
@@ -135,36 +136,28 @@ struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
 };
-struct NativeQuads : QuadFactors {
+struct Quads : ByteFactors<kLanes / 4> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_quads(sum, splat_bits(x), row); }
 };
 #endif
-struct Quads : QuadFactors {
-  struct Row {
-    Vec even, odd;
-  };
-  static Row weights(const float* at) { return {even_of_i8(load(at)), odd_of_i8(load(at))}; }
-  static Vec multiply_add(Vec sum, const Row& row, const float* x) {
-    const Vec quad = splat_bits(x);
-    return add_products_of_shorts(add_products_of_shorts(sum, row.even, even_of_u8(quad)), row.odd, odd_of_u8(quad));
-  }
+struct Shorts : ByteFactors<kLanes / 2> {
+  static Vec weights(const float* at) { return load(at); }
+  static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_shorts(sum, row, splat_bits(x)); }
 };
 
 #if defined(__AVX512F__)
 constexpr int kGroupRows = 14, kChannelRows = 28;
 #else
-constexpr int kGroupRows = 4, kChannelRows = 4;
+constexpr int kGroupRows = 4, kChannelRows = 6;
 #endif
 
-/// Quads of one channel each, in all lanes of x.
-struct ChannelQuads : Quads {
-  static Vec multiply(Vec sum, const Row& row, Vec x) {
-    return add_products_of_shorts(add_products_of_shorts(sum, row.even, even_of_u8(x)), row.odd, odd_of_u8(x));
-  }
+/// Words of one channel each, in all lanes of x.
+struct ChannelShorts : Shorts {
+  static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_shorts(sum, row, x); }
 };
 #if defined(__AVX512F__)
-struct NativeChannelQuads : NativeQuads {
+struct ChannelQuads : Quads {
   NEURIM_MAY_NAME_NARROW static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_quads(sum, x, row); }
 };
 #endif
@@ -189,29 +182,43 @@ constexpr std::array<ChannelProduct, sizeof...(T)> channel_products(std::integer
   return {product_of_channels<F, T + 1>...};
 }
 
-/// The quads of 16 channels that the bytes of four pixels are, one behind the other.
-inline void transpose_pixels(const std::uint8_t* pixels, std::uint8_t* to) {
+#if defined(__AVX2__)
+inline __m128i load_16(const std::uint8_t* at) {
+  __m128i bytes;
+  std::memcpy(&bytes, at, sizeof bytes);
+  return bytes;
+}
+#endif
+
+/// The pairs of 16 channels that two pixels are, in 16 bits and less `zero`.
+inline void pair_pixels(const std::uint8_t* first, const std::uint8_t* second, std::uint8_t zero, std::uint8_t* to) {
+#if defined(__AVX2__)
+  const __m128i a = load_16(first), b = load_16(second);
+  const auto shorts = [&](__m128i pairs) { return _mm256_sub_epi16(_mm256_cvtepu8_epi16(pairs), _mm256_set1_epi16(zero)); };
+  const __m256i pairs[2] = {shorts(_mm_unpacklo_epi8(a, b)), shorts(_mm_unpackhi_epi8(a, b))};
+  std::memcpy(to, pairs, sizeof pairs);
+#else
+  std::int16_t pairs[2 * kLanes];
+  for (int i = 0; i < kLanes; ++i)
+    pairs[2 * i] = static_cast<std::int16_t>(first[i] - zero), pairs[2 * i + 1] = static_cast<std::int16_t>(second[i] - zero);
+  std::memcpy(to, pairs, sizeof pairs);
+#endif
+}
+
 #if defined(__AVX512BW__)
-  const IVec together = fours_turned(load_as<IVec>(reinterpret_cast<const std::int32_t*>(pixels)));
+/// The quads of 16 channels that the bytes of four pixels are, which lie `apart`.
+inline void transpose_pixels(const std::uint8_t* from, std::int64_t apart, std::uint8_t* to) {
+  std::uint8_t pixels[4 * kLanes];
+  if (apart != 1) {
+    for (int i = 0; i < 4; ++i) std::memcpy(pixels + i * kLanes, from + i * apart * kLanes, kLanes);
+    from = pixels;
+  }
+  const IVec together = fours_turned(load_as<IVec>(reinterpret_cast<const std::int32_t*>(from)));
   constexpr IVec kOrder = IVec{0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703,
                                0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703};
   store_as(reinterpret_cast<std::int32_t*>(to), (IVec)_mm512_shuffle_epi8((__m512i)together, (__m512i)kOrder));
-#else
-  typedef Register<std::uint8_t, 16>::type Bytes;
-  typedef Register<std::uint16_t, 16>::type Shorts;
-  constexpr Bytes kLow{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, kHigh = kLow + 8;
-  constexpr Shorts kLowPairs{0, 8, 1, 9, 2, 10, 3, 11}, kHighPairs = kLowPairs + 4;
-  Bytes pixel[4];
-  std::memcpy(pixel, pixels, sizeof pixel);
-  Bytes* const quads = reinterpret_cast<Bytes*>(to);
-  for (int half = 0; half < 2; ++half) {
-    const Bytes order = half ? kHigh : kLow;
-    const Shorts first = (Shorts)__builtin_shuffle(pixel[0], pixel[1], order), second = (Shorts)__builtin_shuffle(pixel[2], pixel[3], order);
-    const Bytes pairs[2] = {(Bytes)__builtin_shuffle(first, second, kLowPairs), (Bytes)__builtin_shuffle(first, second, kHighPairs)};
-    std::memcpy(quads + 2 * half, pairs, sizeof pairs);
-  }
-#endif
 }
+#endif
 
 /// Floats of groups of `width` channels: an input channel is multiplied by the weights of its group's lanes.
 template <int width>
@@ -326,18 +333,18 @@ void scale_weights(const float* weight, const float* gate, std::int64_t in_chann
 
 void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight, const ByteEpilogue& epilogue,
                   void* y) {
-  const auto *const quads = static_cast<const float*>(x), *const factors = static_cast<const float*>(weight);
+  const auto *const words = static_cast<const float*>(x), *const factors = static_cast<const float*>(weight);
 #if defined(__AVX512F__)
-  if (has_vnni()) return multiply_bytes<NativeQuads>(shape, blocks, quads, factors, epilogue, y);
+  if (has_vnni()) return multiply_bytes<Quads>(shape, blocks, words, factors, epilogue, y);
 #endif
-  multiply_bytes<Quads>(shape, blocks, quads, factors, epilogue, y);
+  multiply_bytes<Shorts>(shape, blocks, words, factors, epilogue, y);
 }
 
 void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y) {
-  static constexpr auto kAll = channel_products<ChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
+  static constexpr auto kAll = channel_products<ChannelShorts>(std::make_integer_sequence<int, kChannelRows>());
   const auto* product_of = kAll.data();
 #if defined(__AVX512F__)
-  static constexpr auto kNative = channel_products<NativeChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
+  static constexpr auto kNative = channel_products<ChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
   if (has_vnni()) product_of = kNative.data();
 #endif
   each_group(shape.rows, kChannelRows, [&](std::int64_t begin, std::int64_t end) {
@@ -349,15 +356,26 @@ void channel_product(const BlockProduct& shape, const void* x, const void* weigh
   });
 }
 
-void quads_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t* to) {
-  for (std::int64_t column = 0; column < columns; ++column, from += step * kLanes, to += 4 * kLanes) {
-    if (apart == 1) {
-      transpose_pixels(from, to);
-      continue;
-    }
-    std::uint8_t pixels[4 * kLanes];
-    for (int i = 0; i < 4; ++i) std::memcpy(pixels + i * kLanes, from + i * apart * kLanes, kLanes);
-    transpose_pixels(pixels, to);
+void words_of_channels(const std::uint8_t* from, std::int64_t columns, std::int64_t step, std::int64_t apart, std::uint8_t zero, std::uint8_t* to) {
+#if defined(__AVX512BW__)
+  if (has_vnni()) {
+    for (std::int64_t column = 0; column < columns; ++column, from += step * kLanes, to += 4 * kLanes) transpose_pixels(from, apart, to);
+    return;
+  }
+#endif
+  for (std::int64_t column = 0; column < columns; ++column, from += step * kLanes, to += 4 * kLanes)
+    pair_pixels(from, from + apart * kLanes, zero, to);
+}
+
+void widen_bytes(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, std::int16_t* to) {
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart, to += kLanes) {
+#if defined(__AVX2__)
+    const __m128i u8 = load_16(from) ^ _mm_set1_epi8(static_cast<char>(flip));
+    const __m256i shorts = _mm256_sub_epi16(_mm256_cvtepu8_epi16(u8), _mm256_set1_epi16(zero));
+    std::memcpy(to, &shorts, sizeof shorts);
+#else
+    for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::int16_t>((from[i] ^ flip) - zero);
+#endif
   }
 }
 
