@@ -108,7 +108,7 @@ void expect_exact(const Case& c) {
       EXPECT_EQ(op_table::difference(expected, planned(in), 0), "") << "threads " << count;
       int tasks = 0;
       for (const PlanRow& row : planned.rows())
-        if (row.kernel == "cpu int8")
+        if (row.kernel.starts_with("cpu int8"))
           ++tasks;
         else
           EXPECT_EQ(row.op, "") << row.kernel;  // reorders only
@@ -228,7 +228,7 @@ TEST(Int8, ValuesInTwoRoles) {
               "")
         << i;
   const auto rows = plan(nets.back(), {x.type()}, {.freeze = true}).rows();
-  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu int8"; }));
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel.starts_with("cpu int8"); }));
 }
 
 /// Large terms that cancel each other, and such that do not fit f32.
@@ -247,7 +247,7 @@ TEST(Int8, ExtremeScales) {
   EXPECT_EQ(op_table::difference(plan(cancelling, types, {.interpret = true})({x, full}),
                                  plan(cancelling, types, {.freeze = true})({x, full}), 1e-5),
             "");
-  for (const PlanRow& row : plan(net(1e36, -3e38, true), types, {.freeze = true}).rows()) EXPECT_NE(row.kernel, "cpu int8");
+  for (const PlanRow& row : plan(net(1e36, -3e38, true), types, {.freeze = true}).rows()) EXPECT_FALSE(row.kernel.starts_with("cpu int8"));
 }
 
 /// More terms of a depthwise convolution than floats have digits for.
@@ -326,7 +326,7 @@ TEST(Int8, Networks) {
     const Plan planned = plan(net, {image.type()}, {.freeze = freeze});
     EXPECT_EQ(op_table::difference(expected, planned({image}), 0.05), "");  // of f32, a tie may fall the other way
     int taken = 0;
-    for (const PlanRow& row : planned.rows()) taken += row.kernel == "cpu int8";
+    for (const PlanRow& row : planned.rows()) taken += row.kernel.starts_with("cpu int8");
     EXPECT_EQ(taken, freeze ? 4 : 0);
   }
 }

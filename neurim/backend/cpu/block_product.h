@@ -70,12 +70,12 @@ struct ByteEpilogue {
   const std::uint8_t* add = nullptr;
   std::uint8_t add_flip = 0;
   float add_zero = 0, add_scale = 0;
-  float least, most;  ///< limits; of bytes within 512 of zero
+  float least = 0, most = 0;  ///< limits; of bytes within 512 of zero
   bool floats = false;     ///< what y is made of, or of u8, to which `zero` is added
   std::int32_t zero = 0;
   std::uint8_t flip = 0;   ///< makes bytes of y of u8
   /// Of the last of `channels` channels the block may have less than 16: lanes behind them become zero, or with `cut` stay as they are.
-  std::int64_t channels;
+  std::int64_t channels = 0;
   bool cut = false;
 };
 
@@ -89,7 +89,13 @@ inline std::int64_t bytes_together() { return has_vnni() ? 4 : 2; }
 NEURIM_EACH_ISA(void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x, const void* weight,
                                   const ByteEpilogue& epilogue, void* y))
 
-/// The same for one block of a depthwise convolution: over the taps, of each channel by itself, the products of x[row][16 words] and
+/// Those sums of one block of y, y[row][16], beginning with 0.
+NEURIM_EACH_ISA(void byte_sums(const BlockProduct& shape, const void* x, const void* weight, std::int32_t* y))
+
+/// What y[row][16] becomes of sums[row][16].
+NEURIM_EACH_ISA(void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, void* y))
+
+/// byte_product() for one block of a depthwise convolution: over the taps, of each channel by itself, the products of x[row][16 words] and
 /// weight[tap][16 words].
 NEURIM_EACH_ISA(void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y))
 

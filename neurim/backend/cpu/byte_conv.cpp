@@ -1,23 +1,18 @@
-// Convolutions and fully connected layers of numbers of 8 bits: the activation and the weights come through a dequantize each,
-// alone, and a residual may; what follows, a sum with the residual, a relu, and quantize, is one product with a scale for each
-// channel (Jacob et al., see ops/quantize.h). Sums are whole and exact: the zero point of x, times the sum of a channel's
-// weights, is where they begin.
+// Convolutions and fully connected layers of numbers of 8 bits (see byte_chain.h). Sums are whole and exact: the zero point of x, times the
+// sum of a channel's weights, is where they begin.
 //
 // Three ways to x: convolutions of 1x1 kernels, and layers of features, read runs of pixels where they lie; other convolutions
 // keep rows of it, padded (see ConvRows), pictures of few channels too; depthwise ones keep rows of words (see ChannelRows). Where words
 // hold numbers of 16 bits (see bytes_together()), runs of pixels are copied too, and all are less the zero point.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/byte_chain.h"
 #include "neurim/backend/cpu/conv_rows.h"
 #include "neurim/backend/cpu/conv_steps.h"
 #include "neurim/backend/cpu/depthwise.h"
 #include "neurim/backend/cpu/pair_weights.h"
-#include "neurim/ops/conv.h"
-#include "neurim/ops/quantize.h"
 
 namespace neurim {
 
@@ -29,14 +24,7 @@ constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kBand = 1 << 13,
                        kPictureBand = 1 << 15;               // words of x that are kept, where a row of the result needs no more
 constexpr std::int64_t kTile = 1 << 14;                      // bytes of x that are read where they lie
-constexpr std::int64_t kTerms = 1 << 16;                     // of a sum that i32 has
 constexpr std::int64_t kPlane = 1 << 12;                     // words of a depthwise plane that are kept together
-
-/// A value that stands for another: whole numbers and their scale, numbers of the site's values.
-struct Whole {
-  int value = -1, scale = -1;
-  std::int64_t zero_point = 0;
-};
 
 /// The rows of x that a depthwise convolution keeps: [row mod kept()][column][16 channels], the words that neighbouring columns of the
 /// kernel read, one of each channel. A kernel's row is cut in such runs, of which the last may be padded by weights of zero.
@@ -81,128 +69,23 @@ struct ChannelRows : ConvSizes {
   }
 };
 
-/// The site, as far as its types tell.
-struct Chain {
-  Whole x, weight, residual, y;  ///< y: where there is no quantize, the value alone
-  int bias = -1;
-  Relu relu;
-  bool linear = false, depthwise = false;
-  ConvSizes sizes;  ///< of a fully connected layer: a 1x1 convolution of rows of features
-
-  bool plain = false;  ///< the features of a row stand together
-  bool picture() const { return sizes.picture(); }
-  bool in_place() const { return linear || (sizes.pixelwise() && !depthwise && !picture()); }
-};
-
-const Spec& spec(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
-/// One constant number.
-bool is_number(const Spec& spec) { return spec.constant && spec.type.dtype == DType::f32 && spec.type.shape.numel() == 1; }
-
-/// What stands for a value before `last`; nothing: the value is none that a dequantize makes of bytes for this site.
-bool read_whole(const Site& site, int value, std::size_t last, Whole& whole) {
-  for (std::size_t s = 0; s < last; ++s) {
-    const Step& step = site.steps[s];
-    if (step.out[0] != value || step.op->name() != "dequantize") continue;
-    whole = {step.in[0], step.in[1], static_cast<const Dequantize&>(*step.op).zero_point};
-    return is_byte(spec(site, whole.value).type.dtype) && spec(site, whole.scale).type.dtype == DType::f32;
-  }
-  return false;
-}
-
-/// Null, or why not. What stands behind the anchor.
-const char* read_behind(const Site& site, Chain& chain) {
-  int value = site.steps[static_cast<std::size_t>(site.anchor)].out[0];
-  bool done = false;
-  for (std::size_t s = static_cast<std::size_t>(site.anchor) + 1; s < site.steps.size(); ++s) {
-    const Step& step = site.steps[s];
-    if (step.op->name() == "dequantize") continue;  // of the residual
-    if (done || site.place_out(value) >= 0) return "takes quantize at the end";
-    if (std::find(step.in.begin(), step.in.end(), value) == step.in.end()) return "takes steps one behind the other";
-    if (step.op->name() == "add" && chain.residual.value < 0 && !chain.relu.on && !chain.plain) {
-      const int other = step.in[0] == value ? step.in[1] : step.in[0];
-      if (other == value || !read_whole(site, other, s, chain.residual) || chain.residual.value == chain.weight.value ||
-          !is_number(spec(site, chain.residual.scale)) ||
-          spec(site, chain.residual.value).type.shape != spec(site, value).type.shape)
-        return "adds a residual of bytes of the same shape";
-    } else if (step.op->name() == "quantize" && step.in[0] == value) {
-      if (!is_number(spec(site, step.in[1]))) return "takes one constant scale of the result";
-      chain.y = {step.out[0], step.in[1], static_cast<const Quantize&>(*step.op).zero_point};
-      done = true;
-    } else if (chain.relu.on || !read_relu(*step.op, chain.relu)) {
-      return "takes a sum with a residual, a relu and quantize behind it";
-    }
-    value = step.out[0];
-  }
-  if (!done) chain.y = {value};
-  return nullptr;
-}
-
-/// The same of the whole site.
-const char* read_chain(const Site& site, Chain& chain) {
-  const auto anchor = static_cast<std::size_t>(site.anchor);
-  const Step& step = site.steps[anchor];
-  chain.linear = site.op().name() == "linear";
-  if (anchor != 2 || !read_whole(site, step.in[0], anchor, chain.x) || !read_whole(site, step.in[1], anchor, chain.weight))
-    return "takes an activation and weights that dequantize makes of bytes";
-  if (chain.x.value == chain.weight.value) return "takes two operands";
-  const Spec &x = spec(site, chain.x.value), &weight = spec(site, chain.weight.value), &scale = spec(site, chain.weight.scale);
-  const Shape &in = x.type.shape, &of = weight.type.shape, &out = spec(site, step.out[0]).type.shape;
-  if (!is_number(spec(site, chain.x.scale))) return "takes one constant scale of the activation";
-  if (weight.type.dtype != DType::i8 || chain.weight.zero_point != 0 || !weight.constant)
-    return "takes constant weights of i8 around 0";
-  const bool per_channel =
-      scale.type.shape.rank() == of.rank() && scale.type.shape[0] == of[0] && scale.type.shape.numel() == of[0];
-  if (!scale.constant || !(per_channel || is_number(scale)))
-    return "takes a constant scale of the weights, one or one an output channel";
-  if (step.in.size() == 3) {
-    chain.bias = step.in[2];
-    if (!spec(site, chain.bias).constant || spec(site, chain.bias).type.dtype != DType::f32)
-      return "takes a constant bias of f32";
-  }
-  if (in.numel() == 0 || out.numel() == 0) return "takes no empty tensors";
-  if (chain.linear) {
-    if (in.rank() > 3) return "takes rows of features, or such of images";
-    chain.plain = in.rank() < 3;
-    const std::int64_t images = chain.plain ? 1 : in[0], rows = in.numel() / of[1] / images;
-    chain.sizes = {images, of[1], of[0], 1, rows, 1, rows, {}, {1, 1}};
-  } else {
-    chain.sizes = sizes_of(site);
-  }
-  const ConvSizes& g = chain.sizes;
-  chain.depthwise = g.options.groups > 1 && of[0] == g.options.groups && of[1] == 1;
-  if (g.options.groups != 1 && !chain.depthwise) return "takes no groups but one filter a channel";
-  if (!fills_blocks(g.out_channels) || !(chain.picture() || fills_blocks(g.in_channels)))
-    return "takes 8 channels and more or pictures";
-  if (chain.picture() && g.options.dilation[1] != 1) return "takes kernels without holes over pictures";
-  if (of.numel() / of[0] > kTerms) return "takes sums that 32 bits have";
-  return read_behind(site, chain);
-}
-
-Layout layout_of(const Site& site, const Chain& chain, int value) {
-  const Type& type = spec(site, value).type;
-  if (value == chain.weight.value) return chain.depthwise ? Layout{} : byte_weights(type, chain.picture());
-  const bool activation = (value == chain.x.value && !chain.picture()) || value == chain.residual.value || value == chain.y.value;
-  return !activation || chain.plain ? Layout{} : chain.linear ? kFeatures : kBlocked;
+Layout layout_of(const Site& site, const ByteChain& chain, int value) {
+  if (value != chain.weight.value) return activation_layout(chain, value);
+  return chain.depthwise ? Layout{} : byte_weights(spec_of(site, value).type, chain.picture());
 }
 
 bool wants(Site& site) {
-  Chain chain;
+  ByteChain chain;
   if (const char* why = read_chain(site, chain)) return decline(site, why), false;
   ask_layouts(site, layout_of, chain);
   return true;
 }
 
-struct ByteConv {
+struct ByteConv : ByteOperands {
   ConvRows g;
   enum Way : std::uint8_t { rows_of_x, in_place, by_channels } way;
-  bool plain;                       ///< see Chain
-  int x, weight, residual, y;       ///< arguments; residual: or -1
-  std::uint8_t flip;                ///< makes u8 of the bits of x
-  std::uint8_t zero;                ///< of x, then
+  bool plain;                       ///< see ByteChain
   std::int64_t words = kLanes / bytes_together();  ///< of a pixel in a block, as products read x
-  std::vector<std::int32_t> start;  ///< of each channel, as are the next two: see ByteEpilogue
-  std::vector<float> scale, bias;
-  ByteEpilogue epilogue;
   std::int64_t rows;  ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< of a depthwise convolution for each place of a window's first row
   std::vector<std::uint32_t> filters;  ///< ChannelRows::pack()
@@ -225,23 +108,6 @@ struct ByteConv {
       case by_channels:
         return all.run_depthwise(args, what, room);
     }
-  }
-
-  const std::uint8_t* in(const Args& args, int argument) const {
-    return static_cast<const std::uint8_t*>(args.in[static_cast<std::size_t>(argument)]);
-  }
-  std::uint8_t* out(const Args& args, std::int64_t at) const {
-    return static_cast<std::uint8_t*>(args.out[static_cast<std::size_t>(y)]) + (epilogue.floats ? at * 4 : at);
-  }
-
-  /// The epilogue of blocks from `block` on, whose results lie from element `at` on.
-  ByteEpilogue after(const Args& args, std::int64_t block, std::int64_t at) const {
-    ByteEpilogue result = epilogue;
-    const std::int64_t channel = block * kLanes;
-    result.start = start.data() + channel, result.scale = scale.data() + channel, result.bias = bias.data() + channel;
-    result.channels = g.out_channels - channel;
-    if (residual >= 0) result.add = in(args, residual) + at;
-    return result;
   }
 
   /// Copies pixels that lie `apart` bytes from each other in x, as u8.
@@ -416,55 +282,18 @@ struct ByteConv {
   }
 };
 
-/// Of each channel what the sums begin with and are multiplied by; false: a number is not finite, or too large.
-bool set_channels(const Site& site, const Chain& chain, ByteConv& own) {
-  const auto number = [&](int value, std::int64_t i) {
-    const Spec& of = spec(site, value);
-    return double{static_cast<const float*>(of.known)[of.type.shape.numel() == 1 ? 0 : i]};
-  };
-  const std::int64_t channels = chain.sizes.out_channels, lanes = blocks_of(channels) * kLanes;
-  const bool bytes = chain.y.scale >= 0;
-  const double y_scale = bytes ? number(chain.y.scale, 0) : 1, x_scale = number(chain.x.scale, 0);
-  bool finite = y_scale > 0;
-  const auto narrow = [&](double value) {  // times any sum it is finite
-    finite = finite && std::abs(value) < std::exp2(96);
-    return static_cast<float>(value);
-  };
-  if (chain.residual.value >= 0) {
-    const bool of_i8 = spec(site, chain.residual.value).type.dtype == DType::i8;
-    own.epilogue.add_flip = of_i8 ? 0x80 : 0;
-    own.epilogue.add_zero = static_cast<float>(chain.residual.zero_point + (of_i8 ? 128 : 0));
-    own.epilogue.add_scale = narrow(number(chain.residual.scale, 0) / y_scale);
-  }
-  own.start.assign(static_cast<std::size_t>(lanes), 0);
-  own.scale.assign(static_cast<std::size_t>(lanes), 0), own.bias.assign(static_cast<std::size_t>(lanes), 0);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    own.scale[static_cast<std::size_t>(c)] = narrow(x_scale * number(chain.weight.scale, c) / y_scale);
-    own.bias[static_cast<std::size_t>(c)] = narrow(chain.bias < 0 ? 0 : number(chain.bias, c) / y_scale);
-  }
-  const auto* const weights = static_cast<const std::int8_t*>(spec(site, chain.weight.value).known);
-  if (chain.depthwise) own.filters = ChannelRows{own.g}.pack(weights);
-  if (!own.widens()) {
-    const std::int64_t quads = chain.depthwise ? ChannelRows{own.g}.tap_count()
-                                               : own.g.in_blocks() * own.g.tap_count() * own.words;  // of a channel: [block][quad][16 channels][4]
-    const auto* weight = chain.depthwise ? reinterpret_cast<const std::int8_t*>(own.filters.data()) : weights;
-    for (std::int64_t block = 0; block < lanes; block += kLanes)
-      for (std::int64_t quad = 0; quad < quads; ++quad)
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-          for (int i = 0; i < 4; ++i) own.start[static_cast<std::size_t>(block + lane)] -= own.zero * *weight++;
-  }
-  // Within u8, less the zero point that is added to them.
-  const bool of_i8 = spec(site, chain.y.value).type.dtype == DType::i8;
-  own.epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point + (of_i8 ? 128 : 0)), own.epilogue.flip = of_i8 ? 0x80 : 0;
-  const float low = bytes ? static_cast<float>(-own.epilogue.zero) : -std::numeric_limits<float>::infinity(), high = bytes ? low + 255 : kNoLimit;
-  own.epilogue.least = chain.relu.on ? std::max(low, 0.0f) : low;
-  own.epilogue.most = chain.relu.most == chain.relu.most ? static_cast<float>(std::fmin(high, chain.relu.most / y_scale)) : high;
-  own.epilogue.floats = !bytes;
-  return finite;
+/// What stands for the zero point in sums of bytes: that times the weights of each channel, from which they start.
+void set_start(ByteConv& own, const std::int8_t* weights) {
+  const std::int64_t quads = own.way == ByteConv::by_channels ? ChannelRows{own.g}.tap_count()
+                                                              : own.g.in_blocks() * own.g.tap_count() * own.words;  // of a channel: [block][quad][16 channels][4]
+  for (std::size_t block = 0; block < own.start.size(); block += kLanes)
+    for (std::int64_t quad = 0; quad < quads; ++quad)
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        for (int i = 0; i < 4; ++i) own.start[block + lane] -= own.zero * *weights++;
 }
 
 Launch prepare(Site& site) {
-  Chain chain;
+  ByteChain chain;
   if (const char* why = read_chain(site, chain)) return decline(site, why);
   if (!has_layouts(site, layout_of, chain)) return decline(site, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteConv>();
@@ -473,15 +302,10 @@ Launch prepare(Site& site) {
              : chain.in_place() ? ByteConv::in_place
                                 : ByteConv::rows_of_x,
   all->plain = chain.plain;
-  all->x = site.place_in(chain.x.value), all->weight = site.place_in(chain.weight.value), all->y = site.place_out(chain.y.value);
-  for (const Whole& whole : {chain.x, chain.weight, chain.residual, chain.y})
-    if (whole.scale >= 0 && !spec(site, whole.scale).known) return decline(site, "takes known weights and scales");
-  all->residual = chain.residual.value < 0 ? -1 : site.place_in(chain.residual.value);
-  const bool of_i8 = spec(site, chain.x.value).type.dtype == DType::i8;
-  all->flip = of_i8 ? 0x80 : 0, all->zero = static_cast<std::uint8_t>(chain.x.zero_point + (of_i8 ? 128 : 0));
-  if (!set_channels(site, chain, *all))
-    return decline(site, "takes scales and biases below 2^96, and a positive scale of the result");
-  all->epilogue.cut = chain.plain;
+  if (const char* why = all->read(site, chain)) return decline(site, why);
+  const auto* weights = static_cast<const std::int8_t*>(spec_of(site, chain.weight.value).known);
+  if (chain.depthwise) all->filters = ChannelRows{g}.pack(weights), weights = reinterpret_cast<const std::int8_t*>(all->filters.data());
+  if (!all->widens()) set_start(*all, weights);
 
   Behind nothing;  // is left behind the product
   std::size_t room = 0;

@@ -33,6 +33,30 @@ inline Vec add_products_of_shorts(Vec sum, Vec a, Vec b) {
 #endif
 }
 
+/// 16 numbers of 16 bits.
+#if defined(__AVX2__)
+typedef Register<std::int16_t, 32>::type Shorts;
+#else
+typedef Twice<Register<std::int16_t, 16>::type> Shorts;
+#endif
+
+/// 16 u8, after their bits have been changed by `flip`, less `zero`.
+inline Shorts shorts_of(const std::uint8_t* at, std::uint8_t flip, std::uint8_t zero) {
+#if defined(__AVX2__)
+  __m128i u8;
+  std::memcpy(&u8, at, sizeof u8);
+  return (Shorts)_mm256_cvtepu8_epi16(u8 ^ _mm_set1_epi8(static_cast<char>(flip))) - zero;
+#else
+  std::int16_t all[kLanes];
+  for (int i = 0; i < kLanes; ++i) all[i] = static_cast<std::int16_t>((at[i] ^ flip) - zero);
+  Shorts shorts;
+  std::memcpy(&shorts, all, sizeof shorts);
+  return shorts;
+#endif
+}
+
+inline void store(std::int16_t* at, const Shorts& v) { std::memcpy(at, &v, sizeof v); }
+
 /// The nearest whole numbers, ties to even, of floats in (-2^22, 2^22).
 inline IVec nearest(Vec v) {
   constexpr float kWhole = 12582912;  // 1.5 2^23: such floats have no digits behind the point

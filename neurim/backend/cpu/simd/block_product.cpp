@@ -79,6 +79,15 @@ template <int T>
   epilogue.add ? put_rows<true>(sums, epilogue, to) : put_rows<false>(sums, epilogue, to);
 }
 
+/// The same of sums in memory.
+template <int T>
+void results_of(const std::int32_t* sums, const ByteEpilogue& epilogue, void* y) {
+  Vec rows[T];
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) rows[t] = from_bits(load_as<IVec>(sums + t * kLanes));
+  finish_in_registers(rows, epilogue, kLanes, y);
+}
+
 /// Factors that are bytes, so many words a row.
 template <int words>
 struct ByteFactors : Factors<words> {
@@ -141,9 +150,17 @@ struct Quads : ByteFactors<kLanes / 4> {
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_quads(sum, splat_bits(x), row); }
 };
 #endif
-struct Shorts : ByteFactors<kLanes / 2> {
+struct ShortPairs : ByteFactors<kLanes / 2> {
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_shorts(sum, row, splat_bits(x)); }
+};
+/// The same, of which the sums are wanted.
+struct SumsOfPairs : ShortPairs {
+  template <int T>
+  [[gnu::always_inline]] static void finish(const Vec (&sums)[T], const BlockProduct&, const ByteEpilogue&, int, float* y) {
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) store(y + t * kLanes, sums[t]);
+  }
 };
 
 #if defined(__AVX512F__)
@@ -153,7 +170,7 @@ constexpr int kGroupRows = 4, kChannelRows = 6;
 #endif
 
 /// Words of one channel each, in all lanes of x.
-struct ChannelShorts : Shorts {
+struct ChannelShorts : ShortPairs {
   static Vec multiply(Vec sum, Vec row, Vec x) { return add_products_of_shorts(sum, row, x); }
 };
 #if defined(__AVX512F__)
@@ -337,7 +354,23 @@ void byte_product(const BlockProduct& shape, std::int64_t blocks, const void* x,
 #if defined(__AVX512F__)
   if (has_vnni()) return multiply_bytes<Quads>(shape, blocks, words, factors, epilogue, y);
 #endif
-  multiply_bytes<Shorts>(shape, blocks, words, factors, epilogue, y);
+  multiply_bytes<ShortPairs>(shape, blocks, words, factors, epilogue, y);
+}
+
+void byte_sums(const BlockProduct& shape, const void* x, const void* weight, std::int32_t* y) {
+  static constexpr std::int32_t kZeros[kLanes] = {};
+  multiply_bytes<SumsOfPairs>(shape, 1, static_cast<const float*>(x), static_cast<const float*>(weight), {.start = kZeros, .floats = true}, y);
+}
+
+void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, void* y) {
+  static constexpr std::array kAll{results_of<1>, results_of<2>, results_of<3>, results_of<4>};
+  each_group(rows, std::ssize(kAll), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * kLanes;
+    ByteEpilogue own = epilogue;
+    if (own.add) own.add += at;
+    void* const to = own.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
+    kAll[static_cast<std::size_t>(end - begin - 1)](sums + at, own, to);
+  });
 }
 
 void channel_product(const BlockProduct& shape, const void* x, const void* weight, const ByteEpilogue& epilogue, void* y) {
@@ -368,15 +401,8 @@ void words_of_channels(const std::uint8_t* from, std::int64_t columns, std::int6
 }
 
 void widen_bytes(const std::uint8_t* from, std::int64_t apart, std::int64_t pixels, std::uint8_t flip, std::uint8_t zero, std::int16_t* to) {
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart, to += kLanes) {
-#if defined(__AVX2__)
-    const __m128i u8 = load_16(from) ^ _mm_set1_epi8(static_cast<char>(flip));
-    const __m256i shorts = _mm256_sub_epi16(_mm256_cvtepu8_epi16(u8), _mm256_set1_epi16(zero));
-    std::memcpy(to, &shorts, sizeof shorts);
-#else
-    for (int i = 0; i < kLanes; ++i) to[i] = static_cast<std::int16_t>((from[i] ^ flip) - zero);
-#endif
-  }
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, from += apart, to += kLanes)
+    store(to, shorts_of(from, flip, zero));
 }
 
 void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {

@@ -1,0 +1,62 @@
+// What kernels of 8 bits take: a convolution or a fully connected layer whose activation and weights come through a dequantize each,
+// alone, as a residual may; what follows, a sum with the residual, a relu, and quantize, is one product with a scale for each channel
+// (Jacob et al., see ops/quantize.h).
+#pragma once
+#include <vector>
+
+#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_site.h"
+
+namespace neurim::cpu {
+
+/// A value that stands for another: whole numbers and their scale, numbers of the site's values.
+struct Whole {
+  int value = -1, scale = -1;
+  std::int64_t zero_point = 0;
+};
+
+/// The site, as far as its types tell.
+struct ByteChain {
+  Whole x, weight, residual, y;  ///< y: where there is no quantize, the value alone
+  int bias = -1;
+  Relu relu;
+  bool linear = false, depthwise = false;
+  ConvSizes sizes;  ///< of a fully connected layer: a 1x1 convolution of rows of features
+
+  bool plain = false;  ///< the features of a row stand together
+  bool picture() const { return sizes.picture(); }
+  bool in_place() const { return linear || (sizes.pixelwise() && !depthwise && !picture()); }
+};
+
+inline const Spec& spec_of(const Site& site, int value) { return site.values[static_cast<std::size_t>(value)]; }
+
+/// Reads the site; null, or why not.
+const char* read_chain(const Site& site, ByteChain& chain);
+
+/// The layouts of activations, images in blocks of 16 channels or features; not of weights.
+Layout activation_layout(const ByteChain& chain, int value);
+
+/// The arguments of a kernel, and what sums become.
+struct ByteOperands {
+  int x, weight, residual, y;       ///< arguments; residual: or -1
+  std::uint8_t flip;                ///< makes u8 of the bits of x
+  std::uint8_t zero;                ///< of x, then
+  std::vector<std::int32_t> start;  ///< of each channel, as are the next two: see ByteEpilogue
+  std::vector<float> scale, bias;
+  ByteEpilogue epilogue;
+  std::int64_t out_channels;
+
+  /// Reads what is known of the site; null, or why not. Sums start with 0.
+  const char* read(const Site& site, const ByteChain& chain);
+
+  const std::uint8_t* in(const Args& args, int argument) const {
+    return static_cast<const std::uint8_t*>(args.in[static_cast<std::size_t>(argument)]);
+  }
+  std::uint8_t* out(const Args& args, std::int64_t at) const {
+    return static_cast<std::uint8_t*>(args.out[static_cast<std::size_t>(y)]) + (epilogue.floats ? at * 4 : at);
+  }
+  /// The epilogue of blocks from `block` on, whose results lie from element `at` on.
+  ByteEpilogue after(const Args& args, std::int64_t block, std::int64_t at) const;
+};
+
+}  // namespace neurim::cpu
