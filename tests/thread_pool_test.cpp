@@ -23,6 +23,26 @@ TEST(ThreadPool, CallsEachPartOnce) {
   }
 }
 
+/// No more threads than are asked for, each with a number of its own among the parts that run at once.
+TEST(ThreadPool, FewerThreadsThanThereAre) {
+  ThreadPool pool(4);
+  for (const int most : {1, 2, 3}) {
+    std::array<std::atomic<int>, 4> running{};
+    std::atomic<int> calls{0};
+    for (int round = 0; round < 20; ++round)
+      pool.each(
+          30,
+          [&](int, int thread) {
+            ASSERT_LT(thread, most);
+            EXPECT_EQ(++running[static_cast<std::size_t>(thread)], 1);
+            std::this_thread::yield();
+            --running[static_cast<std::size_t>(thread)], ++calls;
+          },
+          most);
+    EXPECT_EQ(calls, 20 * 30);
+  }
+}
+
 TEST(ThreadPool, ThrowsAgainWhatAPartThrows) {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);

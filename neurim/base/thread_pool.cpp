@@ -54,13 +54,14 @@ void ThreadPool::end() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::run(int parts, Body body, void* context) {
-  if (parts <= 1 || workers_.empty()) {
-    for (int part = 0; part < parts; ++part) body(context, part);
+void ThreadPool::run(int parts, Body body, void* context, int most) {
+  count_ = std::min(threads(), most);
+  if (parts <= 1 || count_ <= 1) {
+    for (int part = 0; part < parts; ++part) body(context, part, 0);
     return;
   }
   body_ = body, context_ = context;
-  const auto count = static_cast<std::int64_t>(shares_.size());
+  const std::int64_t count = count_;
   for (std::int64_t thread = 0; thread < count; ++thread) {
     Share& share = shares_[static_cast<std::size_t>(thread)];
     share.next.store(static_cast<int>(parts * thread / count), std::memory_order_relaxed);
@@ -78,10 +79,10 @@ void ThreadPool::run(int parts, Body body, void* context) {
 }
 
 void ThreadPool::take_parts(int thread) {
-  for (std::size_t i = 0; i < shares_.size(); ++i) {
-    Share& share = shares_[(static_cast<std::size_t>(thread) + i) % shares_.size()];
+  for (int i = 0; i < count_; ++i) {
+    Share& share = shares_[static_cast<std::size_t>((thread + i) % count_)];
     while (share.next.load(std::memory_order_relaxed) < share.end)
-      if (const int part = share.next.fetch_add(1, std::memory_order_relaxed); part < share.end) body_(context_, part);
+      if (const int part = share.next.fetch_add(1, std::memory_order_relaxed); part < share.end) body_(context_, part, thread);
   }
 }
 
@@ -112,7 +113,7 @@ void ThreadPool::work(int thread) {
     seen = job_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
     find_own_cpu(thread);
-    take_parts(thread);
+    if (thread < count_) take_parts(thread);
     busy_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace neurim {
@@ -14,7 +15,7 @@ namespace neurim {
 /// take turns, goes to one that has none, if it may. Denormals are flushed to zero in every worker.
 class ThreadPool {
  public:
-  using Body = void (*)(void* context, int part);
+  using Body = void (*)(void* context, int part, int thread);
 
   static constexpr int kMost = 1024;
 
@@ -26,13 +27,14 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(context, part) once for each part in [0, parts), on any thread; returns when all are done.
-  void run(int parts, Body body, void* context);
+  /// Calls body(context, part, thread) once for each part in [0, parts), on any of the first `most` threads, whose number it is told;
+  /// returns when all are done.
+  void run(int parts, Body body, void* context, int most = kMost);
 
-  /// The same of anything that is called with a part. What a part throws, of several parts any one of it, is thrown
-  /// again when all are done.
+  /// The same of anything that is called with a part, and with the thread if it takes that too. What a part throws, of several parts any
+  /// one of it, is thrown again when all are done.
   template <class F>
-  void each(int parts, F&& body) {
+  void each(int parts, F&& body, int most = kMost) {
     struct Job {
       std::remove_reference_t<F>& body;
       std::atomic<bool> failed{false};
@@ -40,15 +42,18 @@ class ThreadPool {
     } job{body};
     run(
         parts,
-        [](void* context, int part) {
+        [](void* context, int part, int thread) {
           Job& own = *static_cast<Job*>(context);
           try {
-            own.body(part);
+            if constexpr (std::is_invocable_v<F&, int, int>)
+              own.body(part, thread);
+            else
+              own.body(part);
           } catch (...) {
             if (!own.failed.exchange(true)) own.error = std::current_exception();
           }
         },
-        &job);
+        &job, most);
     if (job.error) std::rethrow_exception(job.error);
   }
 
@@ -67,6 +72,7 @@ class ThreadPool {
 
   Body body_ = nullptr;
   void* context_ = nullptr;
+  int count_ = 0;  ///< of threads that take parts
   std::vector<Share> shares_;
   alignas(64) std::atomic<std::uint32_t> job_{0};   // counts jobs; workers wait for it to change
   alignas(64) std::atomic<int> busy_{0};            // workers that have not finished the current job

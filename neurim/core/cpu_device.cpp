@@ -84,10 +84,16 @@ void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* poin
   for (const Call& call : calls) {
     if (call.commits && *status) continue;
     void* const* first = pointers + call.first;
-    Args args{{first, call.in}, {first + call.in, call.out}, first[call.in + call.out], nullptr, status};
+    const Args args{.in = {first, call.in}, .out = {first + call.in, call.out}, .scratch = first[call.in + call.out], .status = status};
     const Launch& launch = call.launch;
-    pool.each(launch.parts, [&](int part) { launch.run(launch.self.get(), args, part); });
-    pool.each(launch.joins, [&](int part) { launch.run(launch.self.get(), args, launch.parts + part); });
+    const auto run = [&](int part, int thread) {
+      Args own = args;
+      own.place = thread;
+      launch.run(launch.self.get(), own, part);
+    };
+    const int most = launch.places ? launch.places : ThreadPool::kMost;
+    pool.each(launch.parts, run, most);
+    pool.each(launch.joins, [&](int part, int thread) { run(launch.parts + part, thread); }, most);
   }
 }
 

@@ -12,6 +12,7 @@ namespace neurim {
 struct Args {
   std::span<void* const> in, out;
   void* scratch = nullptr;
+  int place = 0;  ///< of a part among those that run at once, below Launch::places
   void* stream = nullptr;
   std::uint32_t* status = nullptr;
 };
@@ -31,6 +32,7 @@ struct Launch {
   std::shared_ptr<const void> self = nullptr;
   int parts = 1;
   int joins = 0;
+  int places = 0;  ///< parts that may run at once; 0: any number. For those whose scratch is not each part's own, but each place's
   explicit operator bool() const { return run != nullptr; }
 };
 

@@ -219,7 +219,7 @@ struct Bands {
   static void run(const void* self, const Args& args, int number) noexcept {
     const auto& own = *static_cast<const Bands*>(self);
     const Part& part = own.parts[static_cast<std::size_t>(number)];
-    float* const scratch = static_cast<float*>(args.scratch) + number * own.size;
+    float* const scratch = static_cast<float*>(args.scratch) + args.place * own.size;
     for (std::int64_t image = part.first_image; image < part.last_image; ++image) own.run_image(args, part, image, scratch);
   }
 
@@ -331,7 +331,7 @@ Launch prepare(Site& site) {
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
   const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height,
-                     cuts = (site.chunks + images - 1) / images, runs = std::min<std::int64_t>(images, site.chunks);
+                     cuts = (site.chunks + images - 1) / images, runs = std::min(images, site.parts_of_images(images));
   for (std::int64_t run = 0; run < runs; ++run)
     for (std::int64_t cut = 0; cut < cuts; ++cut)
       all->parts.push_back({images * run / runs, images * (run + 1) / runs, height * cut / cuts, height * (cut + 1) / cuts});
@@ -364,9 +364,9 @@ Launch prepare(Site& site) {
   while (rows > 1 && !fit(rows)) --rows;
   const std::int64_t bands = (longest + rows - 1) / rows;
   fit((longest + bands - 1) / bands);
-  site.scratch = all->parts.size() * static_cast<std::size_t>(all->size) * sizeof(float);
+  site.scratch = static_cast<std::size_t>(site.chunks * all->size) * sizeof(float);
   if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; })) site.rounds = site.products;
-  return {Bands::run, all, static_cast<int>(all->parts.size())};
+  return {Bands::run, all, static_cast<int>(all->parts.size()), 0, site.chunks};
 }
 
 }  // namespace

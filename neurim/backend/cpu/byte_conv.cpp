@@ -98,7 +98,7 @@ struct ByteConv : ByteOperands {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& all = *static_cast<const ByteConv*>(self);
-    auto* const room = static_cast<std::uint8_t*>(args.scratch) + static_cast<std::size_t>(part) * all.own;
+    auto* const room = static_cast<std::uint8_t*>(args.scratch) + static_cast<std::size_t>(args.place) * all.own;
     const Part& what = all.parts[static_cast<std::size_t>(part)];
     switch (all.way) {
       case rows_of_x:
@@ -333,9 +333,9 @@ Launch prepare(Site& site) {
     room = static_cast<std::size_t>(g.band_size(all->rows)) * 4 + (g.picture() ? all->line_size() : 0);
   }
   all->own = whole_lines(room);
-  site.scratch = all->own * all->parts.size();
+  site.scratch = all->own * static_cast<std::size_t>(site.chunks);
   site.rounds = DType::i8;
-  return {ByteConv::run, all, static_cast<int>(all->parts.size())};
+  return {ByteConv::run, all, static_cast<int>(all->parts.size()), 0, site.chunks};
 }
 
 }  // namespace

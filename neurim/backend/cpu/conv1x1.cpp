@@ -226,9 +226,9 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t gated = 2 * all->in_blocks() * kLanes * kLanes;
   const std::int64_t room = all->apart() + (all->gate >= 0 ? gated : all->pairs ? most / 2 : all->before.steps ? most : 0);
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
+  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
   if (all->pairs) site.rounds = site.products;
-  return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0};
+  return {Conv1x1::run, all, parts, all->behind.norm ? parts : 0, site.chunks};
 }
 
 }  // namespace

@@ -69,22 +69,22 @@ std::vector<Run> Behind::cut(const Site& site, std::int64_t images, std::int64_t
   } else if (all * unit_pixels < channels && blocks >= site.chunks) {
     for (int i = 0; i < site.chunks; ++i) runs.push_back({0, all, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
   } else {
-    const std::int64_t count = std::min<std::int64_t>(all, site.chunks);
+    const std::int64_t count = std::min(all, site.parts_of_images(images));
     for (std::int64_t i = 0; i < count; ++i) runs.push_back({all * i / count, all * (i + 1) / count, 0, blocks});
   }
   return runs;
 }
 
-void Behind::ask_scratch(Site& site, int parts, std::size_t own) {
+void Behind::ask_scratch(Site& site, std::size_t own) {
   own_ = own;
   if (norm)
     norm->ask_scratch(site, own);
   else
-    site.scratch = static_cast<std::size_t>(parts) * own;
+    site.scratch = static_cast<std::size_t>(site.chunks) * own;
 }
 
 void* Behind::own(const Args& args, int part) const {
-  return norm ? norm->own(args, part) : static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_;
+  return norm ? norm->own(args, part) : static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_;
 }
 
 float* Behind::results(const Args& args) const {

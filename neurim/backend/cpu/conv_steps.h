@@ -49,8 +49,8 @@ struct Behind {
   /// Cuts the result, images of `units` units of `unit_pixels` pixels, into parts: runs of units, with a norm of images, or where
   /// there are more channels than pixels runs of channels, which all read x rather than all weights.
   std::vector<Run> cut(const Site& site, std::int64_t images, std::int64_t units, std::int64_t unit_pixels, std::int64_t channels);
-  /// Asks for scratch, with `own` bytes for each part's own use.
-  void ask_scratch(Site& site, int parts, std::size_t own);
+  /// Asks for scratch, with `own` bytes for each part's own use: the launch has as many places as the site has chunks.
+  void ask_scratch(Site& site, std::size_t own);
   void* own(const Args& args, int part) const;
   /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
   bool apart() const { return follow() && rounds && !stand; }

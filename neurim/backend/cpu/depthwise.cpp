@@ -201,8 +201,8 @@ Launch prepare(Site& site) {
     for (int part = 0; part <= parts; ++part) own->begin.push_back(part_begin(conv.images * conv.blocks, parts, part));
   }
   const int parts = own->parts();
-  own->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
-  return {Depthwise::run, own, parts, own->behind.norm ? parts : 0};
+  own->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
+  return {Depthwise::run, own, parts, own->behind.norm ? parts : 0, site.chunks};
 }
 
 // --- weight gradient ---

@@ -253,9 +253,9 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
+  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
   if (g.pairs) site.rounds = site.products;
-  return {Direct::run, all, parts, all->behind.norm ? parts : 0};
+  return {Direct::run, all, parts, all->behind.norm ? parts : 0, site.chunks};
 }
 
 }  // namespace

@@ -198,9 +198,9 @@ Launch prepare(Site& site) {
   all->made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
   const std::int64_t apart = all->behind.apart() ? 2 * all->rows * g.width * kLanes : 0;
   const int parts = static_cast<int>(all->parts.size());
-  all->behind.ask_scratch(site, parts, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
+  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
   if (g.pairs) site.rounds = site.products;
-  return {InputGrad::run, all, parts, all->behind.norm ? parts : 0};
+  return {InputGrad::run, all, parts, all->behind.norm ? parts : 0, site.chunks};
 }
 
 }  // namespace

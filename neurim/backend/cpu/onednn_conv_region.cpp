@@ -236,8 +236,8 @@ Launch prepare(Site& site) {
       for (const Piece& piece : pieces)
         region->apart = std::max(region->apart, static_cast<std::size_t>(piece.images * piece.blocks * region->pixels) * 16 * sizeof(float));
   const int parts = static_cast<int>(region->pieces.size());
-  region->behind.ask_scratch(site, parts, region->scratch + region->room + region->apart);
-  return {Region::run, region, parts, region->behind.norm ? parts : 0};
+  region->behind.ask_scratch(site, region->scratch + region->room + region->apart);
+  return {Region::run, region, parts, region->behind.norm ? parts : 0, site.chunks};
 }
 
 // --- weight gradients --------------------------------------------------------------------------------------------

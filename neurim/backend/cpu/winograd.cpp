@@ -226,7 +226,7 @@ struct Tiled {
 Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
   const bool stay = problem.shape.points() * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
   const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / (stay ? kShortRun : kRun), 1, most_runs),
-                     slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, chunks / runs);
+                     slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, std::max<std::int64_t>(chunks / runs, 1));
   std::vector<std::int64_t> begin;
   for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(problem.tiles() * i / runs);
   return {problem, std::move(begin), slices};
@@ -248,7 +248,7 @@ struct Convolution : Tiled {
                              .rounds = own.rounds,
                              .add_rounded = own.epilogue.add_rounded,
                              .relu = own.epilogue.relu};
-    own.convolve(part, static_cast<float*>(args.scratch) + part * own.values(), read(args, 0), read(args, 1), after,
+    own.convolve(part, static_cast<float*>(args.scratch) + args.place * own.values(), read(args, 0), read(args, 1), after,
                  static_cast<float*>(args.out[0]));
   }
 };
@@ -331,10 +331,10 @@ Launch prepare(Site& site) {
     return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
   problem.shape.x_rounded = site.input(0).layout.rounded;
-  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.chunks, site.chunks), epilogue, site.output(0).layout.rounded});
-  site.scratch = static_cast<std::size_t>(all->parts() * all->values()) * sizeof(float);
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.parts_of_images(problem.images), site.chunks), epilogue, site.output(0).layout.rounded});
+  site.scratch = static_cast<std::size_t>(site.chunks * all->values()) * sizeof(float);
   if (problem.shape.pairs) site.rounds = site.products;
-  return {Convolution::run, all, all->parts()};
+  return {Convolution::run, all, all->parts(), 0, site.chunks};
 }
 
 /// With a batch norm behind it: see ConvNorm.
