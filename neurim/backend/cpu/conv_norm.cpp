@@ -109,8 +109,9 @@ bool ConvNorm::read_any(Site& site) {
   return first == last || steps_.emplace().read(site, first, last, forward_ ? y_rounded_ : raw_rounded_);
 }
 
-const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images) {
-  const std::int64_t parts = std::min<std::int64_t>(images, site.chunks);
+const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images, std::int64_t least) {
+  const std::int64_t parts = std::min(images, site.parts_of_images(images, least));
+  joins_ = static_cast<int>(std::min<std::int64_t>(images, site.chunks));
   for (std::int64_t i = 0; i <= parts; ++i) begin_.push_back(images * i / parts);
   return begin_;
 }
@@ -122,16 +123,17 @@ void ConvNorm::ask_scratch(Site& site, std::size_t own) {
   own_ = whole_lines(own);
   sums_ = whole_lines(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
   coefficients_ = whole_lines(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
-  site.scratch = static_cast<std::size_t>(parts()) * (own_ + sums_ + coefficients_);
+  places_ = static_cast<std::size_t>(site.chunks);
+  site.scratch = places_ * own_ + static_cast<std::size_t>(parts()) * sums_ + static_cast<std::size_t>(joins_) * coefficients_;
 }
 
 ChannelSums* ConvNorm::sums(const Args& args, int part) const {
-  char* first = static_cast<char*>(args.scratch) + static_cast<std::size_t>(parts()) * own_;
+  char* first = static_cast<char*>(args.scratch) + places_ * own_;
   return reinterpret_cast<ChannelSums*>(first + static_cast<std::size_t>(part) * sums_);
 }
 
 float* ConvNorm::coefficients(const Args& args, int join) const {
-  char* first = static_cast<char*>(args.scratch) + static_cast<std::size_t>(parts()) * (own_ + sums_);
+  char* first = static_cast<char*>(args.scratch) + places_ * own_ + static_cast<std::size_t>(parts()) * sums_;
   return reinterpret_cast<float*>(first + static_cast<std::size_t>(join) * coefficients_);
 }
 
@@ -204,7 +206,7 @@ void ConvNorm::finish(const Args& args, int join) const {
   }
   if (y_out_ < 0) return;
   // What was written last is still in a cache, and the next reader begins with the first images.
-  for (std::int64_t image = begin_[static_cast<std::size_t>(join) + 1] - 1; image >= begin_[static_cast<std::size_t>(join)]; --image)
+  for (std::int64_t image = part_begin(begin_.back(), joins_, join + 1) - 1; image >= part_begin(begin_.back(), joins_, join); --image)
     for (std::int64_t block = 0; block < blocks(); ++block)
       write(args, a + block * kLanes, b + block * kLanes, c + block * kLanes, (image * blocks() + block) * pixels_ * kLanes);
 }

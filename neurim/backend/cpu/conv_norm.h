@@ -57,13 +57,14 @@ class ConvNorm {
   /// The same with any pointwise steps in place of those named, for a kernel that calls run_steps. On no, says why. Layouts are
   /// those of the site.
   bool read_any(Site& site);
-  /// Cuts the images into runs, one a part; gives where they begin, and the end.
-  const std::vector<std::int64_t>& cut(const Site& site, std::int64_t images);
-  /// After cut: asks for scratch, with `own` bytes for each part's own use.
+  /// Cuts the images into runs, one a part, of `least` of them where there are so many; gives where they begin, and the end.
+  const std::vector<std::int64_t>& cut(const Site& site, std::int64_t images, std::int64_t least = 1);
+  /// After cut: asks for scratch, with `own` bytes for each part's own use: the launch has as many places as the site has chunks.
   void ask_scratch(Site& site, std::size_t own);
 
   int parts() const { return static_cast<int>(begin_.size()) - 1; }
-  void* own(const Args& args, int part) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own_; }
+  int joins() const { return joins_; }
+  void* own(const Args& args) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_; }
   const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
   /// Where the convolution's own results go, and how they stand there.
@@ -111,8 +112,9 @@ class ConvNorm {
   Half raw_rounded_{}, steps_rounded_{}, add_rounded_{}, gate_rounded_{}, factor_rounded_{}, y_rounded_{};
 
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
-  std::vector<std::int64_t> begin_;         // image runs of the parts, and of the joins
-  std::size_t own_ = 0, sums_ = 0, coefficients_ = 0;  // bytes of scratch, for each part, each part, each join
+  std::vector<std::int64_t> begin_;         // image runs of the parts
+  int joins_ = 0;
+  std::size_t places_ = 0, own_ = 0, sums_ = 0, coefficients_ = 0;  // bytes of scratch, for each place, each part, each join
 };
 
 }  // namespace neurim::cpu

@@ -83,8 +83,8 @@ void Behind::ask_scratch(Site& site, std::size_t own) {
     site.scratch = static_cast<std::size_t>(site.chunks) * own;
 }
 
-void* Behind::own(const Args& args, int part) const {
-  return norm ? norm->own(args, part) : static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_;
+void* Behind::own(const Args& args) const {
+  return norm ? norm->own(args) : static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_;
 }
 
 float* Behind::results(const Args& args) const {

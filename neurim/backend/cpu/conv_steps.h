@@ -51,7 +51,9 @@ struct Behind {
   std::vector<Run> cut(const Site& site, std::int64_t images, std::int64_t units, std::int64_t unit_pixels, std::int64_t channels);
   /// Asks for scratch, with `own` bytes for each part's own use: the launch has as many places as the site has chunks.
   void ask_scratch(Site& site, std::size_t own);
-  void* own(const Args& args, int part) const;
+  void* own(const Args& args) const;
+  /// Parts of the launch's second phase.
+  int joins() const { return norm ? norm->joins() : 0; }
   /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
   bool apart() const { return follow() && rounds && !stand; }
   /// Where the convolution's own results go, if not there.

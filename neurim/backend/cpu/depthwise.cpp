@@ -108,7 +108,7 @@ struct Depthwise {
       const std::int64_t block = plane % blocks;
       alignas(64) float biases[16] = {};
       if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
-      float* own = static_cast<float*>(behind.own(args, part));
+      float* own = static_cast<float*>(behind.own(args));
       const float *filter = in(weight) + block * taps, *source = element(in(x), plane * x_plane, rounded);
       if (backwards) filter = sorted(filter, own), own += taps;
       if (widens()) {
@@ -202,7 +202,7 @@ Launch prepare(Site& site) {
   }
   const int parts = own->parts();
   own->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
-  return {Depthwise::run, own, parts, own->behind.norm ? parts : 0, site.chunks};
+  return {Depthwise::run, own, parts, own->behind.joins(), site.chunks};
 }
 
 // --- weight gradient ---

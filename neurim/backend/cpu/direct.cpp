@@ -101,7 +101,7 @@ struct Direct {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float *const made = static_cast<float*>(behind.own(args, number)), *const band = made + apart();
+    float *const made = static_cast<float*>(behind.own(args)), *const band = made + apart();
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
@@ -255,7 +255,7 @@ Launch prepare(Site& site) {
                      line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
   all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
   if (g.pairs) site.rounds = site.products;
-  return {Direct::run, all, parts, all->behind.norm ? parts : 0, site.chunks};
+  return {Direct::run, all, parts, all->behind.joins(), site.chunks};
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ struct InputGrad {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float *const band = static_cast<float*>(behind.own(args, number)), *const apart = band + band_size + made;
+    float *const band = static_cast<float*>(behind.own(args)), *const apart = band + band_size + made;
     const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last - at}),
@@ -200,7 +200,7 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
   if (g.pairs) site.rounds = site.products;
-  return {InputGrad::run, all, parts, all->behind.norm ? parts : 0, site.chunks};
+  return {InputGrad::run, all, parts, all->behind.joins(), site.chunks};
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ struct Region {
     };
     const ConvEpilogue epilogue = behind.begin(args, part);
     float* const results = behind.results(args);
-    void* const own = behind.own(args, part);
+    void* const own = behind.own(args);
     auto *const made = reinterpret_cast<float*>(static_cast<char*>(own) + scratch),
          *const result = reinterpret_cast<float*>(static_cast<char*>(own) + scratch + room);
     float* from = nullptr;
@@ -237,7 +237,7 @@ Launch prepare(Site& site) {
         region->apart = std::max(region->apart, static_cast<std::size_t>(piece.images * piece.blocks * region->pixels) * 16 * sizeof(float));
   const int parts = static_cast<int>(region->pieces.size());
   region->behind.ask_scratch(site, region->scratch + region->room + region->apart);
-  return {Region::run, region, parts, region->behind.norm ? parts : 0, site.chunks};
+  return {Region::run, region, parts, region->behind.joins(), site.chunks};
 }
 
 // --- weight gradients --------------------------------------------------------------------------------------------

@@ -222,10 +222,15 @@ struct Tiled {
   }
 };
 
+/// Tiles of a run that are worth reading the weights.
+std::int64_t worth_a_run(const Problem& problem) {
+  const bool stay = problem.shape.points() * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
+  return stay ? kShortRun : kRun;
+}
+
 /// As many runs of tiles as are worth it, and otherwise slices, for this many chunks.
 Tiled cut(const Problem& problem, std::int64_t most_runs, std::int64_t chunks) {
-  const bool stay = problem.shape.points() * problem.shape.in_blocks * problem.shape.out_blocks * kBlock <= kCache;
-  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / (stay ? kShortRun : kRun), 1, most_runs),
+  const std::int64_t runs = std::clamp<std::int64_t>(problem.tiles() / worth_a_run(problem), 1, most_runs),
                      slices = std::clamp<std::int64_t>(problem.shape.out_blocks / 2, 1, std::max<std::int64_t>(chunks / runs, 1));
   std::vector<std::int64_t> begin;
   for (std::int64_t i = 0; i <= runs; ++i) begin.push_back(problem.tiles() * i / runs);
@@ -344,7 +349,7 @@ struct Region : Tiled {
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Region*>(self);
     if (part >= own.parts()) return own.norm.finish(args, part - own.parts());
-    own.convolve(part, static_cast<float*>(own.norm.own(args, part)), own.norm.x(args), own.norm.weight(args),
+    own.convolve(part, static_cast<float*>(own.norm.own(args)), own.norm.x(args), own.norm.weight(args),
                  own.norm.begin(args, part), own.norm.raw(args));
   }
 };
@@ -365,12 +370,13 @@ Launch prepare_region(Site& site) {
   if (!passes_gate(site, problem)) return {};
   problem.shape.x_rounded = site.input(0).layout.rounded;
   std::vector<std::int64_t> begin;
-  for (const std::int64_t image : norm.cut(site, problem.images)) begin.push_back(image * problem.image_tiles());
+  const std::int64_t least = (worth_a_run(problem) + problem.image_tiles() - 1) / problem.image_tiles();
+  for (const std::int64_t image : norm.cut(site, problem.images, least)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);
   norm.ask_scratch(site, static_cast<std::size_t>(tiled.values()) * sizeof(float));
   const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
   if (problem.shape.pairs) site.rounds = site.products;
-  return {Region::run, all, all->parts(), all->parts()};
+  return {Region::run, all, all->parts(), all->norm.joins(), site.chunks};
 }
 
 /// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
