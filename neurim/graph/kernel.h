@@ -45,9 +45,9 @@ struct Site {
   std::string why = {};         ///< the reason for declining
 
   Layout::Half half() const { return half_of(products); }
-  /// Into how many parts to cut work on whole images: a few for each chunk, so that a thread that is held up is helped by others, of
-  /// `least` images at least where there are more of them than chunks.
-  std::int64_t parts_of_images(std::int64_t images, std::int64_t least = 1) const { return chunks * std::clamp<std::int64_t>(images / (chunks * least), 1, 4); }
+  /// Into how many parts to cut so many images, or pieces as good: a few for each chunk, so that a thread that is held up is helped by
+  /// others, of `least` pieces at least where there are more of them than chunks.
+  std::int64_t parts_for(std::int64_t pieces, std::int64_t least = 1) const { return chunks * std::clamp<std::int64_t>(pieces / (chunks * least), 1, 4); }
   const Op& op() const { return *steps[static_cast<std::size_t>(anchor)].op; }
   /// The number of a value among the arguments, or -1.
   int place_in(int value) const { return place(in, value); }

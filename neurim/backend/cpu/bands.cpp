@@ -331,7 +331,7 @@ Launch prepare(Site& site) {
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
   const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height,
-                     cuts = (site.chunks + images - 1) / images, runs = std::min(images, site.parts_of_images(images));
+                     cuts = (site.chunks + images - 1) / images, runs = std::min(images, site.parts_for(images));
   for (std::int64_t run = 0; run < runs; ++run)
     for (std::int64_t cut = 0; cut < cuts; ++cut)
       all->parts.push_back({images * run / runs, images * (run + 1) / runs, height * cut / cuts, height * (cut + 1) / cuts});

@@ -110,7 +110,7 @@ bool ConvNorm::read_any(Site& site) {
 }
 
 const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t images, std::int64_t least) {
-  const std::int64_t parts = std::min(images, site.parts_of_images(images, least));
+  const std::int64_t parts = std::min(images, site.parts_for(images, least));
   joins_ = static_cast<int>(std::min<std::int64_t>(images, site.chunks));
   for (std::int64_t i = 0; i <= parts; ++i) begin_.push_back(images * i / parts);
   return begin_;

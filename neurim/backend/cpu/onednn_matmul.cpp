@@ -24,6 +24,8 @@ struct Piece {
   std::int64_t run = 0, runs = 1, stride = 0;
 };
 
+constexpr std::int64_t kRows = 256;  // of a part, that are worth reading the other operand
+
 struct Matmuls {
   bool bias = false;
   std::optional<PointwiseSteps> steps;
@@ -39,7 +41,7 @@ struct Matmuls {
     float *const result = output(all.result), *const last = output(all.last);
     for (const Piece& piece : all.pieces[number]) {
       void* const data[] = {at(args.in[0], piece.a), at(args.in[1], piece.b), at(result, piece.c),
-                            static_cast<char*>(args.scratch) + number * all.scratch,
+                            static_cast<char*>(args.scratch) + args.place * all.scratch,
                             all.bias ? at(args.in[2], piece.bias) : nullptr};
       piece.primitive.run(data);
       for (std::int64_t run = 0; all.steps && run < piece.runs; ++run) {
@@ -84,7 +86,7 @@ Launch prepare(Site& site) {
   all->last = memory_of(site, site.steps.size() - 1);
   if (site.steps.size() > 1 && !all->steps.emplace().read(site, 1, site.steps.size())) return {};
   const bool rows = by_rows(product);
-  const std::int64_t whole = rows ? product.m : product.n, parts = std::min<std::int64_t>(whole, site.chunks);
+  const std::int64_t whole = rows ? product.m : product.n, parts = std::min(whole, site.parts_for(rows ? product.m / kRows : 1));
   const std::int64_t most =
       all->steps && rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
   std::map<std::int64_t, Primitive> known;
@@ -114,8 +116,8 @@ Launch prepare(Site& site) {
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
-  site.scratch = all->pieces.size() * all->scratch;
-  return {Matmuls::run, all, static_cast<int>(all->pieces.size())};
+  site.scratch = static_cast<std::size_t>(site.chunks) * all->scratch;
+  return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks};
 }
 
 }  // namespace

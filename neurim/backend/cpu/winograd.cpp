@@ -336,7 +336,7 @@ Launch prepare(Site& site) {
     return decline(site, "takes blocked16 and weights in its own form");
   if (!passes_gate(site, problem)) return {};
   problem.shape.x_rounded = site.input(0).layout.rounded;
-  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.parts_of_images(problem.images), site.chunks), epilogue, site.output(0).layout.rounded});
+  const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.parts_for(problem.images), site.chunks), epilogue, site.output(0).layout.rounded});
   site.scratch = static_cast<std::size_t>(site.chunks * all->values()) * sizeof(float);
   if (problem.shape.pairs) site.rounds = site.products;
   return {Convolution::run, all, all->parts(), 0, site.chunks};
