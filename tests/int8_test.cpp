@@ -8,6 +8,7 @@
 
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
+#include "neurim/hardware/isa.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
@@ -152,6 +153,8 @@ TEST(Int8, WindowsOfEveryForm) {
   expect_exact({.x = {1, 32, 19, 17}, .weight = {16, 32, 1, 7}, .options = {.pad = {0, 3, 0, 3}}});
   expect_exact({.x = {1, 32, 19, 17}, .weight = {16, 32, 7, 1}, .options = {.stride = {2, 2}, .pad = {3, 0, 3, 0}}});
   expect_exact({.x = {1, 16, 70, 90}, .weight = {32, 16, 3, 3}, .options = {.pad = {1, 1, 1, 1}}});  // several bands
+  for (const std::int64_t side : {3, 5, 10, 22, 58})  // odd and even counts of Winograd's tiles in a task
+    expect_exact({.x = {1, 16, side, side - 1}, .weight = {24, 16, 3, 3}, .options = {.pad = {1, 1, 1, 1}}});
   expect_exact({.x = {1, 16, 2, 2}, .weight = {160, 16, 2, 2}});                                     // one pixel, cut by channels
   expect_exact({.x = {1, 4, 9, 300}, .weight = {16, 4, 3, 3}, .options = {.stride = {1, 2}, .pad = {1, 1, 1, 1}}});
   expect_exact({.x = {2, 20, 40, 30},
@@ -259,6 +262,20 @@ TEST(Int8, LongSumsOfOneChannel) {
   const Plan planned = plan(net, {image.type()}, {.freeze = true});
   EXPECT_EQ(op_table::difference(plan(net, {image.type()}, {.interpret = true})({image}), planned({image}), 1e-6), "");
   EXPECT_EQ(planned.rows()[1].kernel, "cpu int8");  // behind a reorder
+}
+
+/// The largest numbers at the points of Winograd's convolution, and their sums over as many channels as it takes.
+TEST(Int8, LargestSumsOfWindows) {
+  for (const double weight : {-128., 127.})
+    for (const std::int64_t zero : {0, 255}) {
+      const Tensor filter = Tensor::full({DType::i8, {16, 896, 3, 3}}, weight), image = Tensor::full({DType::u8, {1, 896, 8, 8}}, zero == 0 ? 255 : 0);
+      const Net net = [&](const Tensors& in) -> Tensors {
+        return {conv2d(dequantize(in[0], number(1), zero), dequantize(filter, number(1)), {}, {.pad = {1, 1, 1, 1}})};
+      };
+      const Plan planned = plan(net, {image.type()}, {.freeze = true});
+      EXPECT_EQ(op_table::difference(plan(net, {image.type()}, {.interpret = true})({image}), planned({image}), 0), "");
+      EXPECT_EQ(planned.rows()[1].kernel, has_vnni() ? "cpu int8" : "cpu int8 winograd");  // behind a reorder
+    }
 }
 
 /// Weights of bytes whose activation is none are floats before the first run.

@@ -17,7 +17,7 @@ namespace {
 using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kWords = kLanes / 2;
-/// Input channels whose sums at the points, and two of these added up, i32 holds: 4 * 255 by 9 * 127 each.
+/// Input channels whose sums at the points, and two of these added up, i32 holds: 4 * 255 by 9 * 128 each.
 constexpr std::int64_t kMostChannels = 896;
 constexpr std::int64_t kCache = 1 << 18, kTiles = 16;  // bytes of a task's values, where it has more tiles than that
 
@@ -66,7 +66,7 @@ struct ByteWinograd : ByteOperands {
   std::int64_t columns() const { return (g.out_width + kByteTile - 1) / kByteTile; }
   std::int64_t in_blocks() const { return blocks_of(g.in_channels); }
   /// Numbers from a point to the next, an odd count of cache lines so that they do not fall on the same sets.
-  std::int64_t input_plane() const { return (in_blocks() * batch * columns() / 2 | 1) * 2 * kLanes; }
+  std::int64_t input_plane() const { return ((in_blocks() * batch * columns() + 1) / 2 | 1) * 2 * kLanes; }
   std::int64_t output_plane() const { return (batch * columns() | 1) * kLanes; }
   // Bytes of a part's scratch: values of x, sums at the points, and those of the pixels.
   std::size_t input_size() const { return static_cast<std::size_t>(kBytePoints * input_plane()) * sizeof(std::int16_t); }
