@@ -69,8 +69,7 @@ std::vector<Run> Behind::cut(const Site& site, std::int64_t images, std::int64_t
   } else if (all * unit_pixels < channels && blocks >= site.chunks) {
     for (int i = 0; i < site.chunks; ++i) runs.push_back({0, all, blocks * i / site.chunks, blocks * (i + 1) / site.chunks});
   } else {
-    constexpr std::int64_t kPixels = 64;  // of a part, that are worth reading the weights
-    const std::int64_t count = std::min(all, std::max(site.parts_for(images), site.parts_for(all * unit_pixels, kPixels)));
+    const std::int64_t count = std::min(all, site.parts_for(images));
     for (std::int64_t i = 0; i < count; ++i) runs.push_back({all * i / count, all * (i + 1) / count, 0, blocks});
   }
   return runs;
