@@ -16,6 +16,9 @@ constexpr std::int64_t kLanes = 16, kTerms = 1 << 16;  // of a sum that i32 has
 /// One constant number.
 bool is_number(const Spec& spec) { return spec.constant && spec.type.dtype == DType::f32 && spec.type.shape.numel() == 1; }
 
+/// What makes u8 of the bits of bytes; it is also what their zero point grows by.
+std::uint8_t flip_of(const Site& site, const Whole& bytes) { return spec_of(site, bytes.value).type.dtype == DType::i8 ? 0x80 : 0; }
+
 /// What stands for a value before `last`; nothing: the value is none that a dequantize makes of bytes for this site.
 bool read_whole(const Site& site, int value, std::size_t last, Whole& whole) {
   for (std::size_t s = 0; s < last; ++s) {
@@ -108,8 +111,7 @@ const char* ByteOperands::read(const Site& site, const ByteChain& chain) {
   out_channels = chain.sizes.out_channels;
   for (const Whole& whole : {chain.x, chain.weight, chain.residual, chain.y})
     if (whole.scale >= 0 && !spec_of(site, whole.scale).known) return "takes known weights and scales";
-  const bool x_of_i8 = spec_of(site, chain.x.value).type.dtype == DType::i8;
-  flip = x_of_i8 ? 0x80 : 0, zero = static_cast<std::uint8_t>(chain.x.zero_point + (x_of_i8 ? 128 : 0));
+  flip = flip_of(site, chain.x), zero = static_cast<std::uint8_t>(chain.x.zero_point + flip);
   const auto number = [&](int value, std::int64_t i) {
     const Spec& of = spec_of(site, value);
     return double{static_cast<const float*>(of.known)[of.type.shape.numel() == 1 ? 0 : i]};
@@ -123,9 +125,8 @@ const char* ByteOperands::read(const Site& site, const ByteChain& chain) {
     return static_cast<float>(value);
   };
   if (chain.residual.value >= 0) {
-    const bool of_i8 = spec_of(site, chain.residual.value).type.dtype == DType::i8;
-    epilogue.add_flip = of_i8 ? 0x80 : 0;
-    epilogue.add_zero = static_cast<float>(chain.residual.zero_point + (of_i8 ? 128 : 0));
+    epilogue.add_flip = flip_of(site, chain.residual);
+    epilogue.add_zero = static_cast<float>(chain.residual.zero_point + epilogue.add_flip);
     epilogue.add_scale = narrow(number(chain.residual.scale, 0) / y_scale);
   }
   start.assign(static_cast<std::size_t>(lanes), 0);
@@ -135,8 +136,7 @@ const char* ByteOperands::read(const Site& site, const ByteChain& chain) {
     bias[static_cast<std::size_t>(c)] = narrow(chain.bias < 0 ? 0 : number(chain.bias, c) / y_scale);
   }
   // Within u8, less the zero point that is added to them.
-  const bool y_of_i8 = spec_of(site, chain.y.value).type.dtype == DType::i8;
-  epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point + (y_of_i8 ? 128 : 0)), epilogue.flip = y_of_i8 ? 0x80 : 0;
+  epilogue.flip = flip_of(site, chain.y), epilogue.zero = static_cast<std::int32_t>(chain.y.zero_point + epilogue.flip);
   const float low = bytes ? static_cast<float>(-epilogue.zero) : -std::numeric_limits<float>::infinity(), high = bytes ? low + 255 : kNoLimit;
   epilogue.least = chain.relu.on ? std::max(low, 0.0f) : low;
   epilogue.most = chain.relu.most == chain.relu.most ? static_cast<float>(std::fmin(high, chain.relu.most / y_scale)) : high;

@@ -40,12 +40,18 @@ typedef Register<std::int16_t, 32>::type Shorts;
 typedef Twice<Register<std::int16_t, 16>::type> Shorts;
 #endif
 
+#if defined(__AVX2__)
+inline __m128i load_16(const std::uint8_t* at) {
+  __m128i bytes;
+  std::memcpy(&bytes, at, sizeof bytes);
+  return bytes;
+}
+#endif
+
 /// 16 u8, after their bits have been changed by `flip`, less `zero`.
 inline Shorts shorts_of(const std::uint8_t* at, std::uint8_t flip, std::uint8_t zero) {
 #if defined(__AVX2__)
-  __m128i u8;
-  std::memcpy(&u8, at, sizeof u8);
-  return (Shorts)_mm256_cvtepu8_epi16(u8 ^ _mm_set1_epi8(static_cast<char>(flip))) - zero;
+  return (Shorts)_mm256_cvtepu8_epi16(load_16(at) ^ _mm_set1_epi8(static_cast<char>(flip))) - zero;
 #else
   std::int16_t all[kLanes];
   for (int i = 0; i < kLanes; ++i) all[i] = static_cast<std::int16_t>((at[i] ^ flip) - zero);

@@ -199,14 +199,6 @@ constexpr std::array<ChannelProduct, sizeof...(T)> channel_products(std::integer
   return {product_of_channels<F, T + 1>...};
 }
 
-#if defined(__AVX2__)
-inline __m128i load_16(const std::uint8_t* at) {
-  __m128i bytes;
-  std::memcpy(&bytes, at, sizeof bytes);
-  return bytes;
-}
-#endif
-
 /// The pairs of 16 channels that two pixels are, in 16 bits and less `zero`.
 inline void pair_pixels(const std::uint8_t* first, const std::uint8_t* second, std::uint8_t zero, std::uint8_t* to) {
 #if defined(__AVX2__)
@@ -256,6 +248,17 @@ struct Groups : Factors<kLanes> {
     }
   }
 };
+
+/// each_group() with what stands behind the sums from its first row on, and where the results go.
+template <class Each>
+void each_group_of_bytes(std::int64_t rows, std::int64_t most, const ByteEpilogue& epilogue, void* y, Each each) {
+  each_group(rows, most, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * kLanes;
+    ByteEpilogue own = epilogue;
+    if (own.add) own.add += at;
+    each(begin, end, own, own.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at);
+  });
+}
 
 template <class F>
 void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
@@ -364,12 +367,8 @@ void byte_sums(const BlockProduct& shape, const void* x, const void* weight, std
 
 void byte_results(const std::int32_t* sums, std::int64_t rows, const ByteEpilogue& epilogue, void* y) {
   static constexpr std::array kAll{results_of<1>, results_of<2>, results_of<3>, results_of<4>};
-  each_group(rows, std::ssize(kAll), [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * kLanes;
-    ByteEpilogue own = epilogue;
-    if (own.add) own.add += at;
-    void* const to = own.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
-    kAll[static_cast<std::size_t>(end - begin - 1)](sums + at, own, to);
+  each_group_of_bytes(rows, std::ssize(kAll), epilogue, y, [&](std::int64_t begin, std::int64_t end, const ByteEpilogue& own, void* to) {
+    kAll[static_cast<std::size_t>(end - begin - 1)](sums + begin * kLanes, own, to);
   });
 }
 
@@ -380,12 +379,8 @@ void channel_product(const BlockProduct& shape, const void* x, const void* weigh
   static constexpr auto kNative = channel_products<ChannelQuads>(std::make_integer_sequence<int, kChannelRows>());
   if (has_vnni()) product_of = kNative.data();
 #endif
-  each_group(shape.rows, kChannelRows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * kLanes;
-    ByteEpilogue own = epilogue;
-    if (own.add) own.add += at;
-    void* const to = own.floats ? static_cast<void*>(static_cast<float*>(y) + at) : static_cast<std::uint8_t*>(y) + at;
-    product_of[end - begin - 1](shape, static_cast<const float*>(x) + at, static_cast<const float*>(weight), own, to);
+  each_group_of_bytes(shape.rows, kChannelRows, epilogue, y, [&](std::int64_t begin, std::int64_t end, const ByteEpilogue& own, void* to) {
+    product_of[end - begin - 1](shape, static_cast<const float*>(x) + begin * kLanes, static_cast<const float*>(weight), own, to);
   });
 }
 
