@@ -58,6 +58,12 @@ NEURIM_EACH_ISA(void block_product(const BlockProduct& shape, std::int64_t block
 NEURIM_EACH_ISA(void group_product(const BlockProduct& shape, int width, const float* x, const float* weight, const BlockEpilogue& epilogue,
                                    float* y))
 
+/// The same where groups have whole eights of channels, in_channels of them: those that the block's first eight channels see begin with
+/// channel `first`, of its others with `second`, which is -1 where there are none; weight[tap][in_channels][16 out], of x all blocks. Not
+/// where there is AVX-512.
+NEURIM_EACH_ISA(void eights_product(const BlockProduct& shape, std::int64_t first, std::int64_t second, const float* x, const float* weight,
+                                    const BlockEpilogue& epilogue, float* y))
+
 /// to[out block][in channel][16 out] = weight[out block][in channel][16 out] gate[in channel], blocks `weight_block` floats apart.
 NEURIM_EACH_ISA(void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks,
                                    std::int64_t weight_block, float* to))

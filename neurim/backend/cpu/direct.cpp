@@ -25,11 +25,15 @@ constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result ne
 constexpr std::int64_t kNear = 5 << 10;  // floats of weights that stay in the first-level cache, and of all that stay in the second
 constexpr std::int64_t kManyWeights = 1 << 15;
 
-/// Channels of each group, where group_product() takes them; else 0.
-int narrow_group(const ConvRows& g) {
-  const std::int64_t groups = g.options.groups, width = g.in_channels / groups;
-  const bool taken = groups != 1 && !g.pairs && isa() != Isa::portable && g.out_channels / groups == width && (width == 4 || width == 8);
-  return taken ? static_cast<int>(width) : 0;
+/// How groups are multiplied: where they lie in blocks whose other weights are zero, or of 4 or 8 channels by group_product(), or of
+/// eights by eights_product().
+enum class GroupsBy : std::uint8_t { blocks, group, eights };
+GroupsBy groups_by(const ConvRows& g) {
+  const std::int64_t groups = g.options.groups, in = g.in_channels / groups, out = g.out_channels / groups;
+  if (groups == 1 || g.pairs) return GroupsBy::blocks;
+  if (isa() != Isa::portable && in == out && (in == 4 || (in == 8 && isa() == Isa::avx512))) return GroupsBy::group;
+  const bool whole = in % kLanes == 0 && out % kLanes == 0;
+  return isa() != Isa::avx512 && in % 8 == 0 && out % 8 == 0 && !whole ? GroupsBy::eights : GroupsBy::blocks;
 }
 
 /// Null, or why the kernel leaves the convolution to others.
@@ -62,7 +66,7 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Operands at = operands_of(site);
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
-    return narrow_group(g) > 0      ? narrow_group_weights(type)
+    return groups_by(g) != GroupsBy::blocks ? group_rows(type)
            : g.options.groups != 1 ? group_weights(type, g.options.groups, g.pairs)
            : g.picture()           ? row_weights(type, g.pairs)
            : g.pairs               ? pair_weights(type, g.pairs)
@@ -87,7 +91,7 @@ struct Direct {
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
-  int width;                       ///< narrow_group()
+  GroupsBy by;
   std::int64_t chunk;              ///< blocks of x whose products are added up for all rows of a band before those of others
   std::vector<ReadBlocks> read;    ///< of each block of the result
   std::vector<Run> parts;
@@ -129,7 +133,7 @@ struct Direct {
       const ReadBlocks &one = read[static_cast<std::size_t>(block)], &two = read[static_cast<std::size_t>(other)];
       return one.first == two.first && one.last == two.last;
     };
-    while (width == 0 && blocks < g.together() && block + blocks < last && reads(block + blocks)) ++blocks;
+    while (by == GroupsBy::blocks && blocks < g.together() && block + blocks < last && reads(block + blocks)) ++blocks;
     return blocks;
   }
 
@@ -205,7 +209,7 @@ struct Direct {
     const bool first = read_now.first == 0, last = read_now.last == reads.count();
     const std::int64_t plane = g.out_height * g.out_width * kLanes, begin = reads.first + read_now.first,
                        depth = std::min((read_now.last - read_now.first) * kLanes, g.depth() - begin * kLanes),
-                       weights = g.tap_count() * (width > 0 ? width : kLanes) * g.words,  // of a block of x
+                       weights = g.tap_count() * kLanes * g.words,  // of a block of x
                        place = (image * g.out_blocks() + block) * plane + row * g.out_width * kLanes;
     alignas(64) float biases[ConvRows::kMostTogether * kLanes] = {};
     if (bias >= 0)
@@ -223,10 +227,24 @@ struct Direct {
     float* const y = behind.apart() ? made : element(behind.results(args), place, behind.rounded());
     const float* const add = !first ? y : epilogue.add ? element(in(epilogue.residual), place, epilogue.add_rounded) : nullptr;
     const BlockEpilogue after{first ? biases : nullptr, add, last ? epilogue.relu : Relu(), beyond, behind.rounded(), epilogue.add_rounded};
-    const float *const own = in(weight) + (reads.before + read_now.first) * weights, *const x = from + begin * x_block;
-    width > 0 ? NEURIM_DISPATCH(group_product)(product, width, x, own, after, y) : NEURIM_DISPATCH(block_product)(product, blocks, x, own, after, y);
+    if (by == GroupsBy::blocks)
+      NEURIM_DISPATCH(block_product)(product, blocks, from + begin * x_block, in(weight) + (reads.before + read_now.first) * weights, after, y);
+    else
+      multiply_groups(product, block, from, in(weight), after, y);
     for (std::int64_t b = 0; b < blocks && last && (behind.steps || behind.norm); ++b)
       behind.run(args, sums, block + b, 1, place + b * plane, place + b * plane + g.out_width * kLanes, begins, made + b * y_block);
+  }
+
+  /// One block of the result, in groups whose weights lie by themselves.
+  void multiply_groups(BlockProduct product, std::int64_t block, const float* x, const float* weights, const BlockEpilogue& after, float* y) const {
+    const std::int64_t width = g.in_channels / g.options.groups, out = g.out_channels / g.options.groups;
+    const auto sees = [&](std::int64_t channel) { return channel < g.out_channels ? channel / out * width : -1; };
+    weights += block * g.tap_count() * width * kLanes;
+    product.in_channels = width;
+    if (by == GroupsBy::group)
+      NEURIM_DISPATCH(group_product)(product, static_cast<int>(width), x + block * product.x_block, weights, after, y);
+    else
+      NEURIM_DISPATCH(eights_product)(product, sees(block * kLanes), sees(block * kLanes + kLanes / 2), x, weights, after, y);
   }
 };
 
@@ -242,7 +260,7 @@ Launch prepare(Site& site) {
   if (Epilogue epilogue; read_epilogue(site, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
   all->beyond = all->behind.beyond(bytes(site.output(0).type, kBlocked));
   all->taps = g.taps();
-  all->width = narrow_group(g);
+  all->by = groups_by(g);
   all->read = read_blocks(g.depth(), g.out_channels, g.options.groups);
   all->parts = all->behind.cut(site, g.images, g.out_height, g.out_width, g.out_channels);
   all->rows = g.band_rows(kBand);

@@ -88,7 +88,7 @@ void pack_groups(const void* self, const void* plain, void* packed) {
     std::copy(floats.begin(), floats.end(), static_cast<float*>(packed));
 }
 
-void pack_narrow_groups(const void* self, const void* plain, void* packed) {
+void pack_group_rows(const void* self, const void* plain, void* packed) {
   const Shape& s = static_cast<const Type*>(self)->shape;
   const std::int64_t width = s[1], taps = s[2] * s[3];
   const auto* from = static_cast<const float*>(plain);
@@ -222,9 +222,9 @@ Layout group_weights(const Type& weight, std::int64_t groups, Half half) {
                                               .self = own})};
 }
 
-Layout narrow_group_weights(const Type& weight) {
+Layout group_rows(const Type& weight) {
   const Shape& s = weight.shape;
-  return format_of("narrow groups", weight, static_cast<std::size_t>(blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes) * sizeof(float), pack_narrow_groups);
+  return format_of("group rows", weight, static_cast<std::size_t>(blocks_of(s[0]) * s[1] * s[2] * s[3] * kLanes) * sizeof(float), pack_group_rows);
 }
 
 Layout row_weights(const Type& weight, Half half) {

@@ -27,8 +27,8 @@ std::vector<ReadBlocks> read_blocks(std::int64_t in_channels, std::int64_t out_c
 /// Of a convolution in groups: [O/16][those blocks][kh][kw][16i][16o], or rounded to `half` […][8 pairs][16o][2i]; zero between channels
 /// of different groups.
 Layout group_weights(const Type& weight, std::int64_t groups, Half half);
-/// Of groups whose channels, 4 or 8 in and as many out, lie in one block: [O/16][kh][kw][channels][16o].
-Layout narrow_group_weights(const Type& weight);
+/// Of the same, for each output channel those of its own group: [O/16][kh][kw][channels][16o].
+Layout group_rows(const Type& weight);
 
 /// i8 weights with the input channels of a block in words (see bytes_together()): [O/16][I/16][kh][kw][words][16o][i]; of two axes, as of
 /// fully connected layers, those of a 1x1 kernel. Channels that are missing are zero. `rows`: of pictures, as row_weights():

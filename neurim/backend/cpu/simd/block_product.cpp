@@ -249,6 +249,66 @@ struct Groups : Factors<kLanes> {
   }
 };
 
+/// One block by the products of one row, two and so on.
+template <std::size_t most>
+void multiply_rows(const std::array<Product<Floats>, most>& products, const BlockProduct& shape, const float* x, const float* weight,
+                   const BlockEpilogue& epilogue, float* y) {
+  each_group(shape.rows, most, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t at = begin * shape.y_row;
+    BlockEpilogue own = epilogue;
+    if (epilogue.add) own.add += at;
+    products[static_cast<std::size_t>(end - begin - 1)](shape, x + begin * kLanes, weight, own, false, {}, y + at);
+  });
+  if (epilogue.beyond) streamed();
+}
+
+#if !defined(__AVX512F__)
+/// Of groups of eights the eights of lanes that are added up: one alone, or two of the same group or of two groups.
+enum class EightsOf : std::uint8_t { one, same, two };
+struct EightsShape : BlockProduct {
+  std::int64_t first, second;
+  /// Where channel `channel` of x lies.
+  std::int64_t place(std::int64_t channel) const { return channel / kLanes * x_block + channel % kLanes; }
+};
+template <EightsOf of>
+struct Eights : HalfRows {
+  static constexpr int kMost = of == EightsOf::one ? 12 : 6;
+  using Sum = std::conditional_t<of == EightsOf::one, HalfRows::Sum, Vec>;
+  static Vec total(const HalfRows::Sum& sum) { return HalfRows::total(sum); }
+  static Vec total(const Vec& sum) { return sum; }
+
+  template <int T>
+  static void add(const BlockProduct& product, const float* x, const float* weight, Sum (&sums)[1][T]) {
+    const auto& shape = static_cast<const EightsShape&>(product);
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
+      const float* const rows = shape.taps ? x + shape.taps[tap] : x;
+      for (std::int64_t channel = 0; channel < shape.in_channels; channel += 8) {
+        const float *const lo = rows + shape.place(shape.first + channel), *const hi = rows + shape.place(shape.second + channel);
+#pragma GCC unroll 2
+        for (int i = 0; i < 8; ++i, weight += kLanes) {
+          const Sum own = load_as<Sum>(weight);
+#pragma GCC unroll 32
+          for (int t = 0; t < T; ++t) {
+            const std::int64_t at = t * kLanes + i;
+            if constexpr (of == EightsOf::two)
+              sums[0][t] = {sums[0][t].lo + own.lo * lo[at], sums[0][t].hi + own.hi * hi[at]};
+            else
+              sums[0][t] = sums[0][t] + own * lo[at];
+          }
+        }
+      }
+    }
+  }
+};
+
+template <EightsOf of>
+void multiply_eights(const EightsShape& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+  using F = Eights<of>;
+  static constexpr auto kAll = products<F, 1>(std::make_integer_sequence<int, F::kMost>());
+  multiply_rows(kAll, shape, x, weight, epilogue, y);
+}
+#endif
+
 /// each_group() with what stands behind the sums from its first row on, and where the results go.
 template <class Each>
 void each_group_of_bytes(std::int64_t rows, std::int64_t most, const ByteEpilogue& epilogue, void* y, Each each) {
@@ -332,14 +392,18 @@ void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] 
 #if defined(__AVX2__)
   static constexpr auto kOfFour = products<Groups<4>, 1>(std::make_integer_sequence<int, kGroupRows>());
   static constexpr auto kOfEight = products<Groups<8>, 1>(std::make_integer_sequence<int, kGroupRows>());
-  const auto* const product_of = width == 4 ? kOfFour.data() : kOfEight.data();
-  each_group(shape.rows, kGroupRows, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t at = begin * shape.y_row;
-    BlockEpilogue own = epilogue;
-    if (epilogue.add) own.add += at;
-    product_of[end - begin - 1](shape, x + begin * kLanes, weight, own, false, {}, y + at);
-  });
-  if (epilogue.beyond) streamed();
+  multiply_rows(width == 4 ? kOfFour : kOfEight, shape, x, weight, epilogue, y);
+#else
+  __builtin_unreachable();
+#endif
+}
+
+void eights_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] std::int64_t first, [[maybe_unused]] std::int64_t second,
+                    [[maybe_unused]] const float* x, [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue,
+                    [[maybe_unused]] float* y) {
+#if !defined(__AVX512F__)
+  const auto multiply = second < 0 ? multiply_eights<EightsOf::one> : first == second ? multiply_eights<EightsOf::same> : multiply_eights<EightsOf::two>;
+  multiply({shape, first, second}, x, weight, epilogue, y);
 #else
   __builtin_unreachable();
 #endif
