@@ -5,6 +5,7 @@
 //   kRows        how many rows of 1, 2 or 3 blocks are multiplied at once,
 //   Sum          what is added up for a row of a block,
 //   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
+//   add_word()   the same for rows of one block, where add_unrolled() is to be made of it,
 //   total()      a sum as floats,
 //   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
 // NEURIM_PRODUCT is the target of what calls multiply_add().
@@ -61,9 +62,14 @@ template <class F, int T>
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
   const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
+  // Read once: as far as the compiler knows, what is stored may change them.
+  const float *const more = epilogue.add, *const bias = epilogue.bias;
+  const std::int64_t block_at = block * shape.y_block, y_row = shape.y_row;
+  const bool beyond = epilogue.beyond;
+  [[maybe_unused]] const Half rounds = epilogue.rounds, more_rounded = epilogue.add_rounded;
 #pragma GCC unroll 32
   for (int t = 0; t < T; ++t) {
-    const std::int64_t at = block * shape.y_block + t * shape.y_row;
+    const std::int64_t at = block_at + t * y_row;
     Vec sum = F::total(sums[t]);
     if constexpr (kShortSums<F>) {
       float* const total = part.totals + (block * T + t) * kLanes;
@@ -72,21 +78,79 @@ template <class F, int T>
         store(total, sum);
         continue;
       }
-      if (epilogue.bias) sum += load(epilogue.bias + block * kLanes);
+      if (bias) sum += load(bias + block * kLanes);
     }
     if constexpr (kRounds) {
-      if (epilogue.add) sum += epilogue.add_rounded ? RoundedTo<Kind>::get(epilogue.add, at) : load(epilogue.add + at);
-    } else if (epilogue.add) {
-      sum += load(epilogue.add + at);
+      if (more) sum += more_rounded ? RoundedTo<Kind>::get(more, at) : load(more + at);
+    } else if (more) {
+      sum += load(more + at);
     }
     const Vec result = limited(sum, least, most);
     if constexpr (kRounds)
-      if (epilogue.rounds) {
+      if (rounds) {
         RoundedTo<Kind>::put(y, at, result);
         continue;
       }
-    epilogue.beyond ? stream(y + at, result) : store(y + at, result);
+    if (beyond) [[unlikely]]
+      stream(y + at, result);
+    else
+      store(y + at, result);
   }
+}
+
+/// The same as below of any input channels and taps, and with what is asked for meanwhile.
+template <class F, int T>
+[[gnu::noinline]] void add_looping(const BlockProduct& shape, const float* x, const float* weight, bool ahead, typename F::Sum (&sums)[T]) {
+  constexpr int kWords = F::kWords, kTogether = kLanes / kWords;
+  typename F::Sum all[T];
+  std::copy_n(sums, T, all);
+  const float* own = weight;
+  for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+    const std::int64_t words = (std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether;
+    if (shape.fetch) shape.fetch->some();
+    for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {
+      const float* const rows = shape.taps ? x + shape.taps[tap] : x;
+      if (shape.weight_taps) own = weight + shape.weight_taps[tap];
+      for (std::int64_t i = 0; i < words; ++i) {
+        if (ahead) __builtin_prefetch(own + shape.weight_block + i * kLanes, 0, 2);
+        F::add_word(all, rows + i, own + i * kLanes);
+      }
+    }
+    if (shape.weight_taps) weight += shape.weight_in;
+  }
+  std::copy_n(all, T, sums);
+}
+
+/// Sums of T rows of one block over all input channels, the words of a block without a loop: a thread that shares its core with another
+/// has three instructions a cycle for two products, and what stands beside them takes the time of some.
+template <class F, int T>
+[[gnu::always_inline]] inline void add_unrolled(const BlockProduct& shape, const float* x, const float* weight, bool ahead, typename F::Sum (&sums)[T]) {
+  constexpr int kBlock = F::kWords * kLanes;
+  const auto looping = [&](const BlockProduct& all) __attribute__((always_inline)) {
+    typename F::Sum in_memory[T];  // where the sums themselves then need not be
+    std::copy_n(sums, T, in_memory);
+    add_looping<F>(all, x, weight, ahead, in_memory);
+    std::copy_n(in_memory, T, sums);
+  };
+  const auto add_block = [&](const float* rows) __attribute__((always_inline)) {
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+      (F::add_word(sums, rows + i, weight + i * kLanes), ...);
+    }(std::make_integer_sequence<int, F::kWords>());
+    weight += kBlock;
+  };
+  if (ahead || shape.weight_taps) return looping(shape);
+  std::int64_t left = shape.in_channels;
+  for (; left >= kLanes; left -= kLanes, x += shape.x_block) {
+    if (shape.fetch) shape.fetch->some();
+    if (!shape.taps)
+      add_block(x);
+    else
+      for (const std::int64_t *tap = shape.taps, *const last = tap + shape.tap_count; tap != last; ++tap) add_block(x + *tap);
+  }
+  if (left == 0) return;
+  BlockProduct rest = shape;
+  rest.in_channels = left;
+  looping(rest);
 }
 
 /// B blocks of T rows, kept in registers over all input channels. `ahead`: the weights of the next blocks are fetched meanwhile, which
@@ -109,9 +173,11 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   constexpr int kWords = F::kWords, kTogether = kLanes / kWords;
   const std::int64_t weight_block = shape.weight_block;
   const float* own = weight;
-  if constexpr (requires { F::add(shape, x, weight, sums); }) {  // all of it
+  if constexpr (requires { F::add(shape, x, weight, sums); })  // all of it
     F::add(shape, x, weight, sums);
-  } else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
+  else if constexpr (B == 1 && requires { F::add_word(sums[0], x, weight); })
+    add_unrolled<F>(shape, x, weight, ahead, sums[0]);
+  else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
     if (shape.fetch) shape.fetch->some();
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap, own += kWords * kLanes) {

@@ -104,10 +104,58 @@ struct ByteFactors : Factors<words> {
   }
 };
 
+#if !defined(__AVX512F__)
+using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
+
+// Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions themselves: in a loop
+// that is unrolled the compiler moves sums from register to register and to the stack.
+#if defined(__AVX2__)
+[[gnu::always_inline]] inline HalfVec plus_product(HalfVec sum, const float* x, HalfVec weight) {
+  HalfVec value;
+  asm("vbroadcastss %2, %1\n\tvfmadd231ps %3, %1, %0" : "+x"(sum), "=&x"(value) : "m"(*x), "x"(weight));
+  return sum;
+}
+[[gnu::always_inline]] inline Vec plus_product(const Vec& sum, const float* x, const Vec& weight) {
+  HalfVec lo = sum.lo, hi = sum.hi, value;
+  asm("vbroadcastss %3, %2\n\tvfmadd231ps %4, %2, %0\n\tvfmadd231ps %5, %2, %1"
+      : "+x"(lo), "+x"(hi), "=&x"(value)
+      : "m"(*x), "x"(weight.lo), "x"(weight.hi));
+  return {lo, hi};
+}
+/// The same of pairs of 16 bits in the place of floats, and sums of i32.
+[[gnu::always_inline]] inline Vec plus_products_of_shorts(const Vec& sum, const float* x, const Vec& weight) {
+  HalfVec lo = sum.lo, hi = sum.hi, value, product;
+  asm("vpbroadcastd %4, %2\n\tvpmaddwd %5, %2, %3\n\tvpaddd %3, %0, %0\n\tvpmaddwd %6, %2, %2\n\tvpaddd %2, %1, %1"
+      : "+x"(lo), "+x"(hi), "=&x"(value), "=&x"(product)
+      : "m"(*x), "x"(weight.lo), "x"(weight.hi));
+  return {lo, hi};
+}
+#else
+template <class Sum>
+inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) { return sum + weight * *x; }
+#endif
+inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const Vec& weight) {
+  return {plus_product(sum.lo, lo, weight.lo), plus_product(sum.hi, hi, weight.hi)};
+}
+
+/// Calls use(0) to use(T - 1), without a loop.
+template <int T, class Use>
+[[gnu::always_inline]] inline void each_of(Use use) {
+  [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) { (use(t), ...); }(std::make_integer_sequence<int, T>());
+}
+#endif
+
 /// What is multiplied: floats, or pairs of halves or bytes by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  template <int T>
+  [[gnu::always_inline]] static void add_word(Vec (&sums)[T], const float* x, const float* weight) {
+    const Vec own = load(weight);
+    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_product(sums[t], x + t * kLanes, own); });
+  }
+#endif
 };
 #if !defined(__AVX512F__)
 /// The first half of the lanes alone, which is a register or two.
@@ -116,6 +164,13 @@ struct HalfRows : Factors<kLanes> {
   using Sum = decltype(Vec::lo);
   static Sum weights(const float* at) { return load_as<Sum>(at); }
   static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return sum + row * *x; }
+#if defined(__AVX2__)
+  template <int T>
+  [[gnu::always_inline]] static void add_word(Sum (&sums)[T], const float* x, const float* weight) {
+    const Sum own = load_as<Sum>(weight);
+    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_product(sums[t], x + t * kLanes, own); });
+  }
+#endif
   static Vec total(const Sum& sum) { return {sum, Sum{}}; }
 };
 #endif
@@ -153,6 +208,13 @@ struct Quads : ByteFactors<kLanes / 4> {
 struct ShortPairs : ByteFactors<kLanes / 2> {
   static Vec weights(const float* at) { return load(at); }
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_shorts(sum, row, splat_bits(x)); }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  template <int T>
+  [[gnu::always_inline]] static void add_word(Vec (&sums)[T], const float* x, const float* weight) {
+    const Vec own = load(weight);
+    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_products_of_shorts(sums[t], x + t * kWords, own); });
+  }
+#endif
 };
 /// The same, of which the sums are wanted.
 struct SumsOfPairs : ShortPairs {
@@ -278,24 +340,22 @@ struct Eights : HalfRows {
   static Vec total(const Vec& sum) { return sum; }
 
   template <int T>
-  static void add(const BlockProduct& product, const float* x, const float* weight, Sum (&sums)[1][T]) {
+  [[gnu::always_inline]] static void add(const BlockProduct& product, const float* x, const float* weight, Sum (&sums)[1][T]) {
     const auto& shape = static_cast<const EightsShape&>(product);
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
-      for (std::int64_t channel = 0; channel < shape.in_channels; channel += 8) {
+      for (std::int64_t channel = 0; channel < shape.in_channels; channel += 8, weight += 8 * kLanes) {
         const float *const lo = rows + shape.place(shape.first + channel), *const hi = rows + shape.place(shape.second + channel);
-#pragma GCC unroll 2
-        for (int i = 0; i < 8; ++i, weight += kLanes) {
-          const Sum own = load_as<Sum>(weight);
-#pragma GCC unroll 32
-          for (int t = 0; t < T; ++t) {
+        each_of<8>([&](int i) __attribute__((always_inline)) {
+          const Sum own = load_as<Sum>(weight + i * kLanes);
+          each_of<T>([&](int t) __attribute__((always_inline)) {
             const std::int64_t at = t * kLanes + i;
             if constexpr (of == EightsOf::two)
-              sums[0][t] = {sums[0][t].lo + own.lo * lo[at], sums[0][t].hi + own.hi * hi[at]};
+              sums[0][t] = plus_product(sums[0][t], lo + at, hi + at, own);
             else
-              sums[0][t] = sums[0][t] + own * lo[at];
-          }
-        }
+              sums[0][t] = plus_product(sums[0][t], lo + at, own);
+          });
+        });
       }
     }
   }
