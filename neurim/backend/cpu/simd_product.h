@@ -98,7 +98,7 @@ template <class F, int T>
   }
 }
 
-/// The same as below of any input channels and taps, and with what is asked for meanwhile.
+/// The same as below of any input channels and taps.
 template <class F, int T>
 [[gnu::noinline]] void add_looping(const BlockProduct& shape, const float* x, const float* weight, bool ahead, typename F::Sum (&sums)[T]) {
   constexpr int kWords = F::kWords, kTogether = kLanes / kWords;
@@ -132,20 +132,25 @@ template <class F, int T>
     add_looping<F>(all, x, weight, ahead, in_memory);
     std::copy_n(in_memory, T, sums);
   };
-  const auto add_block = [&](const float* rows) __attribute__((always_inline)) {
+  const auto add_block = [&](auto asks, const float* rows) __attribute__((always_inline)) {
     [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
-      (F::add_word(sums, rows + i, weight + i * kLanes), ...);
+      const auto add = [&](int word) __attribute__((always_inline)) {
+        const float* const own = weight + word * kLanes;
+        if constexpr (asks) __builtin_prefetch(own + shape.weight_block, 0, 2);
+        F::add_word(sums, rows + word, own);
+      };
+      (add(i), ...);
     }(std::make_integer_sequence<int, F::kWords>());
     weight += kBlock;
   };
-  if (ahead || shape.weight_taps) return looping(shape);
+  if (shape.weight_taps) return looping(shape);
+  static constexpr std::int64_t kOneTap[] = {0};
+  const std::int64_t *const taps = shape.taps ? shape.taps : kOneTap, *const last_tap = taps + shape.tap_count;
   std::int64_t left = shape.in_channels;
   for (; left >= kLanes; left -= kLanes, x += shape.x_block) {
     if (shape.fetch) shape.fetch->some();
-    if (!shape.taps)
-      add_block(x);
-    else
-      for (const std::int64_t *tap = shape.taps, *const last = tap + shape.tap_count; tap != last; ++tap) add_block(x + *tap);
+    for (const std::int64_t* tap = taps; tap != last_tap; ++tap)
+      ahead ? add_block(std::true_type(), x + *tap) : add_block(std::false_type(), x + *tap);
   }
   if (left == 0) return;
   BlockProduct rest = shape;
