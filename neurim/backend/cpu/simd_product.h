@@ -35,6 +35,12 @@ constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGradBlocks =
 constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
 
+/// Calls use(0) to use(T - 1), without a loop.
+template <int T, class Use>
+[[gnu::always_inline]] inline void each_of(Use use) {
+  [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) { (use(t), ...); }(std::make_integer_sequence<int, T>());
+}
+
 template <int words, class Rounds = void>
 struct Factors {
   static constexpr int kWords = words;
@@ -44,6 +50,9 @@ struct Factors {
   using Epilogue = BlockEpilogue;
   static Vec total(const Vec& sum) { return sum; }
 };
+/// Whether sums of F are made in straight code: see add_unrolled().
+template <class F>
+constexpr bool kStraight = requires(typename F::Sum (&sums)[1], const float* at) { F::add_word(sums, at, at); };
 template <class F>
 constexpr bool kShortSums = requires { F::kShort; };
 template <class F>
@@ -180,7 +189,7 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   const float* own = weight;
   if constexpr (requires { F::add(shape, x, weight, sums); })  // all of it
     F::add(shape, x, weight, sums);
-  else if constexpr (B == 1 && requires { F::add_word(sums[0], x, weight); })
+  else if constexpr (B == 1 && kStraight<F>)
     add_unrolled<F>(shape, x, weight, ahead, sums[0]);
   else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
@@ -283,7 +292,16 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
   const std::int64_t dy_block = shape.dy_block;
   for (std::int64_t run = 0; run < shape.images * shape.runs; ++run) {
     const float* value = x + run / shape.runs * shape.x_image + run % shape.runs * shape.x_run;
-    for (std::int64_t row = 0; row < shape.rows; ++row, value += kLanes, dy += kLanes) {
+    std::int64_t row = 0;
+    if constexpr (B == 1 && kStraight<F>) {
+      constexpr int kAtOnce = 4;
+      for (; row + kAtOnce <= shape.rows; row += kAtOnce, value += kAtOnce * kLanes, dy += kAtOnce * kLanes)
+        each_of<kAtOnce>([&](int r) __attribute__((always_inline)) {
+          const auto own = F::weights(dy + r * kLanes);
+          each_of<T>([&](int i) __attribute__((always_inline)) { sums[0][i] = F::multiply_add(sums[0][i], own, value + r * kLanes + i); });
+        });
+    }
+    for (; row < shape.rows; ++row, value += kLanes, dy += kLanes) {
       const float* const gradient = dy;
       decltype(F::weights(gradient)) own[B];
 #pragma GCC unroll 8

@@ -137,19 +137,15 @@ inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) { ret
 inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const Vec& weight) {
   return {plus_product(sum.lo, lo, weight.lo), plus_product(sum.hi, hi, weight.hi)};
 }
-
-/// Calls use(0) to use(T - 1), without a loop.
-template <int T, class Use>
-[[gnu::always_inline]] inline void each_of(Use use) {
-  [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) { (use(t), ...); }(std::make_integer_sequence<int, T>());
-}
 #endif
 
 /// What is multiplied: floats, or pairs of halves or bytes by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
+#if !defined(__AVX2__) || defined(__AVX512F__)
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#else
+  static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_product(sum, x, row); }
   template <int T>
   [[gnu::always_inline]] static void add_word(Vec (&sums)[T], const float* x, const float* weight) {
     const Vec own = load(weight);
