@@ -70,40 +70,52 @@ template <class F, int T>
                                                                [[maybe_unused]] const Part& part, int block, float* y) {
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
-  const Vec least = splat(epilogue.relu.on ? 0.0f : -__builtin_inff()), most = splat(epilogue.relu.most);
   // Read once: as far as the compiler knows, what is stored may change them.
   const float *const more = epilogue.add, *const bias = epilogue.bias;
   const std::int64_t block_at = block * shape.y_block, y_row = shape.y_row;
+  const Relu relu = epilogue.relu;
   const bool beyond = epilogue.beyond;
   [[maybe_unused]] const Half rounds = epilogue.rounds, more_rounded = epilogue.add_rounded;
+  Vec results[T];
+#pragma GCC unroll 32
+  for (int t = 0; t < T; ++t) results[t] = F::total(sums[t]);
+  if constexpr (kShortSums<F>) {
+    float* const totals = part.totals + block * T * kLanes;
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) {
+      if (!part.first) results[t] += load(totals + t * kLanes);
+      if (!part.last) store(totals + t * kLanes, results[t]);
+      if (bias) results[t] += load(bias + block * kLanes);
+    }
+    if (!part.last) return;
+  }
+  if (more) {
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) {
+      const std::int64_t at = block_at + t * y_row;
+      if constexpr (kRounds)
+        results[t] += more_rounded ? RoundedTo<Kind>::get(more, at) : load(more + at);
+      else
+        results[t] += load(more + at);
+    }
+  }
+  if (relu.on) {
+    const Vec least{}, most = splat(relu.most);
+#pragma GCC unroll 32
+    for (int t = 0; t < T; ++t) results[t] = limited(results[t], least, most);
+  }
 #pragma GCC unroll 32
   for (int t = 0; t < T; ++t) {
     const std::int64_t at = block_at + t * y_row;
-    Vec sum = F::total(sums[t]);
-    if constexpr (kShortSums<F>) {
-      float* const total = part.totals + (block * T + t) * kLanes;
-      if (!part.first) sum += load(total);
-      if (!part.last) {
-        store(total, sum);
-        continue;
-      }
-      if (bias) sum += load(bias + block * kLanes);
-    }
-    if constexpr (kRounds) {
-      if (more) sum += more_rounded ? RoundedTo<Kind>::get(more, at) : load(more + at);
-    } else if (more) {
-      sum += load(more + at);
-    }
-    const Vec result = limited(sum, least, most);
     if constexpr (kRounds)
       if (rounds) {
-        RoundedTo<Kind>::put(y, at, result);
+        RoundedTo<Kind>::put(y, at, results[t]);
         continue;
       }
     if (beyond) [[unlikely]]
-      stream(y + at, result);
+      stream(y + at, results[t]);
     else
-      store(y + at, result);
+      store(y + at, results[t]);
   }
 }
 
@@ -134,33 +146,32 @@ template <class F, int T>
 /// has three instructions a cycle for two products, and what stands beside them takes the time of some.
 template <class F, int T>
 [[gnu::always_inline]] inline void add_unrolled(const BlockProduct& shape, const float* x, const float* weight, bool ahead, typename F::Sum (&sums)[T]) {
-  constexpr int kBlock = F::kWords * kLanes;
   const auto looping = [&](const BlockProduct& all) __attribute__((always_inline)) {
     typename F::Sum in_memory[T];  // where the sums themselves then need not be
     std::copy_n(sums, T, in_memory);
     add_looping<F>(all, x, weight, ahead, in_memory);
     std::copy_n(in_memory, T, sums);
   };
-  const auto add_block = [&](auto asks, const float* rows) __attribute__((always_inline)) {
-    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
-      const auto add = [&](int word) __attribute__((always_inline)) {
-        const float* const own = weight + word * kLanes;
-        if constexpr (asks) __builtin_prefetch(own + shape.weight_block, 0, 2);
-        F::add_word(sums, rows + word, own);
-      };
-      (add(i), ...);
-    }(std::make_integer_sequence<int, F::kWords>());
-    weight += kBlock;
-  };
   if (shape.weight_taps) return looping(shape);
   static constexpr std::int64_t kOneTap[] = {0};
   const std::int64_t *const taps = shape.taps ? shape.taps : kOneTap, *const last_tap = taps + shape.tap_count;
-  std::int64_t left = shape.in_channels;
-  for (; left >= kLanes; left -= kLanes, x += shape.x_block) {
+  const auto add_words = [&]<int count>(std::integral_constant<int, count>) __attribute__((always_inline)) {
     if (shape.fetch) shape.fetch->some();
-    for (const std::int64_t* tap = taps; tap != last_tap; ++tap)
-      ahead ? add_block(std::true_type(), x + *tap) : add_block(std::false_type(), x + *tap);
-  }
+    for (const std::int64_t* tap = taps; tap != last_tap; ++tap, weight += F::kWords * kLanes) {
+      const float* const rows = x + *tap;
+      const auto add = [&](int word) __attribute__((always_inline)) { F::add_word(sums, rows + word, weight + word * kLanes); };
+      if (ahead)
+        each_of<count>([&](int word) __attribute__((always_inline)) {
+          __builtin_prefetch(weight + shape.weight_block + word * kLanes, 0, 2);
+          add(word);
+        });
+      else
+        each_of<count>(add);
+    }
+  };
+  std::int64_t left = shape.in_channels;
+  for (; left >= kLanes; left -= kLanes, x += shape.x_block) add_words(std::integral_constant<int, F::kWords>());
+  if (left == kLanes / 2) return add_words(std::integral_constant<int, F::kWords / 2>());
   if (left == 0) return;
   BlockProduct rest = shape;
   rest.in_channels = left;
@@ -234,12 +245,16 @@ constexpr std::array<Product<F>, sizeof...(T)> products(std::integer_sequence<in
 /// Calls each(begin, end) for groups of nearly equal length, as few as hold at most `most` rows each.
 template <class Each>
 void each_group(std::int64_t rows, std::int64_t most, Each each) {
-  const std::int64_t groups = (rows + most - 1) / most;
-  for (std::int64_t g = 0; g < groups; ++g) each(rows * g / groups, rows * (g + 1) / groups);
+  const std::int64_t groups = (rows + most - 1) / most, least = groups > 0 ? rows / groups : 0;
+  for (std::int64_t begin = 0, longer = rows - groups * least; begin < rows;) {
+    const std::int64_t end = begin + least + (longer-- > 0);
+    each(begin, end);
+    begin = end;
+  }
 }
 
-/// Calls `each` with the products of which blocks [first, last) of a result are made: which it is, and its blocks
-/// [block, block + together) and rows [begin, end).
+/// Calls `each` for runs of the blocks [first, last) of a result that are made together: with the products of so many blocks, of 1 row and
+/// more, the most rows of one, and the first block.
 template <class F, class Each>
 void cut(const BlockProduct& shape, std::int64_t first, std::int64_t last, Each each) {
   constexpr auto& kMost = F::kRows;
@@ -248,36 +263,42 @@ void cut(const BlockProduct& shape, std::int64_t first, std::int64_t last, Each 
   static constexpr auto kThree = products<F, 3>(std::make_integer_sequence<int, kMost[2]>());
   for (std::int64_t block = first, together = 0; block < last; block += together) {
     together = std::min<std::int64_t>(shape.rows <= kMost[2] ? 3 : shape.rows <= kMost[1] ? 2 : shape.rows <= kMost[0] ? 1 : kTogether, last - block);
-    const auto* const product_of = together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data();
-    each_group(shape.rows, kMost[together - 1], [&](std::int64_t begin, std::int64_t end) {
-      each(product_of[end - begin - 1], block, together, begin, end);
-    });
+    each(together == 3 ? kThree.data() : together == 2 ? kTwo.data() : kOne.data(), kMost[together - 1], block);
   }
 }
 
 template <class F>
 void multiply(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
               const BlockEpilogue& epilogue, float* y) {
-  cut<F>(shape, first_block, last_block, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
-    const std::int64_t at = block * shape.y_block + begin * shape.y_row;
+  cut<F>(shape, first_block, last_block, [&](const Product<F>* product_of, int most, std::int64_t block) {
+    const float *rows = x, *const weights = weight + block * shape.weight_block;
     BlockEpilogue own = epilogue;
-    if (epilogue.bias) own.bias += block * kLanes;
-    if (epilogue.add) own.add += epilogue.add_rounded ? at / 2 : at;
-    const float *const rows = x + begin * F::kWords, *const weights = weight + block * shape.weight_block;
-    float* const to = y + (epilogue.rounds ? at / 2 : at);
-    const bool ahead = begin == 0 && !shape.fetch;
-    if constexpr (!kShortSums<F>) {
-      product(shape, rows, weights, own, ahead, {}, to);
-    } else {
-      const std::int64_t taps = std::max<std::int64_t>(1, shape.tap_count), most = std::max<std::int64_t>(1, F::kShort / (F::kWords * taps)), in_blocks = (shape.in_channels + kLanes - 1) / kLanes,
-                         weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * F::kWords * kLanes;
-      alignas(64) float totals[kRows[0] * kLanes];
-      each_group(in_blocks, most, [&](std::int64_t first, std::int64_t last) {
-        BlockProduct of_part = shape;
-        of_part.in_channels = std::min(shape.in_channels, last * kLanes) - first * kLanes;
-        product(of_part, rows + first * shape.x_block, weights + first * weight_in, own, ahead, {totals, first == 0, last == in_blocks}, to);
-      });
-    }
+    float* to = y;
+    const auto go_on = [&](std::int64_t floats) {
+      if (own.add) own.add += own.add_rounded ? floats / 2 : floats;
+      to += own.rounds ? floats / 2 : floats;
+    };
+    if (own.bias) own.bias += block * kLanes;
+    go_on(block * shape.y_block);
+    each_group(shape.rows, most, [&](std::int64_t begin, std::int64_t end) {
+      const auto product = product_of[end - begin - 1];
+      const bool ahead = begin == 0 && !shape.fetch;
+      if constexpr (!kShortSums<F>) {
+        static constexpr Part kAll;
+        product(shape, rows, weights, own, ahead, kAll, to);
+      } else {
+        const std::int64_t taps = std::max<std::int64_t>(1, shape.tap_count), deep = std::max<std::int64_t>(1, F::kShort / (F::kWords * taps)), in_blocks = (shape.in_channels + kLanes - 1) / kLanes,
+                           weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * F::kWords * kLanes;
+        alignas(64) float totals[kRows[0] * kLanes];
+        each_group(in_blocks, deep, [&](std::int64_t first, std::int64_t last) {
+          BlockProduct of_part = shape;
+          of_part.in_channels = std::min(shape.in_channels, last * kLanes) - first * kLanes;
+          product(of_part, rows + first * shape.x_block, weights + first * weight_in, own, ahead, {totals, first == 0, last == in_blocks}, to);
+        });
+      }
+      rows += (end - begin) * F::kWords;
+      go_on((end - begin) * shape.y_row);
+    });
   });
 }
 

@@ -379,13 +379,16 @@ void each_group_of_bytes(std::int64_t rows, std::int64_t most, const ByteEpilogu
 template <class F>
 void multiply_bytes(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight, const ByteEpilogue& epilogue,
                     void* y) {
-  cut<F>(shape, 0, blocks, [&](Product<F> product, std::int64_t block, std::int64_t, std::int64_t begin, std::int64_t) {
-    const std::int64_t at = block * shape.y_block + begin * shape.y_row;
-    ByteEpilogue own = epilogue;
-    own.start += block * kLanes, own.scale += block * kLanes, own.bias += block * kLanes, own.channels -= block * kLanes;
-    if (own.add) own.add += at;
-    float* const to = own.floats ? static_cast<float*>(y) + at : reinterpret_cast<float*>(static_cast<std::uint8_t*>(y) + at);
-    product(shape, x + begin * F::kWords, weight + block * shape.weight_block, own, begin == 0, {}, to);
+  cut<F>(shape, 0, blocks, [&](const Product<F>* product_of, int most, std::int64_t block) {
+    ByteEpilogue of_block = epilogue;
+    of_block.start += block * kLanes, of_block.scale += block * kLanes, of_block.bias += block * kLanes, of_block.channels -= block * kLanes;
+    each_group(shape.rows, most, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t at = block * shape.y_block + begin * shape.y_row;
+      ByteEpilogue own = of_block;
+      if (own.add) own.add += at;
+      float* const to = own.floats ? static_cast<float*>(y) + at : reinterpret_cast<float*>(static_cast<std::uint8_t*>(y) + at);
+      product_of[end - begin - 1](shape, x + begin * F::kWords, weight + block * shape.weight_block, own, begin == 0, {}, to);
+    });
   });
 }
 
