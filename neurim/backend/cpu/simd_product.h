@@ -35,10 +35,14 @@ constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGradBlocks =
 constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
 
-/// Calls use(0) to use(T - 1), without a loop.
+/// Calls use(0) to use(T - 1), without a loop; where each access is checked, in one, as the compiler takes minutes for such code.
 template <int T, class Use>
 [[gnu::always_inline]] inline void each_of(Use use) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  for (int t = 0; t < T; ++t) use(t);
+#else
   [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) { (use(t), ...); }(std::make_integer_sequence<int, T>());
+#endif
 }
 
 template <int words, class Rounds = void>

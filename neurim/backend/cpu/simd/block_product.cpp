@@ -107,9 +107,10 @@ struct ByteFactors : Factors<words> {
 #if !defined(__AVX512F__)
 using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
 
-// Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions themselves: in a loop
-// that is unrolled the compiler moves sums from register to register and to the stack.
-#if defined(__AVX2__)
+// Sums plus products with *x, or in their first half with *lo and in their second with *hi, and those of pairs of 16 bits in the place of
+// floats, of sums of i32. With AVX2 the instructions themselves: in a loop that is unrolled the compiler moves sums from register to register and
+// to the stack. Sanitizers do not see what those read.
+#if defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::always_inline]] inline HalfVec plus_product(HalfVec sum, const float* x, HalfVec weight) {
   HalfVec value;
   asm("vbroadcastss %2, %1\n\tvfmadd231ps %3, %1, %0" : "+x"(sum), "=&x"(value) : "m"(*x), "x"(weight));
@@ -122,7 +123,6 @@ using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
       : "m"(*x), "x"(weight.lo), "x"(weight.hi));
   return {lo, hi};
 }
-/// The same of pairs of 16 bits in the place of floats, and sums of i32.
 [[gnu::always_inline]] inline Vec plus_products_of_shorts(const Vec& sum, const float* x, const Vec& weight) {
   HalfVec lo = sum.lo, hi = sum.hi, value, product;
   asm("vpbroadcastd %4, %2\n\tvpmaddwd %5, %2, %3\n\tvpaddd %3, %0, %0\n\tvpmaddwd %6, %2, %2\n\tvpaddd %2, %1, %1"
@@ -133,6 +133,7 @@ using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
 #else
 template <class Sum>
 inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) { return sum + weight * *x; }
+inline Vec plus_products_of_shorts(const Vec& sum, const float* x, const Vec& weight) { return add_products_of_shorts(sum, weight, splat_bits(x)); }
 #endif
 inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const Vec& weight) {
   return {plus_product(sum.lo, lo, weight.lo), plus_product(sum.hi, hi, weight.hi)};
