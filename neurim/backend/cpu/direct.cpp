@@ -25,8 +25,8 @@ constexpr std::int64_t kBand = 1 << 16;  // floats, where a row of the result ne
 constexpr std::int64_t kNear = 5 << 10;  // floats of weights that stay in the first-level cache, and of all that stay in the second
 constexpr std::int64_t kManyWeights = 1 << 15;
 
-/// How groups are multiplied: where they lie in blocks whose other weights are zero, or of 4 or 8 channels by group_product(), or of
-/// eights by eights_product().
+/// How groups are multiplied: in blocks whose other weights are zero, of 4 or 8 channels by group_product(), or without AVX-512, whose
+/// registers have whole blocks, of eights by eights_product().
 enum class GroupsBy : std::uint8_t { blocks, group, eights };
 GroupsBy groups_by(const ConvRows& g) {
   const std::int64_t groups = g.options.groups, in = g.in_channels / groups, out = g.out_channels / groups;
@@ -67,10 +67,10 @@ Layout layout_of(const Site& site, const ConvRows& g, int value) {
   const Type& type = site.values[static_cast<std::size_t>(value)].type;
   if (value == at.weight)
     return groups_by(g) != GroupsBy::blocks ? group_rows(type)
-           : g.options.groups != 1 ? group_weights(type, g.options.groups, g.pairs)
-           : g.picture()           ? row_weights(type, g.pairs)
-           : g.pairs               ? pair_weights(type, g.pairs)
-                                   : forward_weights(type);
+           : g.options.groups != 1          ? group_weights(type, g.options.groups, g.pairs)
+           : g.picture()                    ? row_weights(type, g.pairs)
+           : g.pairs                        ? pair_weights(type, g.pairs)
+                                            : forward_weights(type);
   if (!is_activation(site, value) || (value == at.x && g.picture())) return {};
   return blocked_layout(site, value);
 }
@@ -91,7 +91,7 @@ struct Direct {
   Behind behind;
   std::int64_t rows;               ///< of the result in a band
   std::vector<std::int64_t> taps;  ///< BlockProduct::taps
-  GroupsBy by;
+  GroupsBy by;                     ///< groups_by()
   std::int64_t chunk;              ///< blocks of x whose products are added up for all rows of a band before those of others
   std::vector<ReadBlocks> read;    ///< of each block of the result
   std::vector<Run> parts;
