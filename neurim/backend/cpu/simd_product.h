@@ -5,7 +5,7 @@
 //   kRows        how many rows of 1, 2 or 3 blocks are multiplied at once,
 //   Sum          what is added up for a row of a block,
 //   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
-//   add_word()   the same for rows of one block, where add_unrolled() is to be made of it,
+//   kStraight    whether sums of one block are made in straight code: see add_unrolled(),
 //   total()      a sum as floats,
 //   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
 // NEURIM_PRODUCT is the target of what calls multiply_add().
@@ -49,14 +49,12 @@ template <int words, class Rounds = void>
 struct Factors {
   static constexpr int kWords = words;
   static constexpr const int (&kRows)[3] = NEURIM_ISA::kRows;
+  static constexpr bool kStraight = false;
   using Sum = Vec;
   using Kind = Rounds;
   using Epilogue = BlockEpilogue;
   static Vec total(const Vec& sum) { return sum; }
 };
-/// Whether sums of F are made in straight code: see add_unrolled().
-template <class F>
-constexpr bool kStraight = requires(typename F::Sum (&sums)[1], const float* at) { F::add_word(sums, at, at); };
 template <class F>
 constexpr bool kShortSums = requires { F::kShort; };
 template <class F>
@@ -123,6 +121,13 @@ template <class F, int T>
   }
 }
 
+/// What a word adds to the sums of T rows of one block.
+template <class F, int T>
+[[gnu::always_inline]] inline void add_word(const float* x, const float* weight, typename F::Sum (&sums)[T]) {
+  const auto own = F::weights(weight);
+  each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = F::multiply_add(sums[t], own, x + t * F::kWords); });
+}
+
 /// The same as below of any input channels and taps.
 template <class F, int T>
 [[gnu::noinline]] void add_looping(const BlockProduct& shape, const float* x, const float* weight, bool ahead, typename F::Sum (&sums)[T]) {
@@ -138,7 +143,7 @@ template <class F, int T>
       if (shape.weight_taps) own = weight + shape.weight_taps[tap];
       for (std::int64_t i = 0; i < words; ++i) {
         if (ahead) __builtin_prefetch(own + shape.weight_block + i * kLanes, 0, 2);
-        F::add_word(all, rows + i, own + i * kLanes);
+        add_word<F>(rows + i, own + i * kLanes, all);
       }
     }
     if (shape.weight_taps) weight += shape.weight_in;
@@ -163,7 +168,7 @@ template <class F, int T>
     if (shape.fetch) shape.fetch->some();
     for (const std::int64_t* tap = taps; tap != last_tap; ++tap, weight += F::kWords * kLanes) {
       const float* const rows = x + *tap;
-      const auto add = [&](int word) __attribute__((always_inline)) { F::add_word(sums, rows + word, weight + word * kLanes); };
+      const auto add = [&](int word) __attribute__((always_inline)) { add_word<F>(rows + word, weight + word * kLanes, sums); };
       if (ahead)
         each_of<count>([&](int word) __attribute__((always_inline)) {
           __builtin_prefetch(weight + shape.weight_block + word * kLanes, 0, 2);
@@ -204,7 +209,7 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   const float* own = weight;
   if constexpr (requires { F::add(shape, x, weight, sums); })  // all of it
     F::add(shape, x, weight, sums);
-  else if constexpr (B == 1 && kStraight<F>)
+  else if constexpr (B == 1 && F::kStraight)
     add_unrolled<F>(shape, x, weight, ahead, sums[0]);
   else for (std::int64_t left = shape.in_channels; left > 0; left -= kLanes, x += shape.x_block) {
     const int words = static_cast<int>((std::min<std::int64_t>(left, kLanes) + kTogether - 1) / kTogether);
@@ -318,7 +323,7 @@ NEURIM_PRODUCT void weight_grad(const BlockWeightGrad& shape, const float* x, co
   for (std::int64_t run = 0; run < shape.images * shape.runs; ++run) {
     const float* value = x + run / shape.runs * shape.x_image + run % shape.runs * shape.x_run;
     std::int64_t row = 0;
-    if constexpr (B == 1 && kStraight<F>) {
+    if constexpr (B == 1 && F::kStraight) {
       constexpr int kAtOnce = 4;
       for (; row + kAtOnce <= shape.rows; row += kAtOnce, value += kAtOnce * kLanes, dy += kAtOnce * kLanes)
         each_of<kAtOnce>([&](int r) __attribute__((always_inline)) {

@@ -106,6 +106,11 @@ struct ByteFactors : Factors<words> {
 
 #if !defined(__AVX512F__)
 using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
+#if defined(__AVX2__)
+constexpr bool kNamed = true;
+#else
+constexpr bool kNamed = false;
+#endif
 
 // Sums plus products with *x, or in their first half with *lo and in their second with *hi, and those of pairs of 16 bits in the place of
 // floats, of sums of i32. With AVX2 the instructions themselves: in a loop that is unrolled the compiler moves sums from register to register and
@@ -143,15 +148,11 @@ inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const 
 /// What is multiplied: floats, or pairs of halves or bytes by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
-#if !defined(__AVX2__) || defined(__AVX512F__)
+#if defined(__AVX512F__)
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
 #else
-  static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_product(sum, x, row); }
-  template <int T>
-  [[gnu::always_inline]] static void add_word(Vec (&sums)[T], const float* x, const float* weight) {
-    const Vec own = load(weight);
-    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_product(sums[t], x + t * kLanes, own); });
-  }
+  static constexpr bool kStraight = kNamed;
+  [[gnu::always_inline]] static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_product(sum, x, row); }
 #endif
 };
 #if !defined(__AVX512F__)
@@ -160,14 +161,8 @@ struct HalfRows : Factors<kLanes> {
   static constexpr int kRows[] = {12, 1, 1};
   using Sum = decltype(Vec::lo);
   static Sum weights(const float* at) { return load_as<Sum>(at); }
-  static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return sum + row * *x; }
-#if defined(__AVX2__)
-  template <int T>
-  [[gnu::always_inline]] static void add_word(Sum (&sums)[T], const float* x, const float* weight) {
-    const Sum own = load_as<Sum>(weight);
-    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_product(sums[t], x + t * kLanes, own); });
-  }
-#endif
+  static constexpr bool kStraight = kNamed;
+  [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return plus_product(sum, x, row); }
   static Vec total(const Sum& sum) { return {sum, Sum{}}; }
 };
 #endif
@@ -204,13 +199,11 @@ struct Quads : ByteFactors<kLanes / 4> {
 #endif
 struct ShortPairs : ByteFactors<kLanes / 2> {
   static Vec weights(const float* at) { return load(at); }
+#if defined(__AVX512F__)
   static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_shorts(sum, row, splat_bits(x)); }
-#if defined(__AVX2__) && !defined(__AVX512F__)
-  template <int T>
-  [[gnu::always_inline]] static void add_word(Vec (&sums)[T], const float* x, const float* weight) {
-    const Vec own = load(weight);
-    each_of<T>([&](int t) __attribute__((always_inline)) { sums[t] = plus_products_of_shorts(sums[t], x + t * kWords, own); });
-  }
+#else
+  static constexpr bool kStraight = kNamed;
+  [[gnu::always_inline]] static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_products_of_shorts(sum, x, row); }
 #endif
 };
 /// The same, of which the sums are wanted.
@@ -342,7 +335,7 @@ struct Eights : HalfRows {
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
       for (std::int64_t channel = 0; channel < shape.in_channels; channel += 8, weight += 8 * kLanes) {
-        const float *const lo = rows + shape.place(shape.first + channel), *const hi = rows + shape.place(shape.second + channel);
+        const float *const lo = rows + shape.place(shape.first + channel), *const hi = of == EightsOf::two ? rows + shape.place(shape.second + channel) : lo;
         each_of<8>([&](int i) __attribute__((always_inline)) {
           const Sum own = load_as<Sum>(weight + i * kLanes);
           each_of<T>([&](int t) __attribute__((always_inline)) {
