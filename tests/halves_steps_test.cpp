@@ -14,6 +14,7 @@
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/multihead_attention.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/rules.h"
 #include "neurim/ops/silu.h"
@@ -124,6 +125,42 @@ TEST_P(Halves, ProductsOfMatrices) {
   EXPECT_EQ(count(planned(layer, {few, weight, bias}), "linear", "cpu rounded matmul"), 0);
   const Net constant = [&](const Tensors& in) -> Tensors { return {linear(in[0], weight, bias)}; };
   EXPECT_EQ(count(planned(constant, {x}), "linear", "cpu rounded matmul"), 0);
+}
+
+/// Of rows, some of an odd number of queries or keys, which stand in pairs; without a tile or with several.
+TEST_P(Halves, AttentionInSteps) {
+  struct Sizes {
+    std::int64_t images, length, positions, heads, features, values;
+  };
+  for (const Sizes& s : {Sizes{2, 197, 197, 3, 64, 64}, {4, 20, 33, 2, 16, 16}, {1, 5, 70, 1, 32, 48}, {2, 130, 17, 3, 48, 16}, {1, 41, 1501, 2, 16, 32}}) {
+    const Tensors in{any({s.images, s.length, s.heads * s.features}, 1), any({s.images, s.positions, s.heads * s.features}, 2),
+                     any({s.images, s.positions, s.heads * s.values}, 3), any({s.images, s.length, s.heads * s.values}, 4)};
+    const Net step = [&](const Tensors& given) -> Tensors {
+      const Tensor y = multihead_attention(given[0], given[1], given[2], s.heads);
+      Tensors all = gradients(Tensors{y}, Tensors{given[0], given[1], given[2]}, Tensors{given[3]});
+      all.push_back(y);
+      return all;
+    };
+    const Types types = op_table::types_of(in);
+    const std::string where = text(s.images, ' ', s.length, ' ', s.positions, ' ', s.heads, ' ', s.features, ' ', s.values);
+    const Tensors expected = plan(step, types, {.training = true, .interpret = true})(in);
+    const int before = threads();
+    Tensors first;
+    for (const int number : {1, 3, 2}) {
+      set_threads(number);
+      const Plan planned = plan(step, types, {.training = true, .deterministic = true, .products = tested_half()});
+      EXPECT_EQ(count(planned, "multihead_attention", "cpu rows"), 2) << where;
+      const Tensors got = planned(in);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const double error = error_of(expected[i], got[i]);
+        EXPECT_LE(error, 0.01 * loss() + of_short_sums()) << where << ", result " << i;
+        EXPECT_GE(error, 1e-3 * loss()) << where << ", result " << i << ": nothing was rounded";
+      }
+      if (first.empty()) first = got;
+      EXPECT_EQ(op_table::difference(first, got, 0), "") << where << ", threads " << number;
+    }
+    set_threads(before);
+  }
 }
 
 /// Winograd's points of weights that change, and of a data gradient.

@@ -1,13 +1,14 @@
 // Times one op through each kernel that takes it, beside what the machine allows:
 //
-//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [only=KERNEL] [threads=N] [seconds=1]
+//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] [only=KERNEL] [threads=N] [seconds=1]
 //   lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1
 //   lab conv2d_weight_grad 16x64x56x56 16x64x56x56 weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
 //
 // A SHAPE is an input of f32, or of another dtype as in i64:16 (integers are all 0); attributes are the op's
 // own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,
 // channels_last, blocked (by 16 channels), batch_blocked or last_blocked; kernels that want others take those. known: all
-// inputs but the first are constants, as weights are in a frozen plan. The plain loops of the reference are
+// inputs but the first are constants, as weights are in a frozen plan. precision: what the factors of products may be rounded to, f32, bf16
+// or fp16. The plain loops of the reference are
 // timed only where only=reference asks for them. The kernels take turns, in five rounds of `seconds` in all
 // for each; bytes are those of inputs and outputs in the kernel's layouts.
 #include <algorithm>
@@ -110,7 +111,7 @@ Layout layout_named(const std::string& name) {
 /// One op as one kernel prepared it, with operands of its own.
 class Trial {
  public:
-  Trial(const Kernel& kernel, const Op& op, const Tensors& in, const Layout& layout, bool known)
+  Trial(const Kernel& kernel, const Op& op, const Tensors& in, const Layout& layout, bool known, DType products)
       : name_(kernel.name), step_{&op, {}, {}} {
     Types types;
     for (const Tensor& tensor : in) {
@@ -124,6 +125,7 @@ class Trial {
     site_.in = step_.in;
     site_.out = step_.out;
     site_.chunks = threads();
+    site_.products = products;
     if (kernel.chains) {
       site_.why = "takes chains of ops only";
       return;
@@ -144,6 +146,7 @@ class Trial {
   const std::string& name() const { return name_; }
   bool accepted() const { return static_cast<bool>(launch_); }
   const std::string& why_not() const { return site_.why; }
+  DType rounds() const { return site_.rounds; }
   std::size_t bytes() const {
     std::size_t sum = 0;
     for (const Spec& spec : specs_) sum += operand_bytes(spec);
@@ -209,7 +212,7 @@ void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
     }
     const std::vector<double> times = trial.times();
     const double median = times[times.size() / 2];
-    const Roof limit = roof(multiply_adds, trial.bytes(), peaks);
+    const Roof limit = roof(multiply_adds, trial.bytes(), peaks, trial.rounds());
     std::printf("%-24s %9.4f %9.4f %9.1f %6.1f %9.1f %6s %6.1f\n", trial.name().c_str(), median * 1e3,
                 times[0] * 1e3, operations / median * 1e-9, 100 * operations / median / peak,
                 static_cast<double>(trial.bytes()) / median * 1e-9, limit.bound.c_str(),
@@ -218,7 +221,7 @@ void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
 }
 
 void main_of(const std::vector<std::string>& words) {
-  require(!words.empty(), "usage: lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] ",
+  require(!words.empty(), "usage: lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] ",
           "[only=KERNEL] [threads=N] [seconds=1], as in lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1");
   initialize();
   const std::vector<std::string> known_ops = op_names();
@@ -229,7 +232,7 @@ void main_of(const std::vector<std::string>& words) {
   }
 
   Types types;
-  Settings settings{{"layout", "plain"}, {"known", "false"}, {"only", ""}, {"seconds", "1"}};
+  Settings settings{{"layout", "plain"}, {"known", "false"}, {"precision", "f32"}, {"only", ""}, {"seconds", "1"}};
   settings["threads"] = text(threads());
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
@@ -244,6 +247,7 @@ void main_of(const std::vector<std::string>& words) {
   };
   const Layout layout = layout_named(take("layout", std::string()));
   const bool known = take("known", false);
+  const DType products = products_named(take("precision", std::string()));
   const std::string wanted = take("only", std::string());
   set_threads(take("threads", std::int64_t{}));
   const double seconds = take("seconds", 0.0);
@@ -262,7 +266,7 @@ void main_of(const std::vector<std::string>& words) {
   std::deque<Trial> trials;
   for (const Kernel& kernel : kernels(words[0], 0))
     if (wanted.empty() ? kernel.rank > 0 : kernel.name == wanted)
-      trials.emplace_back(kernel, *op, in, layout, known);
+      trials.emplace_back(kernel, *op, in, layout, known, products);
   std::vector<std::string> reasons;
   for (const Trial& trial : trials) reasons.push_back(text(trial.name(), ": ", trial.why_not()));
   if (std::none_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.accepted(); }))

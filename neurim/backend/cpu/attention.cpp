@@ -1,6 +1,7 @@
 #include "neurim/backend/cpu/attention.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/physical.h"
@@ -17,12 +18,10 @@ constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
 
 /// Softmax(scale * query key^T) value, in runs of the queries of one head.
 struct Attention : AttentionSizes {
-  Half pairs;                 ///< what factors are rounded to (see BlockProduct)
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
   int parts;
 
-  std::int64_t words() const { return pairs ? kLanes / 2 : kLanes; }
   std::int64_t runs() const { return images * heads * cuts; }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -45,8 +44,11 @@ struct Attention : AttentionSizes {
     (at(key, args, image, positions, head * blocks), positions * kLanes, kLanes, blocks * kLanes, positions, keys);
     const float *const queries = at(query, args, image, length, head * blocks),
                 *values = at(value, args, image, positions, head * value_blocks);
-    if (pairs) values = pair_up(keys, values, keys + key_floats());
-    const std::int64_t value_block = pairs ? key_blocks() * kLanes * words() : positions * kLanes;
+    if (pairs) {
+      pair_keys(blocks, keys);
+      to_terms(values, positions * kLanes, kLanes, positions, value_blocks, keys + key_floats());
+      values = keys + key_floats();
+    }
     float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
     const std::int64_t end = length * (cut + 1) / cuts;
     for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
@@ -64,19 +66,9 @@ struct Attention : AttentionSizes {
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
       if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
       NEURIM_DISPATCH(block_product)
-      ({count, positions, count * words(), value_block, plane, pairs}, value_blocks, scores, values, {}, y + at);
+      ({count, positions, count * words(), terms(positions), plane, pairs}, value_blocks, scores, values, {}, y + at);
       NEURIM_DISPATCH(scale_rows)(y + at, plane, kLanes, value_blocks, count, inverse);
     }
-  }
-
-  /// The packed keys in pairs of features, where they lie, and the values in pairs of positions, which it gives.
-  const float* pair_up(float* keys, const float* values, float* to) const {
-    for (std::int64_t block = 0; block < key_blocks() * blocks; ++block)
-      NEURIM_DISPATCH(pair_rows)(pairs, keys + block * kLanes * kLanes, kLanes, 0, kLanes, kLanes, kLanes, keys + block * kLanes * words());
-    const std::int64_t all = key_blocks() * kLanes;
-    for (std::int64_t block = 0; block < value_blocks; ++block)
-      NEURIM_DISPATCH(pair_rows)(pairs, values + block * positions * kLanes, kLanes, 0, positions, all, kLanes, to + block * all * words());
-    return to;
   }
 };
 
@@ -84,7 +76,6 @@ bool read(Site& site, Attention& own) {
   if (site.training) return decline(site, "takes features in blocks, which fully connected layers in training do not make"), false;
   const auto& op = static_cast<const MultiheadAttentionOp&>(site.op());
   if (site.steps[0].in.size() != op.operands() || !op.own_gradient()) return decline(site, "takes no mask and no dropout"), false;
-  own.pairs = site.half();
   return read_sizes(site, op.heads, op.packed, op.attention.scale, own);
 }
 
@@ -104,9 +95,8 @@ Launch prepare(Site& site) {
   own->cuts = both % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
   constexpr std::int64_t kGroup = 14;  // rows that a block product keeps in registers
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
-  own->packed = own->key_floats() + (own->pairs ? own->value_blocks * key_blocks * kLanes * own->words() : 0);
+  own->packed = own->key_floats() + (own->pairs ? own->value_blocks * own->terms(own->positions) : 0);
   own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
-  if (own->pairs) site.rounds = site.products;
   own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));
   site.scratch = static_cast<std::size_t>(own->parts * own->size) * sizeof(float);
   return {Attention::run, own, own->parts};
@@ -124,8 +114,23 @@ bool cpu::read_sizes(Site& site, std::int64_t heads, bool packed, double scale, 
   if (features % kLanes || values % kLanes) return decline(site, "takes heads of whole blocks of 16 features"), false;
   if (shape(0).numel() == 0 || shape(2).numel() == 0) return decline(site, "takes no empty tensors"), false;
   sizes = {shape(0)[0],         heads,      shape(0)[1], shape(1)[1], features / kLanes, values / kLanes,
-           static_cast<float>(scale), operand(0), operand(1),  operand(2)};
+           static_cast<float>(scale), operand(0), operand(1),  operand(2),  site.half()};
+  if (sizes.pairs) site.rounds = site.products;
   return true;
+}
+
+void cpu::AttentionSizes::pair_keys(std::int64_t head_blocks, float* packed) const {
+  for (std::int64_t block = 0; block < key_blocks() * head_blocks; ++block)
+    NEURIM_DISPATCH(pair_rows)(pairs, packed + block * kLanes * kLanes, kLanes, 0, kLanes, kLanes, kLanes, packed + block * kLanes * words());
+}
+
+void cpu::AttentionSizes::to_terms(const float* x, std::int64_t block, std::int64_t row, std::int64_t rows, std::int64_t count, float* to) const {
+  for (std::int64_t b = 0; b < count; ++b, x += block, to += terms(rows)) {
+    if (pairs)
+      NEURIM_DISPATCH(pair_rows)(pairs, x, row, 0, rows, rows, kLanes, to);
+    else
+      for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * kLanes, x + r * row, kLanes * sizeof(float));  // std::copy_n calls a function
+  }
 }
 
 void cpu_attention() { add({.op = "multihead_attention", .name = "cpu", .rank = 20, .prepare = prepare, .wants = wants}); }

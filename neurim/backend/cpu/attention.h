@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "neurim/backend/cpu/isa.h"
+#include "neurim/core/types.h"
 
 namespace neurim {
 
@@ -22,9 +23,17 @@ struct AttentionSizes {
   std::int64_t images, heads, length, positions, blocks, value_blocks;  ///< blocks of 16 of a head's features
   float scale;
   AttentionOperand query, key, value;
+  Half pairs;  ///< what factors are rounded to (see BlockProduct)
 
   std::int64_t key_blocks() const { return (positions + 15) / 16; }
   std::int64_t key_floats() const { return key_blocks() * blocks * 16 * 16; }  ///< of a head's keys, packed
+  std::int64_t words() const { return pairs ? 8 : 16; }  ///< of 16 features of x
+  /// Floats of a block of `rows` rows that a product sums over: as they are, or in pairs.
+  std::int64_t terms(std::int64_t rows) const { return (pairs ? (rows + 1) / 2 : rows) * 16; }
+  /// Packed keys in pairs of features, where they lie.
+  void pair_keys(std::int64_t head_blocks, float* packed) const;
+  /// to[block][row or two][16] = x[block][row][16], `count` blocks, as a product sums over its rows; blocks of x are `block` floats apart, its rows `row`.
+  void to_terms(const float* x, std::int64_t block, std::int64_t row, std::int64_t rows, std::int64_t count, float* to) const;
 };
 
 /// Reads those of a site whose anchor's first operands are query, key and value, or all three packed in one; on no, says why.

@@ -1,6 +1,6 @@
 // Attention whose features stand in rows, as in training, and its gradient, head by head. What the products read is copied into blocks
-// of 16 features, a hundredth of their work; a tile of queries at a time, scores are made, exponentiated and multiplied in the cache. The
-// gradient makes them again.
+// of 16 features, a hundredth of their work, and rounded where the plan's products round; a tile of queries at a time, scores are made,
+// exponentiated and multiplied in the cache. The gradient makes them again.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -19,18 +19,11 @@ using namespace cpu;
 
 constexpr std::int64_t kLanes = 16, kScores = 3 << 14;  // floats of a tile
 
-void copy_block(const float* from, float* to) { std::memcpy(to, from, kLanes * sizeof(float)); }  // std::copy_n calls a function
-
-/// Of one head: rows of features, `pitch` floats apart, and those in blocks, [block][row][16].
-void to_blocks(const float* rows, std::int64_t pitch, std::int64_t count, std::int64_t blocks, float* to) {
-  for (std::int64_t block = 0; block < blocks; ++block)
-    for (std::int64_t row = 0; row < count; ++row, to += kLanes) copy_block(rows + row * pitch + block * kLanes, to);
-}
-/// `apart` floats lie between blocks.
+/// Of one head: features in blocks, [block][row][16], `apart` floats between blocks, to rows of them, `pitch` floats apart.
 void to_rows(const float* from, std::int64_t apart, std::int64_t pitch, std::int64_t count, std::int64_t blocks, float* rows) {
   for (std::int64_t row = 0; row < count; ++row)
     for (std::int64_t block = 0; block < blocks; ++block)
-      copy_block(from + block * apart + row * kLanes, rows + row * pitch + block * kLanes);
+      std::memcpy(rows + row * pitch + block * kLanes, from + block * apart + row * kLanes, kLanes * sizeof(float));
 }
 
 struct AttentionRows : AttentionSizes {
@@ -50,12 +43,11 @@ struct AttentionRows : AttentionSizes {
 
   /// On no, says why.
   bool read(Site& site, std::int64_t heads_of_op, bool packed, double scale_of_op) {
-    if (site.half()) return decline(site, "takes products of floats"), false;
     if (!read_sizes(site, heads_of_op, packed, scale_of_op, *this)) return false;
     const std::int64_t most = std::max<std::int64_t>(kScores / (key_blocks() * kLanes), kLanes), tiles = (length + most - 1) / most;
     rows = (length + tiles - 1) / tiles;
     parts = static_cast<int>(std::min<std::int64_t>(images * heads, 4 * site.chunks));
-    packed_keys = take(key_floats()), queries = take(rows * blocks * kLanes), scores = take(key_blocks() * rows * kLanes), inverse = take(rows);
+    packed_keys = take(key_floats()), queries = take(blocks * rows * words()), scores = take(key_blocks() * rows * kLanes), inverse = take(rows);
     return true;
   }
 
@@ -63,15 +55,38 @@ struct AttentionRows : AttentionSizes {
   BlockProduct scores_of(std::int64_t count, std::int64_t head_blocks) const {
     return {.rows = count,
             .in_channels = head_blocks * kLanes,
-            .x_block = count * kLanes,
-            .weight_block = head_blocks * kLanes * kLanes,
+            .x_block = count * words(),
+            .weight_block = head_blocks * kLanes * words(),
             .y_block = count * kLanes,
+            .pairs = pairs,
             .out_channels = positions};
+  }
+  /// What `count` rows of weights of all keys sum up to, in rows `pitch` floats apart.
+  BlockProduct means_of(std::int64_t count, std::int64_t pitch) const {
+    return {.rows = count,
+            .in_channels = positions,
+            .x_block = count * words(),
+            .weight_block = terms(positions),
+            .y_block = kLanes,
+            .pairs = pairs,
+            .y_row = pitch};
+  }
+
+  /// Rows of a head's features, `pitch` floats apart, as those that a product multiplies: in blocks of 16.
+  void to_factors(const float* from, std::int64_t pitch, std::int64_t count, std::int64_t head_blocks, float* to) const {
+    if (pairs)
+      NEURIM_DISPATCH(round_to_pairs)(pairs, from, kLanes, pitch, count, head_blocks * kLanes, to);
+    else
+      to_terms(from, kLanes, pitch, count, head_blocks, to);
+  }
+  /// Numbers [key block][row][16] of a tile as to_factors() makes them, where they lie.
+  void round_tile(float* tile, std::int64_t count) const {
+    if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, tile, count * kLanes, kLanes, count, positions, tile);  // a row lies no later than before
   }
 
   /// Scores of the queries of a tile, from row `row` of all images on, with all keys, exponentiated.
   void exponentiate(float* room, const Args& args, std::int64_t row, std::int64_t number, std::int64_t count) const {
-    to_blocks(in(args, query.in) + place(query, row, number, blocks), query.features, count, blocks, room + queries);
+    to_factors(in(args, query.in) + place(query, row, number, blocks), query.features, count, blocks, room + queries);
     NEURIM_DISPATCH(block_product)
     (scores_of(count, blocks), key_blocks(), room + queries, room + packed_keys, {}, room + scores);
     NEURIM_DISPATCH(exponentiate_scores)(room + scores, count, positions, scale, room + inverse);
@@ -79,6 +94,7 @@ struct AttentionRows : AttentionSizes {
   void pack(const Args& args, const AttentionOperand& operand, std::int64_t image, std::int64_t number, std::int64_t head_blocks, float* to) const {
     NEURIM_DISPATCH(pack_keys)
     (in(args, operand.in) + place(operand, image * positions, number, head_blocks), kLanes, operand.features, head_blocks * kLanes, positions, to);
+    if (pairs) pair_keys(head_blocks, to);
   }
 };
 
@@ -101,14 +117,13 @@ struct Forward : AttentionRows {
 
   void run_head(const Args& args, std::int64_t image, std::int64_t number, float* room) const {
     pack(args, key, image, number, blocks, room + packed_keys);
-    to_blocks(in(args, value.in) + place(value, image * positions, number, value_blocks), value.features, positions, value_blocks, room + values);
+    to_terms(in(args, value.in) + place(value, image * positions, number, value_blocks), kLanes, value.features, positions, value_blocks, room + values);
     for (std::int64_t row = 0; row < length; row += rows) {
       const std::int64_t count = std::min(rows, length - row), at = image * length + row;
       exponentiate(room, args, at, number, count);
       float* const y = static_cast<float*>(args.out[0]) + at * value_pitch() + number * value_blocks * kLanes;
-      BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
-      product.y_row = value_pitch();
-      NEURIM_DISPATCH(block_product)(product, value_blocks, room + scores, room + values, {}, y);
+      round_tile(room + scores, count);
+      NEURIM_DISPATCH(block_product)(means_of(count, value_pitch()), value_blocks, room + scores, room + values, {}, y);
       NEURIM_DISPATCH(scale_rows)(y, kLanes, value_pitch(), value_blocks, count, room + inverse);
     }
   }
@@ -119,13 +134,14 @@ Launch forward(Site& site) {
   if (site.in.size() != op.operands() || !op.own_gradient()) return decline(site, "takes no mask and no dropout");
   Forward own;
   if (!own.read(site, op.heads, op.packed, op.attention.scale)) return {};
-  own.values = own.take(own.value_blocks * own.positions * kLanes);
+  own.values = own.take(own.value_blocks * own.terms(own.positions));
   return launch(site, own);
 }
 
 struct Backward : AttentionRows {
   bool packed;
   std::int64_t packed_values, keys, gradients, dresults, dkeys, dvalues;  ///< where in the scratch
+  std::int64_t query_terms, gradient_terms, dresult_terms;                ///< the same, where a product sums over their rows
 
   /// Floats of the gradients of all keys or values, padded to whole blocks.
   std::int64_t sums(std::int64_t feature_blocks) const { return feature_blocks * key_blocks() * kLanes * kLanes; }
@@ -136,20 +152,31 @@ struct Backward : AttentionRows {
     };
     pack(args, key, image, number, blocks, room + packed_keys);
     pack(args, value, image, number, value_blocks, room + packed_values);
-    to_blocks(in(args, key.in) + place(key, image * positions, number, blocks), key.features, positions, blocks, room + keys);
+    to_terms(in(args, key.in) + place(key, image * positions, number, blocks), kLanes, key.features, positions, blocks, room + keys);
     for (std::int64_t row = 0; row < length; row += rows) {
       const std::int64_t count = std::min(rows, length - row), at = image * length + row;
       exponentiate(room, args, at, number, count);
-      to_blocks(in(args, packed ? 1 : 3) + at * value_pitch() + number * value_blocks * kLanes, value_pitch(), count, value_blocks, room + dresults);
+      const float* const dy = in(args, packed ? 1 : 3) + at * value_pitch() + number * value_blocks * kLanes;
+      to_factors(dy, value_pitch(), count, value_blocks, room + dresults);
       NEURIM_DISPATCH(block_product)
       (scores_of(count, value_blocks), key_blocks(), room + dresults, room + packed_values, {}, room + gradients);
       NEURIM_DISPATCH(score_gradients)(room + scores, room + gradients, count, positions, scale, room + inverse);
-      BlockProduct product{count, positions, count * kLanes, positions * kLanes, kLanes};
-      product.y_row = query.features;
-      NEURIM_DISPATCH(block_product)(product, blocks, room + gradients, room + keys, {}, gradient(0, query, at, blocks));
-      const BlockWeightGrad sum{key_blocks(), count, count * kLanes, count * kLanes, kLanes * kLanes};
-      NEURIM_DISPATCH(block_weight_grad)(sum, blocks, room + gradients, room + queries, row > 0, room + dkeys);
-      NEURIM_DISPATCH(block_weight_grad)(sum, value_blocks, room + scores, room + dresults, row > 0, room + dvalues);
+      if (pairs) {
+        to_terms(in(args, query.in) + place(query, at, number, blocks), kLanes, query.features, count, blocks, room + query_terms);
+        to_terms(dy, kLanes, value_pitch(), count, value_blocks, room + dresult_terms);
+        to_terms(room + gradients, count * kLanes, kLanes, count, key_blocks(), room + gradient_terms);
+        to_terms(room + scores, count * kLanes, kLanes, count, key_blocks(), room + scores);  // two rows lie no later than before
+      }
+      round_tile(room + gradients, count);
+      NEURIM_DISPATCH(block_product)(means_of(count, query.features), blocks, room + gradients, room + keys, {}, gradient(0, query, at, blocks));
+      const BlockWeightGrad sum{.in_blocks = key_blocks(),
+                                .rows = terms(count) / kLanes,
+                                .x_block = terms(count),
+                                .dy_block = terms(count),
+                                .weight_block = kLanes * kLanes,
+                                .pairs = pairs};
+      NEURIM_DISPATCH(block_weight_grad)(sum, blocks, room + gradient_terms, room + query_terms, row > 0, room + dkeys);
+      NEURIM_DISPATCH(block_weight_grad)(sum, value_blocks, room + scores, room + dresult_terms, row > 0, room + dvalues);
     }
     to_rows(room + dkeys, sums(1), key.features, positions, blocks, gradient(1, key, image * positions, blocks));
     to_rows(room + dvalues, sums(1), value.features, positions, value_blocks, gradient(2, value, image * positions, value_blocks));
@@ -161,9 +188,13 @@ Launch backward(Site& site) {
   Backward own;
   if (!own.read(site, op.heads, op.packed, op.scale)) return {};
   own.packed = op.packed;
-  own.packed_values = own.take(own.sums(own.value_blocks)), own.keys = own.take(own.blocks * own.positions * kLanes);
-  own.gradients = own.take(own.key_blocks() * own.rows * kLanes), own.dresults = own.take(own.rows * own.value_blocks * kLanes);
+  own.packed_values = own.take(own.sums(own.value_blocks)), own.keys = own.take(own.blocks * own.terms(own.positions));
+  own.gradients = own.take(own.key_blocks() * own.rows * kLanes), own.dresults = own.take(own.value_blocks * own.rows * own.words());
   own.dkeys = own.take(own.sums(own.blocks)), own.dvalues = own.take(own.sums(own.value_blocks));
+  own.query_terms = own.queries, own.gradient_terms = own.gradients, own.dresult_terms = own.dresults;
+  if (own.pairs)
+    for (auto [place, head_blocks] : {std::pair(&own.query_terms, own.blocks), {&own.gradient_terms, own.key_blocks()}, {&own.dresult_terms, own.value_blocks}})
+      *place = own.take(head_blocks * own.terms(own.rows));
   return launch(site, own);
 }
 

@@ -398,11 +398,18 @@ NEURIM_MAY_NAME_NARROW void pair_up(const float* x, std::int64_t x_row, std::int
 
 template <class Kind>
 void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
-  for (std::int64_t left = channels; left > 0; left -= kLanes, x += x_block)
-    for (std::int64_t row = 0; row < rows; ++row, to += kLanes / 2) {
-      const Vec all = load(x + row * x_row);
-      Kind::store(to, left < kLanes ? first_lanes(all, static_cast<int>(left)) : all);
-    }
+  // Rows that lie apart are read whole, a few at a time: from row to row every number would be in another page.
+  const std::int64_t together = x_row == kLanes ? rows : 4;
+  for (std::int64_t first = 0; first < rows; first += together) {
+    const std::int64_t last = first + together < rows ? first + together : rows;
+    const float* from = x;
+    float* block = to;
+    for (std::int64_t left = channels; left > 0; left -= kLanes, from += x_block, block += rows * (kLanes / 2))
+      for (std::int64_t row = first; row < last; ++row) {
+        const Vec all = load(from + row * x_row);
+        Kind::store(block + row * (kLanes / 2), left < kLanes ? first_lanes(all, static_cast<int>(left)) : all);
+      }
+  }
 }
 
 template <class Kind>
