@@ -433,6 +433,44 @@ TEST(RegionKernels, ConvolutionsInARow) {
   set_threads(before);
 }
 
+/// A convolution of a picture with the depthwise one behind it, and a 1x1 one or none, in the same way.
+TEST(RegionKernels, PicturesInARow) {
+  struct Case {
+    Shape x, weight;
+    Conv2dOptions options;
+    std::int64_t stride;
+  };
+  const std::vector<Case> cases{{{2, 3, 64, 64}, {32, 3, 3, 3}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}}, 1},
+                                {{1, 3, 130, 150}, {40, 3, 3, 3}, {.stride = {2, 2}, .pad = {0, 0, 1, 1}}, 2},
+                                {{3, 1, 40, 33}, {16, 1, 7, 7}, {.stride = {1, 3}, .pad = {3, 2, 3, 4}}, 1},
+                                {{2, 4, 224, 60}, {24, 4, 5, 5}, {.stride = {4, 2}, .pad = {5, 9, 2, 2}}, 1},
+                                {{2, 3, 21, 19}, {72, 3, 3, 9}, {.dilation = {2, 1}, .pad = {2, 4, 2, 4}}, 2},
+                                {{2, 2, 19, 700}, {16, 2, 1, 1}, {.stride = {2, 2}}, 1}};
+  const int before = threads();
+  set_threads(2);
+  for (const Case& c : cases)
+    for (const bool projects : {true, false})
+      for (const auto& activation : {std::function<Tensor(const Tensor&)>([](const Tensor& x) { return relu6(x); }),
+                                     std::function<Tensor(const Tensor&)>([](const Tensor& x) { return silu(x); })}) {
+        const std::int64_t wide = c.weight[0];
+        const Tensor x = random_tensor(c.x, 1), w1 = random_tensor(c.weight, 2), b1 = random_tensor({wide}, 3), w2 = random_tensor({wide, 1, 3, 3}, 4),
+                     w3 = random_tensor({24, wide, 1, 1}, 5), b3 = random_tensor({24}, 6);
+        const auto net = [&](Tensors given) -> Tensors {
+          const Tensor made = activation(conv2d(given[0], w1, b1, c.options));
+          const Tensor y = activation(conv2d(made, w2, {}, {.stride = {c.stride, c.stride}, .pad = {1, 1, 1, 1}, .groups = wide}));
+          return {projects ? conv2d(y, w3, b3) : y};
+        };
+        const Tensor expected = plan(net, {x.type()}, {.interpret = true})({x})[0];
+        const std::string where = text(c.x, " with ", c.weight, projects ? ", projected" : "");
+        const Plan planned = plan(net, {x.type()}, {.freeze = true});
+        EXPECT_LT(difference(planned({x})[0], expected), 5e-5) << where;
+        const auto rows = planned.rows();
+        const auto convolutions = std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op.find("conv2d") != row.op.npos; });
+        EXPECT_EQ(convolutions == 1, c.options.dilation[0] == 1) << where << ": kernels with holes are left to others";
+      }
+  set_threads(before);
+}
+
 /// Few channels of fewer than sixteen images, in rows of pixels or with output channels in the lanes, pooled or not: narrow and wide, whole and
 /// in bands, one part and two.
 TEST(RegionKernels, PlainConvolutions) {

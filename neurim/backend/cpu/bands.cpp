@@ -1,12 +1,13 @@
 // Layers in a row without anything of theirs in memory between. Convolutions: 1x1, depthwise and 1x1 again, as in inverted
-// residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these. Fully connected layers with constant weights, and a layer norm
-// before them, as in transformers, two or three in all; of these a row of features is a row of pixels. An image is done in bands
-// of rows, so few that what lies between stays in the second-level cache; rows that the next band reads too are kept. A part is a
-// run of images, or of the rows of one.
+// residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these, and instead of the first one any of a picture. Fully connected
+// layers with constant weights, and a layer norm before them, as in transformers, two or three in all; of these a row of features is a
+// row of pixels. An image is done in bands of rows, so few that what lies between stays in the second-level cache; rows that the next
+// band reads too are kept. A part is a run of images, or of the rows of one.
 #include <algorithm>
 #include <cstring>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/conv_rows.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/depthwise.h"
 #include "neurim/backend/cpu/norm.h"
@@ -28,7 +29,7 @@ constexpr std::int64_t kLanes = 16, kCache = 1 << 17;  // floats between the lay
 /// A layer and what follows it: steps [layer, end) of the site.
 struct Stage {
   std::size_t layer, end;
-  enum Kind : std::uint8_t { product, depthwise, norm } kind;
+  enum Kind : std::uint8_t { product, depthwise, norm, picture } kind;
   int x, weight, bias, y;  ///< values of the site; -1: none
   std::int64_t in_channels, out_channels;
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
@@ -38,11 +39,14 @@ struct Stage {
   Half rounds{};   ///< and y, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
   std::optional<PointwiseSteps> steps;
+  ConvRows picture_rows{};              ///< of a picture: those that some rows of y read
+  std::vector<std::int64_t> taps = {};  ///< and BlockProduct::taps
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
 
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t row_size() const { return shape.out_width * kLanes; }
+  std::int64_t image_size() const { return (kind == picture ? in_channels : in_blocks() * kLanes) * shape.height * shape.width; }  ///< of x
   /// Whether a depthwise convolution pads its rows first: copying wide ones would cost more than it saves.
   bool pads() const { return kind == depthwise && (shape.kernel[1] > 3 || shape.out_width < 16); }
   /// The rows [first, last) of x that rows [first, last) of y read.
@@ -70,10 +74,16 @@ bool read_convolution(Site& site, Stage& stage) {
   const Shape &x = type_of(site, stage.x).shape, &weight = type_of(site, stage.weight).shape, &y = type_of(site, stage.y).shape;
   const ConvSizes sizes = sizes_of(x, weight, y, o);
   stage.in_channels = x[1], stage.out_channels = y[1];
-  stage.kind = o.groups > 1 ? Stage::depthwise : Stage::product;
+  stage.kind = o.groups > 1 ? Stage::depthwise : stage.layer == 0 && sizes.picture() ? Stage::picture : Stage::product;
+  stage.shape = depthwise_shape(sizes);
+  if (stage.kind == Stage::picture) {
+    stage.picture_rows = {sizes, kLanes}, stage.taps = stage.picture_rows.taps();
+    if (site.half() || !site.values[static_cast<std::size_t>(stage.weight)].constant || o.dilation != std::array<std::int64_t, 2>{1, 1})
+      return decline(site, "takes pictures as floats, with constant weights and kernels without holes"), false;
+    return true;
+  }
   if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !sizes.pixelwise())
     return decline(site, "takes 1x1 kernels at stride 1 and depthwise ones"), false;
-  stage.shape = depthwise_shape(sizes);
   return true;
 }
 
@@ -104,8 +114,8 @@ bool read_stage(Site& site, Stage& stage) {
   if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
   if (stage.kind == Stage::product && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
-  if (!fills_blocks(stage.in_channels) || !fills_blocks(stage.out_channels))
-    return decline(site, "takes 8 channels and more"), false;
+  if (!(stage.kind == Stage::picture || fills_blocks(stage.in_channels)) || !fills_blocks(stage.out_channels))
+    return decline(site, "takes 8 channels and more, or pictures"), false;
   return true;
 }
 
@@ -178,13 +188,14 @@ Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) 
   for (const Stage& stage : stages)
     if (value == stage.weight)
       return stage.kind == Stage::depthwise ? depthwise_weights(type)
+             : stage.kind == Stage::picture ? row_weights(type, Half::exact)
              : stage.pairs                  ? pair_weights(type, stage.pairs)
              : stage.kind == Stage::product ? forward_weights(type)
                                             : Layout{};
   const bool activation = std::any_of(stages.begin(), stages.end(), [&](const Stage& stage) {
     return type == type_of(site, stage.x) || type == type_of(site, stage.y);
   });
-  if (!activation) return {};
+  if (!activation || (value == stages[0].x && stages[0].kind == Stage::picture)) return {};
   if (site.op().name() == "linear") return kFeatures;
   return takes_rounded(site, stages, value) ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
 }
@@ -265,7 +276,7 @@ struct Bands {
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const Result from = number > 0
                             ? results[number - 1]
-                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.in_blocks() * in_plane, stage.rounded), 0, 0, in_plane};
+                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.image_size(), stage.rounded), 0, 0, in_plane};
     const float* const weight = in(stage.weight);
     to.done = last;
     if (stage.kind == Stage::norm) {
@@ -273,14 +284,21 @@ struct Bands {
       return NEURIM_DISPATCH(norm_pixels)(norm, from.data + (first - from.base) * in_row, weight, in(stage.bias),
                                           to.data + (first - to.base) * stage.row_size());
     }
-    const std::int64_t words = stage.pairs ? kLanes / 2 : kLanes, pixels = (last - first) * stage.shape.out_width;
-    const float* x = element(from.data, (first - from.base) * in_row, stage.rounded);
-    const std::int64_t x_block = stage.rounded ? from.block / 2 : stage.pairs ? pixels * words : from.block;
+    const ConvRows& g = stage.picture_rows;  // of a picture
+    const bool picture = stage.kind == Stage::picture;
+    const std::int64_t words = stage.pairs ? kLanes / 2 : kLanes, pixels = (last - first) * stage.shape.out_width,
+                       read = picture ? g.rows(last - first) : 0;
+    const std::int64_t x_block = picture         ? read * g.row_size()
+                                 : stage.rounded ? from.block / 2
+                                 : stage.pairs   ? pixels * words
+                                                 : from.block;
+    const float* x = picture ? scratch + pairs : element(from.data, (first - from.base) * in_row, stage.rounded);
+    if (picture) g.fill_picture(from.data, first, read, scratch + pairs + g.in_blocks() * x_block, scratch + pairs);
     if (stage.pairs && !stage.rounded)
       NEURIM_DISPATCH(round_to_pairs)(stage.pairs, x, from.block, kLanes, pixels, stage.in_channels, scratch + pairs), x = scratch + pairs;
     const bool apart = stage.rounds && stage.steps;
     const std::int64_t y_block = apart ? pixels * kLanes : to.block;
-    const std::int64_t step = stage.kind == Stage::product ? 2 : 1;
+    const std::int64_t step = stage.kind == Stage::depthwise ? 1 : 2;
     for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
       const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
       alignas(64) float biases[2 * kLanes] = {};
@@ -295,6 +313,19 @@ struct Bands {
         NEURIM_DISPATCH(depthwise_rows)
         (stage.shape, {}, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          stage.pads() ? scratch + pairs : nullptr, y);
+      } else if (picture) {
+        const BlockProduct product{.rows = g.out_width,
+                                   .in_channels = g.depth(),
+                                   .x_block = x_block,
+                                   .weight_block = g.in_blocks() * g.tap_count() * kLanes * kLanes,
+                                   .y_block = y_block,
+                                   .taps = stage.taps.data(),
+                                   .tap_count = g.tap_count(),
+                                   .out_channels = stage.out_channels - block * kLanes};
+        const BlockEpilogue epilogue{.bias = biases, .relu = stage.epilogue.relu};
+        for (std::int64_t row = 0; row < last - first; ++row)
+          NEURIM_DISPATCH(block_product)
+        (product, blocks, x + row * g.row_step() * g.row_size(), weight + block * product.weight_block, epilogue, y + row * stage.row_size());
       } else {
         const BlockProduct product{.rows = pixels,
                                    .in_channels = stage.in_channels,
@@ -353,6 +384,8 @@ Launch prepare(Site& site) {
         const std::int64_t made = &stage == &stages.back() ? all->rows : stage.most_rows;
         const DepthwiseShape& d = stage.shape;
         read = std::max(read, depthwise_room(d, std::min((made - 1) * d.stride[0] + (d.kernel[0] - 1) * d.dilation[0] + 1, d.height)));
+      } else if (stage.kind == Stage::picture) {
+        read = std::max(read, stage.picture_rows.band_size(stage.most_rows) + stage.picture_rows.line_words());
       } else if (stage.pairs)
         read = std::max(read, stage.in_blocks() * (&stage == &stages.back() ? all->rows : stage.most_rows) * stage.row_size() / 2);
     all->size += (read + kLanes - 1) / kLanes * kLanes;

@@ -97,6 +97,13 @@ struct ConvRows : ConvSizes {
                        last = std::clamp<std::int64_t>(width + options.pad[1], 0, all);
     return {all, std::min<std::int64_t>(options.pad[1], last), last};
   }
+  /// Numbers of such a row, pixel by pixel, and of what a block reads behind it.
+  std::int64_t line_size() const { return windows().all * in_channels + 2 * 16; }
+  /// Words of it, of floats or halves.
+  std::int64_t line_words() const { return (line_size() * words + 15) / 16; }
+  /// Fills `count` rows of a band, those that the result reads from its row `row` on, from the planes of a picture, rounded where there are
+  /// pairs; `line` is room for line_words().
+  void fill_picture(const float* planes, std::int64_t row, std::int64_t count, float* line, float* to) const;
 };
 
 }  // namespace neurim::cpu

@@ -109,11 +109,11 @@ struct Direct {
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
-      if (!g.picture())
-        fill(args, image, row, g.rows(count), part, band, band + g.band_size(rows));
+      float* const behind_band = band + g.band_size(rows);
+      if (g.picture())
+        g.fill_picture(before.activation(args, nullptr, image * g.in_channels * g.height * g.width, 0), row, g.rows(count), behind_band, band);
       else
-        g.pairs ? fill_of_picture<std::uint16_t>(args, image, row, g.rows(count), band)
-                 : fill_of_picture<float>(args, image, row, g.rows(count), band);
+        fill(args, image, row, g.rows(count), part, band, behind_band);
       for (std::int64_t block = part.first_block, blocks = 0; block < part.last_block; block += blocks) {
         blocks = together(block, part.last_block);
         const std::int64_t all = read[static_cast<std::size_t>(block)].count();
@@ -160,40 +160,6 @@ struct Direct {
       to = g.fill_block(row, count, 0, to, copy);
     }
   }
-
-  /// The same of a picture, plain planes.
-  template <class T>
-  void fill_of_picture(const Args& args, std::int64_t image, std::int64_t row, std::int64_t count, float* to) const {
-    const Conv2dOptions& o = g.options;
-    const std::int64_t step = g.row_distance(), columns = g.columns(), plane = g.height * g.width;
-    const float* const from = before.activation(args, nullptr, image * g.in_channels * plane, 0);
-    auto* const line = reinterpret_cast<T*>(to + g.band_size(rows));
-    const auto [all, first, last] = g.windows();
-    std::fill_n(line, line_size(), T{0});
-    for (std::int64_t r = 0; r < count; ++r, to += g.row_size()) {
-      const std::int64_t in_row = row * o.stride[0] - o.pad[0] + r * step;
-      const bool inside = in_row >= 0 && in_row < g.height;
-      if (inside) interleave(from + in_row * g.width, plane, last - first, line + first * g.in_channels);
-      for (std::int64_t block = 0; block < g.in_blocks(); ++block) {
-        auto* const pixels = reinterpret_cast<T*>(to + block * count * g.row_size());
-        if (inside)
-          NEURIM_DISPATCH(copy_columns)(line + block * kLanes, o.stride[1] * g.in_channels, columns, kLanes * sizeof(T), pixels);
-        else
-          std::fill_n(pixels, columns * kLanes, T{0});
-        const std::int64_t there = g.depth() - block * kLanes;
-        for (std::int64_t column = 0; g.pairs && there < kLanes && column < columns; ++column)
-          pixels[column * kLanes + there] = 0;  // the other half of the last pair
-      }
-    }
-  }
-  void interleave(const float* x, std::int64_t plane, std::int64_t pixels, std::uint16_t* to) const {
-    NEURIM_DISPATCH(round_interleaved)(g.pairs, x, plane, g.in_channels, pixels, to);
-  }
-  void interleave(const float* x, std::int64_t plane, std::int64_t pixels, float* to) const {
-    NEURIM_DISPATCH(interleave)(x, plane, g.in_channels, pixels, to);
-  }
-  /// A padded row of a picture, pixel by pixel, and what a block reads behind it.
-  std::int64_t line_size() const { return g.windows().all * g.in_channels + 2 * kLanes; }
 
   /// Floats for what a product makes apart.
   std::int64_t apart() const { return behind.apart() ? ConvRows::kMostTogether * g.out_width * kLanes : 0; }
@@ -270,8 +236,8 @@ Launch prepare(Site& site) {
   all->chunk = chunks ? std::max<std::int64_t>(1, kNear / weights) : g.in_blocks();
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
-                     line = g.picture() ? all->line_size() * 4 * g.words / kLanes : 0;
-  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made) * 4 + line)));
+                     line = g.picture() ? g.line_words() : 0;
+  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made + line) * 4)));
   if (g.pairs) site.rounds = site.products;
   return {Direct::run, all, parts, all->behind.joins(), site.chunks};
 }
