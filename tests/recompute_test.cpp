@@ -77,7 +77,7 @@ TEST(Recompute, NormsAndActivations) {
   EXPECT_EQ(count(planned, "mul+add+relu+conv2d+batch_norm_train"), kLayers - 2u);  // the last one's relu is read by a sum
   EXPECT_EQ(count(planned, "mul+add+relu+conv2d_weight_grad"), kLayers - 1u);
   EXPECT_EQ(count(planned, "conv2d_input_grad+mul+add+relu+relu_grad+batch_norm_grad"), kLayers - 1u);
-  EXPECT_LT(static_cast<double>(planned.arena_bytes()) / kMiB, kLayers + 3.5);  // with both kept: 2 a layer
+  EXPECT_LT(static_cast<double>(planned.arena_bytes()) / kMiB, kLayers + 4.5);  // scratch apart, and with both kept 2 a layer
 }
 
 /// A chain of sums is computed again from its beginning.

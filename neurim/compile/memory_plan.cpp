@@ -13,6 +13,10 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// Bytes of a task's scratch, at most, that stands in one place for all tasks: a thread finds its lines in its own cache then, which in memory
+/// that had been a tensor's were often another's, and are far where threads share no cache.
+constexpr std::size_t kSharedScratch = std::size_t{1} << 22;
+
 /// First and last task that touch a piece of arena memory.
 struct Span {
   int first = -1, last = -1;
@@ -177,8 +181,13 @@ class MemoryPlanner {
       if (own.place == Slot::arena && own.alias < 0 && spans[s].first >= 0)
         pieces.push_back({aligned(std::max<std::size_t>(bytes(program_.type(own), own.layout), 1)), spans[s], &own.offset});
     }
+    std::size_t shared = 0, shared_offset = 0;
     for (int t = 0; t < tasks(); ++t)
-      if (task(t).scratch) pieces.push_back({aligned(task(t).scratch), {t, t}, &task(t).scratch_offset});
+      if (task(t).scratch > kSharedScratch)
+        pieces.push_back({aligned(task(t).scratch), {t, t}, &task(t).scratch_offset});
+      else
+        shared = std::max(shared, aligned(task(t).scratch));
+    if (shared) pieces.push_back({shared, {0, tasks()}, &shared_offset});
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
     std::vector<const Piece*> placed;  // by offset
     for (const Piece& piece : pieces) {
@@ -194,6 +203,8 @@ class MemoryPlanner {
                     &piece);
       program_.arena_bytes = std::max(program_.arena_bytes, at + piece.bytes);
     }
+    for (int t = 0; t < tasks(); ++t)
+      if (task(t).scratch <= kSharedScratch) task(t).scratch_offset = shared_offset;
   }
 
   Program& program_;
