@@ -241,7 +241,7 @@ struct ByteConv : ByteOperands {
     }
   }
   /// A padded row of a picture, pixel by pixel, and what a block reads behind it; the weights of those bytes are zero.
-  std::size_t line_size() const { return static_cast<std::size_t>(g.windows().all * g.in_channels + 2 * kLanes); }
+  std::size_t line_size() const { return static_cast<std::size_t>(g.line_size()); }
 
   // --- depthwise ---
 
