@@ -8,9 +8,8 @@
 // own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,
 // channels_last, blocked (by 16 channels), batch_blocked or last_blocked; kernels that want others take those. known: all
 // inputs but the first are constants, as weights are in a frozen plan. precision: what the factors of products may be rounded to, f32, bf16
-// or fp16. The plain loops of the reference are
-// timed only where only=reference asks for them. The kernels take turns, in five rounds of `seconds` in all
-// for each; bytes are those of inputs and outputs in the kernel's layouts.
+// or fp16. The plain loops of the reference are timed only where only=reference asks for them. The kernels take turns, in five rounds of
+// `seconds` in all for each; bytes are those of inputs and outputs in the kernel's layouts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>

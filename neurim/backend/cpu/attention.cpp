@@ -64,7 +64,7 @@ struct Attention : AttentionSizes {
         .out_channels = positions},
        key_blocks(), pairs ? rounded : queries + at, keys, {}, scores);
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
-      if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, scores, count * kLanes, kLanes, count, positions, scores);  // a row lies no later than before
+      round_weights(scores, count);
       NEURIM_DISPATCH(block_product)
       ({count, positions, count * words(), terms(positions), plane, pairs}, value_blocks, scores, values, {}, y + at);
       NEURIM_DISPATCH(scale_rows)(y + at, plane, kLanes, value_blocks, count, inverse);
@@ -131,6 +131,10 @@ void cpu::AttentionSizes::to_terms(const float* x, std::int64_t block, std::int6
     else
       for (std::int64_t r = 0; r < rows; ++r) std::memcpy(to + r * kLanes, x + r * row, kLanes * sizeof(float));  // std::copy_n calls a function
   }
+}
+
+void cpu::AttentionSizes::round_weights(float* weights, std::int64_t rows) const {
+  if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, weights, rows * kLanes, kLanes, rows, positions, weights);  // a row lies no later than before
 }
 
 void cpu_attention() { add({.op = "multihead_attention", .name = "cpu", .rank = 20, .prepare = prepare, .wants = wants}); }

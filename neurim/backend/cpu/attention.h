@@ -34,6 +34,8 @@ struct AttentionSizes {
   void pair_keys(std::int64_t head_blocks, float* packed) const;
   /// to[block][row or two][16] = x[block][row][16], `count` blocks, as a product sums over its rows; blocks of x are `block` floats apart, its rows `row`.
   void to_terms(const float* x, std::int64_t block, std::int64_t row, std::int64_t rows, std::int64_t count, float* to) const;
+  /// Weights of all keys, or their gradients, [key block][row][16], as a product multiplies them, where they lie.
+  void round_weights(float* weights, std::int64_t rows) const;
 };
 
 /// Reads those of a site whose anchor's first operands are query, key and value, or all three packed in one; on no, says why.

@@ -79,10 +79,6 @@ struct AttentionRows : AttentionSizes {
     else
       to_terms(from, kLanes, pitch, count, head_blocks, to);
   }
-  /// Numbers [key block][row][16] of a tile as to_factors() makes them, where they lie.
-  void round_tile(float* tile, std::int64_t count) const {
-    if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, tile, count * kLanes, kLanes, count, positions, tile);  // a row lies no later than before
-  }
 
   /// Scores of the queries of a tile, from row `row` of all images on, with all keys, exponentiated.
   void exponentiate(float* room, const Args& args, std::int64_t row, std::int64_t number, std::int64_t count) const {
@@ -122,7 +118,7 @@ struct Forward : AttentionRows {
       const std::int64_t count = std::min(rows, length - row), at = image * length + row;
       exponentiate(room, args, at, number, count);
       float* const y = static_cast<float*>(args.out[0]) + at * value_pitch() + number * value_blocks * kLanes;
-      round_tile(room + scores, count);
+      round_weights(room + scores, count);
       NEURIM_DISPATCH(block_product)(means_of(count, value_pitch()), value_blocks, room + scores, room + values, {}, y);
       NEURIM_DISPATCH(scale_rows)(y, kLanes, value_pitch(), value_blocks, count, room + inverse);
     }
@@ -167,7 +163,7 @@ struct Backward : AttentionRows {
         to_terms(room + gradients, count * kLanes, kLanes, count, key_blocks(), room + gradient_terms);
         to_terms(room + scores, count * kLanes, kLanes, count, key_blocks(), room + scores);  // two rows lie no later than before
       }
-      round_tile(room + gradients, count);
+      round_weights(room + gradients, count);
       NEURIM_DISPATCH(block_product)(means_of(count, query.features), blocks, room + gradients, room + keys, {}, gradient(0, query, at, blocks));
       const BlockWeightGrad sum{.in_blocks = key_blocks(),
                                 .rows = terms(count) / kLanes,
@@ -191,10 +187,9 @@ Launch backward(Site& site) {
   own.packed_values = own.take(own.sums(own.value_blocks)), own.keys = own.take(own.blocks * own.terms(own.positions));
   own.gradients = own.take(own.key_blocks() * own.rows * kLanes), own.dresults = own.take(own.value_blocks * own.rows * own.words());
   own.dkeys = own.take(own.sums(own.blocks)), own.dvalues = own.take(own.sums(own.value_blocks));
-  own.query_terms = own.queries, own.gradient_terms = own.gradients, own.dresult_terms = own.dresults;
-  if (own.pairs)
-    for (auto [place, head_blocks] : {std::pair(&own.query_terms, own.blocks), {&own.gradient_terms, own.key_blocks()}, {&own.dresult_terms, own.value_blocks}})
-      *place = own.take(head_blocks * own.terms(own.rows));
+  const auto terms_of = [&](std::int64_t factors, std::int64_t count) { return own.pairs ? own.take(count * own.terms(own.rows)) : factors; };
+  own.query_terms = terms_of(own.queries, own.blocks), own.gradient_terms = terms_of(own.gradients, own.key_blocks());
+  own.dresult_terms = terms_of(own.dresults, own.value_blocks);
   return launch(site, own);
 }
 

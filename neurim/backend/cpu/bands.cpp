@@ -314,14 +314,8 @@ struct Bands {
         (stage.shape, {}, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          stage.pads() ? scratch + pairs : nullptr, y);
       } else if (picture) {
-        const BlockProduct product{.rows = g.out_width,
-                                   .in_channels = g.depth(),
-                                   .x_block = x_block,
-                                   .weight_block = g.in_blocks() * g.tap_count() * kLanes * kLanes,
-                                   .y_block = y_block,
-                                   .taps = stage.taps.data(),
-                                   .tap_count = g.tap_count(),
-                                   .out_channels = stage.out_channels - block * kLanes};
+        BlockProduct product = g.product(stage.taps, read, y_block);
+        product.out_channels = stage.out_channels - block * kLanes;
         const BlockEpilogue epilogue{.bias = biases, .relu = stage.epilogue.relu};
         for (std::int64_t row = 0; row < last - first; ++row)
           NEURIM_DISPATCH(block_product)

@@ -191,22 +191,15 @@ struct ByteConv : ByteOperands {
     for (std::int64_t at = part.run.first; at < part.run.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.run.last - at}), kept = g.rows(count),
-                         weight_block = g.in_blocks() * g.tap_count() * kLanes * words,
                          plane = g.out_height * g.out_width * kLanes;
       g.picture() ? fill_of_picture(args, image, row, kept, band) : fill(args, image, row, kept, band);
-      const BlockProduct product{.rows = g.out_width,
-                                 .in_channels = g.depth(),
-                                 .x_block = kept * g.row_size(),
-                                 .weight_block = weight_block,
-                                 .y_block = plane,
-                                 .taps = taps.data(),
-                                 .tap_count = g.tap_count()};
+      const BlockProduct product = g.product(taps, kept, plane);
       for (std::int64_t block = part.run.first_block; block < part.run.last_block; block += g.together())
         for (std::int64_t r = 0; r < count; ++r) {
           const std::int64_t to = (image * g.out_blocks() + block) * plane + (row + r) * g.out_width * kLanes;
           NEURIM_DISPATCH(byte_product)
           (product, std::min(g.together(), part.run.last_block - block), band + r * g.row_step() * g.row_size() * 4,
-           in(args, weight) + block * weight_block * 4, after(args, block, to), out(args, to));
+           in(args, weight) + block * product.weight_block * 4, after(args, block, to), out(args, to));
         }
       at += count;
     }

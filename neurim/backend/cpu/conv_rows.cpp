@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "neurim/backend/cpu/block_product.h"
-
 namespace neurim::cpu {
 
 namespace {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstring>
 
+#include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 #include "neurim/backend/cpu/physical.h"
 
@@ -50,6 +51,18 @@ struct ConvRows : ConvSizes {
         all.push_back(i * row_size() + (column % phases() * columns() + column / phases()) * words);
       }
     return all;
+  }
+
+  /// What a row of the result is, of rows of which `kept` are there, with all weights of a block of it; `taps` are taps().
+  BlockProduct product(const std::vector<std::int64_t>& taps, std::int64_t kept, std::int64_t y_block) const {
+    return {.rows = out_width,
+            .in_channels = depth(),
+            .x_block = kept * row_size(),
+            .weight_block = in_blocks() * tap_count() * 16 * words,
+            .y_block = y_block,
+            .pairs = pairs,
+            .taps = taps.data(),
+            .tap_count = tap_count()};
   }
 
   /// Those of a phase's columns that x has: [first, last), the first of them x's column `from` and the others `apart` behind each

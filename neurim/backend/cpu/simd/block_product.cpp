@@ -401,7 +401,7 @@ void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::i
   // Rows that lie apart are read whole, a few at a time: from row to row every number would be in another page.
   const std::int64_t together = x_row == kLanes ? rows : 4;
   for (std::int64_t first = 0; first < rows; first += together) {
-    const std::int64_t last = first + together < rows ? first + together : rows;
+    const std::int64_t last = std::min(first + together, rows);
     const float* from = x;
     float* block = to;
     for (std::int64_t left = channels; left > 0; left -= kLanes, from += x_block, block += rows * (kLanes / 2))
