@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/byte_product.h"
 #include "neurim/backend/cpu/conv_site.h"
 
 namespace neurim::cpu {

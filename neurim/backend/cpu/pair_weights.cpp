@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/byte_product.h"
 #include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/packed_weights.h"
 #include "neurim/backend/cpu/physical.h"

@@ -3,7 +3,7 @@
 #pragma once
 #include <array>
 
-#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/byte_product.h"
 #include "neurim/backend/cpu/simd_halves.h"
 #if defined(__AVX2__)
 #include <immintrin.h>

@@ -33,6 +33,13 @@ namespace {
 constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
 #else
 constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
+using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
+#endif
+/// Whether sums of one block are made in straight code where factors have the choice: where instructions are named.
+#if defined(__AVX2__) && !defined(__AVX512F__)
+constexpr bool kNamed = true;
+#else
+constexpr bool kNamed = false;
 #endif
 
 /// Calls use(0) to use(T - 1), without a loop; where each access is checked, in one, as the compiler takes minutes for such code.
@@ -58,7 +65,7 @@ struct Factors {
 template <class F>
 constexpr bool kShortSums = requires { F::kShort; };
 template <class F>
-constexpr bool kWholeSums = std::is_same_v<typename F::Epilogue, ByteEpilogue>;
+constexpr bool kWholeSums = !std::is_same_v<typename F::Epilogue, BlockEpilogue>;
 
 /// Which part of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
 struct Part {
