@@ -433,6 +433,43 @@ TEST(RegionKernels, ConvolutionsInARow) {
   set_threads(before);
 }
 
+/// An image of too few rows for the threads: each makes channels of its own, of a 1x1 convolution and the depthwise one behind it.
+TEST(RegionKernels, ConvolutionsInARowByChannels) {
+  struct Case {
+    Shape x;
+    std::int64_t wide, kernel, stride, dilation;
+  };
+  const std::vector<Case> cases{{{1, 40, 7, 7}, 200, 3, 1, 1}, {{1, 32, 7, 5}, 104, 5, 1, 1}, {{1, 24, 9, 14}, 48, 3, 2, 1},
+                                {{1, 16, 6, 30}, 72, 3, 1, 2}, {{2, 48, 7, 7}, 88, 7, 1, 1}, {{1, 512, 14, 14}, 3072, 3, 1, 1}};
+  const int before = threads();
+  for (const Case& c : cases)
+    for (const bool adds : {false, true})
+      for (const DType products : {DType::f32, DType::bf16}) {
+        const std::int64_t wide = c.wide, pad = c.kernel / 2 * c.dilation;
+        const Tensor x = random_tensor(c.x, 1), w1 = random_tensor({wide, c.x[1], 1, 1}, 2), b1 = random_tensor({wide}, 3),
+                     w2 = random_tensor({wide, 1, c.kernel, c.kernel}, 4), b2 = random_tensor({wide}, 5);
+        const auto net = [&](Tensors given) -> Tensors {
+          Tensor y = conv2d(given[0], w1, b1);
+          if (adds) y = y + random_tensor(y.shape(), 6);
+          return {silu(conv2d(silu(y), w2, b2,
+                              {.stride = {c.stride, c.stride}, .dilation = {c.dilation, c.dilation}, .pad = {pad, pad, pad, pad}, .groups = wide}))};
+        };
+        set_threads(1);
+        const Tensor whole = plan(net, {x.type()}, {.freeze = true, .products = products})({x})[0];
+        set_threads(static_cast<int>(2 * c.x[0]));
+        const Plan planned = plan(net, {x.type()}, {.freeze = true, .products = products});
+        const std::string where = text(c.x, " kernel ", c.kernel, ' ', products, adds ? ", added" : "");
+        EXPECT_EQ(difference(planned({x})[0], whole), 0) << where << ": each result is one sum, whoever makes it";
+        const double error = difference(whole, plan(net, {x.type()}, {.interpret = true})({x})[0]);
+        EXPECT_LT(error, products == DType::f32 ? 5e-5 : 0.05) << where;
+        const auto rows = planned.rows();
+        const auto bands = std::find_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel == "cpu bands"; });
+        ASSERT_NE(bands, rows.end()) << where;
+        EXPECT_EQ(split(bands->op, '+').back(), "silu") << where;
+      }
+  set_threads(before);
+}
+
 /// A convolution of a picture with the depthwise one behind it, and a 1x1 one or none, in the same way.
 TEST(RegionKernels, PicturesInARow) {
   struct Case {

@@ -20,15 +20,10 @@ constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
 struct Attention : AttentionSizes {
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
-  int parts;
-
-  std::int64_t runs() const { return images * heads * cuts; }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Attention*>(self);
-    float* const scratch = static_cast<float*>(args.scratch) + part * own.size;
-    for (std::int64_t i = part_begin(own.runs(), own.parts, part); i < part_begin(own.runs(), own.parts, part + 1); ++i)
-      own.run_queries(args, i, scratch);
+    own.run_queries(args, part, static_cast<float*>(args.scratch) + args.place * own.size);
   }
 
   /// Block `block` of an operand in one image with `count` rows.
@@ -97,9 +92,8 @@ Launch prepare(Site& site) {
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
   own->packed = own->key_floats() + (own->pairs ? own->value_blocks * own->terms(own->positions) : 0);
   own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
-  own->parts = static_cast<int>(std::min<std::int64_t>(own->runs(), 4 * site.chunks));
-  site.scratch = static_cast<std::size_t>(own->parts * own->size) * sizeof(float);
-  return {Attention::run, own, own->parts};
+  site.scratch = static_cast<std::size_t>(site.chunks * own->size) * sizeof(float);
+  return {Attention::run, own, static_cast<int>(both * own->cuts), 0, site.chunks};
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 // residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these, and instead of the first one any of a picture. Fully connected
 // layers with constant weights, and a layer norm before them, as in transformers, two or three in all; of these a row of features is a
 // row of pixels. An image is done in bands of rows, so few that what lies between stays in the second-level cache; rows that the next
-// band reads too are kept. A part is a run of images, or of the rows of one.
+// band reads too are kept. A part is a run of images, or of the rows of one, or where it has few and a depthwise convolution is the last
+// layer a run of its channels.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "neurim/backend/cpu/block_product.h"
 #include "neurim/backend/cpu/conv_rows.h"
@@ -149,6 +151,23 @@ bool takes_rounded(const Site& site, const std::vector<Stage>& stages, int value
   return value != last.y || last.pairs || !fused(site, last, epilogue);
 }
 
+/// Into how many parts an image is cut for the threads, and what is shared out.
+struct Cut {
+  enum Among : std::uint8_t { none, rows, channels } among;
+  std::int64_t parts;
+};
+Cut cut_of(const Site& site, const std::vector<Stage>& stages) {
+  const Stage& last = stages.back();
+  const std::int64_t parts = (site.chunks + last.shape.images - 1) / last.shape.images;
+  // A cut between rows computes those twice that both sides of a depthwise convolution read; for rows of features all weights are read once
+  // a band.
+  const bool features = site.op().name() == "linear";
+  const std::int64_t least = features ? 32 : parts == 1 ? 0 : onednn_takes_blocks() && stages.size() < 3 ? 12 : 7;  // rows of a part that are worth it
+  if (last.shape.out_height >= parts * least) return {Cut::rows, parts};
+  const bool apart = stages.size() == 2 && stages[0].kind == Stage::product && last.kind == Stage::depthwise && last.out_blocks() >= parts;
+  return {apart ? Cut::channels : Cut::none, parts};
+}
+
 /// Reads the layers of the site; on no, says why.
 bool read_stages(Site& site, std::vector<Stage>& stages) {
   for (const Spec& spec : site.values)
@@ -174,13 +193,7 @@ bool read_stages(Site& site, std::vector<Stage>& stages) {
     return decline(site, "takes no empty tensors"), false;
   if (!features && (depthwise != 1 || (stages.size() == 3 && stages[1].kind != Stage::depthwise)))
     return decline(site, "takes one depthwise convolution, between others"), false;
-  // A cut through an image computes the rows twice that both sides of a depthwise convolution read; for rows of features all
-  // weights are read once a band.
-  const Stage& last = stages.back();
-  const std::int64_t cuts = (site.chunks + last.shape.images - 1) / last.shape.images,
-                     least = features ? 32 : cuts == 1 ? 0 : onednn_takes_blocks() ? 12 : 7;  // rows of a part that are worth it
-  if (last.shape.out_height < cuts * least) return decline(site, "takes images of more rows for each thread"), false;
-  return true;
+  return cut_of(site, stages).among != Cut::none || (decline(site, "takes images of more rows for each thread"), false);
 }
 
 Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) {
@@ -207,9 +220,12 @@ bool wants(Site& site) {
   return read_steps(site, stages);
 }
 
-/// Rows of the last result, of some images.
+/// Rows of the last result, of some images, or of blocks of channels, which then are those of each layer.
 struct Part {
-  std::int64_t first_image, last_image, first_row, last_row;
+  std::int64_t first_image, last_image, first_row, last_row, first_block = 0, last_block = std::numeric_limits<std::int64_t>::max();
+
+  std::int64_t end_block(const Stage& stage) const { return std::min(last_block, stage.out_blocks()); }
+  std::int64_t blocks(const Stage& stage) const { return end_block(stage) - first_block; }
 };
 
 struct Bands {
@@ -220,11 +236,12 @@ struct Bands {
   std::int64_t made;          ///< and what the last product or depthwise convolution makes, where the steps behind it round that
   std::vector<Part> parts;
 
-  /// A stage's results: the block's rows from `base` on, of which those up to `done` are computed; blocks are `block` floats
-  /// apart.
+  /// A stage's results: of the blocks from `first` on the rows from `base` on, of which those up to `done` are computed; blocks are `block`
+  /// floats apart.
   struct Result {
     float* data;
-    std::int64_t base, done, block;
+    std::int64_t base, done, block, first;
+    std::int64_t at(std::int64_t number) const { return (number - first) * block; }
   };
 
   static void run(const void* self, const Args& args, int number) noexcept {
@@ -241,26 +258,26 @@ struct Bands {
     for (std::size_t i = count; i-- > 0;) {
       const Stage& stage = stages[i];
       const std::int64_t plane = stage.shape.out_height * stage.row_size();
-      results[i] = i + 1 == count ? Result{element(static_cast<float*>(args.out[0]), image * stage.out_blocks() * plane, stage.rounds), 0, row, plane}
-                                  : Result{scratch + stage.place, row, row, stage.most_rows * stage.row_size()};
+      results[i] = i + 1 == count ? Result{element(static_cast<float*>(args.out[0]), image * stage.out_blocks() * plane, stage.rounds), 0, row, plane, 0}
+                                  : Result{scratch + stage.place, row, row, stage.most_rows * stage.row_size(), part.first_block};
       row = stage.first_row(row);
     }
     for (row = part.first_row; row < part.last_row; row = end[count - 1]) {
       end[count - 1] = std::min(row + rows, part.last_row);
       for (std::size_t i = count - 1; i-- > 0;) end[i] = stages[i + 1].last_row(end[i + 1]);
       for (std::size_t i = 0; i < count; ++i) {
-        if (i + 1 < count) keep(stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
-        if (end[i] > results[i].done) compute(args, image, i, results, end[i], scratch);
+        if (i + 1 < count) keep(part, stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
+        if (end[i] > results[i].done) compute(args, part, image, i, results, end[i], scratch);
       }
     }
   }
 
   /// Forgets the rows before `row`.
-  static void keep(const Stage& stage, Result& result, std::int64_t row) {
+  static void keep(const Part& part, const Stage& stage, Result& result, std::int64_t row) {
     if (row <= result.base) return;
     const std::int64_t dropped = (std::min(row, result.done) - result.base) * stage.row_size(),
                        kept = (result.done - result.base) * stage.row_size() - dropped;
-    for (std::int64_t block = 0; block < stage.out_blocks() && kept > 0; ++block) {
+    for (std::int64_t block = 0; block < part.blocks(stage) && kept > 0; ++block) {
       float* const rows = result.data + block * result.block;
       std::memmove(rows, rows + dropped, static_cast<std::size_t>(kept) * sizeof(float));
     }
@@ -269,14 +286,14 @@ struct Bands {
   }
 
   /// A stage's rows up to `last`.
-  void compute(const Args& args, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* scratch) const {
+  void compute(const Args& args, const Part& part, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* scratch) const {
     const Stage& stage = stages[number];
     Result& to = results[number];
     const std::int64_t first = to.done, in_row = stage.shape.width * kLanes, in_plane = stage.shape.height * in_row;
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const Result from = number > 0
                             ? results[number - 1]
-                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.image_size(), stage.rounded), 0, 0, in_plane};
+                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.image_size(), stage.rounded), 0, 0, in_plane, 0};
     const float* const weight = in(stage.weight);
     to.done = last;
     if (stage.kind == Stage::norm) {
@@ -299,19 +316,19 @@ struct Bands {
     const bool apart = stage.rounds && stage.steps;
     const std::int64_t y_block = apart ? pixels * kLanes : to.block;
     const std::int64_t step = stage.kind == Stage::depthwise ? 1 : 2;
-    for (std::int64_t block = 0; block < stage.out_blocks(); block += step) {
-      const std::int64_t blocks = std::min(step, stage.out_blocks() - block);
+    for (std::int64_t block = part.first_block; block < part.end_block(stage); block += step) {
+      const std::int64_t blocks = std::min(step, part.end_block(stage) - block);
       alignas(64) float biases[2 * kLanes] = {};
       if (stage.bias >= 0)
         std::copy_n(in(stage.bias) + block * kLanes, std::min(blocks * kLanes, stage.out_channels - block * kLanes), biases);
-      float* const y = apart ? scratch + made : element(to.data, block * to.block + (first - to.base) * stage.row_size(), stage.rounds);
+      float* const y = apart ? scratch + made : element(to.data, to.at(block) + (first - to.base) * stage.row_size(), stage.rounds);
       // Where the rows stand in the whole tensor.
       const std::int64_t plane = stage.shape.out_height * stage.row_size(),
                          place = (image * stage.out_blocks() + block) * plane + first * stage.row_size();
       if (stage.kind == Stage::depthwise) {
         const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
         NEURIM_DISPATCH(depthwise_rows)
-        (stage.shape, {}, from.data + block * from.block, from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
+        (stage.shape, {}, from.data + from.at(block), from.base, weight + block * taps, biases, stage.epilogue.relu, first, last,
          stage.pads() ? scratch + pairs : nullptr, y);
       } else if (picture) {
         BlockProduct product = g.product(stage.taps, read, y_block);
@@ -355,12 +372,22 @@ Launch prepare(Site& site) {
   if (!read_steps(site, stages)) return {};
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
-  const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height,
-                     cuts = (site.chunks + images - 1) / images, runs = std::min(images, site.parts_for(images));
+  const Cut cut = cut_of(site, stages);
+  const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height, blocks = stages.back().out_blocks(),
+                     runs = images;
+  const auto share = [&](std::int64_t whole, std::int64_t number) { return whole * number / cut.parts; };
   for (std::int64_t run = 0; run < runs; ++run)
-    for (std::int64_t cut = 0; cut < cuts; ++cut)
-      all->parts.push_back({images * run / runs, images * (run + 1) / runs, height * cut / cuts, height * (cut + 1) / cuts});
-  const std::int64_t longest = (height + cuts - 1) / cuts;
+    for (std::int64_t number = 0; number < cut.parts; ++number) {
+      Part part{images * run / runs, images * (run + 1) / runs, 0, height};
+      if (cut.among == Cut::rows)
+        part.first_row = share(height, number), part.last_row = share(height, number + 1);
+      else
+        part.first_block = share(blocks, number), part.last_block = share(blocks, number + 1);
+      all->parts.push_back(part);
+    }
+  const bool by_rows = cut.among == Cut::rows;
+  const std::int64_t longest = by_rows ? (height + cut.parts - 1) / cut.parts : height;
+  const auto blocks_of_part = [&](const Stage& stage) { return by_rows ? stage.out_blocks() : (blocks + cut.parts - 1) / cut.parts; };
   // As many rows as fit.
   const auto fit = [&](std::int64_t rows) {
     all->rows = rows, all->size = 0;
@@ -369,7 +396,7 @@ Launch prepare(Site& site) {
       rows = std::min((rows - 1) * next.stride[0] + (next.kernel[0] - 1) * next.dilation[0] + 1, next.height);
       stages[i].most_rows = rows;
       stages[i].place = all->size;
-      all->size += stages[i].out_blocks() * rows * stages[i].row_size();
+      all->size += blocks_of_part(stages[i]) * rows * stages[i].row_size();
     }
     all->pairs = all->size;
     std::int64_t read = 0;

@@ -78,6 +78,49 @@ void grad_channel(std::int64_t n, const Statistics& s, Means means, const float*
     dx[i] = inverse * (dy[i] * weight - means.lift - (x[i] - mean) * inverse * means.slope);
 }
 
+/// Pixels that are normalized side by side: each waits for its own mean and deviation.
+constexpr int kPixels = 4;
+
+template <int count>
+void norm_some(const NormPixels& shape, const float* x, const float* weight, const float* bias, float* y) {
+  const std::int64_t whole = shape.channels / kLanes;
+  const int rest = static_cast<int>(shape.channels % kLanes);
+  const double share = 1 / static_cast<double>(shape.channels);
+  const auto value = [&](std::int64_t block, int p) { return load(x + block * shape.x_block + p * kLanes); };
+  // Calls each(p) for all pixels.
+  const auto all = [](auto each) {
+#pragma GCC unroll 8
+    for (int p = 0; p < count; ++p) each(p);
+  };
+  Vec mean[count]{}, squares[count]{}, inverse[count];
+  if (shape.centered) {
+    for (std::int64_t b = 0; b < whole + (rest > 0); ++b) all([&](int p) { mean[p] += value(b, p); });
+    all([&](int p) { mean[p] = splat(static_cast<float>(static_cast<double>(sum(mean[p])) * share)); });
+  }
+  for (std::int64_t b = 0; b < whole; ++b)
+    all([&](int p) {
+      const Vec apart = value(b, p) - mean[p];
+      squares[p] += apart * apart;
+    });
+  if (rest)
+    all([&](int p) {
+      const Vec apart = first_lanes(value(whole, p) - mean[p], rest);
+      squares[p] += apart * apart;
+    });
+  all([&](int p) {
+    const double variance = static_cast<double>(sum(squares[p])) * share;
+    inverse[p] = splat(static_cast<float>(1 / __builtin_sqrt(variance + static_cast<double>(shape.eps))));
+  });
+  for (std::int64_t b = 0; b < whole; ++b) {
+    const Vec scale = load(weight + b * kLanes), shift = bias ? load(bias + b * kLanes) : Vec{};
+    all([&](int p) { store(y + b * shape.y_block + p * kLanes, (value(b, p) - mean[p]) * inverse[p] * scale + shift); });
+  }
+  if (!rest) return;
+  const std::int64_t at = whole * kLanes;
+  const Vec scale = load_part(weight + at, rest), shift = bias ? load_part(bias + at, rest) : Vec{};
+  all([&](int p) { store(y + whole * shape.y_block + p * kLanes, first_lanes((value(whole, p) - mean[p]) * inverse[p], rest) * scale + shift); });
+}
+
 }  // namespace
 
 void run_norm(const NormShape& shape, const float* x, const float* weight, const float* bias, float* y,
@@ -135,36 +178,9 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
 }
 
 void norm_pixels(const NormPixels& shape, const float* x, const float* weight, const float* bias, float* y) {
-  const std::int64_t whole = shape.channels / kLanes;
-  const int rest = static_cast<int>(shape.channels % kLanes);
-  const double share = 1 / static_cast<double>(shape.channels);
-  for (std::int64_t p = 0; p < shape.pixels; ++p, x += kLanes, y += kLanes) {
-    Vec mean{}, squares{};
-    if (shape.centered) {
-      Vec sums = rest ? load(x + whole * shape.x_block) : Vec{};
-      for (std::int64_t b = 0; b < whole; ++b) sums += load(x + b * shape.x_block);
-      mean = splat(static_cast<float>(static_cast<double>(sum(sums)) * share));
-    }
-    for (std::int64_t b = 0; b < whole; ++b) {
-      const Vec apart = load(x + b * shape.x_block) - mean;
-      squares += apart * apart;
-    }
-    if (rest) {
-      const Vec apart = first_lanes(load(x + whole * shape.x_block) - mean, rest);
-      squares += apart * apart;
-    }
-    const double variance = static_cast<double>(sum(squares)) * share;
-    const Vec inverse = splat(static_cast<float>(1 / __builtin_sqrt(variance + static_cast<double>(shape.eps))));
-    for (std::int64_t b = 0; b < whole; ++b) {
-      const Vec shift = bias ? load(bias + b * kLanes) : Vec{};
-      store(y + b * shape.y_block, (load(x + b * shape.x_block) - mean) * inverse * load(weight + b * kLanes) + shift);
-    }
-    if (!rest) continue;
-    const std::int64_t at = whole * kLanes;
-    const Vec shift = bias ? load_part(bias + at, rest) : Vec{};
-    const Vec normal = first_lanes((load(x + whole * shape.x_block) - mean) * inverse, rest);
-    store(y + whole * shape.y_block, normal * load_part(weight + at, rest) + shift);
-  }
+  std::int64_t p = 0;
+  for (; p + kPixels <= shape.pixels; p += kPixels) norm_some<kPixels>(shape, x + p * kLanes, weight, bias, y + p * kLanes);
+  for (; p < shape.pixels; ++p) norm_some<1>(shape, x + p * kLanes, weight, bias, y + p * kLanes);
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA
