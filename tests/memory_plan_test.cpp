@@ -4,14 +4,21 @@
 #include <algorithm>
 #include <functional>
 
+#include "neurim/base/error.h"
+#include "neurim/base/text.h"
 #include "neurim/compile/plan.h"
+#include "neurim/model/state.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/conv.h"
 #include "neurim/ops/exp.h"
+#include "neurim/ops/matmul.h"
 #include "neurim/ops/mul.h"
+#include "neurim/ops/one_hot.h"
 #include "neurim/ops/relu.h"
+#include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
+#include "neurim/optim/sgd.h"
 #include "tests/ask_chain.h"
 
 namespace neurim {
@@ -81,6 +88,59 @@ TEST(MemoryPlan, JoinedMemoryIsNotTakenOver) {
     return {exp(both) + Tensor::full({DType::f32, {}}, 1.0), exp(d)};
   };
   EXPECT_EQ(joins(net, {x({4, 64}), x({4, 64}, 2)}), 0);
+}
+
+/// Two weights, the second of which may be large, and an optimizer's steps.
+struct Net {
+  Tensor first, second;
+  explicit Net(std::int64_t wide) : first(x({256, 512}, 2)), second(x({512, wide}, 3)) {}
+  void parts(Parts& p) { p("first", first)("second", second); }
+};
+enum class Asked : std::uint8_t { nothing, old_weight, checked_data };
+
+/// The ops of a step, in order; what it makes is what the graph says.
+std::string order_of_step(std::int64_t wide, Asked asked) {
+  const auto run = [&](bool interpret, bool good, std::string& order) {
+    Net net(wide);
+    SGD sgd(named_parameters(net), {.lr = 0.01, .momentum = 0.9});
+    const auto step = [&](const Tensors& in) -> Tensors {
+      Tensors out{matmul(relu(matmul(in[0], net.first)), net.second)};
+      if (asked == Asked::old_weight) out.push_back(reshape(net.second, {wide, 512}));
+      sgd.step(gradients(Tensors{out[0]}, Tensors{net.first, net.second}));
+      if (asked == Asked::checked_data) out.push_back(one_hot(in[1], 4));
+      return out;
+    };
+    const Tensors in{x({8, 256}, 4), Tensor::from({2}, std::vector<std::int64_t>{good ? 1 : 9, 3})};
+    const Plan planned = plan(step, op_table::types_of(in), {.training = true, .interpret = interpret});
+    order = "";
+    for (const PlanRow& row : planned.rows())
+      if (!row.op.empty() && row.where != "lr") order += text(order.empty() ? "" : ", ", row.op);
+    Tensors out;
+    for (int replay = 0; replay < 2; ++replay)
+      if (good)
+        out = planned(in);
+      else
+        EXPECT_THROW(planned(in), Error);
+    out.push_back(net.first), out.push_back(net.second);
+    return out;
+  };
+  std::string order, other;
+  const Tensors got = run(false, true, order);
+  EXPECT_EQ(op_table::difference(run(true, true, other), got, 2e-5), "");
+  if (asked == Asked::checked_data) {
+    const Net before(wide);
+    EXPECT_EQ(op_table::difference({before.first, before.second}, run(false, false, other), 0), "") << "a step whose data are at fault changes nothing";
+  }
+  return order;
+}
+
+/// Before the other gradient is made, whose memory may then be its own; not where something later reads the old weight or checks data.
+TEST(MemoryPlan, ALargeWeightIsSteppedAtOnce) {
+  const std::string forward = "matmul+relu, matmul, matmul+relu_grad, ";
+  EXPECT_EQ(order_of_step(8192, Asked::nothing), forward + "matmul, sgd_step, matmul, add, sgd_step");
+  EXPECT_EQ(order_of_step(64, Asked::nothing), forward + "matmul, matmul, add, sgd_step, sgd_step");
+  EXPECT_EQ(order_of_step(8192, Asked::old_weight), forward + "matmul, matmul, add, sgd_step, sgd_step");
+  EXPECT_EQ(order_of_step(8192, Asked::checked_data), forward + "matmul, matmul, add, sgd_step, sgd_step, one_hot");
 }
 
 }  // namespace

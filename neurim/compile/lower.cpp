@@ -41,6 +41,8 @@ void run_reorder(const void* self, const Args& args, int) noexcept {
   }
 }
 
+constexpr std::size_t kLarge = std::size_t{1} << 24;  // bytes of a state
+
 class Lowering {
  public:
   Lowering(Graph graph, const LowerOptions& options) : options_(options) {
@@ -62,6 +64,7 @@ class Lowering {
     for (std::size_t region = 0; region < regions_.size(); ++region)
       for (const int member : regions_[region].nodes) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(region);
     scheduled_.assign(regions_.size(), 0);
+    find_endings();
     for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
     lower_commits();  // last: outputs may be old values of states
@@ -78,16 +81,61 @@ class Lowering {
 
   // --- regions ---------------------------------------------------------------------------------------------------
 
-  /// Lowers a region after those whose values it reads. Regions come in the order of their first nodes otherwise.
+  /// Lowers a region after those whose values it reads. Regions come in the order of their first nodes otherwise, but for endings.
   void schedule(int region) {
     if (scheduled_[static_cast<std::size_t>(region)]) return;
     scheduled_[static_cast<std::size_t>(region)] = 1;
-    for (int member : regions_[static_cast<std::size_t>(region)].nodes)
-      for (int value : node(member).in) {
-        const int maker = values()[static_cast<std::size_t>(value)].node;
-        if (maker >= 0) schedule(region_of_[static_cast<std::size_t>(maker)]);
-      }
+    for (const int maker : makers(region)) schedule(maker);
     lower_region(regions_[static_cast<std::size_t>(region)]);
+    for (const int ending : endings_behind_[region])
+      if (--waits_for_[ending] == 0) schedule(ending);
+  }
+
+  /// The regions whose values it reads.
+  std::set<int> makers(int region) const {
+    std::set<int> found;
+    for (int member : regions_[static_cast<std::size_t>(region)].nodes)
+      for (int value : node(member).in)
+        if (const int maker = values()[static_cast<std::size_t>(value)].node; maker >= 0) found.insert(region_of_[static_cast<std::size_t>(maker)]);
+    found.erase(region);
+    return found;
+  }
+
+  /// Regions that make nothing but new states, such as an optimizer's steps, are lowered as soon as nothing else reads the old ones and
+  /// no data may be found at fault, where these are large: the gradient's memory is free for others then. Small ones are left for the end:
+  /// between other tasks they take from the caches what these hand on.
+  void find_endings() {
+    std::map<int, std::vector<int>> states;  // of a region, those that it makes anew
+    for (const auto& commit : program_.graph.commits) {
+      const int maker = values()[static_cast<std::size_t>(commit.value)].node;
+      if (maker >= 0) states[region_of_[static_cast<std::size_t>(maker)]].push_back(commit.state);
+    }
+    std::set<int> checks;
+    for (int n = 0; n < std::ssize(nodes()); ++n)
+      if (node(n).op->checks_data()) checks.insert(region_of_[static_cast<std::size_t>(n)]);
+    for (const auto& [region, own] : states) {
+      if (std::none_of(own.begin(), own.end(), [&](int state) { return bytes(type(state)) >= kLarge; })) continue;
+      std::set<int> after, before = makers(region);
+      for (const int member : regions_[static_cast<std::size_t>(region)].nodes)
+        for (const int value : node(member).out) add_readers(value, after);
+      const bool kept = std::any_of(own.begin(), own.end(), [&](int state) { return add_readers(state, before); });
+      after.erase(region), before.erase(region);
+      if (!after.empty() || kept) continue;
+      before.insert(checks.begin(), checks.end());
+      for (const int other : before) endings_behind_[other].push_back(region);
+      waits_for_[region] = static_cast<int>(before.size());
+    }
+  }
+
+  /// Adds the regions that read a value, or what may stand in its memory; says whether that is wanted outside.
+  bool add_readers(int value, std::set<int>& found) const {
+    bool wanted = chains_->wanted_outside(value);
+    for (const int reader : chains_->readers(value)) {
+      found.insert(region_of_[static_cast<std::size_t>(reader)]);
+      if (!node(reader).op->picks()) continue;
+      for (const int picked : node(reader).out) wanted |= add_readers(picked, found);
+    }
+    return wanted;
   }
 
   // --- slots and layouts -----------------------------------------------------------------------------------------
@@ -348,6 +396,8 @@ class Lowering {
   std::vector<Chain> regions_;
   std::vector<int> region_of_;
   std::vector<char> scheduled_;
+  std::map<int, std::vector<int>> endings_behind_;  // of a region
+  std::map<int, int> waits_for_;  // how many regions an ending does still
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;
