@@ -168,6 +168,31 @@ TEST_P(Halves, Attention) {
   }
 }
 
+/// Between layers what attention reads and makes stands rounded.
+TEST_P(Halves, AttentionBetweenLayers) {
+  const int before = threads();
+  for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}})
+    for (const bool apart : {false, true})
+      for (const int number : {1, 3, 2}) {
+        set_threads(number);
+        const std::int64_t wide = heads * features;
+        const Tensor x = any({images, length, 40}, 1), qkv = any({3 * wide, 40}, 2), shift = any({3 * wide}, 3), q = any({wide, 40}, 4), k = any({wide, 40}, 5),
+                     v = any({wide, 40}, 6), back = any({24, wide}, 7);
+        const auto attend = [&, heads = heads](const Tensor& given, bool by_hand) {
+          const auto factor = [&](const Tensor& tensor) { return by_hand ? rounded(tensor) : tensor; };
+          const auto layer = [&](const Tensor& weight, const Tensor& bias) { return factor(linear(factor(given), factor(weight), bias)); };
+          const Tensor y = apart ? multihead_attention(layer(q, {}), layer(k, {}), layer(v, {}), heads) : multihead_self_attention(layer(qkv, shift), heads);
+          return linear(factor(y), factor(back));
+        };
+        const Net net = [&](const Tensors& given) -> Tensors { return {attend(given[0], false)}; };
+        const std::string where = text(x.shape(), ' ', heads, " heads, threads ", number, apart ? ", apart" : "");
+        const Plan last = checked(net, {x}, {attend(x, true)}, where, 3e-3 * loss());
+        EXPECT_EQ(count(last, "multihead_attention", "cpu"), 1) << where;
+        EXPECT_EQ(layouts(last, "multihead_attention")[0], text(Layout{Layout::last_blocked, 16}, ' ', tested_half())) << where;
+      }
+  set_threads(before);
+}
+
 TEST_P(Halves, InvertedResiduals) {
   for (const Shape& shape : {Shape{2, 24, 24, 25}, {1, 32, 40, 14}, {3, 20, 5, 5}})
     for (const std::int64_t stride : {1, 2}) {

@@ -20,6 +20,7 @@ constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
 struct Attention : AttentionSizes {
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
   std::int64_t packed, size;  ///< floats of a part's scratch: before the scores, and all
+  Half rounded{};             ///< how operands and result stand
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Attention*>(self);
@@ -27,42 +28,53 @@ struct Attention : AttentionSizes {
   }
 
   /// Block `block` of an operand in one image with `count` rows.
-  static const float* at(const AttentionOperand& operand, const Args& args, std::int64_t image, std::int64_t count, std::int64_t block) {
+  const float* at(const AttentionOperand& operand, const Args& args, std::int64_t image, std::int64_t count, std::int64_t block) const {
     const float* const all = static_cast<const float*>(args.in[static_cast<std::size_t>(operand.in)]);
-    return all + (image * (operand.features / kLanes) + operand.first / kLanes + block) * count * kLanes;
+    return element(all, (image * (operand.features / kLanes) + operand.first / kLanes + block) * count * kLanes, rounded);
   }
 
   void run_queries(const Args& args, std::int64_t number, float* keys) const {
-    float *const scores = keys + packed, *const inverse = scores + key_blocks() * rows * kLanes, *const rounded = inverse + rows * kLanes;
-    const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes;
+    float *const scores = keys + packed, *const inverse = scores + key_blocks() * rows * kLanes, *const room = inverse + rows * kLanes;
+    const std::int64_t cut = number % cuts, head = number / cuts % heads, image = number / cuts / heads, plane = length * kLanes,
+                       row = rounded ? words() : kLanes;
     NEURIM_DISPATCH(pack_keys)
-    (at(key, args, image, positions, head * blocks), positions * kLanes, kLanes, blocks * kLanes, positions, keys);
+    (at(key, args, image, positions, head * blocks), rounded, positions * row, row, blocks * kLanes, positions, keys);
     const float *const queries = at(query, args, image, length, head * blocks),
                 *values = at(value, args, image, positions, head * value_blocks);
     if (pairs) {
-      pair_keys(blocks, keys);
-      to_terms(values, positions * kLanes, kLanes, positions, value_blocks, keys + key_floats());
-      values = keys + key_floats();
+      float* const terms_of_values = keys + key_floats();
+      if (rounded)
+        for (std::int64_t b = 0; b < value_blocks; ++b) NEURIM_DISPATCH(pair_rounded_rows)
+        (reinterpret_cast<const std::uint16_t*>(element(values, b * positions * kLanes, rounded)), kLanes, 0, positions, positions, kLanes,
+         terms_of_values + b * terms(positions));
+      else
+        pair_keys(blocks, keys), to_terms(values, positions * kLanes, kLanes, positions, value_blocks, terms_of_values);
+      values = terms_of_values;
     }
-    float* const y = static_cast<float*>(args.out[0]) + (image * heads + head) * value_blocks * plane;
+    float* const y = element(static_cast<float*>(args.out[0]), (image * heads + head) * value_blocks * plane, rounded);
     const std::int64_t end = length * (cut + 1) / cuts;
     for (std::int64_t first = length * cut / cuts; first < end; first += rows) {
       const std::int64_t count = std::min(rows, end - first), at = first * kLanes;
-      if (pairs) NEURIM_DISPATCH(round_to_pairs)(pairs, queries + at, plane, kLanes, count, blocks * kLanes, rounded);
+      const float* x = element(queries, at, rounded);
+      if (pairs && !rounded) NEURIM_DISPATCH(round_to_pairs)(pairs, x, plane, kLanes, count, blocks * kLanes, room), x = room;
       NEURIM_DISPATCH(block_product)
       ({.rows = count,
         .in_channels = blocks * kLanes,
-        .x_block = pairs ? count * words() : plane,
+        .x_block = x == room ? count * words() : length * row,
         .weight_block = blocks * kLanes * words(),
         .y_block = count * kLanes,
         .pairs = pairs,
         .out_channels = positions},
-       key_blocks(), pairs ? rounded : queries + at, keys, {}, scores);
+       key_blocks(), x, keys, {}, scores);
+      float* const to = rounded ? room : y + at;
+      const std::int64_t to_block = rounded ? count * kLanes : plane;
       NEURIM_DISPATCH(exponentiate_scores)(scores, count, positions, scale, inverse);
       round_weights(scores, count);
       NEURIM_DISPATCH(block_product)
-      ({count, positions, count * words(), terms(positions), plane, pairs}, value_blocks, scores, values, {}, y + at);
-      NEURIM_DISPATCH(scale_rows)(y + at, plane, kLanes, value_blocks, count, inverse);
+      ({count, positions, count * words(), terms(positions), to_block, pairs}, value_blocks, scores, values, {}, to);
+      NEURIM_DISPATCH(scale_rows)(to, to_block, kLanes, value_blocks, count, inverse);
+      for (std::int64_t b = 0; rounded && b < value_blocks; ++b) NEURIM_DISPATCH(round_to_pairs)
+      (pairs, to + b * to_block, to_block, kLanes, count, kLanes, element(y, b * plane + at, rounded));
     }
   }
 };
@@ -77,21 +89,25 @@ bool read(Site& site, Attention& own) {
 bool wants(Site& site) {
   Attention own;
   if (!read(site, own)) return false;
-  for (Spec& spec : site.values) spec.layout = kFeatures;
+  const Layout layout = own.pairs ? narrowed(site, kFeatures) : kFeatures;
+  for (Spec& spec : site.values) spec.layout = layout;
   return true;
 }
 
 Launch prepare(Site& site) {
   auto own = std::make_shared<Attention>();
   if (!read(site, *own)) return {};
-  if (std::any_of(site.values.begin(), site.values.end(), [](const Spec& spec) { return spec.layout != kFeatures; }))
+  const Layout& layout = site.input(0).layout;
+  if (exact(layout) != kFeatures || std::any_of(site.values.begin(), site.values.end(), [&](const Spec& spec) { return spec.layout != layout; }))
     return decline(site, "takes blocks of 16 features");
+  own->rounded = layout.rounded;
   const std::int64_t both = own->images * own->heads, key_blocks = own->key_blocks();
   own->cuts = both % site.chunks == 0 ? 1 : std::min<std::int64_t>(site.chunks, own->length);
   constexpr std::int64_t kGroup = 14;  // rows that a block product keeps in registers
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
   own->packed = own->key_floats() + (own->pairs ? own->value_blocks * own->terms(own->positions) : 0);
-  own->size = own->packed + (key_blocks + 1) * own->rows * kLanes + (own->pairs ? own->rows * own->blocks * own->words() : 0);
+  const std::int64_t room = own->rounded ? own->value_blocks * kLanes : own->pairs ? own->blocks * own->words() : 0;
+  own->size = own->packed + ((key_blocks + 1) * kLanes + room) * own->rows;
   site.scratch = static_cast<std::size_t>(site.chunks * own->size) * sizeof(float);
   return {Attention::run, own, static_cast<int>(both * own->cuts), 0, site.chunks};
 }

@@ -42,8 +42,10 @@ struct AttentionSizes {
 bool read_sizes(Site& site, std::int64_t heads, bool packed, double scale, AttentionSizes& sizes);
 
 /// Keys of one head, [block][key][16], become the weights of a BlockProduct with queries: [block of keys][feature][16 keys];
-/// missing keys are zero. `block` floats lie between the blocks of features, `row` between keys.
-NEURIM_EACH_ISA(void pack_keys(const float* keys, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed))
+/// missing keys are zero. `block` floats lie between the blocks of features, `row` between keys. Of features that are rounded pairs stand in
+/// the place of floats.
+NEURIM_EACH_ISA(void pack_keys(const float* keys, Half rounded, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count,
+                               float* packed))
 
 /// Scores [block of keys][row][16] of `rows` queries become e^(scale * (score - the row's greatest)), and inverse[row] 1 / their
 /// sum.

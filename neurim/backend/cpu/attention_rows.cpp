@@ -89,7 +89,7 @@ struct AttentionRows : AttentionSizes {
   }
   void pack(const Args& args, const AttentionOperand& operand, std::int64_t image, std::int64_t number, std::int64_t head_blocks, float* to) const {
     NEURIM_DISPATCH(pack_keys)
-    (in(args, operand.in) + place(operand, image * positions, number, head_blocks), kLanes, operand.features, head_blocks * kLanes, positions, to);
+    (in(args, operand.in) + place(operand, image * positions, number, head_blocks), Half::exact, kLanes, operand.features, head_blocks * kLanes, positions, to);
     if (pairs) pair_keys(head_blocks, to);
   }
 };

@@ -146,7 +146,7 @@ bool read_steps(Site& site, std::vector<Stage>& stages) {
 bool takes_rounded(const Site& site, const std::vector<Stage>& stages, int value) {
   const Stage& last = stages.back();
   Epilogue epilogue;
-  const bool all_pairs = std::all_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs || stage.kind == Stage::depthwise; });
+  const bool all_pairs = std::all_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs || stage.kind == Stage::depthwise || stage.kind == Stage::norm; });
   if (!all_pairs || (value == stages[0].x && !stages[0].pairs)) return false;
   return value != last.y || last.pairs || !fused(site, last, epilogue);
 }
@@ -209,8 +209,8 @@ Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) 
     return type == type_of(site, stage.x) || type == type_of(site, stage.y);
   });
   if (!activation || (value == stages[0].x && stages[0].kind == Stage::picture)) return {};
-  if (site.op().name() == "linear") return kFeatures;
-  return takes_rounded(site, stages, value) ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
+  const Layout blocks = site.op().name() == "linear" ? kFeatures : kBlocked;
+  return takes_rounded(site, stages, value) ? narrowed(site.values[static_cast<std::size_t>(value)], blocks) : blocks;
 }
 
 bool wants(Site& site) {

@@ -69,7 +69,7 @@ Layout weights(const Problem& problem, const Type& weight) {
 Layout layout_of(const Site& site, const Problem& problem, int value) {
   if (value == problem.weight_value) return weights(problem, site.values[static_cast<std::size_t>(value)].type);
   if (!is_activation(site, value)) return {};
-  return problem.layout == kBlocked ? blocked_layout(site, value) : problem.layout;
+  return blocked_layout(site, value, problem.layout);
 }
 
 /// Reads what stands before and behind; on no, says why.

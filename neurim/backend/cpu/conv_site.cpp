@@ -34,9 +34,9 @@ bool is_activation(const Site& site, int value) {
   return value == source || like(result) || (site.anchor > 0 && like(source));
 }
 
-Layout blocked_layout(const Site& site, int value) {
+Layout blocked_layout(const Site& site, int value, const Layout& blocks) {
   const bool stands = site.place_in(value) >= 0 || site.place_out(value) >= 0;
-  return site.half() != Half::exact && stands ? narrowed(site.values[static_cast<std::size_t>(value)], kBlocked) : kBlocked;
+  return site.half() != Half::exact && stands ? narrowed(site.values[static_cast<std::size_t>(value)], blocks) : blocks;
 }
 
 const Conv2dOptions& options_of(const Site& site) {

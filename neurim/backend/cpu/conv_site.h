@@ -22,8 +22,8 @@ Operands operands_of(const Site& site);
 /// like what it reads: these lie alike.
 bool is_activation(const Site& site, int value);
 
-/// Blocks of 16 channels, where factors are rounded to bf16 rounded where the value may be and is in memory.
-Layout blocked_layout(const Site& site, int value);
+/// Blocks of 16 channels or features, where factors are rounded to bf16 rounded where the value may be and is in memory.
+Layout blocked_layout(const Site& site, int value, const Layout& blocks = kBlocked);
 
 /// Whether oneDNN has kernels for blocks of 16 channels: not without AVX-512, where its loops for them are plain ones.
 inline bool onednn_takes_blocks() { return isa() == Isa::avx512; }

@@ -6,14 +6,15 @@
 
 namespace neurim::cpu::NEURIM_ISA {
 
-void pack_keys(const float* keys, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed) {
+void pack_keys(const float* keys, Half rounded, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed) {
+  const int words = rounded ? kLanes / 2 : kLanes;
   for (std::int64_t first = 0; first < count; first += kLanes)
-    for (std::int64_t f = 0; f < features; f += kLanes, packed += kLanes * kLanes) {
+    for (std::int64_t f = 0; f < features; f += kLanes, packed += words * kLanes) {
       const float* const from = keys + f / kLanes * block + first * row;
       const int there = static_cast<int>(count - first < kLanes ? count - first : kLanes), fours = there / 4 * 4;
       for (int k = 0; k < fours; k += 4)
-        for (int i = 0; i < kLanes; i += 4) transpose4(from + k * row + i, row, packed + i * kLanes + k, kLanes);
-      for (int i = 0; i < kLanes; ++i)
+        for (int i = 0; i < words; i += 4) transpose4(from + k * row + i, row, packed + i * kLanes + k, kLanes);
+      for (int i = 0; i < words; ++i)
         for (int k = fours; k < kLanes; ++k) packed[i * kLanes + k] = k < there ? from[k * row + i] : 0;
     }
 }
