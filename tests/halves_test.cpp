@@ -193,6 +193,24 @@ TEST_P(Halves, AttentionBetweenLayers) {
   set_threads(before);
 }
 
+TEST_P(Halves, PicturesInARow) {
+  for (const auto& [shape, kernel, stride] : {std::tuple<Shape, Shape, std::int64_t>{{2, 3, 64, 50}, {32, 3, 3, 3}, 2}, {{3, 1, 40, 33}, {16, 1, 5, 5}, 1}, {{8, 4, 90, 30}, {40, 4, 7, 3}, 3}})
+    for (const bool projects : {true, false}) {
+      const std::int64_t wide = kernel[0];
+      const Tensor x = any(shape, 1), w1 = any(kernel, 2), b1 = any({wide}, 3), w2 = any({wide, 1, 3, 3}, 4), w3 = any({24, wide, 1, 1}, 5);
+      const auto layers = [&, stride = stride](const Tensor& given, bool by_hand) {
+        const auto factor = [&](const Tensor& tensor) { return by_hand ? rounded(tensor) : tensor; };
+        Tensor y = silu(conv2d(factor(given), factor(w1), b1, {.stride = {stride, stride}, .pad = {1, 1, 1, 1}}));
+        y = relu(conv2d(y, w2, {}, {.pad = {1, 1, 1, 1}, .groups = wide}));
+        return projects ? conv2d(factor(y), factor(w3)) : y;
+      };
+      const Net net = [&](const Tensors& given) -> Tensors { return {layers(given[0], false)}; };
+      const std::string where = text(shape, ' ', kernel, projects ? ", projected" : "");
+      const Plan last = checked(net, {x}, {layers(x, true)}, where, 1e-3);
+      EXPECT_EQ(count(last, "conv2d", "cpu bands"), 1) << where;
+    }
+}
+
 TEST_P(Halves, InvertedResiduals) {
   for (const Shape& shape : {Shape{2, 24, 24, 25}, {1, 32, 40, 14}, {3, 20, 5, 5}})
     for (const std::int64_t stride : {1, 2}) {

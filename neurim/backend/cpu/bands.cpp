@@ -36,7 +36,7 @@ struct Stage {
   std::int64_t in_channels, out_channels;
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
   float eps = 0;         ///< of a norm
-  Half pairs{};    ///< of a product: what its factors are rounded to
+  Half pairs{};    ///< of a product, or a picture: what its factors are rounded to
   Half rounded{};  ///< how x stands (Layout::rounded), of the first stage
   Half rounds{};   ///< and y, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
@@ -79,9 +79,9 @@ bool read_convolution(Site& site, Stage& stage) {
   stage.kind = o.groups > 1 ? Stage::depthwise : stage.layer == 0 && sizes.picture() ? Stage::picture : Stage::product;
   stage.shape = depthwise_shape(sizes);
   if (stage.kind == Stage::picture) {
-    stage.picture_rows = {sizes, kLanes}, stage.taps = stage.picture_rows.taps();
-    if (site.half() || !site.values[static_cast<std::size_t>(stage.weight)].constant || o.dilation != std::array<std::int64_t, 2>{1, 1})
-      return decline(site, "takes pictures as floats, with constant weights and kernels without holes"), false;
+    stage.picture_rows = {sizes, site.half() ? kLanes / 2 : kLanes, site.half()}, stage.taps = stage.picture_rows.taps();
+    if (!site.values[static_cast<std::size_t>(stage.weight)].constant || o.dilation != std::array<std::int64_t, 2>{1, 1})
+      return decline(site, "takes pictures with constant weights and kernels without holes"), false;
     return true;
   }
   if (o.groups > 1 ? weight[0] != o.groups || weight[1] != 1 : !sizes.pixelwise())
@@ -115,7 +115,8 @@ bool read_stage(Site& site, Stage& stage) {
   stage.y = site.steps[stage.end - 1].out[0];
   if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
-  if (stage.kind == Stage::product && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
+  const bool multiplies = stage.kind == Stage::product || stage.kind == Stage::picture;
+  if (multiplies && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
   if (!(stage.kind == Stage::picture || fills_blocks(stage.in_channels)) || !fills_blocks(stage.out_channels))
     return decline(site, "takes 8 channels and more, or pictures"), false;
   return true;
@@ -201,7 +202,7 @@ Layout layout_of(const Site& site, const std::vector<Stage>& stages, int value) 
   for (const Stage& stage : stages)
     if (value == stage.weight)
       return stage.kind == Stage::depthwise ? depthwise_weights(type)
-             : stage.kind == Stage::picture ? row_weights(type, Half::exact)
+             : stage.kind == Stage::picture ? row_weights(type, stage.pairs)
              : stage.pairs                  ? pair_weights(type, stage.pairs)
              : stage.kind == Stage::product ? forward_weights(type)
                                             : Layout{};
@@ -311,7 +312,7 @@ struct Bands {
                                                  : from.block;
     const float* x = picture ? scratch + pairs : element(from.data, (first - from.base) * in_row, stage.rounded);
     if (picture) g.fill_picture(from.data, first, read, scratch + pairs + g.in_blocks() * x_block, scratch + pairs);
-    if (stage.pairs && !stage.rounded)
+    if (stage.pairs && !stage.rounded && !picture)
       NEURIM_DISPATCH(round_to_pairs)(stage.pairs, x, from.block, kLanes, pixels, stage.in_channels, scratch + pairs), x = scratch + pairs;
     const bool apart = stage.rounds && stage.steps;
     const std::int64_t y_block = apart ? pixels * kLanes : to.block;
