@@ -157,6 +157,20 @@ TEST_P(Halves, OneRow) {
   }
 }
 
+/// Constant weights of layers of some rows stand packed: more columns than rows, and fewer; depths in several ranges, and of no whole block.
+TEST_P(Halves, SomeRows) {
+  for (const auto& [rows, features, classes] : {std::array<std::int64_t, 3>{2, 2100, 137}, {5, 70, 4096}, {32, 576, 1000}, {300, 1031, 48}, {129, 160, 100}})
+    for (const bool follows : {false, true}) {
+      const Tensor x = any({rows, features}, 1), weight = any({classes, features}, 2), bias = any({classes}, 3), scale = any({classes}, 4);
+      const auto layer = [&](const Tensor& in, const Tensor& w) { return follows ? silu(linear(in, w, bias)) * scale : linear(in, w); };
+      const Net net = [&](const Tensors& in) -> Tensors { return {layer(in[0], weight)}; };
+      const std::string where = text(x.shape(), " to ", classes, follows ? ", followed" : "");
+      const Plan last = checked(net, {x}, {layer(rounded(x), rounded(weight))}, where, 1e-5);
+      EXPECT_EQ(count(last, "linear", "cpu rounded matmul"), 1) << where;
+      EXPECT_GT(error_of(interpreted(net, {x})[0], last({x})[0]), 5e-4 * loss()) << where << ": nothing was rounded";
+    }
+}
+
 TEST_P(Halves, Attention) {
   for (const auto& [images, length, heads, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>{2, 50, 3, 64}, {1, 197, 2, 32}, {3, 16, 1, 16}, {1, 5, 2, 48}}) {
     const Tensor x = any({images, length, 3 * heads * features}, 1);

@@ -3,12 +3,14 @@
 // blocks of 16 numbers of a row, which stay in the second-level cache while all of b is read. Of a batch of products a part, some of these,
 // packs each b itself. Where oneDNN is, it comes first: its products
 // are as fast, or up to 5 % faster; but not where the plan's products round, as they do here, nor for some weight gradients (Product::walks_few_places).
+// Constant weights stand packed, and where they are more than the rows a part is a run of columns, which reads its own alone.
 #include "neurim/backend/cpu/matmul.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/pair_weights.h"
 #include "neurim/backend/cpu/panels.h"
 #include "neurim/backend/cpu/physical.h"
 #include "neurim/backend/cpu/pointwise.h"
@@ -27,9 +29,11 @@ constexpr std::int64_t kTile = 100 * 1024;  // floats of a in a tile
 struct Multiply {
   Product product;
   Half pairs = Half::exact;         ///< what factors are rounded to
-  Panels columns;                   ///< b
+  Panels columns;                   ///< b, which is
+  bool packed = false;              ///< as pair_weights() has it, or is packed here
+  bool by_columns = false;          ///< parts are runs of these
   std::int64_t rows;                ///< of a tile, at most
-  int packers, parts;               ///< of the first phase, none for a batch, and of the second, runs of rows or of products
+  int packers, parts;               ///< of the first phase, none for a batch, and of the second, runs of rows, columns or products
   int result, last;                 ///< outputs: where the product and where the last step goes
   std::optional<PointwiseSteps> steps;
 
@@ -41,7 +45,7 @@ struct Multiply {
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Multiply*>(self);
-    if (part >= own.packers) return own.batched() ? own.multiply_batch(args, part) : own.multiply_rows(args, part - own.packers);
+    if (part >= own.packers) return own.batched() ? own.multiply_batch(args, part) : own.multiply_piece(args, part - own.packers);
     const std::int64_t count = own.columns.count();
     NEURIM_DISPATCH(pack_panels)
     (own.columns, static_cast<const float*>(args.in[1]), static_cast<float*>(args.scratch), part_begin(count, own.packers, part),
@@ -51,32 +55,47 @@ struct Multiply {
   bool batched() const { return product.batch > 1; }
   float* output(const Args& args, int place) const { return static_cast<float*>(args.out[static_cast<std::size_t>(place)]); }
 
-  void multiply_rows(const Args& args, int part) const {
-    auto* const b = static_cast<float*>(args.scratch);
-    multiply(args, 0, b, b + columns.floats() + part * room(), part_begin(product.m, parts, part), part_begin(product.m, parts, part + 1));
+  /// Of c, the columns in blocks.
+  struct Piece {
+    std::int64_t first_row, last_row, first_block, last_block;
+  };
+  std::int64_t blocks() const { return blocks_of(product.n); }
+  std::int64_t block_floats() const { return packed ? blocks_of(product.k) * kLanes * kLanes / 2 : columns.block_floats(); }
+  std::int64_t packed_here() const { return packed ? 0 : columns.floats(); }
+
+  void multiply_piece(const Args& args, int part) const {
+    auto* const scratch = static_cast<float*>(args.scratch);
+    const auto begin = [&](std::int64_t all, int number) { return part_begin(all, parts, number); };
+    const Piece piece = by_columns ? Piece{0, product.m, begin(blocks(), part), begin(blocks(), part + 1)}
+                                   : Piece{begin(product.m, part), begin(product.m, part + 1), 0, blocks()};
+    multiply(args, 0, packed ? static_cast<const float*>(args.in[1]) : scratch, scratch + packed_here() + part * room(), piece);
   }
 
   void multiply_batch(const Args& args, int part) const {
     float* const b = static_cast<float*>(args.scratch) + part * (columns.floats() + room());
     for (std::int64_t item = part_begin(product.batch, parts, part); item < part_begin(product.batch, parts, part + 1); ++item) {
       NEURIM_DISPATCH(pack_panels)(columns, static_cast<const float*>(args.in[1]) + item * product.k * product.n, b, 0, columns.count());
-      multiply(args, item, b, b + columns.floats(), 0, product.m);
+      multiply(args, item, b, b + columns.floats(), {0, product.m, 0, blocks()});
     }
   }
 
-  /// Rows [first, last) of a product of the batch, with b packed and room for a.
-  void multiply(const Args& args, std::int64_t item, const float* b, float* a, std::int64_t first, std::int64_t last_row) const {
+  /// A piece of a product of the batch, with b packed and room for a.
+  void multiply(const Args& args, std::int64_t item, const float* b, float* a, const Piece& piece) const {
     float* const end = a + panels(rows, depth()).floats();
     const float* const from = static_cast<const float*>(args.in[0]) + item * product.m * product.k;
-    for (std::int64_t row = first; row < last_row; row += rows) {
-      const std::int64_t count = std::min(rows, last_row - row);
+    const std::int64_t first = piece.first_block * kLanes, end_column = std::min(piece.last_block * kLanes, product.n);
+    for (std::int64_t row = piece.first_row; row < piece.last_row; row += rows) {
+      const std::int64_t count = std::min(rows, piece.last_row - row);
       float* const c = output(args, result) + (item * product.m + row) * product.n;
       for (std::int64_t k = 0; k < product.k; k += deepest()) {
         const std::int64_t deep = std::min(deepest(), product.k - k);
         const std::int64_t a_block = pack_rows(from + row * product.a_row + k * product.a_column, count, deep, a);
-        add_depth(args, count, k, deep, a_block, a, b, c, end);
+        add_depth(args, piece, count, k, deep, a_block, a, b, c, end);
       }
-      if (steps) steps->run(args, output(args, result), output(args, last), row * product.n, (row + count) * product.n);
+      if (!steps) continue;
+      const bool whole = end_column - first == product.n;
+      for (std::int64_t r = row; r < row + count; r += whole ? count : 1)
+        steps->run(args, output(args, result), output(args, last), r * product.n + first, (whole ? row + count - 1 : r) * product.n + end_column);
     }
   }
 
@@ -86,18 +105,18 @@ struct Multiply {
       NEURIM_DISPATCH(round_to_pairs)(pairs, from, kLanes, product.a_row, count, deep, to);
       return count * kLanes / 2;
     }
-    const Panels packed = panels(count, deep);
-    NEURIM_DISPATCH(pack_panels)(packed, from, to, 0, packed.count());
-    if (!pairs) return packed.block_floats();
-    NEURIM_DISPATCH(round_to_pairs)(pairs, to, packed.block_floats(), kLanes, count, deep, to);  // a row lies no later than before
+    const Panels of_rows = panels(count, deep);
+    NEURIM_DISPATCH(pack_panels)(of_rows, from, to, 0, of_rows.count());
+    if (!pairs) return of_rows.block_floats();
+    NEURIM_DISPATCH(round_to_pairs)(pairs, to, of_rows.block_floats(), kLanes, count, deep, to);  // a row lies no later than before
     return count * kLanes / 2;
   }
 
   /// To `count` rows of c what a range of the depth gives; columns that are no whole block are collected in `end`.
-  void add_depth(const Args& args, std::int64_t count, std::int64_t k, std::int64_t deep, std::int64_t a_block, const float* a, const float* b,
+  void add_depth(const Args& args, const Piece& piece, std::int64_t count, std::int64_t k, std::int64_t deep, std::int64_t a_block, const float* a, const float* b,
                  float* c, float* end) const {
-    const std::int64_t b_block = columns.block_floats(), whole = product.n / kLanes, rest = product.n % kLanes;
-    const auto blocks = [&](std::int64_t block, std::int64_t together, float* to, std::int64_t apart) {
+    const std::int64_t b_block = block_floats(), whole = std::min(product.n / kLanes, piece.last_block), rest = product.n % kLanes;
+    const auto make = [&](std::int64_t block, std::int64_t together, float* to, std::int64_t apart) {
       alignas(64) float biases[kBlocks * kLanes] = {};
       if (product.bias)
         std::copy_n(static_cast<const float*>(args.in[2]) + block * kLanes, std::min(together * kLanes, product.n - block * kLanes), biases);
@@ -105,14 +124,18 @@ struct Multiply {
       const BlockEpilogue epilogue{.bias = k == 0 ? biases : nullptr, .add = k == 0 ? nullptr : to};
       NEURIM_DISPATCH(block_product)(shape, together, a, b + block * b_block + (pairs ? k / 2 : k) * kLanes, epilogue, to);
     };
-    for (std::int64_t block = 0; block < whole; block += kBlocks)
-      blocks(block, std::min(kBlocks, whole - block), c + block * kLanes, product.n);
-    if (rest == 0) return;
-    blocks(whole, 1, end, kLanes);
+    for (std::int64_t block = piece.first_block; block < whole; block += kBlocks)
+      make(block, std::min(kBlocks, whole - block), c + block * kLanes, product.n);
+    if (rest == 0 || piece.last_block < blocks()) return;
+    make(whole, 1, end, kLanes);
     if (k + deep == product.k)
       for (std::int64_t row = 0; row < count; ++row) std::copy_n(end + row * kLanes, rest, c + row * product.n + whole * kLanes);
   }
 };
+
+/// Those of a fully connected layer, which are read as pairs where the plan's products round.
+bool has_constant_weights(const Site& site) { return site.op().name() == "linear" && site.input(1).constant && !site.input(0).constant; }
+Layout weights_layout(const Site& site) { return pair_weights(site.input(1).type, site.half()); }
 
 /// Reads the site, or says why not.
 bool read(Site& site, Product& product, std::optional<PointwiseSteps>& steps) {
@@ -133,29 +156,38 @@ Launch prepare(Site& site) {
   all->result = memory_of(site, 0), all->last = memory_of(site, site.steps.size() - 1);
   all->pairs = site.half();
   if (all->pairs) site.rounds = site.products;
+  all->packed = all->pairs && has_constant_weights(site) && site.input(1).layout == weights_layout(site);
+  all->by_columns = all->packed && p.n > p.m;
   all->columns = {1, false, p.k, p.n, p.b_column, p.b_row, all->pairs};
-  all->packers = all->batched() ? 0 : static_cast<int>(std::min<std::int64_t>(all->columns.count(), site.chunks));
-  const std::int64_t longest = all->batched() ? p.m : (p.m + site.chunks - 1) / site.chunks, most = all->steps ? std::min(kTile / all->depth(), kPiece / p.n) : kTile / all->depth(),
+  all->packers = all->batched() || all->packed ? 0 : static_cast<int>(std::min<std::int64_t>(all->columns.count(), site.chunks));
+  const std::int64_t longest = all->batched() || all->by_columns ? p.m : (p.m + site.chunks - 1) / site.chunks, most = all->steps ? std::min(kTile / all->depth(), kPiece / p.n) : kTile / all->depth(),
                      fitting = std::max(most / kGroup, std::int64_t{1}) * kGroup, tiles = (longest + fitting - 1) / fitting;
   all->rows = ((longest + tiles - 1) / tiles + kGroup - 1) / kGroup * kGroup;
   all->parts = all->batched() ? static_cast<int>(std::min<std::int64_t>(p.batch, site.chunks)) : site.chunks;
-  site.scratch = static_cast<std::size_t>((all->batched() ? all->parts : 1) * all->columns.floats() + all->parts * all->room()) * sizeof(float);
-  if (all->batched()) return {Multiply::run, all, all->parts};
+  site.scratch = static_cast<std::size_t>((all->batched() ? all->parts : 1) * all->packed_here() + all->parts * all->room()) * sizeof(float);
+  if (all->packers == 0) return {Multiply::run, all, all->parts};
   return {Multiply::run, all, all->packers, all->parts};
 }
 
-/// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each time.
+/// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each time, and of a fully
+/// connected layer's constant weights, which stand packed.
 bool may_round(Site& site) {
   Product product;
   if (!site.half()) return decline(site, "rounds to 16 bits, which the plan does not allow"), false;
-  if (site.input(0).constant || site.input(1).constant) return decline(site, "rounds no constant operands"), false;
+  const bool packed = has_constant_weights(site);
+  if (site.input(0).constant || (site.input(1).constant && !packed)) return decline(site, "rounds no constant operands"), false;
   if (!read_product(site, product)) return false;
+  if (packed && site.input(1).layout != weights_layout(site)) return decline(site, "takes constant weights in pairs"), false;
   constexpr std::int64_t kLeast = 16, kWork = 1 << 18;  // multiply-adds; packing both operands costs as much as some more
-  if (std::min({product.m, product.n, product.k}) < kLeast || product.m * product.n * product.k < kWork)
+  if (std::min(packed ? kLeast : product.m, std::min(product.n, product.k)) < kLeast || product.m < 2 || product.m * product.n * product.k < kWork)
     return decline(site, "rounds products of ", kLeast, " rows, columns and terms and more, and ", kWork, " multiply-adds"), false;
   return true;
 }
-bool wants_rounded(Site& site) { return wants(site) && may_round(site); }
+bool wants_rounded(Site& site) {
+  if (!wants(site)) return false;
+  if (site.half() && has_constant_weights(site)) site.values[static_cast<std::size_t>(site.in[1])].layout = weights_layout(site);
+  return may_round(site);
+}
 Launch prepare_rounded(Site& site) { return may_round(site) ? prepare(site) : Launch(); }
 
 }  // namespace
