@@ -63,7 +63,7 @@ class Lowering {
     region_of_.resize(nodes().size());
     for (std::size_t region = 0; region < regions_.size(); ++region)
       for (const int member : regions_[region].nodes) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(region);
-    scheduled_.assign(regions_.size(), 0);
+    scheduled_.assign(regions_.size(), 0), endings_behind_.resize(regions_.size()), waits_for_.assign(regions_.size(), 0);
     find_endings();
     for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
     for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
@@ -87,8 +87,8 @@ class Lowering {
     scheduled_[static_cast<std::size_t>(region)] = 1;
     for (const int maker : makers(region)) schedule(maker);
     lower_region(regions_[static_cast<std::size_t>(region)]);
-    for (const int ending : endings_behind_[region])
-      if (--waits_for_[ending] == 0) schedule(ending);
+    for (const int ending : endings_behind_[static_cast<std::size_t>(region)])
+      if (--waits_for_[static_cast<std::size_t>(ending)] == 0) schedule(ending);
   }
 
   /// The regions whose values it reads.
@@ -122,8 +122,8 @@ class Lowering {
       after.erase(region), before.erase(region);
       if (!after.empty() || kept) continue;
       before.insert(checks.begin(), checks.end());
-      for (const int other : before) endings_behind_[other].push_back(region);
-      waits_for_[region] = static_cast<int>(before.size());
+      for (const int other : before) endings_behind_[static_cast<std::size_t>(other)].push_back(region);
+      waits_for_[static_cast<std::size_t>(region)] = static_cast<int>(before.size());
     }
   }
 
@@ -396,8 +396,8 @@ class Lowering {
   std::vector<Chain> regions_;
   std::vector<int> region_of_;
   std::vector<char> scheduled_;
-  std::map<int, std::vector<int>> endings_behind_;  // of a region
-  std::map<int, int> waits_for_;  // how many regions an ending does still
+  std::vector<std::vector<int>> endings_behind_;  // of each region
+  std::vector<int> waits_for_;                    // of each that is one: how many regions it is still behind
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

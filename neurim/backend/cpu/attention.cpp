@@ -89,7 +89,7 @@ bool read(Site& site, Attention& own) {
 bool wants(Site& site) {
   Attention own;
   if (!read(site, own)) return false;
-  const Layout layout = own.pairs ? narrowed(site, kFeatures) : kFeatures;
+  const Layout layout = narrowed(site, kFeatures);
   for (Spec& spec : site.values) spec.layout = layout;
   return true;
 }

@@ -2,8 +2,8 @@
 // residuals (Sandler et al., "MobileNetV2", CVPR'18), or two of these, and instead of the first one any of a picture. Fully connected
 // layers with constant weights, and a layer norm before them, as in transformers, two or three in all; of these a row of features is a
 // row of pixels. An image is done in bands of rows, so few that what lies between stays in the second-level cache; rows that the next
-// band reads too are kept. A part is a run of images, or of the rows of one, or where it has few and a depthwise convolution is the last
-// layer a run of its channels.
+// band reads too are kept. A part is an image, or a run of its rows, or where it has few and a depthwise convolution is the last layer of
+// its channels.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -36,7 +36,7 @@ struct Stage {
   std::int64_t in_channels, out_channels;
   DepthwiseShape shape;  ///< of others too: their kernel is a pixel
   float eps = 0;         ///< of a norm
-  Half pairs{};    ///< of a product, or a picture: what its factors are rounded to
+  Half pairs{};    ///< where it multiplies: what its factors are rounded to
   Half rounded{};  ///< how x stands (Layout::rounded), of the first stage
   Half rounds{};   ///< and y, of the last one
   Epilogue epilogue;     ///< where it is all that follows; else there are steps
@@ -45,6 +45,8 @@ struct Stage {
   std::vector<std::int64_t> taps = {};  ///< and BlockProduct::taps
   std::int64_t most_rows = 0, place = 0;  ///< of its results, where they are not the last: rows at a time, and floats before them
 
+  /// Whether it is made of products, whose factors may be rounded.
+  bool multiplies() const { return kind == product || kind == picture; }
   std::int64_t in_blocks() const { return blocks_of(in_channels); }
   std::int64_t out_blocks() const { return blocks_of(out_channels); }
   std::int64_t row_size() const { return shape.out_width * kLanes; }
@@ -115,8 +117,7 @@ bool read_stage(Site& site, Stage& stage) {
   stage.y = site.steps[stage.end - 1].out[0];
   if (readings(site, stage.weight) > 1) return decline(site, "takes weights that nothing else reads"), false;
   if (!(step.op->name() == "conv2d" ? read_convolution(site, stage) : read_features(site, stage))) return false;
-  const bool multiplies = stage.kind == Stage::product || stage.kind == Stage::picture;
-  if (multiplies && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
+  if (stage.multiplies() && site.values[static_cast<std::size_t>(stage.weight)].constant) stage.pairs = site.half();
   if (!(stage.kind == Stage::picture || fills_blocks(stage.in_channels)) || !fills_blocks(stage.out_channels))
     return decline(site, "takes 8 channels and more, or pictures"), false;
   return true;
@@ -147,7 +148,7 @@ bool read_steps(Site& site, std::vector<Stage>& stages) {
 bool takes_rounded(const Site& site, const std::vector<Stage>& stages, int value) {
   const Stage& last = stages.back();
   Epilogue epilogue;
-  const bool all_pairs = std::all_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs || stage.kind == Stage::depthwise || stage.kind == Stage::norm; });
+  const bool all_pairs = std::all_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs || !stage.multiplies(); });
   if (!all_pairs || (value == stages[0].x && !stages[0].pairs)) return false;
   return value != last.y || last.pairs || !fused(site, last, epilogue);
 }
@@ -155,18 +156,18 @@ bool takes_rounded(const Site& site, const std::vector<Stage>& stages, int value
 /// Into how many parts an image is cut for the threads, and what is shared out.
 struct Cut {
   enum Among : std::uint8_t { none, rows, channels } among;
-  std::int64_t parts;
+  int parts;
 };
 Cut cut_of(const Site& site, const std::vector<Stage>& stages) {
   const Stage& last = stages.back();
-  const std::int64_t parts = (site.chunks + last.shape.images - 1) / last.shape.images;
+  const int parts = static_cast<int>((site.chunks + last.shape.images - 1) / last.shape.images);
   // A cut between rows computes those twice that both sides of a depthwise convolution read; for rows of features all weights are read once
   // a band.
   const bool features = site.op().name() == "linear";
   const std::int64_t least = features ? 32 : parts == 1 ? 0 : onednn_takes_blocks() && stages.size() < 3 ? 12 : 7;  // rows of a part that are worth it
   if (last.shape.out_height >= parts * least) return {Cut::rows, parts};
-  const bool apart = stages.size() == 2 && stages[0].kind == Stage::product && last.kind == Stage::depthwise && last.out_blocks() >= parts;
-  return {apart ? Cut::channels : Cut::none, parts};
+  const bool by_channels = stages.size() == 2 && stages[0].kind == Stage::product && last.kind == Stage::depthwise && last.out_blocks() >= parts;
+  return {by_channels ? Cut::channels : Cut::none, parts};
 }
 
 /// Reads the layers of the site; on no, says why.
@@ -221,9 +222,9 @@ bool wants(Site& site) {
   return read_steps(site, stages);
 }
 
-/// Rows of the last result, of some images, or of blocks of channels, which then are those of each layer.
+/// Rows of an image's last result, or of blocks of its channels, which then are those of each layer.
 struct Part {
-  std::int64_t first_image, last_image, first_row, last_row, first_block = 0, last_block = std::numeric_limits<std::int64_t>::max();
+  std::int64_t image, first_row, last_row, first_block = 0, last_block = std::numeric_limits<std::int64_t>::max();
 
   std::int64_t end_block(const Stage& stage) const { return std::min(last_block, stage.out_blocks()); }
   std::int64_t blocks(const Stage& stage) const { return end_block(stage) - first_block; }
@@ -247,19 +248,17 @@ struct Bands {
 
   static void run(const void* self, const Args& args, int number) noexcept {
     const auto& own = *static_cast<const Bands*>(self);
-    const Part& part = own.parts[static_cast<std::size_t>(number)];
-    float* const scratch = static_cast<float*>(args.scratch) + args.place * own.size;
-    for (std::int64_t image = part.first_image; image < part.last_image; ++image) own.run_image(args, part, image, scratch);
+    own.run_part(args, own.parts[static_cast<std::size_t>(number)], static_cast<float*>(args.scratch) + args.place * own.size);
   }
 
-  void run_image(const Args& args, const Part& part, std::int64_t image, float* scratch) const {
+  void run_part(const Args& args, const Part& part, float* scratch) const {
     const std::size_t count = stages.size();
     Result results[3];
     std::int64_t end[3], row = part.first_row;
     for (std::size_t i = count; i-- > 0;) {
       const Stage& stage = stages[i];
       const std::int64_t plane = stage.shape.out_height * stage.row_size();
-      results[i] = i + 1 == count ? Result{element(static_cast<float*>(args.out[0]), image * stage.out_blocks() * plane, stage.rounds), 0, row, plane, 0}
+      results[i] = i + 1 == count ? Result{element(static_cast<float*>(args.out[0]), part.image * stage.out_blocks() * plane, stage.rounds), 0, row, plane, 0}
                                   : Result{scratch + stage.place, row, row, stage.most_rows * stage.row_size(), part.first_block};
       row = stage.first_row(row);
     }
@@ -268,7 +267,7 @@ struct Bands {
       for (std::size_t i = count - 1; i-- > 0;) end[i] = stages[i + 1].last_row(end[i + 1]);
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) keep(part, stages[i], results[i], stages[i + 1].first_row(results[i + 1].done));
-        if (end[i] > results[i].done) compute(args, part, image, i, results, end[i], scratch);
+        if (end[i] > results[i].done) compute(args, part, i, results, end[i], scratch);
       }
     }
   }
@@ -287,14 +286,14 @@ struct Bands {
   }
 
   /// A stage's rows up to `last`.
-  void compute(const Args& args, const Part& part, std::int64_t image, std::size_t number, Result* results, std::int64_t last, float* scratch) const {
+  void compute(const Args& args, const Part& part, std::size_t number, Result* results, std::int64_t last, float* scratch) const {
     const Stage& stage = stages[number];
     Result& to = results[number];
     const std::int64_t first = to.done, in_row = stage.shape.width * kLanes, in_plane = stage.shape.height * in_row;
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
     const Result from = number > 0
                             ? results[number - 1]
-                            : Result{element(const_cast<float*>(in(stage.x)), image * stage.image_size(), stage.rounded), 0, 0, in_plane, 0};
+                            : Result{element(const_cast<float*>(in(stage.x)), part.image * stage.image_size(), stage.rounded), 0, 0, in_plane, 0};
     const float* const weight = in(stage.weight);
     to.done = last;
     if (stage.kind == Stage::norm) {
@@ -325,7 +324,7 @@ struct Bands {
       float* const y = apart ? scratch + made : element(to.data, to.at(block) + (first - to.base) * stage.row_size(), stage.rounds);
       // Where the rows stand in the whole tensor.
       const std::int64_t plane = stage.shape.out_height * stage.row_size(),
-                         place = (image * stage.out_blocks() + block) * plane + first * stage.row_size();
+                         place = (part.image * stage.out_blocks() + block) * plane + first * stage.row_size();
       if (stage.kind == Stage::depthwise) {
         const std::int64_t taps = stage.shape.kernel[0] * stage.shape.kernel[1] * kLanes;
         NEURIM_DISPATCH(depthwise_rows)
@@ -374,19 +373,14 @@ Launch prepare(Site& site) {
   for (Stage& stage : stages)
     for (int* value : {&stage.x, &stage.weight, &stage.bias}) *value = site.place_in(*value);
   const Cut cut = cut_of(site, stages);
-  const std::int64_t images = stages[0].shape.images, height = stages.back().shape.out_height, blocks = stages.back().out_blocks(),
-                     runs = images;
-  const auto share = [&](std::int64_t whole, std::int64_t number) { return whole * number / cut.parts; };
-  for (std::int64_t run = 0; run < runs; ++run)
-    for (std::int64_t number = 0; number < cut.parts; ++number) {
-      Part part{images * run / runs, images * (run + 1) / runs, 0, height};
-      if (cut.among == Cut::rows)
-        part.first_row = share(height, number), part.last_row = share(height, number + 1);
-      else
-        part.first_block = share(blocks, number), part.last_block = share(blocks, number + 1);
-      all->parts.push_back(part);
-    }
   const bool by_rows = cut.among == Cut::rows;
+  const std::int64_t height = stages.back().shape.out_height, blocks = stages.back().out_blocks();
+  for (std::int64_t image = 0; image < stages[0].shape.images; ++image)
+    for (int number = 0; number < cut.parts; ++number) {
+      const auto begin = [&](std::int64_t whole, int part) { return part_begin(whole, cut.parts, part); };
+      all->parts.push_back(by_rows ? Part{image, begin(height, number), begin(height, number + 1)}
+                                   : Part{image, 0, height, begin(blocks, number), begin(blocks, number + 1)});
+    }
   const std::int64_t longest = by_rows ? (height + cut.parts - 1) / cut.parts : height;
   const auto blocks_of_part = [&](const Stage& stage) { return by_rows ? stage.out_blocks() : (blocks + cut.parts - 1) / cut.parts; };
   // As many rows as fit.

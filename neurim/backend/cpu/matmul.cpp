@@ -93,9 +93,9 @@ struct Multiply {
         add_depth(args, piece, count, k, deep, a_block, a, b, c, end);
       }
       if (!steps) continue;
-      const bool whole = end_column - first == product.n;
-      for (std::int64_t r = row; r < row + count; r += whole ? count : 1)
-        steps->run(args, output(args, result), output(args, last), r * product.n + first, (whole ? row + count - 1 : r) * product.n + end_column);
+      const std::int64_t together = end_column - first == product.n ? count : 1;  // rows that lie one behind the other
+      for (std::int64_t r = row; r < row + count; r += together)
+        steps->run(args, output(args, result), output(args, last), r * product.n + first, (r + together - 1) * product.n + end_column);
     }
   }
 
@@ -179,8 +179,9 @@ bool may_round(Site& site) {
   if (!read_product(site, product)) return false;
   if (packed && site.input(1).layout != weights_layout(site)) return decline(site, "takes constant weights in pairs"), false;
   constexpr std::int64_t kLeast = 16, kWork = 1 << 18;  // multiply-adds; packing both operands costs as much as some more
-  if (std::min(packed ? kLeast : product.m, std::min(product.n, product.k)) < kLeast || product.m < 2 || product.m * product.n * product.k < kWork)
-    return decline(site, "rounds products of ", kLeast, " rows, columns and terms and more, and ", kWork, " multiply-adds"), false;
+  const std::int64_t rows = packed ? 2 : kLeast;
+  if (product.m < rows || std::min(product.n, product.k) < kLeast || product.m * product.n * product.k < kWork)
+    return decline(site, "rounds products of ", rows, " rows, ", kLeast, " columns and terms and more, and ", kWork, " multiply-adds"), false;
   return true;
 }
 bool wants_rounded(Site& site) {
