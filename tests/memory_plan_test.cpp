@@ -2,11 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <functional>
+#include <thread>
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
+#include "neurim/base/thread_pool.h"
 #include "neurim/compile/plan.h"
+#include "neurim/compile/program.h"
+#include "neurim/core/cpu_device.h"
 #include "neurim/model/state.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/concat.h"
@@ -141,6 +147,52 @@ TEST(MemoryPlan, ALargeWeightIsSteppedAtOnce) {
   EXPECT_EQ(order_of_step(64, Asked::nothing), forward + "matmul, matmul, add, sgd_step, sgd_step");
   EXPECT_EQ(order_of_step(8192, Asked::old_weight), forward + "matmul, matmul, add, sgd_step, sgd_step");
   EXPECT_EQ(order_of_step(8192, Asked::checked_data), forward + "matmul, matmul, add, sgd_step, sgd_step, one_hot");
+}
+
+/// Whatever calls ask for, what is a thread's own stands where it stood, but for the largest.
+TEST(MemoryPlan, AThreadsOwnMemoryStandsInOnePlace) {
+  const auto task = [](std::size_t own, int places) {
+    Task asking;
+    asking.launch.own = own, asking.launch.places = places;
+    return asking;
+  };
+  constexpr std::size_t kLarge = std::size_t{3} << 20;
+  Program program;
+  program.tasks = {task(100, 2), task(5000, 3), task(kLarge, 2), task(0, 0)};
+  plan_memory(program);
+  const auto& tasks = program.tasks;
+  EXPECT_GE(tasks[0].own_step, 5000u);
+  EXPECT_EQ(tasks[0].own_step, tasks[1].own_step);
+  EXPECT_EQ(tasks[0].own_offset, tasks[1].own_offset);
+  EXPECT_EQ(tasks[2].own_step, kLarge);
+  const std::size_t all = 3 * tasks[1].own_step;
+  EXPECT_TRUE(tasks[2].own_offset >= tasks[1].own_offset + all || tasks[1].own_offset >= tasks[2].own_offset + 2 * kLarge);
+  EXPECT_EQ(program.arena_bytes, all + 2 * kLarge);
+}
+
+TEST(MemoryPlan, PartsGetTheMemoryOfTheirThread) {
+  static constexpr int kParts = 40;
+  struct Seen {
+    std::array<std::atomic<int>, 2> running{};
+    std::array<void*, kParts> own{};
+  } seen;
+  const Launch launch{[](const void* self, const Args& args, int part) noexcept {
+                        Seen& all = *static_cast<Seen*>(const_cast<void*>(self));
+                        const std::size_t thread = *static_cast<const std::uint8_t*>(args.own);
+                        EXPECT_EQ(++all.running[thread], 1);  // nobody else writes there
+                        all.own[static_cast<std::size_t>(part)] = args.own;
+                        std::this_thread::yield();
+                        --all.running[thread];
+                      },
+                      std::shared_ptr<const void>(std::shared_ptr<void>(), &seen), kParts, 0, 2, 8};
+  std::array<std::uint8_t, 200> memory{};
+  memory[64] = 1;
+  ThreadPool pool(3);  // more than there are places
+  void* pointers[] = {nullptr, memory.data()};
+  const Call call{launch, 0, 0, 0, false, 64};
+  std::uint32_t status = 0;
+  run_on_cpu(pool, {&call, 1}, pointers, &status);
+  for (void* const own : seen.own) EXPECT_TRUE(own == memory.data() || own == memory.data() + 64);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ Launch doubling() {
 TEST(TestStream, RunsAreAsynchronous) {
   const Storage x(test(), sizeof(int)), y(test(), sizeof(int)), scratch(test(), 2 * sizeof(int));
   const auto stream = driver(test()).stream(0);
-  std::array<void*, 5> pointers{nullptr, nullptr, x.data(), y.data(), scratch.data()};
+  std::array<void*, 6> pointers{nullptr, nullptr, x.data(), y.data(), scratch.data(), nullptr};
   Call call{doubling(), 2, 1, 1};
   std::uint32_t status = 0;
   int value = 21;
@@ -144,9 +144,9 @@ TEST(TestStream, SkipsCommitsOnceTheStatusIsSet) {
   const Storage x(test(), sizeof(int)), y(test(), sizeof(int)), state(test(), sizeof(int)),
       scratch(test(), 2 * sizeof(int));
   const auto stream = driver(test()).stream(0);
-  const std::array<void*, 6> pointers{x.data(), y.data(),     scratch.data(),
-                                      x.data(), state.data(), scratch.data()};
-  const std::array<Call, 2> calls{Call{doubling(), 0, 1, 1}, Call{doubling(), 3, 1, 1, true}};
+  const std::array<void*, 8> pointers{x.data(), y.data(),     scratch.data(), nullptr,
+                                      x.data(), state.data(), scratch.data(), nullptr};
+  const std::array<Call, 2> calls{Call{doubling(), 0, 1, 1}, Call{doubling(), 4, 1, 1, true}};
   for (const int value : {5, -1}) {
     std::uint32_t status = 0;
     int before = 0, after = 0;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <thread>
@@ -40,6 +41,30 @@ TEST(ThreadPool, FewerThreadsThanThereAre) {
           },
           most);
     EXPECT_EQ(calls, 20 * 30);
+  }
+}
+
+/// A part that waits for all others, whosever they are, is waited for by nobody.
+TEST(ThreadPool, ThreadsHelpThoseThatAreHeldUp) {
+  ThreadPool pool(2);
+  for (const int held : {0, 10}) {  // the first part of either
+    std::atomic<int> done{0};
+    pool.each(20, [&](int part) {
+      if (part == held)
+        while (done < 19) std::this_thread::yield();
+      ++done;
+    });
+    EXPECT_EQ(done, 20);
+  }
+}
+
+TEST(ThreadPool, BeginsAgainAfterASleep) {
+  ThreadPool pool(3);
+  std::atomic<int> done{0};
+  for (int round = 1; round <= 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // workers spin for about 100 µs
+    pool.each(3, [&](int) { ++done; });
+    EXPECT_EQ(done, 3 * round);
   }
 }
 

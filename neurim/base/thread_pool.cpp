@@ -22,6 +22,7 @@ void pause() { std::this_thread::yield(); }
 #endif
 
 constexpr int kSpins = 4000;  // about 100 µs: longer than the gap between two steps of a plan
+constexpr int kBrief = 40;    // about 1 µs: longer than it takes two lines to go from cache to cache
 
 }  // namespace
 
@@ -33,7 +34,7 @@ FlushDenormals::FlushDenormals() : saved_(0) {}
 FlushDenormals::~FlushDenormals() = default;
 #endif
 
-ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(std::clamp(threads, 1, kMost))) {
+ThreadPool::ThreadPool(int threads) : states_(static_cast<std::size_t>(std::clamp(threads, 1, kMost))) {
   require(threads >= 1 && threads <= kMost, "threads is ", threads, "; it is 1 to ", kMost);
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
@@ -48,57 +49,84 @@ ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(std::clam
 ThreadPool::~ThreadPool() { end(); }
 
 void ThreadPool::end() {
-  stop_.store(true, std::memory_order_relaxed);
-  job_.fetch_add(1, std::memory_order_release);
-  job_.notify_all();
+  job_.stop = true;
+  post();
   for (std::thread& worker : workers_) worker.join();
 }
 
+/// Has the workers begin with what job_ says.
+void ThreadPool::post() {
+  job_.number.fetch_add(1, std::memory_order_seq_cst);
+  job_.number.notify_all();
+}
+
 void ThreadPool::run(int parts, Body body, void* context, int most) {
-  count_ = std::min(threads(), most);
-  if (parts <= 1 || count_ <= 1) {
+  const int count = std::min(threads(), most);
+  if (parts <= 1 || count <= 1) {
     for (int part = 0; part < parts; ++part) body(context, part, 0);
     return;
   }
-  body_ = body, context_ = context;
-  const std::int64_t count = count_;
-  for (std::int64_t thread = 0; thread < count; ++thread) {
-    Share& share = shares_[static_cast<std::size_t>(thread)];
-    share.next.store(static_cast<int>(parts * thread / count), std::memory_order_relaxed);
-    share.end = static_cast<int>(parts * (thread + 1) / count);
-  }
-  shares_[0].cpu.store(::sched_getcpu(), std::memory_order_relaxed);
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  job_.fetch_add(1, std::memory_order_release);
-  job_.notify_all();
-  take_parts(0);
-  for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
-    if (spin < kSpins) pause();
-    else std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
-  }
+  job_.parts = parts, job_.count = count, job_.body = body, job_.context = context, job_.cpu = ::sched_getcpu();
+  post();
+  const std::uint32_t job = job_.number.load(std::memory_order_relaxed);
+  begin(0, job);
+  take_parts(0, job);
+  for (std::size_t worker = 1; worker < states_.size(); ++worker)
+    for (int spin = 0; states_[worker].done.load(std::memory_order_acquire) != job; ++spin) {
+      if (spin < kSpins) pause();
+      else std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
+    }
 }
 
-void ThreadPool::take_parts(int thread) {
-  for (int i = 0; i < count_; ++i) {
-    Share& share = shares_[static_cast<std::size_t>((thread + i) % count_)];
-    while (share.next.load(std::memory_order_relaxed) < share.end)
-      if (const int part = share.next.fetch_add(1, std::memory_order_relaxed); part < share.end) body_(context_, part, thread);
+/// No part of the thread is taken in this job, unless somebody was faster. Each thread does so in each job, which makes numbers of
+/// jobs safe to begin again from 0.
+void ThreadPool::begin(int thread, std::uint32_t job) {
+  std::atomic<std::uint64_t>& taken = states_[static_cast<std::size_t>(thread)].taken;
+  std::uint64_t before = taken.load(std::memory_order_relaxed);
+  if (before >> 32 != job) taken.compare_exchange_strong(before, std::uint64_t{job} << 32, std::memory_order_relaxed);
+}
+
+bool ThreadPool::ends_soon(const Worker& worker, std::uint32_t job) {
+  for (int spin = 0; spin < kBrief; ++spin, pause())
+    if (worker.done.load(std::memory_order_acquire) == job) return true;
+  return false;
+}
+
+void ThreadPool::take_parts(int thread, std::uint32_t job) {
+  const std::int64_t parts = job_.parts, count = job_.count;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t owner = (thread + i) % count, first = parts * owner / count, share = parts * (owner + 1) / count - first;
+    Worker& worker = states_[static_cast<std::size_t>(owner)];
+    // A thread that is awake has begun with its only part. The caller alone looks whether it is, after a while.
+    if (share == 1 && i > 0 && (thread > 0 || ends_soon(worker, job))) continue;
+    std::atomic<std::uint64_t>& taken = worker.taken;
+    for (std::uint64_t before = taken.load(std::memory_order_relaxed);;) {
+      const std::int64_t own = before >> 32 == job ? static_cast<std::int64_t>(before & 0xffffffff) : 0;
+      if (own >= share) break;
+      if (!taken.compare_exchange_weak(before, std::uint64_t{job} << 32 | static_cast<std::uint64_t>(own + 1), std::memory_order_relaxed)) continue;
+      job_.body(job_.context, static_cast<int>(first + own), thread);
+      before = taken.load(std::memory_order_relaxed);
+    }
   }
 }
 
 /// A kernel may wake a thread where the one that woke it runs, and leave them there while other CPUs are idle; virtual machines do so
-/// to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be anywhere again.
-void ThreadPool::find_own_cpu(int thread) {
-  Share& own = shares_[static_cast<std::size_t>(thread)];
-  const int cpu = ::sched_getcpu();
+/// to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be anywhere again. Of two that meet one
+/// has moved, or met the caller.
+void ThreadPool::find_own_cpu(int thread, int cpu) {
+  Worker& own = states_[static_cast<std::size_t>(thread)];
+  if (cpu == own.cpu.load(std::memory_order_relaxed) && cpu != job_.cpu) return;
   own.cpu.store(cpu, std::memory_order_relaxed);
-  const auto taken = [&](const Share& other) { return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu; };
-  if (std::none_of(shares_.begin(), shares_.end(), taken)) return;
+  const auto taken = [&](const Worker& other) { return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu; };
+  if (cpu != job_.cpu && std::none_of(states_.begin(), states_.end(), taken)) return;
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   cpu_set_t left = allowed;
-  for (const Share& share : shares_)
-    if (const int other = share.cpu.load(std::memory_order_relaxed); other >= 0 && other < CPU_SETSIZE) CPU_CLR(other, &left);
+  const auto leave = [&](int other) {
+    if (other >= 0 && other < CPU_SETSIZE) CPU_CLR(other, &left);
+  };
+  leave(job_.cpu);
+  for (const Worker& worker : states_) leave(worker.cpu.load(std::memory_order_relaxed));
   if (CPU_COUNT(&left) == 0 || ::sched_setaffinity(0, sizeof left, &left) != 0) return;
   own.cpu.store(::sched_getcpu(), std::memory_order_relaxed);
   ::sched_setaffinity(0, sizeof allowed, &allowed);
@@ -106,15 +134,16 @@ void ThreadPool::find_own_cpu(int thread) {
 
 void ThreadPool::work(int thread) {
   FlushDenormals flush;
-  std::uint32_t seen = 0;
+  std::uint32_t job = 0;
   while (true) {
-    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin) pause();
-    job_.wait(seen, std::memory_order_acquire);
-    seen = job_.load(std::memory_order_acquire);
-    if (stop_.load(std::memory_order_relaxed)) return;
-    find_own_cpu(thread);
-    if (thread < count_) take_parts(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
+    for (int spin = 0; spin < kSpins && job_.number.load(std::memory_order_acquire) == job; ++spin) pause();
+    job_.number.wait(job, std::memory_order_acquire);
+    job = job_.number.load(std::memory_order_acquire);
+    if (job_.stop) return;
+    find_own_cpu(thread, ::sched_getcpu());
+    begin(thread, job);
+    if (thread < job_.count) take_parts(thread, job);
+    states_[static_cast<std::size_t>(thread)].done.store(job, std::memory_order_release);
   }
 }
 

@@ -35,15 +35,15 @@ class ThreadPool {
   /// one of it, is thrown again when all are done.
   template <class F>
   void each(int parts, F&& body, int most = kMost) {
-    struct Job {
+    struct Guarded {
       std::remove_reference_t<F>& body;
       std::atomic<bool> failed{false};
       std::exception_ptr error;
-    } job{body};
+    } guarded{body};
     run(
         parts,
         [](void* context, int part, int thread) {
-          Job& own = *static_cast<Job*>(context);
+          Guarded& own = *static_cast<Guarded*>(context);
           try {
             if constexpr (std::is_invocable_v<F&, int, int>)
               own.body(part, thread);
@@ -53,30 +53,38 @@ class ThreadPool {
             if (!own.failed.exchange(true)) own.error = std::current_exception();
           }
         },
-        &job, most);
-    if (job.error) std::rethrow_exception(job.error);
+        &guarded, most);
+    if (guarded.error) std::rethrow_exception(guarded.error);
   }
 
  private:
-  void end();
-  void work(int thread);
-  void take_parts(int thread);
-  void find_own_cpu(int thread);
-
-  /// The parts of a thread that nobody has taken, and the CPU on which it was when it began with the job.
-  struct alignas(64) Share {
-    std::atomic<int> next{0};
-    int end = 0;
-    std::atomic<int> cpu{-1};
+  /// What run() says, in one line of the caches, which is all that a worker waits for before it begins.
+  struct alignas(64) Job {
+    std::atomic<std::uint32_t> number{0};  ///< counts jobs; workers wait for it to change
+    int parts = 0, count = 0;              ///< of threads that take parts
+    int cpu = -1;                          ///< of the caller
+    bool stop = false;
+    Body body = nullptr;
+    void* context = nullptr;
   };
 
-  Body body_ = nullptr;
-  void* context_ = nullptr;
-  int count_ = 0;  ///< of threads that take parts
-  std::vector<Share> shares_;
-  alignas(64) std::atomic<std::uint32_t> job_{0};   // counts jobs; workers wait for it to change
-  alignas(64) std::atomic<int> busy_{0};            // workers that have not finished the current job
-  std::atomic<bool> stop_{false};
+  /// What a thread says. Lines that others write are moved from cache to cache, up to a microsecond for each job, so they seldom do.
+  struct Worker {
+    alignas(64) std::atomic<std::uint64_t> taken{0};  ///< the last job that anybody began here, and how many of the thread's parts in it
+    std::atomic<int> cpu{-1};                         ///< on which it was when it began with a job, where that has changed
+    alignas(64) std::atomic<std::uint32_t> done{0};   ///< the last job that the thread has left
+  };
+
+  void end();
+  void post();
+  void work(int thread);
+  void begin(int thread, std::uint32_t job);
+  void take_parts(int thread, std::uint32_t job);
+  static bool ends_soon(const Worker& worker, std::uint32_t job);
+  void find_own_cpu(int thread, int cpu);
+
+  Job job_;
+  std::vector<Worker> states_;  ///< of all threads, the caller of run first
   std::vector<std::thread> workers_;
 };
 

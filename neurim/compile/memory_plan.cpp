@@ -13,9 +13,9 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Bytes of a task's scratch, at most, that stands in one place for all tasks: a thread finds its lines in its own cache then, which in memory
-/// that had been a tensor's were often another's, and are far where threads share no cache.
-constexpr std::size_t kSharedScratch = std::size_t{1} << 22;
+/// Bytes of a task's scratch, and of what is a thread's own, at most, that stand in one place for all tasks: a thread finds its lines in its
+/// own cache then, which in memory that had been a tensor's were often another's, and are far where threads share no cache.
+constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedOwn = std::size_t{1} << 21;
 
 /// First and last task that touch a piece of arena memory.
 struct Span {
@@ -188,6 +188,16 @@ class MemoryPlanner {
       else
         shared = std::max(shared, aligned(task(t).scratch));
     if (shared) pieces.push_back({shared, {0, tasks()}, &shared_offset});
+    std::size_t own_step = 0, own_places = 0, own_offset = 0;
+    for (int t = 0; t < tasks(); ++t) {
+      const std::size_t step = aligned(task(t).launch.own), places = static_cast<std::size_t>(task(t).launch.places);
+      task(t).own_step = step;
+      if (step > kSharedOwn)
+        pieces.push_back({places * step, {t, t}, &task(t).own_offset});
+      else if (step > 0)
+        own_step = std::max(own_step, step), own_places = std::max(own_places, places);
+    }
+    if (own_step) pieces.push_back({own_places * own_step, {0, tasks()}, &own_offset});
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
     std::vector<const Piece*> placed;  // by offset
     for (const Piece& piece : pieces) {
@@ -203,8 +213,10 @@ class MemoryPlanner {
                     &piece);
       program_.arena_bytes = std::max(program_.arena_bytes, at + piece.bytes);
     }
-    for (int t = 0; t < tasks(); ++t)
+    for (int t = 0; t < tasks(); ++t) {
       if (task(t).scratch <= kSharedScratch) task(t).scratch_offset = shared_offset;
+      if (task(t).own_step <= kSharedOwn) task(t).own_offset = own_offset, task(t).own_step = own_step;
+    }
   }
 
   Program& program_;

@@ -54,10 +54,11 @@ void PlanInstance::resolve() {
   pointers.clear();
   for (const Task& task : program->tasks) {
     calls.push_back({task.launch, static_cast<std::uint32_t>(pointers.size()), static_cast<std::uint16_t>(task.in.size()),
-                     static_cast<std::uint16_t>(task.out.size()), task.commits});
+                     static_cast<std::uint16_t>(task.out.size()), task.commits, task.own_step});
     for (int slot : task.in) pointers.push_back(pointer(slot));
     for (int slot : task.out) pointers.push_back(pointer(slot));
     pointers.push_back(task.scratch ? static_cast<char*>(arena->data()) + task.scratch_offset : nullptr);
+    pointers.push_back(task.launch.own ? static_cast<char*>(arena->data()) + task.own_offset : nullptr);
   }
 }
 

@@ -39,6 +39,7 @@ struct Task {
   DType products = DType::f32;        ///< Site::rounds
   std::vector<std::string> declined;  ///< "kernel: why"
   std::size_t scratch = 0, scratch_offset = 0;
+  std::size_t own_offset = 0, own_step = 0;  ///< of what Launch::own asks for
   bool commits = false;
 };
 

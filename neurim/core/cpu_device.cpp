@@ -81,19 +81,29 @@ std::unique_ptr<DeviceDriver> make_cpu_driver() { return std::make_unique<CpuDri
 
 void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* pointers, std::uint32_t* status) {
   const FlushDenormals flush;
+  struct alignas(64) Running {
+    Args args;
+    const Launch* launch;
+    std::size_t own_step;
+    int first = 0;  ///< part
+
+    static void run(void* context, int part, int thread) {
+      const Running& own = *static_cast<const Running*>(context);
+      Args args = own.args;
+      args.own = static_cast<char*>(args.own) + static_cast<std::size_t>(thread) * own.own_step;
+      own.launch->run(own.launch->self.get(), args, own.first + part);
+    }
+  };
   for (const Call& call : calls) {
     if (call.commits && *status) continue;
     void* const* first = pointers + call.first;
-    const Args args{.in = {first, call.in}, .out = {first + call.in, call.out}, .scratch = first[call.in + call.out], .status = status};
     const Launch& launch = call.launch;
-    const auto run = [&](int part, int thread) {
-      Args own = args;
-      own.place = thread;
-      launch.run(launch.self.get(), own, part);
-    };
+    void* const* const memory = first + call.in + call.out;
+    Running running{{.in = {first, call.in}, .out = {first + call.in, call.out}, .scratch = memory[0], .own = memory[1], .status = status}, &launch, call.own_step};
     const int most = launch.places ? launch.places : ThreadPool::kMost;
-    pool.each(launch.parts, run, most);
-    pool.each(launch.joins, [&](int part, int thread) { run(launch.parts + part, thread); }, most);
+    pool.run(launch.parts, Running::run, &running, most);
+    running.first = launch.parts;
+    pool.run(launch.joins, Running::run, &running, most);
   }
 }
 

@@ -7,12 +7,11 @@
 
 namespace neurim {
 
-/// The data of one call. Pointers are device pointers. `scratch` is memory of the call's own; `stream` is the native
-/// stream of the device or null; a kernel that meets bad data or a device fault sets bits in `*status` and does not throw.
+/// The data of one call. Pointers are device pointers. `scratch` is memory of the call's own, `own` of the thread that runs a part, see
+/// Launch::own; `stream` is the native stream of the device or null; a kernel that meets bad data or a device fault sets bits in `*status` and does not throw.
 struct Args {
   std::span<void* const> in, out;
-  void* scratch = nullptr;
-  int place = 0;  ///< of a part among those that run at once, below Launch::places
+  void *scratch = nullptr, *own = nullptr;
   void* stream = nullptr;
   std::uint32_t* status = nullptr;
 };
@@ -32,17 +31,20 @@ struct Launch {
   std::shared_ptr<const void> self = nullptr;
   int parts = 1;
   int joins = 0;
-  int places = 0;  ///< parts that may run at once; 0: any number. For those whose scratch is not each part's own, but each place's
+  int places = 0;       ///< parts that may run at once; 0: any number
+  std::size_t own = 0;  ///< bytes of Args::own, which is the thread's in all calls and so in its cache; of launches with places
   explicit operator bool() const { return run != nullptr; }
 };
 
 /// One entry of a program: a launch and where its pointers stand in the instance's flat pointer table:
-/// `in` inputs from `first` on, then `out` outputs, then the scratch pointer.
+/// `in` inputs from `first` on, then `out` outputs, then the scratch and the first thread's own memory; that of the next ones lies
+/// `own_step` bytes further each.
 struct Call {
   Launch launch;
   std::uint32_t first = 0;
   std::uint16_t in = 0, out = 0;
   bool commits = false;  ///< writes state: skipped once a call before it has set the status, so that a failed step changes nothing
+  std::size_t own_step = 0;
 };
 
 }  // namespace neurim

@@ -99,13 +99,12 @@ void run(const void* self, const Args& args, int part) noexcept {
   const auto& own = *static_cast<const Own*>(self);
   const std::int64_t heads = own.images * own.heads;
   for (std::int64_t i = part_begin(heads, own.parts, part); i < part_begin(heads, own.parts, part + 1); ++i)
-    own.run_head(args, i / own.heads, i % own.heads, static_cast<float*>(args.scratch) + part * own.size);
+    own.run_head(args, i / own.heads, i % own.heads, static_cast<float*>(args.own));
 }
 
 template <class Own>
 Launch launch(Site& site, const Own& own) {
-  site.scratch = static_cast<std::size_t>(own.parts * own.size) * sizeof(float);
-  return {run<Own>, std::make_shared<Own>(own), own.parts};
+  return {run<Own>, std::make_shared<Own>(own), own.parts, 0, site.chunks, static_cast<std::size_t>(own.size) * sizeof(float)};
 }
 
 struct Forward : AttentionRows {

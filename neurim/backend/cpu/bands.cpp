@@ -248,7 +248,7 @@ struct Bands {
 
   static void run(const void* self, const Args& args, int number) noexcept {
     const auto& own = *static_cast<const Bands*>(self);
-    own.run_part(args, own.parts[static_cast<std::size_t>(number)], static_cast<float*>(args.scratch) + args.place * own.size);
+    own.run_part(args, own.parts[static_cast<std::size_t>(number)], static_cast<float*>(args.own));
   }
 
   void run_part(const Args& args, const Part& part, float* scratch) const {
@@ -413,9 +413,8 @@ Launch prepare(Site& site) {
   while (rows > 1 && !fit(rows)) --rows;
   const std::int64_t bands = (longest + rows - 1) / rows;
   fit((longest + bands - 1) / bands);
-  site.scratch = static_cast<std::size_t>(site.chunks * all->size) * sizeof(float);
   if (std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return stage.pairs; })) site.rounds = site.products;
-  return {Bands::run, all, static_cast<int>(all->parts.size()), 0, site.chunks};
+  return {Bands::run, all, static_cast<int>(all->parts.size()), 0, site.chunks, static_cast<std::size_t>(all->size) * sizeof(float)};
 }
 
 }  // namespace

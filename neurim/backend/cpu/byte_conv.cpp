@@ -94,11 +94,10 @@ struct ByteConv : ByteOperands {
     std::vector<Tile> tiles;
   };
   std::vector<Part> parts;
-  std::size_t own;  ///< bytes of a part's scratch
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& all = *static_cast<const ByteConv*>(self);
-    auto* const room = static_cast<std::uint8_t*>(args.scratch) + static_cast<std::size_t>(args.place) * all.own;
+    auto* const room = static_cast<std::uint8_t*>(args.own);
     const Part& what = all.parts[static_cast<std::size_t>(part)];
     switch (all.way) {
       case rows_of_x:
@@ -325,10 +324,8 @@ Launch prepare(Site& site) {
     all->taps = g.taps(), all->rows = g.band_rows(g.picture() ? kPictureBand : kBand);
     room = static_cast<std::size_t>(g.band_size(all->rows)) * 4 + (g.picture() ? all->line_size() : 0);
   }
-  all->own = whole_lines(room);
-  site.scratch = all->own * static_cast<std::size_t>(site.chunks);
   site.rounds = DType::i8;
-  return {ByteConv::run, all, static_cast<int>(all->parts.size()), 0, site.chunks};
+  return {ByteConv::run, all, static_cast<int>(all->parts.size()), 0, site.chunks, whole_lines(room)};
 }
 
 }  // namespace

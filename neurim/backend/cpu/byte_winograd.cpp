@@ -76,7 +76,7 @@ struct ByteWinograd : ByteOperands {
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const ByteWinograd*>(self);
     const Run& run = own.parts[static_cast<std::size_t>(part)];
-    auto* const room = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(args.place) * own.size();
+    auto* const room = static_cast<std::byte*>(args.own);
     for (std::int64_t at = run.first; at < run.last; at += own.batch) own.run_rows(args, run, at, std::min(at + own.batch, run.last), room);
   }
 
@@ -155,9 +155,8 @@ Launch prepare(Site& site) {
   const std::int64_t tile_size = kBytePoints * all->in_blocks() * kLanes * static_cast<std::int64_t>(sizeof(std::int16_t)),
                      most = std::max<std::int64_t>(std::max(kCache / tile_size, kTiles) / all->columns(), 1), tasks = (longest + most - 1) / most;
   all->batch = (longest + tasks - 1) / tasks;
-  site.scratch = all->size() * static_cast<std::size_t>(site.chunks);
   site.rounds = DType::i8;
-  return {ByteWinograd::run, all, static_cast<int>(all->parts.size()), 0, site.chunks};
+  return {ByteWinograd::run, all, static_cast<int>(all->parts.size()), 0, site.chunks, all->size()};
 }
 
 }  // namespace

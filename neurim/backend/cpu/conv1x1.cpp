@@ -134,7 +134,7 @@ struct Conv1x1 {
     const Part& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
     const auto in = [&](int argument) { return static_cast<const float*>(args.in[static_cast<std::size_t>(argument)]); };
-    float *const results = behind.results(args), *const made = static_cast<float*>(behind.own(args)), *const room = made + apart();
+    float *const results = behind.results(args), *const made = static_cast<float*>(args.own), *const room = made + apart();
     const std::int64_t words = pairs ? kLanes / 2 : kLanes, weight_block = in_blocks() * kLanes * words;
     for (const Tile& tile : part.tiles) {
       const bool rounds_x = pairs && !before.rounded, copied = before.steps || rounds_x;
@@ -226,9 +226,9 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t gated = 2 * all->in_blocks() * kLanes * kLanes;
   const std::int64_t room = all->apart() + (all->gate >= 0 ? gated : all->pairs ? most / 2 : all->before.steps ? most : 0);
-  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(room) * sizeof(float)));
+  all->behind.ask_scratch(site);
   if (all->pairs) site.rounds = site.products;
-  return {Conv1x1::run, all, parts, all->behind.joins(), site.chunks};
+  return {Conv1x1::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(room) * sizeof(float))};
 }
 
 }  // namespace

@@ -116,24 +116,21 @@ const std::vector<std::int64_t>& ConvNorm::cut(const Site& site, std::int64_t im
   return begin_;
 }
 
-void ConvNorm::ask_scratch(Site& site, std::size_t own) {
+void ConvNorm::ask_scratch(Site& site) {
   const Shape& y = site.output(forward_ ? conv_out_ : y_out_).type.shape;
   channels_ = y[1];
   pixels_ = y[2] * y[3];
-  own_ = whole_lines(own);
   sums_ = whole_lines(static_cast<std::size_t>(blocks()) * sizeof(ChannelSums));
   coefficients_ = whole_lines(static_cast<std::size_t>(3 * blocks() * kLanes) * sizeof(float));
-  places_ = static_cast<std::size_t>(site.chunks);
-  site.scratch = places_ * own_ + static_cast<std::size_t>(parts()) * sums_ + static_cast<std::size_t>(joins_) * coefficients_;
+  site.scratch = static_cast<std::size_t>(parts()) * sums_ + static_cast<std::size_t>(joins_) * coefficients_;
 }
 
 ChannelSums* ConvNorm::sums(const Args& args, int part) const {
-  char* first = static_cast<char*>(args.scratch) + places_ * own_;
-  return reinterpret_cast<ChannelSums*>(first + static_cast<std::size_t>(part) * sums_);
+  return reinterpret_cast<ChannelSums*>(static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * sums_);
 }
 
 float* ConvNorm::coefficients(const Args& args, int join) const {
-  char* first = static_cast<char*>(args.scratch) + places_ * own_ + static_cast<std::size_t>(parts()) * sums_;
+  char* first = static_cast<char*>(args.scratch) + static_cast<std::size_t>(parts()) * sums_;
   return reinterpret_cast<float*>(first + static_cast<std::size_t>(join) * coefficients_);
 }
 

@@ -59,12 +59,11 @@ class ConvNorm {
   bool read_any(Site& site);
   /// Cuts the images into runs, one a part, of `least` of them where there are so many; gives where they begin, and the end.
   const std::vector<std::int64_t>& cut(const Site& site, std::int64_t images, std::int64_t least = 1);
-  /// After cut: asks for scratch, with `own` bytes for each part's own use: the launch has as many places as the site has chunks.
-  void ask_scratch(Site& site, std::size_t own);
+  /// After cut: asks for scratch.
+  void ask_scratch(Site& site);
 
   int parts() const { return static_cast<int>(begin_.size()) - 1; }
   int joins() const { return joins_; }
-  void* own(const Args& args) const { return static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_; }
   const float* x(const Args& args) const { return at(args.in, x_in_); }  ///< null where steps before make it
   const float* weight(const Args& args) const { return at(args.in, weight_in_); }
   /// Where the convolution's own results go, and how they stand there.
@@ -114,7 +113,7 @@ class ConvNorm {
   std::int64_t channels_ = 0, pixels_ = 0;  // of the output
   std::vector<std::int64_t> begin_;         // image runs of the parts
   int joins_ = 0;
-  std::size_t places_ = 0, own_ = 0, sums_ = 0, coefficients_ = 0;  // bytes of scratch, for each place, each part, each join
+  std::size_t sums_ = 0, coefficients_ = 0;  // bytes of scratch, for each part, each join
 };
 
 }  // namespace neurim::cpu

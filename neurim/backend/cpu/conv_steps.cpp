@@ -75,18 +75,6 @@ std::vector<Run> Behind::cut(const Site& site, std::int64_t images, std::int64_t
   return runs;
 }
 
-void Behind::ask_scratch(Site& site, std::size_t own) {
-  own_ = own;
-  if (norm)
-    norm->ask_scratch(site, own);
-  else
-    site.scratch = static_cast<std::size_t>(site.chunks) * own;
-}
-
-void* Behind::own(const Args& args) const {
-  return norm ? norm->own(args) : static_cast<char*>(args.scratch) + static_cast<std::size_t>(args.place) * own_;
-}
-
 float* Behind::results(const Args& args) const {
   return norm ? norm->result(args) : static_cast<float*>(args.out[static_cast<std::size_t>(result)]);
 }

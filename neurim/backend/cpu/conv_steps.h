@@ -49,9 +49,10 @@ struct Behind {
   /// Cuts the result, images of `units` units of `unit_pixels` pixels, into parts: runs of units, with a norm of images, or where
   /// there are more channels than pixels runs of channels, which all read x rather than all weights.
   std::vector<Run> cut(const Site& site, std::int64_t images, std::int64_t units, std::int64_t unit_pixels, std::int64_t channels);
-  /// Asks for scratch, with `own` bytes for each part's own use: the launch has as many places as the site has chunks.
-  void ask_scratch(Site& site, std::size_t own);
-  void* own(const Args& args) const;
+  /// Asks for scratch.
+  void ask_scratch(Site& site) {
+    if (norm) norm->ask_scratch(site);
+  }
   /// Parts of the launch's second phase.
   int joins() const { return norm ? norm->joins() : 0; }
   /// Whether the steps begin with results that stand elsewhere, as floats, and round what they end with.
@@ -72,7 +73,6 @@ struct Behind {
  private:
   /// Whether steps go over the results themselves.
   bool follow() const { return steps || (norm && norm->makes_gradient()); }
-  std::size_t own_ = 0;
 };
 
 }  // namespace neurim::cpu

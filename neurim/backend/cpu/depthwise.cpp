@@ -108,7 +108,7 @@ struct Depthwise {
       const std::int64_t block = plane % blocks;
       alignas(64) float biases[16] = {};
       if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
-      float* own = static_cast<float*>(behind.own(args));
+      float* own = static_cast<float*>(args.own);
       const float *filter = in(weight) + block * taps, *source = element(in(x), plane * x_plane, rounded);
       if (backwards) filter = sorted(filter, own), own += taps;
       if (widens()) {
@@ -201,8 +201,8 @@ Launch prepare(Site& site) {
     for (int part = 0; part <= parts; ++part) own->begin.push_back(part_begin(conv.images * conv.blocks, parts, part));
   }
   const int parts = own->parts();
-  own->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float)));
-  return {Depthwise::run, own, parts, own->behind.joins(), site.chunks};
+  own->behind.ask_scratch(site);
+  return {Depthwise::run, own, parts, own->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float))};
 }
 
 // --- weight gradient ---
@@ -233,7 +233,7 @@ struct WeightGrad {
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const WeightGrad*>(self);
     const std::int64_t blocks = own.shape.blocks;
-    float *const room = static_cast<float*>(args.scratch) + part * own.room(), *const dw = static_cast<float*>(args.out[0]);
+    float *const room = static_cast<float*>(args.own), *const dw = static_cast<float*>(args.out[0]);
     for (std::int64_t block = part_begin(blocks, own.parts, part); block < part_begin(blocks, own.parts, part + 1); ++block) {
       std::fill_n(dw + block * own.filter(), own.filter(), 0.0f);
       for (std::int64_t plane = block; plane < own.shape.images * blocks; plane += blocks) {
@@ -254,8 +254,7 @@ Launch prepare_grad(Site& site) {
     return decline(site, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ", dw.layout);
   WeightGrad all{depthwise_shape(sizes_of(site)), dy.layout.rounded, x.layout.rounded, 1};
   all.parts = parts_of(site, depthwise_work(all.shape), all.shape.blocks);
-  site.scratch = static_cast<std::size_t>(all.room() * all.parts) * sizeof(float);
-  return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts};
+  return {WeightGrad::run, std::make_shared<WeightGrad>(all), all.parts, 0, site.chunks, static_cast<std::size_t>(all.room()) * sizeof(float)};
 }
 
 }  // namespace

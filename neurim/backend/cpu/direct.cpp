@@ -105,7 +105,7 @@ struct Direct {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float *const made = static_cast<float*>(behind.own(args)), *const band = made + apart();
+    float *const made = static_cast<float*>(args.own), *const band = made + apart();
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.out_height, row = at % g.out_height,
                          count = std::min({rows, g.out_height - row, part.last - at});
@@ -237,9 +237,9 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   const std::int64_t made = all->before.steps ? ((g.rows(all->rows) - 1) * g.row_distance() + 1) * g.width * kLanes : 0,
                      line = g.picture() ? g.line_words() : 0;
-  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made + line) * 4)));
+  all->behind.ask_scratch(site);
   if (g.pairs) site.rounds = site.products;
-  return {Direct::run, all, parts, all->behind.joins(), site.chunks};
+  return {Direct::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made + line) * 4))};
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ struct WeightGrad {
     std::int64_t sums = -1;  ///< where in the scratch, in floats; -1: in the result
   };
   std::vector<Part> parts;
-  std::int64_t room = 0;             ///< floats of a part's own scratch
+  std::int64_t room = 0;             ///< floats of a thread's own
   std::vector<std::int64_t> ranges;  ///< of the weights that each join adds up
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -120,7 +120,7 @@ struct WeightGrad {
     const Part& part = parts[number];
     const std::int64_t taps = g.kernel[0] * g.kernel[1], blocks = part.last_block - part.first_block;
     float* const total = sums(args, part) + part.first_block * g.in_blocks() * taps * kBlock;
-    float* const x = static_cast<float*>(args.scratch) + static_cast<std::int64_t>(number) * room;
+    float* const x = static_cast<float*>(args.own);
     for (const Tile& tile : part.tiles) {
       const Lines p(g, tile);
       float *const gradient = x + g.in_blocks() * x_block(tile), *const made = gradient + blocks * dy_block(tile);
@@ -242,7 +242,7 @@ Launch prepare(Site& site) {
       all->room = std::max(
           all->room, made + g.in_blocks() * all->x_block(tile) + (part.last_block - part.first_block) * all->dy_block(tile));
     }
-  std::int64_t scratch = count * all->room;
+  std::int64_t scratch = 0;
   for (std::int64_t i = 1; !sliced && i < count; ++i, scratch += g.weights())
     all->parts[static_cast<std::size_t>(i)].sums = scratch;
   site.scratch = static_cast<std::size_t>(scratch) * sizeof(float);
@@ -250,7 +250,7 @@ Launch prepare(Site& site) {
   for (int i = 0; i <= joins; ++i) all->ranges.push_back(joins == 0 ? 0 : g.weights() / kLanes * i / joins * kLanes);
   const int parts = static_cast<int>(all->parts.size());
   if (g.pairs) site.rounds = site.products;
-  return {WeightGrad::run, all, parts, joins};
+  return {WeightGrad::run, all, parts, joins, site.chunks, static_cast<std::size_t>(all->room) * sizeof(float)};
 }
 
 }  // namespace

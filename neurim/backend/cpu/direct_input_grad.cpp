@@ -104,7 +104,7 @@ struct InputGrad {
   void run_part(const Args& args, int number) const {
     const Run& part = parts[static_cast<std::size_t>(number)];
     const ConvEpilogue sums = behind.begin(args, number);
-    float *const band = static_cast<float*>(behind.own(args)), *const apart = band + band_size + made;
+    float *const band = static_cast<float*>(args.own), *const apart = band + band_size + made;
     const std::int64_t plane = g.height * g.width * kLanes, line = g.width * kLanes;
     for (std::int64_t at = part.first; at < part.last;) {
       const std::int64_t image = at / g.height, row = at % g.height, count = std::min({rows, g.height - row, part.last - at}),
@@ -198,9 +198,9 @@ Launch prepare(Site& site) {
   all->made = all->before.steps ? g.most_rows(all->rows) * g.out_width * kLanes : 0;
   const std::int64_t apart = all->behind.apart() ? 2 * all->rows * g.width * kLanes : 0;
   const int parts = static_cast<int>(all->parts.size());
-  all->behind.ask_scratch(site, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)));
+  all->behind.ask_scratch(site);
   if (g.pairs) site.rounds = site.products;
-  return {InputGrad::run, all, parts, all->behind.joins(), site.chunks};
+  return {InputGrad::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float))};
 }
 
 }  // namespace

@@ -222,8 +222,7 @@ struct Forward {
       return number < 0 ? nullptr : floats(args.out[static_cast<std::size_t>(number)]) + group * c.y_group;
     };
     const float* weight = floats(args.in[1]) + own.weight_base;
-    float* scratch = floats(args.scratch, static_cast<std::size_t>(part) * c.staged_bytes);
-    c.each(part, floats(args.in[0]), scratch, [&](const FewRows& rows, std::int64_t group) {
+    c.each(part, floats(args.in[0]), floats(args.own), [&](const FewRows& rows, std::int64_t group) {
       own.run_rows(c.geometry, rows, weight, own.bias ? floats(args.in[2]) : nullptr, own.relu,
                    output(own.before, group), output(own.y, group));
     });
@@ -255,8 +254,7 @@ Launch prepare(Site& site) {
   };
   forward->y = output(site.steps.back().out[0]);
   if (forward->relu) forward->before = output(site.steps[0].out[0]);
-  site.scratch = static_cast<std::size_t>(forward->convolution.parts) * forward->convolution.staged_bytes;
-  return {Forward::run, forward, forward->convolution.parts};
+  return {Forward::run, forward, forward->convolution.parts, 0, site.chunks, forward->convolution.staged_bytes};
 }
 
 // --- weight gradient
@@ -270,24 +268,19 @@ struct WeightGrad {
   decltype(&portable::few_join) join = NEURIM_DISPATCH(few_join);
 
   std::int64_t sums_floats() const { return weights * kLanes; }
-  /// Of all parts, behind their padded rows.
-  float* sums(const Args& args) const {
-    return floats(args.scratch, static_cast<std::size_t>(convolution.parts) * convolution.staged_bytes);
-  }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const WeightGrad*>(self);
     const Convolution& c = own.convolution;
     if (part >= c.parts) {
       const int join = part - c.parts;
-      own.join(own.sums(args), c.parts, own.weights, floats(args.out[0]),
+      own.join(floats(args.scratch), c.parts, own.weights, floats(args.out[0]),
                part_begin(own.weights, own.joins, join), part_begin(own.weights, own.joins, join + 1));
       return;
     }
-    float* sums = own.sums(args) + part * own.sums_floats();
+    float* sums = floats(args.scratch) + part * own.sums_floats();
     std::memset(sums, 0, static_cast<std::size_t>(own.sums_floats()) * sizeof(float));
-    float* scratch = floats(args.scratch, static_cast<std::size_t>(part) * c.staged_bytes);
-    c.each(part, floats(args.in[1]), scratch, [&](const FewRows& rows, std::int64_t group) {
+    c.each(part, floats(args.in[1]), floats(args.own), [&](const FewRows& rows, std::int64_t group) {
       own.run_rows(c.geometry, rows, floats(args.in[0]) + group * c.y_group, sums);
     });
   }

@@ -250,11 +250,10 @@ bool wants(Site& site) {
   return ask_layouts(site, problem, loops);
 }
 
-/// One piece of the batch or of the output channels: its primitive and offsets, in floats and for the scratch
-/// in bytes.
+/// One piece of the batch or of the output channels: its primitive and offsets, in floats.
 struct Piece {
   Primitive primitive;
-  std::size_t x = 0, weight = 0, y = 0, bias = 0, scratch = 0;
+  std::size_t x = 0, weight = 0, y = 0, bias = 0;
 };
 
 struct Convolution {
@@ -263,12 +262,12 @@ struct Convolution {
   std::vector<Piece> pieces;
   // Of weight gradients: the first piece writes the output, the others partial sums; each join adds up a
   // range.
-  std::size_t weight_size = 0, partials = 0;  ///< floats; bytes of scratch before the partial sums
+  std::size_t weight_size = 0;  ///< floats
   std::vector<std::int64_t> ranges;
 
   float* weight_sum(const Args& args, std::size_t piece) const {
     if (piece == 0) return static_cast<float*>(args.out[0]);
-    return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + partials) + (piece - 1) * weight_size;
+    return static_cast<float*>(args.scratch) + (piece - 1) * weight_size;
   }
 
   void join(const Args& args, std::size_t range) const {
@@ -287,7 +286,7 @@ struct Convolution {
     const auto at = [](void* base, std::size_t offset) -> void* {
       return static_cast<float*>(base) + offset;
     };
-    std::array<void*, 6> data{nullptr, nullptr, nullptr, static_cast<char*>(args.scratch) + piece.scratch};
+    std::array<void*, 6> data{nullptr, nullptr, nullptr, args.own};
     std::size_t next = 4;
     switch (all.direction) {
       case Direction::forward:
@@ -329,6 +328,7 @@ Launch prepare(Site& site) {
   all->direction = problem.direction;
   all->epilogue = problem.epilogue;
   all->weight_size = weight_size;
+  std::size_t own = 0;
   try {
     for (std::size_t i = 0; i + 1 < begin.size(); ++i)
       for (std::size_t c = 0; c + 1 < slices.size(); ++c) {
@@ -338,8 +338,8 @@ Launch prepare(Site& site) {
         const Described described = describe(part, weight);
         const auto image = static_cast<std::size_t>(begin[i]), block = static_cast<std::size_t>(slices[c]);
         all->pieces.push_back({Primitive(described.primitive, arguments_of(part, described)), image * x_image, weight_begin,
-                               image * y_image + block * (y_image / static_cast<std::size_t>(blocks)), 16 * block, site.scratch});
-        site.scratch += whole_lines(described.scratchpad.get_size());
+                               image * y_image + block * (y_image / static_cast<std::size_t>(blocks)), 16 * block});
+        own = std::max(own, described.scratchpad.get_size());
       }
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
@@ -348,11 +348,10 @@ Launch prepare(Site& site) {
   int joins = 0;
   if (problem.direction == Direction::weight_grad && parts > 1) {
     joins = site.chunks;
-    all->partials = site.scratch;
     all->ranges = cut_evenly(static_cast<std::int64_t>(weight_size), joins);
-    site.scratch += static_cast<std::size_t>(parts - 1) * weight_size * sizeof(float);
+    site.scratch = static_cast<std::size_t>(parts - 1) * weight_size * sizeof(float);
   }
-  return {Convolution::run, all, parts, joins};
+  return {Convolution::run, all, parts, joins, site.chunks, own};
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ struct Region {
     };
     const ConvEpilogue epilogue = behind.begin(args, part);
     float* const results = behind.results(args);
-    void* const own = behind.own(args);
+    void* const own = args.own;
     auto *const made = reinterpret_cast<float*>(static_cast<char*>(own) + scratch),
          *const result = reinterpret_cast<float*>(static_cast<char*>(own) + scratch + room);
     float* from = nullptr;
@@ -236,8 +236,8 @@ Launch prepare(Site& site) {
       for (const Piece& piece : pieces)
         region->apart = std::max(region->apart, static_cast<std::size_t>(piece.images * piece.blocks * region->pixels) * 16 * sizeof(float));
   const int parts = static_cast<int>(region->pieces.size());
-  region->behind.ask_scratch(site, region->scratch + region->room + region->apart);
-  return {Region::run, region, parts, region->behind.joins(), site.chunks};
+  region->behind.ask_scratch(site);
+  return {Region::run, region, parts, region->behind.joins(), site.chunks, region->scratch + region->room + region->apart};
 }
 
 // --- weight gradients --------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ struct WeightSum {
   std::size_t own() const { return scratch + room + addend + gradient; }
   float* sum(const Args& args, std::size_t part) const {
     if (part == 0) return static_cast<float*>(args.out[0]);
-    return reinterpret_cast<float*>(static_cast<char*>(args.scratch) + pieces.size() * own()) + (part - 1) * weight_size;
+    return static_cast<float*>(args.scratch) + (part - 1) * weight_size;
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -269,7 +269,7 @@ struct WeightSum {
   }
 
   void run_part(const Args& args, std::size_t part) const {
-    char* const mine = static_cast<char*>(args.scratch) + part * own();
+    char* const mine = static_cast<char*>(args.own);
     auto *const made = reinterpret_cast<float*>(mine + scratch), *const added = reinterpret_cast<float*>(mine + scratch + room),
          *const floats = reinterpret_cast<float*>(mine + scratch + room + addend);
     for (const Piece& piece : pieces[part]) {
@@ -351,9 +351,9 @@ Launch prepare_weight_grad(Site& site) {
   all->scratch = calls.scratch;
   if (all->before.makes()) all->room = calls.room;
   const std::size_t parts = all->pieces.size();
-  site.scratch = parts * all->own() + (parts - 1) * all->weight_size * sizeof(float);
+  site.scratch = (parts - 1) * all->weight_size * sizeof(float);
   if (parts > 1) all->ranges = cut_evenly(static_cast<std::int64_t>(all->weight_size), site.chunks);
-  return {WeightSum::run, all, static_cast<int>(parts), parts > 1 ? site.chunks : 0};
+  return {WeightSum::run, all, static_cast<int>(parts), parts > 1 ? site.chunks : 0, site.chunks, all->own()};
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ struct Matmuls {
     float *const result = output(all.result), *const last = output(all.last);
     for (const Piece& piece : all.pieces[number]) {
       void* const data[] = {at(args.in[0], piece.a), at(args.in[1], piece.b), at(result, piece.c),
-                            static_cast<char*>(args.scratch) + args.place * all.scratch,
-                            all.bias ? at(args.in[2], piece.bias) : nullptr};
+                            args.own, all.bias ? at(args.in[2], piece.bias) : nullptr};
       piece.primitive.run(data);
       for (std::int64_t run = 0; all.steps && run < piece.runs; ++run) {
         const std::int64_t begin = static_cast<std::int64_t>(piece.c) + run * piece.stride;
@@ -116,8 +115,7 @@ Launch prepare(Site& site) {
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
-  site.scratch = static_cast<std::size_t>(site.chunks) * all->scratch;
-  return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks};
+  return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks, all->scratch};
 }
 
 }  // namespace

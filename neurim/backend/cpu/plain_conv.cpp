@@ -42,7 +42,7 @@ struct Convolution {
     const auto& own = *static_cast<const Convolution*>(self);
     const auto in = [&](std::size_t argument) { return static_cast<const float*>(args.in[argument]); };
     float* const rows =
-        reinterpret_cast<float*>(static_cast<char*>(args.scratch) + static_cast<std::size_t>(part) * own.staged());
+        static_cast<float*>(args.own);
     const auto p = static_cast<std::size_t>(part);
     for (std::int64_t next, row = own.begin[p]; row < own.begin[p + 1]; row = next) {
       const std::int64_t image = row / own.y_height(), first = row % own.y_height();
@@ -162,8 +162,7 @@ Launch prepare(Site& site) {
   const std::int64_t rows = c.images * c.y_height(), work = y.numel() * c.plain.tap_count,
                      parts = std::clamp<std::int64_t>(work / kWorthAPart, 1, std::min<std::int64_t>(rows, site.chunks));
   for (std::int64_t part = 0; part <= parts; ++part) c.begin.push_back(rows * part / parts);
-  site.scratch = static_cast<std::size_t>(parts) * c.staged();
-  return {Convolution::run, own, static_cast<int>(parts)};
+  return {Convolution::run, own, static_cast<int>(parts), 0, site.chunks, c.staged()};
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ struct Pool {
     NEURIM_DISPATCH(max_of_bytes)
     (own.shape, own.negative, static_cast<const std::uint8_t*>(args.in[0]), static_cast<std::uint8_t*>(args.out[0]),
      part_begin(own.pieces, own.parts, part), part_begin(own.pieces, own.parts, part + 1),
-     static_cast<std::uint8_t*>(args.scratch) + part * own.scratch_floats * 4);
+     static_cast<std::uint8_t*>(args.own));
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -120,7 +120,7 @@ struct Pool {
     for (std::size_t i = 0; i < args.in.size(); ++i) in[i] = static_cast<const float*>(args.in[i]);
     own.function(own.shape, in, static_cast<float*>(args.out[0]), part_begin(own.pieces, own.parts, part),
                  part_begin(own.pieces, own.parts, part + 1),
-                 static_cast<float*>(args.scratch) + part * own.scratch_floats);
+                 static_cast<float*>(args.own));
   }
 };
 
@@ -161,10 +161,10 @@ Launch pool_prepare(Site& site) {
   pool->negative = site.input(0).type.dtype == DType::i8;
   pool->scratch_floats = bytes ? x[3] * 4 : layout == Layout{} ? pool_scratch(pool->shape) : 0;
   pool->scratch_floats = (pool->scratch_floats + 15) / 16 * 16;
-  site.scratch = static_cast<std::size_t>(pool->scratch_floats * pool->parts) * sizeof(float);
-  if (bytes) return {Pool::run_bytes, pool, pool->parts};
+  const std::size_t scratch = static_cast<std::size_t>(pool->scratch_floats) * sizeof(float);
+  if (bytes) return {Pool::run_bytes, pool, pool->parts, 0, site.chunks, scratch};
   pool->function = NEURIM_DISPATCH(pool_function)(kind, layout != Layout{}, layout.rounded, pool->shape);
-  return {Pool::run, pool, pool->parts};
+  return {Pool::run, pool, pool->parts, 0, site.chunks, scratch};
 }
 
 // ---- means of whole planes, and planes of one value

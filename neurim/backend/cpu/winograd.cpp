@@ -176,7 +176,7 @@ constexpr std::int64_t kShortRun = 8;     // where the weights stay in the cache
 constexpr std::int64_t kCache = 1 << 18;  // floats of a task
 
 /// Work that is cut into parts: runs of tiles, times slices of the output channels. A run is done in tasks, each of which
-/// reads, or adds to, all weights of the slice; a part's scratch holds V and M of a task.
+/// reads, or adds to, all weights of the slice; a thread's own memory holds V and M of a task.
 struct Tiled {
   WinogradShape shape;
   bool few;
@@ -196,7 +196,7 @@ struct Tiled {
 
   std::int64_t runs() const { return std::ssize(begin) - 1; }
   int parts() const { return static_cast<int>(runs() * slices); }
-  std::int64_t values() const { return shape.points() * (input_plane + output_plane); }  ///< floats of a part
+  std::size_t own() const { return static_cast<std::size_t>(shape.points() * (input_plane + output_plane)) * sizeof(float); }
   std::int64_t first_block(int part) const { return shape.out_blocks * (part % slices) / slices; }
   std::int64_t last_block(int part) const { return shape.out_blocks * (part % slices + 1) / slices; }
 
@@ -253,7 +253,7 @@ struct Convolution : Tiled {
                              .rounds = own.rounds,
                              .add_rounded = own.epilogue.add_rounded,
                              .relu = own.epilogue.relu};
-    own.convolve(part, static_cast<float*>(args.scratch) + args.place * own.values(), read(args, 0), read(args, 1), after,
+    own.convolve(part, static_cast<float*>(args.own), read(args, 0), read(args, 1), after,
                  static_cast<float*>(args.out[0]));
   }
 };
@@ -337,9 +337,8 @@ Launch prepare(Site& site) {
   if (!passes_gate(site, problem)) return {};
   problem.shape.x_rounded = site.input(0).layout.rounded;
   const auto all = std::make_shared<Convolution>(Convolution{cut(problem, site.parts_for(problem.images), site.chunks), epilogue, site.output(0).layout.rounded});
-  site.scratch = static_cast<std::size_t>(site.chunks * all->values()) * sizeof(float);
   if (problem.shape.pairs) site.rounds = site.products;
-  return {Convolution::run, all, all->parts(), 0, site.chunks};
+  return {Convolution::run, all, all->parts(), 0, site.chunks, all->own()};
 }
 
 /// With a batch norm behind it: see ConvNorm.
@@ -349,7 +348,7 @@ struct Region : Tiled {
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Region*>(self);
     if (part >= own.parts()) return own.norm.finish(args, part - own.parts());
-    own.convolve(part, static_cast<float*>(own.norm.own(args)), own.norm.x(args), own.norm.weight(args),
+    own.convolve(part, static_cast<float*>(args.own), own.norm.x(args), own.norm.weight(args),
                  own.norm.begin(args, part), own.norm.raw(args));
   }
 };
@@ -373,10 +372,10 @@ Launch prepare_region(Site& site) {
   const std::int64_t least = (worth_a_run(problem) + problem.image_tiles() - 1) / problem.image_tiles();
   for (const std::int64_t image : norm.cut(site, problem.images, least)) begin.push_back(image * problem.image_tiles());
   const Tiled tiled(problem, std::move(begin), 1);
-  norm.ask_scratch(site, static_cast<std::size_t>(tiled.values()) * sizeof(float));
+  norm.ask_scratch(site);
   const auto all = std::make_shared<Region>(Region{tiled, std::move(norm)});
   if (problem.shape.pairs) site.rounds = site.products;
-  return {Region::run, all, all->parts(), all->norm.joins(), site.chunks};
+  return {Region::run, all, all->parts(), all->norm.joins(), site.chunks, all->own()};
 }
 
 /// The weight gradient: each run of tiles has sums of its own, which the second phase adds up.
@@ -394,7 +393,7 @@ struct WeightGrad : Tiled {
 
   void run_part(const Args& args, int part) const {
     float* du = static_cast<float*>(args.scratch) + part / slices * sums();
-    float* v = static_cast<float*>(args.scratch) + runs() * sums() + part * values();
+    float* v = static_cast<float*>(args.own);
     float* dm = v + kWinogradPoints * input_plane;
     const std::int64_t first = first_block(part), last = last_block(part);
     bool add = false;
@@ -424,9 +423,9 @@ Launch prepare_weight_grad(Site& site) {
   const Half rounds = blocks >= 3 * (problem.shape.in_blocks + problem.shape.out_blocks) ? site.half() : Half::exact;
   const auto all = std::make_shared<WeightGrad>(WeightGrad{cut(problem, blocks > kManyBlocks ? 1 : site.chunks, site.chunks), 1, rounds});
   all->joins = static_cast<int>(std::min<std::int64_t>(blocks, site.chunks));
-  site.scratch = static_cast<std::size_t>(all->runs() * all->sums() + all->parts() * all->values()) * sizeof(float);
+  site.scratch = static_cast<std::size_t>(all->runs() * all->sums()) * sizeof(float);
   if (rounds) site.rounds = site.products;
-  return {WeightGrad::run, all, all->parts(), all->joins};
+  return {WeightGrad::run, all, all->parts(), all->joins, site.chunks, all->own()};
 }
 
 }  // namespace

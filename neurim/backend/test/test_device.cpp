@@ -188,11 +188,11 @@ class TestStream final : public Stream {
 
   void execute(std::span<const Call> calls, void* const* pointers, std::uint32_t* status) {
     for (const Call& call : calls) {
-      const std::size_t end = call.first + call.in + call.out + std::size_t{1};
+      const std::size_t end = call.first + call.in + call.out + std::size_t{2};
       if (seen_.size() < end) seen_.resize(end);
       for (std::size_t i = call.first; i < end; ++i) {
-        const bool no_scratch = i + 1 == end && !pointers[i];
-        seen_[i] = no_scratch ? nullptr : memory_.at(pointers[i]);
+        const bool no_memory = i + 2 >= end && !pointers[i];
+        seen_[i] = no_memory ? nullptr : memory_.at(pointers[i]);
       }
     }
     run_on_cpu(compute_pool(), calls, seen_.data(), status);
