@@ -304,10 +304,8 @@ Launch prepare_weight_grad(Site& site) {
   own->convolution.tabulate();
   constexpr std::int64_t kWorthIt = 1024;
   own->joins = static_cast<int>(std::clamp<std::int64_t>(own->weights / kWorthIt, 1, site.chunks));
-  site.scratch =
-      static_cast<std::size_t>(own->convolution.parts) *
-      (own->convolution.staged_bytes + static_cast<std::size_t>(own->sums_floats()) * sizeof(float));
-  return {WeightGrad::run, own, own->convolution.parts, own->joins};
+  site.scratch = static_cast<std::size_t>(own->convolution.parts * own->sums_floats()) * sizeof(float);
+  return {WeightGrad::run, own, own->convolution.parts, own->joins, site.chunks, own->convolution.staged_bytes};
 }
 
 }  // namespace
