@@ -23,7 +23,7 @@ std::vector<std::byte> reordered(const Type& type, const Layout& from, const Lay
     if (!launch) continue;
     std::vector<std::byte> out(bytes(type, to), std::byte{0xff});
     std::vector<std::byte> scratch(site.scratch);
-    void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), scratch.data()};
+    void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), scratch.data(), nullptr};
     std::uint32_t status = 0;
     const Call call{launch, 0, 1, 1};
     default_stream({}).run({&call, 1}, pointers, &status);

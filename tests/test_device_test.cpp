@@ -171,7 +171,7 @@ TEST(TestStream, BadPointersAreFaults) {
   }
   std::array<char, 128> host{};
   Call call{doubling(), 0, 1, 1};
-  std::array<void*, 3> no_input{nullptr, block.data(), block.data()};
+  std::array<void*, 4> no_input{nullptr, block.data(), block.data(), nullptr};
   std::uint32_t status = 0;
   const std::function<void()> mistakes[] = {
       [&] { stream->upload(host.data(), host.data(), 64); },

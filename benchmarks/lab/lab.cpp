@@ -139,6 +139,7 @@ class Trial {
     launch_ = kernel.prepare(site_);
     for (std::size_t i = in.size(); i < specs_.size(); ++i) allocate(operand_bytes(specs_[i]));
     allocate(site_.scratch);
+    allocate(launch_.own * static_cast<std::size_t>(launch_.places));
   }
   Trial(const Trial&) = delete;
 
@@ -155,7 +156,7 @@ class Trial {
   /// Runs for so many seconds, at least once.
   void run_for(double seconds) {
     const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
-                    static_cast<std::uint16_t>(step_.out.size())};
+                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own};
     Stream& stream = default_stream(Device{});
     std::uint32_t status = 0;
     const auto run = [&] {

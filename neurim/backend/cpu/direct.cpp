@@ -42,10 +42,11 @@ const char* read_geometry(const Site& site, ConvRows& g) {
     if (spec.type.dtype != DType::f32) return "takes f32 only";
   const Half pairs = site.half();
   const bool groups = options_of(site).groups != 1;
-  if (!pairs && !groups && onednn_takes_blocks()) return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
   const Operands at = operands_of(site);
   const auto spec = [&](int value) -> const Spec& { return site.values[static_cast<std::size_t>(value)]; };
   const Shape &x = spec(at.x).type.shape, &y = spec(at.y).type.shape;
+  const bool shared_out = x[0] * blocks_of(y[1]) >= site.chunks;  // by oneDNN, whose pieces are images, or of one image blocks of channels
+  if (!pairs && !groups && onednn_takes_blocks() && shared_out) return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
   g = {sizes_of(site), pairs ? kLanes / 2 : kLanes, pairs};
   if (at.x == at.weight) return "takes two operands";
   if (g.picture() && (!spec(at.weight).constant || site.anchor > 0)) return "takes constant weights and no steps before of pictures";
