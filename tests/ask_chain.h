@@ -99,7 +99,7 @@ class Chain {
       blocks.emplace_back(bytes(spec.type, spec.layout), std::byte{0xff});
     }
     blocks.emplace_back(site.scratch + 1, std::byte{0xff});
-    blocks.emplace_back(launch.own * static_cast<std::size_t>(launch.places) + 1, std::byte{0xff});
+    blocks.emplace_back(launch.own_bytes() + 1, std::byte{0xff});
 
     std::vector<std::size_t> ends;
     std::deque<Storage> memory;
@@ -112,7 +112,7 @@ class Chain {
       pointers.push_back(memory.back().data());
     }
     const Call call{launch, 0, static_cast<std::uint16_t>(in_.size()),
-                    static_cast<std::uint16_t>(out.size()), false, launch.own};
+                    static_cast<std::uint16_t>(out.size()), false, launch.own_step()};
     std::uint32_t status = 0;
     default_stream({}).run({&call, 1}, pointers.data(), &status);
     EXPECT_EQ(status, 0u);

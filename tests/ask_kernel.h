@@ -89,7 +89,7 @@ class Asked {
     place.push_back(blocks.size());
     blocks.emplace_back(site_.scratch, std::byte{dirt});
     place.push_back(blocks.size());
-    blocks.emplace_back(launch_.own * static_cast<std::size_t>(launch_.places), std::byte{dirt});
+    blocks.emplace_back(launch_.own_bytes(), std::byte{dirt});
 
     std::deque<Storage> memory;
     Stream& stream = default_stream(device);
@@ -102,7 +102,7 @@ class Asked {
     std::vector<void*> pointers;
     for (const std::size_t block : place) pointers.push_back(memory[block].data());
     const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
-                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own};
+                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own_step()};
     std::uint32_t status = 0;
     stream.run({&call, 1}, pointers.data(), &status);
     stream.wait();

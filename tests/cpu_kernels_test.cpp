@@ -126,11 +126,11 @@ struct Region {
     }
     std::vector<std::byte> scratch(site.scratch);
     pointers.push_back(scratch.data());
-    std::vector<std::byte> own(launch.own * static_cast<std::size_t>(launch.places));
+    std::vector<std::byte> own(launch.own_bytes());
     pointers.push_back(own.data());
     std::uint32_t status = 0;
     const Call call{launch, 0, static_cast<std::uint16_t>(site.in.size()),
-                    static_cast<std::uint16_t>(site.out.size()), false, launch.own};
+                    static_cast<std::uint16_t>(site.out.size()), false, launch.own_step()};
     default_stream({}).run({&call, 1}, pointers.data(), &status);
     EXPECT_EQ(status, 0u);
     Tensors out;

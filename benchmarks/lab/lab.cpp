@@ -139,7 +139,7 @@ class Trial {
     launch_ = kernel.prepare(site_);
     for (std::size_t i = in.size(); i < specs_.size(); ++i) allocate(operand_bytes(specs_[i]));
     allocate(site_.scratch);
-    allocate(launch_.own * static_cast<std::size_t>(launch_.places));
+    allocate(launch_.own_bytes());
   }
   Trial(const Trial&) = delete;
 
@@ -156,7 +156,7 @@ class Trial {
   /// Runs for so many seconds, at least once.
   void run_for(double seconds) {
     const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
-                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own};
+                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own_step()};
     Stream& stream = default_stream(Device{});
     std::uint32_t status = 0;
     const auto run = [&] {

@@ -94,11 +94,12 @@ bool ThreadPool::ends_soon(const Worker& worker, std::uint32_t job) {
 
 void ThreadPool::take_parts(int thread, std::uint32_t job) {
   const std::int64_t parts = job_.parts, count = job_.count;
-  for (std::int64_t i = 0; i < count; ++i) {
+  // A thread that is awake has begun with its only part. The caller alone looks whether it is, after a while.
+  const bool one_each = parts <= count;
+  for (std::int64_t i = 0; i < (one_each && thread > 0 ? 1 : count); ++i) {
     const std::int64_t owner = (thread + i) % count, first = parts * owner / count, share = parts * (owner + 1) / count - first;
     Worker& worker = states_[static_cast<std::size_t>(owner)];
-    // A thread that is awake has begun with its only part. The caller alone looks whether it is, after a while.
-    if (share == 1 && i > 0 && (thread > 0 || ends_soon(worker, job))) continue;
+    if (one_each && i > 0 && ends_soon(worker, job)) continue;
     std::atomic<std::uint64_t>& taken = worker.taken;
     for (std::uint64_t before = taken.load(std::memory_order_relaxed);;) {
       const std::int64_t own = before >> 32 == job ? static_cast<std::int64_t>(before & 0xffffffff) : 0;
@@ -113,8 +114,9 @@ void ThreadPool::take_parts(int thread, std::uint32_t job) {
 /// A kernel may wake a thread where the one that woke it runs, and leave them there while other CPUs are idle; virtual machines do so
 /// to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be anywhere again. Of two that meet one
 /// has moved, or met the caller.
-void ThreadPool::find_own_cpu(int thread, int cpu) {
+void ThreadPool::find_own_cpu(int thread) {
   Worker& own = states_[static_cast<std::size_t>(thread)];
+  const int cpu = ::sched_getcpu();
   if (cpu == own.cpu.load(std::memory_order_relaxed) && cpu != job_.cpu) return;
   own.cpu.store(cpu, std::memory_order_relaxed);
   const auto taken = [&](const Worker& other) { return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu; };
@@ -140,7 +142,7 @@ void ThreadPool::work(int thread) {
     job_.number.wait(job, std::memory_order_acquire);
     job = job_.number.load(std::memory_order_acquire);
     if (job_.stop) return;
-    find_own_cpu(thread, ::sched_getcpu());
+    find_own_cpu(thread);
     begin(thread, job);
     if (thread < job_.count) take_parts(thread, job);
     states_[static_cast<std::size_t>(thread)].done.store(job, std::memory_order_release);

@@ -81,7 +81,7 @@ class ThreadPool {
   void begin(int thread, std::uint32_t job);
   void take_parts(int thread, std::uint32_t job);
   static bool ends_soon(const Worker& worker, std::uint32_t job);
-  void find_own_cpu(int thread, int cpu);
+  void find_own_cpu(int thread);
 
   Job job_;
   std::vector<Worker> states_;  ///< of all threads, the caller of run first

@@ -190,12 +190,12 @@ class MemoryPlanner {
     if (shared) pieces.push_back({shared, {0, tasks()}, &shared_offset});
     std::size_t own_step = 0, own_places = 0, own_offset = 0;
     for (int t = 0; t < tasks(); ++t) {
-      const std::size_t step = aligned(task(t).launch.own), places = static_cast<std::size_t>(task(t).launch.places);
-      task(t).own_step = step;
-      if (step > kSharedOwn)
-        pieces.push_back({places * step, {t, t}, &task(t).own_offset});
-      else if (step > 0)
-        own_step = std::max(own_step, step), own_places = std::max(own_places, places);
+      const Launch& launch = task(t).launch;
+      task(t).own_step = launch.own_step();
+      if (launch.own_step() > kSharedOwn)
+        pieces.push_back({launch.own_bytes(), {t, t}, &task(t).own_offset});
+      else if (launch.own > 0)
+        own_step = std::max(own_step, launch.own_step()), own_places = std::max(own_places, static_cast<std::size_t>(launch.places));
     }
     if (own_step) pieces.push_back({own_places * own_step, {0, tasks()}, &own_offset});
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });

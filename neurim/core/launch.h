@@ -8,7 +8,8 @@
 namespace neurim {
 
 /// The data of one call. Pointers are device pointers. `scratch` is memory of the call's own, `own` of the thread that runs a part, see
-/// Launch::own; `stream` is the native stream of the device or null; a kernel that meets bad data or a device fault sets bits in `*status` and does not throw.
+/// Launch::own; `stream` is the native stream of the device or null; a kernel that meets bad data or a device fault sets bits in
+/// `*status` and does not throw.
 struct Args {
   std::span<void* const> in, out;
   void *scratch = nullptr, *own = nullptr;
@@ -34,6 +35,9 @@ struct Launch {
   int places = 0;       ///< parts that may run at once; 0: any number
   std::size_t own = 0;  ///< bytes of Args::own, which is the thread's in all calls and so in its cache; of launches with places
   explicit operator bool() const { return run != nullptr; }
+  /// Bytes from one thread's own memory to the next one's, whole lines of the caches, and of all.
+  std::size_t own_step() const { return (own + 63) / 64 * 64; }
+  std::size_t own_bytes() const { return own_step() * static_cast<std::size_t>(places); }
 };
 
 /// One entry of a program: a launch and where its pointers stand in the instance's flat pointer table:

@@ -85,10 +85,10 @@ Tensors run(const Op& op, const Tensors& in, const Types& out) {
     results.push_back(Tensor::empty(type, device));
     pointers.push_back(results.back().value()->storage->data());
   }
-  const Storage workspace(device, scratch), own(device, launch.own * static_cast<std::size_t>(launch.places));
+  const Storage workspace(device, scratch), own(device, launch.own_bytes());
   pointers.push_back(workspace.data());
   pointers.push_back(own.data());
-  const Call call{launch, 0, static_cast<std::uint16_t>(in.size()), static_cast<std::uint16_t>(out.size()), false, launch.own};
+  const Call call{launch, 0, static_cast<std::uint16_t>(in.size()), static_cast<std::uint16_t>(out.size()), false, launch.own_step()};
   std::uint32_t status = 0;
   Stream& stream = default_stream(device);
   stream.run({&call, 1}, pointers.data(), &status);

@@ -19,7 +19,7 @@ constexpr std::int64_t kLanes = 16, kScores = 1 << 14;  // floats of a tile
 /// Softmax(scale * query key^T) value, in runs of the queries of one head.
 struct Attention : AttentionSizes {
   std::int64_t cuts, rows;    ///< runs of the queries of a head; queries of a tile
-  std::int64_t packed, size;  ///< floats of a thread's own: before the scores, and all
+  std::int64_t packed;        ///< floats of a thread's own before the scores
   Half rounded{};             ///< how operands and result stand
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -107,8 +107,8 @@ Launch prepare(Site& site) {
   own->rows = std::clamp<std::int64_t>(kScores / (key_blocks * kLanes) / kGroup * kGroup, kGroup, 8 * kGroup);
   own->packed = own->key_floats() + (own->pairs ? own->value_blocks * own->terms(own->positions) : 0);
   const std::int64_t room = own->rounded ? own->value_blocks * kLanes : own->pairs ? own->blocks * own->words() : 0;
-  own->size = own->packed + ((key_blocks + 1) * kLanes + room) * own->rows;
-  return {Attention::run, own, static_cast<int>(both * own->cuts), 0, site.chunks, static_cast<std::size_t>(own->size) * sizeof(float)};
+  const std::int64_t size = own->packed + ((key_blocks + 1) * kLanes + room) * own->rows;
+  return {Attention::run, own, static_cast<int>(both * own->cuts), 0, site.chunks, static_cast<std::size_t>(size) * sizeof(float)};
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ Launch prepare(Site& site) {
     room = static_cast<std::size_t>(g.band_size(all->rows)) * 4 + (g.picture() ? all->line_size() : 0);
   }
   site.rounds = DType::i8;
-  return {ByteConv::run, all, static_cast<int>(all->parts.size()), 0, site.chunks, whole_lines(room)};
+  return {ByteConv::run, all, static_cast<int>(all->parts.size()), 0, site.chunks, room};
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ Launch prepare(Site& site) {
   const std::int64_t room = all->apart() + (all->gate >= 0 ? gated : all->pairs ? most / 2 : all->before.steps ? most : 0);
   all->behind.ask_scratch(site);
   if (all->pairs) site.rounds = site.products;
-  return {Conv1x1::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(room) * sizeof(float))};
+  return {Conv1x1::run, all, parts, all->behind.joins(), site.chunks, static_cast<std::size_t>(room) * sizeof(float)};
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ Launch prepare(Site& site) {
   }
   const int parts = own->parts();
   own->behind.ask_scratch(site);
-  return {Depthwise::run, own, parts, own->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(own->room()) * sizeof(float))};
+  return {Depthwise::run, own, parts, own->behind.joins(), site.chunks, static_cast<std::size_t>(own->room()) * sizeof(float)};
 }
 
 // --- weight gradient ---

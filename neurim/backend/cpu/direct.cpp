@@ -240,7 +240,7 @@ Launch prepare(Site& site) {
                      line = g.picture() ? g.line_words() : 0;
   all->behind.ask_scratch(site);
   if (g.pairs) site.rounds = site.products;
-  return {Direct::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>((all->apart() + g.band_size(all->rows) + made + line) * 4))};
+  return {Direct::run, all, parts, all->behind.joins(), site.chunks, static_cast<std::size_t>(all->apart() + g.band_size(all->rows) + made + line) * sizeof(float)};
 }
 
 }  // namespace

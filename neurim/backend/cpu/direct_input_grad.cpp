@@ -200,7 +200,7 @@ Launch prepare(Site& site) {
   const int parts = static_cast<int>(all->parts.size());
   all->behind.ask_scratch(site);
   if (g.pairs) site.rounds = site.products;
-  return {InputGrad::run, all, parts, all->behind.joins(), site.chunks, whole_lines(static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float))};
+  return {InputGrad::run, all, parts, all->behind.joins(), site.chunks, static_cast<std::size_t>(all->band_size + all->made + apart) * sizeof(float)};
 }
 
 }  // namespace

@@ -201,9 +201,7 @@ struct Convolution {
   }
 };
 
-float* floats(void* base, std::size_t byte = 0) {
-  return reinterpret_cast<float*>(static_cast<char*>(base) + byte);
-}
+float* floats(void* base) { return static_cast<float*>(base); }
 
 // --- forward and data gradient
 // -------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ struct Multiply {
   std::int64_t depth() const { return std::min(product.k, deepest()); }
   /// Of so many rows of a, whose panels are 16 numbers of each.
   Panels panels(std::int64_t count, std::int64_t deep) const { return {1, false, count, deep, product.a_column, product.a_row}; }
-  std::int64_t room() const { return panels(rows, depth()).floats() + rows * kLanes; }  ///< floats of a part: a, and the last columns
+  std::int64_t room() const { return panels(rows, depth()).floats() + rows * kLanes; }  ///< floats: a, and the last columns
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Multiply*>(self);
@@ -61,18 +61,17 @@ struct Multiply {
   };
   std::int64_t blocks() const { return blocks_of(product.n); }
   std::int64_t block_floats() const { return packed ? blocks_of(product.k) * kLanes * kLanes / 2 : columns.block_floats(); }
-  std::int64_t packed_here() const { return packed ? 0 : columns.floats(); }
+  std::int64_t packed_here() const { return packed ? 0 : columns.floats(); }  ///< floats, for all parts, or of a batch for each
 
   void multiply_piece(const Args& args, int part) const {
-    auto* const scratch = static_cast<float*>(args.scratch);
     const auto begin = [&](std::int64_t all, int number) { return part_begin(all, parts, number); };
     const Piece piece = by_columns ? Piece{0, product.m, begin(blocks(), part), begin(blocks(), part + 1)}
                                    : Piece{begin(product.m, part), begin(product.m, part + 1), 0, blocks()};
-    multiply(args, 0, packed ? static_cast<const float*>(args.in[1]) : scratch, scratch + packed_here() + part * room(), piece);
+    multiply(args, 0, static_cast<const float*>(packed ? args.in[1] : args.scratch), static_cast<float*>(args.own), piece);
   }
 
   void multiply_batch(const Args& args, int part) const {
-    float* const b = static_cast<float*>(args.scratch) + part * (columns.floats() + room());
+    float* const b = static_cast<float*>(args.own);
     for (std::int64_t item = part_begin(product.batch, parts, part); item < part_begin(product.batch, parts, part + 1); ++item) {
       NEURIM_DISPATCH(pack_panels)(columns, static_cast<const float*>(args.in[1]) + item * product.k * product.n, b, 0, columns.count());
       multiply(args, item, b, b + columns.floats(), {0, product.m, 0, blocks()});
@@ -164,9 +163,11 @@ Launch prepare(Site& site) {
                      fitting = std::max(most / kGroup, std::int64_t{1}) * kGroup, tiles = (longest + fitting - 1) / fitting;
   all->rows = ((longest + tiles - 1) / tiles + kGroup - 1) / kGroup * kGroup;
   all->parts = all->batched() ? static_cast<int>(std::min<std::int64_t>(p.batch, site.chunks)) : site.chunks;
-  site.scratch = static_cast<std::size_t>((all->batched() ? all->parts : 1) * all->packed_here() + all->parts * all->room()) * sizeof(float);
-  if (all->packers == 0) return {Multiply::run, all, all->parts};
-  return {Multiply::run, all, all->packers, all->parts};
+  const std::int64_t shared = all->batched() ? 0 : all->packed_here();
+  site.scratch = static_cast<std::size_t>(shared) * sizeof(float);
+  const std::size_t own = static_cast<std::size_t>(all->packed_here() - shared + all->room()) * sizeof(float);
+  if (all->packers == 0) return {Multiply::run, all, all->parts, 0, site.chunks, own};
+  return {Multiply::run, all, all->packers, all->parts, site.chunks, own};
 }
 
 /// For plans whose products round: large ones, of operands that both change, as constant ones would be packed each time, and of a fully

@@ -30,7 +30,6 @@ struct Matmuls {
   bool bias = false;
   std::optional<PointwiseSteps> steps;
   int result, last;                        // outputs: where the product and where the last step goes
-  std::size_t scratch = 0;                 // bytes of a part
   std::vector<std::vector<Piece>> pieces;  // of each part
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -64,7 +63,7 @@ std::pair<Primitive, std::size_t> primitive_of(const Product& product, std::int6
   std::vector<std::pair<int, memory::desc>> arguments{
       {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}, {DNNL_ARG_SCRATCHPAD, described.scratchpad_desc()}};
   if (product.bias) arguments.emplace_back(DNNL_ARG_BIAS, bias);
-  return {Primitive(dnnl::matmul(described), std::move(arguments)), whole_lines(described.scratchpad_desc().get_size())};
+  return {Primitive(dnnl::matmul(described), std::move(arguments)), described.scratchpad_desc().get_size()};
 }
 
 bool wants(Site& site) {
@@ -89,6 +88,7 @@ Launch prepare(Site& site) {
   const std::int64_t most =
       all->steps && rows ? std::max<std::int64_t>(64, kPiece / product.n) : whole;  // rows or columns of a piece
   std::map<std::int64_t, Primitive> known;
+  std::size_t own = 0;
   try {
     for (std::int64_t part = 0; part < parts; ++part) {
       std::vector<Piece>& pieces = all->pieces.emplace_back();
@@ -101,7 +101,7 @@ Launch prepare(Site& site) {
           const auto [made, scratch] =
               primitive_of(product, rows ? last - first : product.m, rows ? product.n : last - first);
           primitive = made;
-          all->scratch = std::max(all->scratch, scratch);
+          own = std::max(own, scratch);
         }
         Piece& piece = pieces.emplace_back(Piece{primitive});
         piece.a = static_cast<std::size_t>(rows ? first * product.a_row : 0);
@@ -115,7 +115,7 @@ Launch prepare(Site& site) {
   } catch (const dnnl::error& error) {
     return decline(site, error.what());
   }
-  return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks, all->scratch};
+  return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks, own};
 }
 
 }  // namespace

@@ -36,13 +36,12 @@ struct Convolution {
 
   std::int64_t y_height() const { return out_height / step; }
   std::int64_t rows_read(std::int64_t rows) const { return rows * step + (kernel_height - 1) * dilation_height; }
-  std::size_t staged() const { return whole_lines(static_cast<std::size_t>(in * x_channel + kLanes) * sizeof(float)); }
+  std::size_t staged() const { return static_cast<std::size_t>(in * x_channel + kLanes) * sizeof(float); }
 
   static void run(const void* self, const Args& args, int part) noexcept {
     const auto& own = *static_cast<const Convolution*>(self);
     const auto in = [&](std::size_t argument) { return static_cast<const float*>(args.in[argument]); };
-    float* const rows =
-        static_cast<float*>(args.own);
+    float* const rows = static_cast<float*>(args.own);
     const auto p = static_cast<std::size_t>(part);
     for (std::int64_t next, row = own.begin[p]; row < own.begin[p + 1]; row = next) {
       const std::int64_t image = row / own.y_height(), first = row % own.y_height();

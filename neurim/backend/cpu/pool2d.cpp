@@ -110,8 +110,7 @@ struct Pool {
     const auto& own = *static_cast<const Pool*>(self);
     NEURIM_DISPATCH(max_of_bytes)
     (own.shape, own.negative, static_cast<const std::uint8_t*>(args.in[0]), static_cast<std::uint8_t*>(args.out[0]),
-     part_begin(own.pieces, own.parts, part), part_begin(own.pieces, own.parts, part + 1),
-     static_cast<std::uint8_t*>(args.own));
+     part_begin(own.pieces, own.parts, part), part_begin(own.pieces, own.parts, part + 1), static_cast<std::uint8_t*>(args.own));
   }
 
   static void run(const void* self, const Args& args, int part) noexcept {
@@ -119,8 +118,7 @@ struct Pool {
     const float* in[2] = {};
     for (std::size_t i = 0; i < args.in.size(); ++i) in[i] = static_cast<const float*>(args.in[i]);
     own.function(own.shape, in, static_cast<float*>(args.out[0]), part_begin(own.pieces, own.parts, part),
-                 part_begin(own.pieces, own.parts, part + 1),
-                 static_cast<float*>(args.own));
+                 part_begin(own.pieces, own.parts, part + 1), static_cast<float*>(args.own));
   }
 };
 
