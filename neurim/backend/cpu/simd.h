@@ -90,12 +90,15 @@ inline Twice<Half>& operator*=(Twice<Half>& a, const B& b) {
 #if defined(__AVX512F__)
 template <class T>
 using Wide = typename Register<T, 64>::type;
+typedef Register<float, 32>::type HalfVec;
 #elif defined(__AVX2__)
 template <class T>
 using Wide = Twice<typename Register<T, 32>::type>;
+typedef decltype(Wide<float>::lo) HalfVec;
 #else
 template <class T>
 using Wide = Twice<Twice<typename Register<T, 16>::type>>;
+typedef decltype(Wide<float>::lo) HalfVec;
 #endif
 typedef Wide<float> Vec;
 typedef Wide<std::int32_t> IVec;
@@ -250,18 +253,47 @@ inline IVec first_mask(int n) {
 }
 /// The first n lanes; the others are zero.
 inline Vec first_lanes(const Vec& v, int n) { return select(first_mask(n), v, Vec{}); }
-inline Vec max(const Vec& a, const Vec& b) { return select(a > b, a, b); }
-inline Vec min(const Vec& a, const Vec& b) { return select(a < b, a, b); }
+/// The larger of two numbers, the smaller one; b where they are equal or one is NaN. Of vectors it is one instruction, which the compiler
+/// does not always find: a comparison takes a turn of the multipliers on some processors, where that one takes none.
+template <class V>
+inline V max(const V& a, const V& b) {
+  if constexpr (kTwice<V>) return {max(a.lo, b.lo), max(a.hi, b.hi)};
+#if defined(__AVX512F__)
+  else if constexpr (std::is_same_v<V, Vec>) return (V)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b);
+#endif
+#if defined(__AVX2__)
+  else if constexpr (std::is_same_v<V, HalfVec>) return (V)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+  else return select(a > b, a, b);
+}
+template <class V>
+inline V min(const V& a, const V& b) {
+  if constexpr (kTwice<V>) return {min(a.lo, b.lo), min(a.hi, b.hi)};
+#if defined(__AVX512F__)
+  else if constexpr (std::is_same_v<V, Vec>) return (V)_mm512_maskz_min_ps(kAll, (__m512)a, (__m512)b);
+#endif
+#if defined(__AVX2__)
+  else if constexpr (std::is_same_v<V, HalfVec>) return (V)_mm256_min_ps((__m256)a, (__m256)b);
+#endif
+  else return select(a < b, a, b);
+}
+/// Eight lanes, and zeros behind them.
+inline Vec with_zeros(const HalfVec& v) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(v, HalfVec{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  return {v, HalfVec{}};
+#endif
+}
 /// The larger one; NaN wins. For numbers and vectors.
 template <class V>
 inline V larger(const V& best, const V& v) {
-  return select((v > best) | (v != v), v, best);
+  return select(v != v, v, max(v, best));
 }
 /// What Relu of relu.h says, and its gradient by its output y. A NaN stays; as a limit it is none.
 template <class V>
 inline V limited(const V& v, const V& least, const V& most) {
-  const V some = select(least > v, least, v);
-  return select(most < some, most, some);
+  return min(most, max(least, v));
 }
 inline Vec gated(const Vec& dy, const Vec& y, const Vec& most) { return select((y > Vec{}) & (y != most), dy, Vec{}); }
 /// Of each `width` neighbouring lanes, which one register holds, number i in all of them.

@@ -6,7 +6,7 @@
 #include "neurim/backend/cpu/simd.h"
 #include "neurim/backend/cpu/simd_math.h"
 #if defined(__AVX512F__)
-#define NEURIM_MAY_NAME_NARROW __attribute__((target("avx512bf16,avx512vnni")))
+#define NEURIM_MAY_NAME_NARROW __attribute__((target("avx512bf16,avx512vl,avx512vnni")))
 #else
 #define NEURIM_MAY_NAME_NARROW
 #endif
@@ -35,6 +35,12 @@ inline Vec second_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) & static
 /// sum + first * first + second * second, lane by lane; denormal numbers count as zero.
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
   return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+/// The same of half as many lanes, with the pair at b.
+NEURIM_MAY_NAME_NARROW inline HalfVec add_products_of_pairs(HalfVec sum, HalfVec a, const float* b) {
+  std::int32_t pair;
+  std::memcpy(&pair, b, sizeof pair);
+  return (HalfVec)_mm256_dpbf16_ps((__m256)sum, (__m256bh)a, (__m256bh)(pair - Register<std::int32_t, 32>::type{}));
 }
 #endif
 

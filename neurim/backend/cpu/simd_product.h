@@ -27,13 +27,12 @@ void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const fl
 
 namespace {
 
-/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; how many blocks go together however many
-/// rows there are; and of a weight gradient the input channels at most, and the blocks.
+/// Rows of which 1, 2 or 3 blocks stay in registers, beside weights and a broadcast value; those of half a block; how many blocks go together
+/// however many rows there are; and of a weight gradient the input channels at most, and the blocks.
 #if defined(__AVX512F__)
-constexpr int kRows[] = {28, 14, 9}, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
+constexpr int kRows[] = {28, 14, 9}, kHalfRows = 28, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
 #else
-constexpr int kRows[] = {6, 2, 1}, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
-using HalfVec = decltype(Vec::lo);  ///< of which there is a register with AVX2
+constexpr int kRows[] = {6, 2, 1}, kHalfRows = 12, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
 /// Whether sums of one block are made in straight code where factors have the choice: where instructions are named.
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -73,15 +72,15 @@ struct Part {
   bool first = true, last = true;
 };
 
-/// Writes the sums of block number `block` behind those that the epilogue and y begin with.
+/// Writes the sums of block number `block` behind those that the epilogue and y begin with, in rows that are `y_row` apart.
 template <class F, int T>
 [[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const typename F::Sum (&sums)[T], const BlockProduct& shape, const BlockEpilogue& epilogue,
-                                                               [[maybe_unused]] const Part& part, int block, float* y) {
+                                                               [[maybe_unused]] const Part& part, int block, std::int64_t y_row, float* y) {
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
   // Read once: as far as the compiler knows, what is stored may change them.
   const float *const more = epilogue.add, *const bias = epilogue.bias;
-  const std::int64_t block_at = block * shape.y_block, y_row = shape.y_row;
+  const std::int64_t block_at = block * shape.y_block;
   const Relu relu = epilogue.relu;
   const bool beyond = epilogue.beyond;
   [[maybe_unused]] const Half rounds = epilogue.rounds, more_rounded = epilogue.add_rounded;
@@ -245,8 +244,10 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
   for (int b = 0; b < B; ++b)
     if constexpr (kWholeSums<F>)
       F::finish(sums[b], shape, epilogue, b, y);
+    else if (shape.y_row == kLanes)  // places known here are no instructions
+      write_floats<F>(sums[b], shape, epilogue, part, b, kLanes, y);
     else
-      write_floats<F>(sums[b], shape, epilogue, part, b, y);
+      write_floats<F>(sums[b], shape, epilogue, part, b, shape.y_row, y);
 }
 
 template <class F>

@@ -8,10 +8,9 @@ namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-#if !defined(__AVX512F__)
 // Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions themselves: in a loop
 // that is unrolled the compiler moves sums from register to register and to the stack. Sanitizers do not see what those read.
-#if defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::always_inline]] inline HalfVec plus_product(HalfVec sum, const float* x, HalfVec weight) {
   HalfVec value;
   asm("vbroadcastss %2, %1\n\tvfmadd231ps %3, %1, %0" : "+x"(sum), "=&x"(value) : "m"(*x), "x"(weight));
@@ -28,6 +27,7 @@ namespace {
 template <class Sum>
 inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) { return sum + weight * *x; }
 #endif
+#if !defined(__AVX512F__)
 inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const Vec& weight) {
   return {plus_product(sum.lo, lo, weight.lo), plus_product(sum.hi, hi, weight.hi)};
 }
@@ -36,24 +36,19 @@ inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const 
 /// What is multiplied: floats, or pairs of halves by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
-#if defined(__AVX512F__)
-  static Vec multiply_add(Vec sum, Vec row, const float* x) { return sum + row * splat(*x); }
-#else
   static constexpr bool kStraight = kNamed;
   [[gnu::always_inline]] static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_product(sum, x, row); }
-#endif
 };
-#if !defined(__AVX512F__)
-/// The first half of the lanes alone, which is a register or two.
+/// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors multiply two where they
+/// multiply one that is whole.
 struct HalfRows : Factors<kLanes> {
-  static constexpr int kRows[] = {12, 1, 1};
+  static constexpr int kRows[] = {kHalfRows, 1, 1};
   using Sum = HalfVec;
   static Sum weights(const float* at) { return load_as<Sum>(at); }
   static constexpr bool kStraight = kNamed;
   [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return plus_product(sum, x, row); }
-  static Vec total(const Sum& sum) { return {sum, Sum{}}; }
+  static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
-#endif
 struct PairRow {
   Vec first, second;
 };
@@ -79,6 +74,13 @@ struct F16Pairs : Factors<kLanes / 2, F16> {
 struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
+};
+struct NativeHalfPairs : Factors<kLanes / 2, Bf16<true>> {
+  static constexpr const int (&kRows)[3] = HalfRows::kRows;
+  using Sum = HalfVec;
+  static Sum weights(const float* at) { return load_as<Sum>(at); }
+  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) { return add_products_of_pairs(sum, row, x); }
+  static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
 constexpr int kGroupRows = 14;
 #else
@@ -212,14 +214,13 @@ void copy_apart(const char* from, std::int64_t step, std::int64_t columns, char*
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                    const BlockEpilogue& epilogue, float* y) {
   auto factors = shape.pairs == Half::f16 ? multiply<F16Pairs> : shape.pairs ? multiply<Pairs> : multiply<Floats>;
+  auto half = shape.pairs ? nullptr : multiply<HalfRows>;
 #if defined(__AVX512F__)
-  if (shape.pairs == Half::bf16 && has_bf16()) factors = multiply<NativePairs>;
+  if (shape.pairs == Half::bf16 && has_bf16()) factors = multiply<NativePairs>, half = multiply<NativeHalfPairs>;
   if (shape.pairs == Half::f16 && has_f16()) factors = f16_product;
-  constexpr bool half = false;
-#else
-  const bool half = !shape.pairs && shape.out_channels <= (blocks - 1) * kLanes + kLanes / 2;
-  if (half) multiply<HalfRows>(shape, blocks - 1, blocks, x, weight, epilogue, y);
 #endif
+  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
+  if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
   factors(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
   if (epilogue.beyond) streamed();
 }
