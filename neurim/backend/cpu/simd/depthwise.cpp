@@ -154,9 +154,10 @@ const AddTaps& add_taps_of(const DepthwiseShape& s) {
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
-  const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis], step = s.dilation[axis];
-  first = begin < 0 ? std::min((-begin + step - 1) / step, s.kernel[axis]) : 0;
-  last = begin < size ? std::min((size - 1 - begin) / step + 1, s.kernel[axis]) : 0;
+  const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis], step = s.dilation[axis], all = s.kernel[axis];
+  // Most outputs have all of them, and divisions would take as long as a short row.
+  first = begin >= 0 ? 0 : std::min((-begin + step - 1) / step, all);
+  last = begin + (all - 1) * step < size ? all : begin < size ? (size - 1 - begin) / step + 1 : 0;
   last = std::max(first, last);
 }
 
@@ -189,10 +190,10 @@ std::int64_t whole(const DepthwiseShape& s) {
   return rest < 0 ? 0 : std::min(rest / s.stride[1] + 1, s.out_width);
 }
 
-/// A row of outputs, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
+/// A row of outputs, `full` of them whole, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
 template <class Places, int kStride, int kRows>
-void slide_row(const DepthwiseShape& s, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
-  const std::int64_t pad = s.pad[1], full = whole(s);
+void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
+  const std::int64_t pad = s.pad[1];
   for (int lane = 0; lane < kLanes; lane += kRegister) {
     const OneRegister start = bias ? load_as<OneRegister>(bias + lane) : OneRegister{}, most = relu.most - OneRegister{},
                       least = (relu.on ? 0.0f : -__builtin_inff()) - OneRegister{};
@@ -242,13 +243,13 @@ void slide_row(const DepthwiseShape& s, const float* x, std::int64_t pitch, cons
 
 /// `row`: where the first output's kernel begins.
 template <class Places>
-void slide(const DepthwiseShape& s, const Taps& taps, const float* row, const float* weight, const float* bias, const Relu& relu, float* y) {
+void slide(const DepthwiseShape& s, std::int64_t full, const Taps& taps, const float* row, const float* weight, const float* bias, const Relu& relu, float* y) {
   const std::int64_t pitch = s.dilation[0] * s.width * kLanes;
   const float *const x = row + taps.first_row * pitch + s.pad[1] * kLanes, *const factors = weight + taps.first_row * 3 * kLanes;
-  using Run = void (*)(const DepthwiseShape&, const float*, std::int64_t, const float*, const float*, const Relu&, float*);
+  using Run = void (*)(const DepthwiseShape&, std::int64_t, const float*, std::int64_t, const float*, const float*, const Relu&, float*);
   static constexpr Run kRuns[2][4] = {{slide_row<Places, 1, 0>, slide_row<Places, 1, 1>, slide_row<Places, 1, 2>, slide_row<Places, 1, 3>},
                                       {slide_row<Places, 2, 0>, slide_row<Places, 2, 1>, slide_row<Places, 2, 2>, slide_row<Places, 2, 3>}};
-  kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, x, pitch, factors, bias, relu, y);
+  kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, full, x, pitch, factors, bias, relu, y);
 }
 
 /// Adds to the gradients of `kRows` rows of the kernel, from dw on, what `rows` rows of outputs give that all meet those.
@@ -326,13 +327,14 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
                      begin = std::clamp<std::int64_t>((wide.pad[1] + s.stride[1] - 1) / s.stride[1], 0, s.out_width), rest = wide.width + wide.pad[1] - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
   const bool sliding = slides<Places>(wide);
+  const std::int64_t full = sliding ? whole(wide) : 0;
   const AddTaps& add = add_taps_of<Places>(s);
   for (std::int64_t o = first; o < last; ++o, y += Places::words(s.y_pitch * kLanes)) {
     Taps taps;
     inside(s, 0, o, taps.first_row, taps.last_row);
     const float* const row = x + ((o * s.stride[0] - s.pad[0] - x_row) * wide.width - wide.pad[1]) * kLanes;
     if (sliding) {
-      slide<Places>(wide, taps, row, weight, bias, relu, y);
+      slide<Places>(wide, full, taps, row, weight, bias, relu, y);
       continue;
     }
     const auto one = [&](std::int64_t i) {
