@@ -87,20 +87,22 @@ inline Twice<Half>& operator*=(Twice<Half>& a, const B& b) {
   return a = a * b;
 }
 
+#if defined(__AVX2__)
+template <class T>
+using HalfWide = typename Register<T, 32>::type;
+#else
+template <class T>
+using HalfWide = Twice<typename Register<T, 16>::type>;
+#endif
 #if defined(__AVX512F__)
 template <class T>
 using Wide = typename Register<T, 64>::type;
-typedef Register<float, 32>::type HalfVec;
-#elif defined(__AVX2__)
-template <class T>
-using Wide = Twice<typename Register<T, 32>::type>;
-typedef decltype(Wide<float>::lo) HalfVec;
 #else
 template <class T>
-using Wide = Twice<Twice<typename Register<T, 16>::type>>;
-typedef decltype(Wide<float>::lo) HalfVec;
+using Wide = Twice<HalfWide<T>>;
 #endif
 typedef Wide<float> Vec;
+typedef HalfWide<float> HalfVec;
 typedef Wide<std::int32_t> IVec;
 
 /// The lanes of a where the mask has ones, and else of b; of numbers too.
@@ -253,30 +255,25 @@ inline IVec first_mask(int n) {
 }
 /// The first n lanes; the others are zero.
 inline Vec first_lanes(const Vec& v, int n) { return select(first_mask(n), v, Vec{}); }
-/// The larger of two numbers, the smaller one; b where they are equal or one is NaN. Of vectors it is one instruction, which the compiler
+/// The larger of two numbers, or the smaller one; b where they are equal or one is NaN. Of vectors it is one instruction, which the compiler
 /// does not always find: a comparison takes a turn of the multipliers on some processors, where that one takes none.
-template <class V>
-inline V max(const V& a, const V& b) {
-  if constexpr (kTwice<V>) return {max(a.lo, b.lo), max(a.hi, b.hi)};
+template <bool larger, class V>
+inline V extreme(const V& a, const V& b) {
+  if constexpr (kTwice<V>) return {extreme<larger>(a.lo, b.lo), extreme<larger>(a.hi, b.hi)};
 #if defined(__AVX512F__)
-  else if constexpr (std::is_same_v<V, Vec>) return (V)_mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b);
+  else if constexpr (std::is_same_v<V, Vec>)
+    return (V)(larger ? _mm512_maskz_max_ps(kAll, (__m512)a, (__m512)b) : _mm512_maskz_min_ps(kAll, (__m512)a, (__m512)b));
 #endif
 #if defined(__AVX2__)
-  else if constexpr (std::is_same_v<V, HalfVec>) return (V)_mm256_max_ps((__m256)a, (__m256)b);
+  else if constexpr (std::is_same_v<V, HalfVec>)
+    return (V)(larger ? _mm256_max_ps((__m256)a, (__m256)b) : _mm256_min_ps((__m256)a, (__m256)b));
 #endif
-  else return select(a > b, a, b);
+  else return select(larger ? a > b : a < b, a, b);
 }
 template <class V>
-inline V min(const V& a, const V& b) {
-  if constexpr (kTwice<V>) return {min(a.lo, b.lo), min(a.hi, b.hi)};
-#if defined(__AVX512F__)
-  else if constexpr (std::is_same_v<V, Vec>) return (V)_mm512_maskz_min_ps(kAll, (__m512)a, (__m512)b);
-#endif
-#if defined(__AVX2__)
-  else if constexpr (std::is_same_v<V, HalfVec>) return (V)_mm256_min_ps((__m256)a, (__m256)b);
-#endif
-  else return select(a < b, a, b);
-}
+inline V max(const V& a, const V& b) { return extreme<true>(a, b); }
+template <class V>
+inline V min(const V& a, const V& b) { return extreme<false>(a, b); }
 /// Eight lanes, and zeros behind them.
 inline Vec with_zeros(const HalfVec& v) {
 #if defined(__AVX512F__)

@@ -17,10 +17,11 @@ inline Vec from_bits(const IVec& bits) { return bits_as<Vec>(bits); }
 inline IVec bits_of(const Vec& v) { return bits_as<IVec>(v); }
 
 /// The word at `at` in every lane, whatever it means.
-inline Vec splat_bits(const float* at) {
+template <template <class> class Lanes = Wide>
+inline Lanes<float> splat_bits(const float* at) {
   std::int32_t word;
   std::memcpy(&word, at, sizeof word);
-  return from_bits(word - IVec{});
+  return bits_as<Lanes<float>>(word - Lanes<std::int32_t>{});
 }
 
 typedef Wide<std::uint32_t> Bits;
@@ -36,11 +37,8 @@ inline Vec second_of_pairs(Vec pairs) { return from_bits(bits_of(pairs) & static
 NEURIM_MAY_NAME_NARROW inline Vec add_products_of_pairs(Vec sum, Vec a, Vec b) {
   return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
 }
-/// The same of half as many lanes, with the pair at b.
-NEURIM_MAY_NAME_NARROW inline HalfVec add_products_of_pairs(HalfVec sum, HalfVec a, const float* b) {
-  std::int32_t pair;
-  std::memcpy(&pair, b, sizeof pair);
-  return (HalfVec)_mm256_dpbf16_ps((__m256)sum, (__m256bh)a, (__m256bh)(pair - Register<std::int32_t, 32>::type{}));
+NEURIM_MAY_NAME_NARROW inline HalfVec add_products_of_pairs(HalfVec sum, HalfVec a, HalfVec b) {
+  return (HalfVec)_mm256_dpbf16_ps((__m256)sum, (__m256bh)a, (__m256bh)b);
 }
 #endif
 

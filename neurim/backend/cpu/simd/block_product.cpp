@@ -41,13 +41,16 @@ struct Floats : Factors<kLanes> {
 };
 /// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors multiply two where they
 /// multiply one that is whole.
-struct HalfRows : Factors<kLanes> {
+template <int words, class Rounds = void>
+struct HalfFactors : Factors<words, Rounds> {
   static constexpr int kRows[] = {kHalfRows, 1, 1};
   using Sum = HalfVec;
   static Sum weights(const float* at) { return load_as<Sum>(at); }
+  static Vec total(const Sum& sum) { return with_zeros(sum); }
+};
+struct HalfRows : HalfFactors<kLanes> {
   static constexpr bool kStraight = kNamed;
   [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return plus_product(sum, x, row); }
-  static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
 struct PairRow {
   Vec first, second;
@@ -75,12 +78,8 @@ struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
   static Vec weights(const float* at) { return load(at); }
   NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
 };
-struct NativeHalfPairs : Factors<kLanes / 2, Bf16<true>> {
-  static constexpr const int (&kRows)[3] = HalfRows::kRows;
-  using Sum = HalfVec;
-  static Sum weights(const float* at) { return load_as<Sum>(at); }
-  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) { return add_products_of_pairs(sum, row, x); }
-  static Vec total(const Sum& sum) { return with_zeros(sum); }
+struct NativeHalfPairs : HalfFactors<kLanes / 2, Bf16<true>> {
+  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) { return add_products_of_pairs(sum, row, splat_bits<HalfWide>(x)); }
 };
 constexpr int kGroupRows = 14;
 #else
