@@ -215,11 +215,11 @@ class Lowering {
   }
 
   void prepare_reorder(const Type& type, const Layout& from, const Layout& to, Task& task) const {
-    static const auto op = std::make_shared<Reorder>();
+    static const Reorder& op = *new Reorder;
     std::array<Spec, 2> values{{{type, from}, {type, to}}};
-    const Step step{op.get(), {0}, {1}};
+    const Step step{&op, {0}, {1}};
     Site site{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = options_.chunks};
-    for (const Kernel& kernel : kernels(op->name(), program_.graph.device.kind)) {
+    for (const Kernel& kernel : kernels(op.name(), program_.graph.device.kind)) {
       if (options_.interpret) break;
       task.launch = kernel.prepare(site);
       task.scratch = site.scratch;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "neurim/base/error.h"
+#include "neurim/base/per_thread.h"
 #include "neurim/base/thread_pool.h"
 
 namespace neurim {
@@ -119,7 +120,7 @@ int threads() {
 }
 
 ThreadPool& compute_pool() {
-  thread_local std::unique_ptr<ThreadPool> pool;  // one a driving thread: two server streams never share a job
+  auto& pool = per_thread<std::unique_ptr<ThreadPool>>();  // one a driving thread: two server streams never share a job
   if (!pool || pool->threads() != threads()) pool = std::make_unique<ThreadPool>(threads());
   return *pool;
 }

@@ -1,39 +1,44 @@
 #include "neurim/core/device.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <charconv>
 #include <map>
 #include <mutex>
 
 #include "neurim/base/error.h"
+#include "neurim/base/per_thread.h"
 #include "neurim/core/cpu_device.h"
 
 namespace neurim {
 
 namespace {
 
-struct Drivers {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<DeviceDriver>> list;
-  Drivers() { list.push_back(make_cpu_driver()); }
-};
+/// The drivers by kind. Every allocation reads it, so that it has no lock, which another thread might hold at a fork.
+using Drivers = std::array<std::atomic<DeviceDriver*>, 256>;
 Drivers& drivers() {
-  static Drivers all;
+  static Drivers& all = *[] {
+    auto* const made = new Drivers{};
+    made->front() = make_cpu_driver().release();
+    return made;
+  }();
   return all;
 }
 
 }  // namespace
 
 std::uint8_t register_driver(std::unique_ptr<DeviceDriver> added) {
-  const std::lock_guard lock(drivers().mutex);
-  drivers().list.push_back(std::move(added));
-  return static_cast<std::uint8_t>(drivers().list.size() - 1);
+  DeviceDriver* const own = added.release();
+  for (std::size_t kind = 0; kind < drivers().size(); ++kind)
+    if (DeviceDriver* none = nullptr; drivers()[kind].compare_exchange_strong(none, own)) return static_cast<std::uint8_t>(kind);
+  fail(Fault::usage, "device: there are ", drivers().size(), " kinds of devices already");
 }
 
 DeviceDriver& driver(Device device) {
-  const std::lock_guard lock(drivers().mutex);
-  NEURIM_ASSERT(device.kind < drivers().list.size());
-  return *drivers().list[device.kind];
+  DeviceDriver* const known = drivers()[device.kind];
+  NEURIM_ASSERT(known);
+  return *known;
 }
 
 Device device_named(std::string_view wanted) {
@@ -46,10 +51,9 @@ Device device_named(std::string_view wanted) {
     const auto [end, error] = std::from_chars(wanted.data() + colon + 1, wanted.data() + wanted.size(), index);
     valid = error == std::errc() && end == wanted.data() + wanted.size() && index < 256;
   }
-  const std::lock_guard lock(drivers().mutex);
   std::vector<std::string> known;
-  for (std::size_t i = 0; i < drivers().list.size(); ++i) {
-    known.emplace_back(drivers().list[i]->name());
+  for (std::size_t i = 0; i < drivers().size() && drivers()[i]; ++i) {
+    known.emplace_back(drivers()[i].load()->name());
     if (valid && known.back() == kind) return {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(index)};
   }
   fail(Fault::usage, "device: '", wanted, "' is not known here; this build has ", join(known, ", "));
@@ -61,8 +65,7 @@ void append(std::string& out, Device device) {
 }
 
 Stream& default_stream(Device device) {
-  thread_local std::map<std::pair<int, int>, std::unique_ptr<Stream>> streams;
-  auto& stream = streams[{device.kind, device.index}];
+  auto& stream = per_thread<std::map<std::pair<int, int>, std::unique_ptr<Stream>>>()[{device.kind, device.index}];
   if (!stream) stream = driver(device).stream(device.index);
   return *stream;
 }

@@ -34,7 +34,7 @@ struct Formats {
   std::deque<PackedFormat> list;  // a deque: references stay valid
 };
 Formats& formats() {
-  static Formats all;
+  static Formats& all = *new Formats;
   return all;
 }
 

@@ -15,7 +15,7 @@ struct Registry {
   std::map<std::pair<std::string, int>, std::vector<Kernel>, std::less<>> lists;
 };
 Registry& registry() {
-  static Registry all;
+  static Registry& all = *new Registry;
   return all;
 }
 

@@ -9,7 +9,7 @@ namespace neurim {
 namespace {
 
 std::map<std::string, OpFactory, std::less<>>& factories() {
-  static std::map<std::string, OpFactory, std::less<>> all;
+  static auto& all = *new std::map<std::string, OpFactory, std::less<>>;
   return all;
 }
 

@@ -23,7 +23,7 @@ Function* function(void* library, const fs::path& path, const char* name) {
 
 void load_library(const fs::path& path) {
   static std::mutex mutex;
-  static std::set<void*> loaded;
+  static auto& loaded = *new std::set<void*>;
   const std::lock_guard lock(mutex);
   require(is_there(path), path.string(), ": there is no such plug-in; check the path");
   void* library = ::dlopen(fs::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -346,7 +346,7 @@ Factories built_in() {
 }
 
 Factories& factories() {
-  static Factories all = built_in();
+  static Factories& all = *new Factories(built_in());
   return all;
 }
 

@@ -12,7 +12,7 @@ namespace neurim::cpu {
 template <class T>
 const T* kept(const T& given) {
   static std::mutex mutex;
-  static std::deque<T> all;
+  static auto& all = *new std::deque<T>;
   const std::lock_guard lock(mutex);
   const auto known = std::find(all.begin(), all.end(), given);
   return known != all.end() ? &*known : &all.emplace_back(given);

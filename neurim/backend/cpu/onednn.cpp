@@ -16,11 +16,11 @@ int omp_get_max_threads();
 namespace neurim::cpu {
 
 dnnl::engine& engine() {
-  static dnnl::engine cpu = [] {
+  static dnnl::engine& cpu = *new dnnl::engine([] {
     // As NEURIM_ISA may ask.
     if (isa() != Isa::avx512) dnnl::set_max_cpu_isa(isa() == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();
+  }());
   return cpu;
 }
 
@@ -31,7 +31,7 @@ void append_relu(dnnl::post_ops& after) {
 namespace {
 
 dnnl_stream_t stream() {
-  static const dnnl::stream in_order(engine());
+  static const dnnl::stream& in_order = *new dnnl::stream(engine());
   return in_order.get();
 }
 

@@ -88,13 +88,13 @@ namespace {
 using Bodies = std::map<std::string, Body, std::less<>>;
 
 Bodies& bodies() {
-  static Bodies table;
+  static Bodies& table = *new Bodies;
   return table;
 }
 
 /// The kinds of devices that run reference kernels.
 std::vector<std::uint8_t>& devices() {
-  static std::vector<std::uint8_t> kinds;
+  static auto& kinds = *new std::vector<std::uint8_t>;
   return kinds;
 }
 

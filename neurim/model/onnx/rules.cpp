@@ -60,7 +60,7 @@ class Translate final : public Fields {
  private:
   template <class T>
   Fields& add(std::string_view name, const T& value) {
-    static const std::map<std::string_view, std::string_view> others{
+    static const auto& others = *new std::map<std::string_view, std::string_view>{
         {"stride", "strides"}, {"dilation", "dilations"}, {"pad", "pads"},
         {"groups", "group"},   {"eps", "epsilon"},        {"kernel", "kernel_shape"},
         {"k", "bias"}};
@@ -420,7 +420,7 @@ void recurrent(OnnxSite& s) {
 }
 
 const std::map<std::string_view, OnnxRule>& rules() {
-  static const std::map<std::string_view, OnnxRule> table{
+  static const auto& table = *new std::map<std::string_view, OnnxRule>{
       {"avg_pool1d", {avg_pool<1>}},
       {"avg_pool2d", {avg_pool<2>}},
       {"avg_pool3d", {avg_pool<3>}},
