@@ -10,6 +10,7 @@
 
 #include "neurim/data/loader.h"
 #include "tests/epochs.h"
+#include "tests/in_child.h"
 #include "tests/pictures.h"
 
 namespace neurim {
@@ -490,6 +491,25 @@ TEST(Loader, RealPhotos) {
     EXPECT_TRUE(loader.bad().empty());
     if (!first) first = all;
     EXPECT_TRUE(all == *first);
+  }
+}
+
+TEST(Loader, InAForkedProcessSaysThatItsWorkersAreElsewhere) {
+  const TempFolder temp;
+  write_classes(temp, "", {"a", "b"}, 6);
+  const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
+  for (const int workers : {0, 2}) {
+    auto loader = std::make_unique<Loader>(data, Split::train, kSmall, Augment{}, LoaderOptions{.batch = 4, .workers = workers});
+    const Epoch expected = epoch_of(*loader, 0);
+    EXPECT_EQ(in_child([&] {
+                if (workers == 0) return epoch_of(*loader, 0) == expected;
+                expect_words(error_of([&] { epoch_of(*loader, 0); }, Fault::usage), {"loader", "forked", "workers=0"});
+                loader.reset();
+                Loader own(data, Split::train, kSmall, {}, {.batch = 4, .workers = workers});
+                return epoch_of(own, 0) == expected && !testing::Test::HasFailure();
+              }),
+              0);
+    EXPECT_TRUE(epoch_of(*loader, 0) == expected) << "the parent";
   }
 }
 

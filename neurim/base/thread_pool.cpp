@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "neurim/base/error.h"
+#include "neurim/base/fork.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -34,24 +35,50 @@ FlushDenormals::FlushDenormals() : saved_(0) {}
 FlushDenormals::~FlushDenormals() = default;
 #endif
 
-ThreadPool::ThreadPool(int threads) : states_(static_cast<std::size_t>(std::clamp(threads, 1, kMost))) {
+ThreadPool::ThreadPool(int threads) {
   require(threads >= 1 && threads <= kMost, "threads is ", threads, "; it is 1 to ", kMost);
+  start(threads);
+}
+
+void ThreadPool::start(int threads) {
+  states_ = std::vector<Worker>(static_cast<std::size_t>(threads));
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
     const std::size_t started = workers_.size() + 1;
     end();
+    workers_.clear();
+    job_.stop = false;
     fail(Fault::resource, "threads: the system gives ", started, " of ", threads, " (", error.what(),
          "); use fewer");
   }
+  forks_ = forks();
 }
 
-ThreadPool::~ThreadPool() { end(); }
+ThreadPool::~ThreadPool() {
+  if (forks_ == forks()) end();
+  else abandon();
+}
 
 void ThreadPool::end() {
   job_.stop = true;
   post();
   for (std::thread& worker : workers_) worker.join();
+}
+
+/// Forgets workers of a process that this one has been forked off: they cannot be joined.
+void ThreadPool::abandon() {
+  new std::vector<std::thread>(std::move(workers_));
+  workers_.clear();
+}
+
+/// Starts workers in a process that has been forked off since there are any.
+void ThreadPool::follow_fork() {
+  if (forks_ == forks()) return;
+  const int before = threads();
+  abandon();
+  job_.number = 0;
+  start(before);
 }
 
 /// Has the workers begin with what job_ says.
@@ -61,6 +88,7 @@ void ThreadPool::post() {
 }
 
 void ThreadPool::run(int parts, Body body, void* context, int most) {
+  follow_fork();
   const int count = std::min(threads(), most);
   if (parts <= 1 || count <= 1) {
     for (int part = 0; part < parts; ++part) body(context, part, 0);

@@ -12,7 +12,8 @@ namespace neurim {
 /// A fork-join pool. `run` is called by one thread at a time, which works too; it allocates nothing and takes no lock. Every thread
 /// begins with the same share of the parts each time, so that what it has made is in its own cache, and then helps the others.
 /// Workers spin briefly for the next job and then sleep; one that wakes on the CPU of another thread of the pool, where the two would
-/// take turns, goes to one that has none, if it may. Denormals are flushed to zero in every worker.
+/// take turns, goes to one that has none, if it may. Denormals are flushed to zero in every worker. A forked process starts workers of its
+/// own with its first job.
 class ThreadPool {
  public:
   using Body = void (*)(void* context, int part, int thread);
@@ -75,7 +76,10 @@ class ThreadPool {
     alignas(64) std::atomic<std::uint32_t> done{0};   ///< the last job that the thread has left
   };
 
+  void start(int threads);
   void end();
+  void abandon();
+  void follow_fork();
   void post();
   void work(int thread);
   void begin(int thread, std::uint32_t job);
@@ -86,6 +90,7 @@ class ThreadPool {
   Job job_;
   std::vector<Worker> states_;  ///< of all threads, the caller of run first
   std::vector<std::thread> workers_;
+  unsigned forks_ = 0;  ///< before the workers were started
 };
 
 /// Treats denormal numbers as zero in the calling thread for a scope (x86: FTZ and DAZ).

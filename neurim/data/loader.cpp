@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "neurim/base/fork.h"
 #include "neurim/base/sha256.h"
 #include "neurim/data/fingerprint.h"
 
@@ -62,7 +63,7 @@ std::unique_ptr<SampleCache> make_cache(const Dataset& dataset, Split split, con
 
 Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
                const LoaderOptions& options)
-    : BatchSource(dataset, split, preprocess, augment, options) {
+    : BatchSource(dataset, split, preprocess, augment, options), forks_(forks()) {
   const Transform transform(preprocess, augment);
   const ImageSize size = preprocess.size();
   chunk_ = static_cast<int>(std::clamp<std::size_t>(kChunkBytes / (size.levels() * sizeof(float)), 1, 32));
@@ -73,9 +74,9 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   cache_ = make_cache(dataset, split, preprocess, transform.fit_is_fixed(), options);
   if (options.workers == 0) own_.reset(new Worker{Transform(preprocess, augment), {}, {}});
   try {
-    for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < options.workers; ++i) threads_->workers.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
-    const std::size_t started = threads_.size();
+    const std::size_t started = threads_->workers.size();
     end();
     fail(Fault::resource, "loader: the system gives ", started, " of ", options.workers, " workers (",
          error.what(), "); use fewer");
@@ -84,41 +85,52 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
 
 Loader::~Loader() { end(); }
 
+void Loader::check_process() const {
+  require(threads_->workers.empty() || forks_ == forks(), "loader: its workers are in the process that this one was forked off; "
+          "make the loader after the fork, or give it workers=0");
+}
+
 void Loader::end() {
+  if (forks_ != forks()) {
+    (void)threads_.release();  // to destroy what threads wait for would wait for them
+    return;
+  }
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(threads_->mutex);
     stop_ = true;
   }
-  wake_workers_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  threads_->wake_workers.notify_all();
+  for (std::thread& thread : threads_->workers) thread.join();
 }
 
 void Loader::halt() {
-  std::unique_lock lock(mutex_);
+  check_process();
+  std::unique_lock lock(threads_->mutex);
   next_chunk_ = batches() * chunks_per_batch_;  // nothing more to take
-  wake_user_.wait(lock, [&] { return busy_ == 0; });
+  threads_->wake_user.wait(lock, [&] { return busy_ == 0; });
 }
 
 void Loader::begin(std::int64_t first_batch) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(threads_->mutex);
     for (Slot& slot : slots_) slot.pending = chunks_per_batch_;
     error_.reset();
     given_ = released_ = first_batch;
     next_chunk_ = first_batch * chunks_per_batch_;
     started_ = true;
   }
-  wake_workers_.notify_all();
+  threads_->wake_workers.notify_all();
 }
 
 bool Loader::next(Batch& batch) {
-  std::unique_lock lock(mutex_);
+  check_process();
+  std::unique_lock lock(threads_->mutex);
   require(started_, "loader: call start(epoch) before next");
   if (error_) throw *error_;
   if (released_ < given_) {
     slot_of(released_).pending = chunks_per_batch_;
     ++released_;
-    wake_workers_.notify_all();
+    threads_->wake_workers.notify_all();
   }
   if (given_ == batches()) return false;
   Slot& slot = slot_of(given_);
@@ -129,7 +141,7 @@ bool Loader::next(Batch& batch) {
     });
     lock.lock();
   } else {
-    wake_user_.wait(lock, [&] { return error_ || slot.pending == 0; });
+    threads_->wake_user.wait(lock, [&] { return error_ || slot.pending == 0; });
   }
   if (error_) throw *error_;
   batch = view(slot, size_of(given_));
@@ -139,9 +151,9 @@ bool Loader::next(Batch& batch) {
 
 void Loader::work() {
   Worker worker{Transform(preprocess_, augment_), {}, {}};
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(threads_->mutex);
   for (;;) {
-    wake_workers_.wait(lock, [&] {
+    threads_->wake_workers.wait(lock, [&] {
       const std::int64_t batch = next_chunk_ / chunks_per_batch_;
       return stop_ || (started_ && !error_ && batch < batches() &&
                        batch < released_ + static_cast<std::int64_t>(slots_.size()));
@@ -154,7 +166,7 @@ void Loader::work() {
     lock.lock();
     --busy_;
     if (error && !error_) error_ = std::move(error);
-    if (--slot_of(chunk / chunks_per_batch_).pending == 0 || error_ || busy_ == 0) wake_user_.notify_one();
+    if (--slot_of(chunk / chunks_per_batch_).pending == 0 || error_ || busy_ == 0) threads_->wake_user.notify_one();
   }
 }
 

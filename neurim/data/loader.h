@@ -27,6 +27,8 @@ class Loader : public BatchSource {
   void halt() override;
   void begin(std::int64_t first_batch) override;
   void end();
+  /// Throws Error(usage) in a process that has been forked off since: the workers are in its parent.
+  void check_process() const;
   /// What one thread needs.
   struct Worker {
     Transform transform;
@@ -47,8 +49,15 @@ class Loader : public BatchSource {
   std::vector<Slot> slots_;
   std::unique_ptr<SampleCache> cache_;  // null: nothing is kept
 
-  std::mutex mutex_;  // guards what follows, and Slot::pending
-  std::condition_variable wake_workers_, wake_user_;
+  /// The workers and what they wait for.
+  struct Threads {
+    std::mutex mutex;  ///< guards what follows in Loader, and Slot::pending
+    std::condition_variable wake_workers, wake_user;
+    std::vector<std::thread> workers;
+  };
+  std::unique_ptr<Threads> threads_ = std::make_unique<Threads>();
+  const unsigned forks_;  // before there were workers
+
   std::int64_t next_chunk_ = 0;  // the next one to take, counted from the first batch of the epoch
   std::int64_t given_ = 0;       // batches that next has handed out or passed over
   std::int64_t released_ = 0;    // batches whose slots are free again
@@ -57,7 +66,6 @@ class Loader : public BatchSource {
   std::optional<Error> error_;
 
   std::unique_ptr<Worker> own_;  // of the calling thread, where there are no workers
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace neurim
