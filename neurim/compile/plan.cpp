@@ -21,6 +21,8 @@ void check(std::span<const Tensor> tensors, const Tensors& own, const char* what
     if (!tensor || tensor.type() != own[i].type())
       fail(Fault::usage, "plan: ", what, ' ', i, " is ", tensor ? text(tensor.type()) : "undefined", ", was planned as ",
            own[i].type());
+    require(!tensor.traced(), "plan: ", what, ' ', i, " is a value of a trace, which has no data; call the plan outside the traced function, or "
+            "call the function that it was made of inside");
     require(tensor.device() == own[i].device() || tensor.device() == Device{}, "plan: ", what, ' ', i, " is on ",
             tensor.device(), "; it has to be on ", own[i].device(), ", where the plan runs, or on cpu");
   }
@@ -156,6 +158,7 @@ const Plan& Compiled::plan_for(const Types& inputs) {
 }
 
 Tensors Compiled::operator()(const Tensors& in) {
+  if (std::any_of(in.begin(), in.end(), [](const Tensor& tensor) { return tensor.traced(); })) return function_(in);
   Types types;
   for (const Tensor& tensor : in) types.push_back(tensor.type());
   return plan_for(types)(in);

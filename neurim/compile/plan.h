@@ -69,7 +69,7 @@ class Plan {
 /// Traces `function` with inputs of these types and plans it.
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options = {});
 
-/// A function that plans itself once for each signature it is called with.
+/// A function that plans itself once for each signature it is called with. Called with values of a trace it becomes a part of that trace.
 class Compiled {
  public:
   Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);

@@ -1,0 +1,77 @@
+// How plans and compiled functions may be called.
+#include "neurim/compile/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "neurim/base/error.h"
+#include "neurim/nn/linear.h"
+#include "neurim/ops/add.h"
+#include "neurim/ops/mul.h"
+#include "tests/ask_chain.h"
+
+namespace neurim {
+namespace {
+
+const Type kIn{DType::f32, {3, 4}};
+
+std::string message(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::usage) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class Plans : public testing::Test {
+ protected:
+  const nn::Linear layer{4, 2};
+  const Tensor x = op_table::uniform({3, 4}, -1, 1, 1);
+  const Plan planned = plan([this](const Tensors& in) -> Tensors { return {layer(in[0])}; }, {kIn});
+
+  Plan outer(const std::function<Tensors(Tensors)>& function) const { return plan(function, {kIn}); }
+};
+
+TEST_F(Plans, ValuesOfATraceHaveNoData) {
+  const std::string why = "is a value of a trace";
+  const auto says = [&](const std::function<void()>& body) { return message(body).find(why) != std::string::npos; };
+  EXPECT_TRUE(says([&] { outer([&](const Tensors& in) { return planned(in); }); }));
+  Tensor kept;
+  outer([&](const Tensors& in) -> Tensors { return {kept = in[0] + in[0]}; });
+  EXPECT_TRUE(says([&] { planned({kept}); })) << "after its trace";
+  const Tensor y = Tensor::empty({DType::f32, {3, 2}});
+  outer([&](const Tensors& in) -> Tensors {
+    EXPECT_TRUE(says([&] { planned.run({&in[0], 1}, {&y, 1}); }));
+    const Tensor traced = layer(in[0]);
+    EXPECT_TRUE(says([&] { planned.run({&x, 1}, {&traced, 1}); })) << "as a result";
+    return {traced};
+  });
+  for (const auto& use : std::vector<std::function<void()>>{[&] { kept.values<float>(); }, [&] { kept.clone(); }, [&] { kept.place({}); },
+                                                            [&] { kept.write(nullptr); }, [&] { x.assign(kept); }, [&] { kept + x; }})
+    EXPECT_NE(message(use).find("trace"), std::string::npos);
+}
+
+TEST_F(Plans, APlanOfStoredTensorsRunsInsideATrace) {
+  const Plan both = outer([&](const Tensors& in) -> Tensors {
+    const Tensor constant = planned({x})[0];
+    return {constant + plan([this](const Tensors& again) -> Tensors { return {layer(again[0])}; }, {kIn})({x})[0] + layer(in[0])};
+  });
+  const Tensor y = planned({x})[0];
+  EXPECT_EQ(op_table::difference({y + y + y}, both({x}), 1e-6), "");
+}
+
+TEST_F(Plans, ACompiledFunctionJoinsTheTraceOfItsCaller) {
+  Compiled twice([this](const Tensors& in) -> Tensors { return {layer(in[0]) + layer(in[0])}; }, {});
+  const Plan joined = outer([&](const Tensors& in) -> Tensors { return {twice(in)[0] * twice({x})[0]}; });
+  const Tensor y = twice({x})[0];
+  EXPECT_EQ(op_table::difference({y * y}, joined({x}), 1e-6), "");
+  Tensor kept;
+  outer([&](const Tensors& in) -> Tensors { return {kept = in[0] + in[0]}; });
+  EXPECT_NE(message([&] { twice({kept}); }).find("trace"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neurim
