@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
@@ -13,6 +14,7 @@
 #include "neurim/hardware/isa.h"
 #include "neurim/ops/conv.h"
 #include "tests/ask_chain.h"
+#include "tests/f16_sums.h"
 
 namespace neurim {
 
@@ -43,7 +45,7 @@ inline Plan planned(const Net& net, const Tensors& in, bool deterministic = fals
 }
 
 /// Where sums are short ones of f16, which lose some digits themselves, what more may differ, as a share of the usual; single numbers by more.
-inline double of_short_sums(DType products = tested_half()) { return products == DType::f16 && has_f16() ? 3e-3 : 0; }
+inline double of_short_sums(DType products = tested_half()) { return products == DType::f16 && sums_of_f16() ? 3e-3 : 0; }
 
 /// What rounding to it loses, as a share of what rounding to bf16 does.
 inline double loss() { return tested_half() == DType::f16 ? 0.125 : 1; }
@@ -61,9 +63,9 @@ inline double error_of(const Tensor& expected, const Tensor& got) {
 }
 
 /// The plan in one thread, two and three; a deterministic one gives the same bits in each. `most`: the error of the first output, 0
-/// where the difference is to be as of f32.
+/// where the difference is to be as of f32. `of_sums`: what short sums of f16 may add to it, where it is not the usual.
 inline Plan checked(const Net& net, const Tensors& in, const Tensors& expected, const std::string& where, double most = 0,
-                    DType products = tested_half()) {
+                    DType products = tested_half(), std::optional<double> of_sums = {}) {
   const int before = threads();
   Tensors first;
   for (const int count : {1, 3, 2}) {
@@ -71,7 +73,7 @@ inline Plan checked(const Net& net, const Tensors& in, const Tensors& expected, 
     const Tensors got = planned(net, in, false, products)(in), fixed = planned(net, in, true, products)(in);
     for (const Tensors& each : {got, fixed})
       if (most > 0)
-        EXPECT_LE(error_of(expected[0], each[0]), most + of_short_sums(products)) << where << ", threads " << count;
+        EXPECT_LE(error_of(expected[0], each[0]), most + of_sums.value_or(of_short_sums(products))) << where << ", threads " << count;
       else
         EXPECT_EQ(op_table::difference(expected, each, 2e-5 + 16 * of_short_sums(products)), "") << where << ", threads " << count;
     if (first.empty()) first = fixed;

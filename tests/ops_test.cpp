@@ -9,6 +9,7 @@
 #include "neurim/core/device.h"
 #include "neurim/hardware/isa.h"
 #include "tests/ask_kernel.h"
+#include "tests/f16_sums.h"
 
 namespace neurim {
 namespace {
@@ -99,7 +100,7 @@ double kernel_tolerance(const Sample& sample, DType dtype, const Request& reques
   if (!is_floating(dtype)) return 0;
   // Short sums lose some digits more, and a step of a recurrence goes on with what the one before rounded.
   const bool recurrence = sample.op->name().find("_recurrence") != std::string_view::npos;
-  const int rounds = request.products == DType::f16 && has_f16() ? 32 : recurrence ? 16 : 4;
+  const int rounds = request.products == DType::f16 && sums_of_f16() ? 32 : recurrence ? 16 : 4;
   if (half_of(request.products)) return std::max(sample.tolerance, rounds * epsilon(request.products));
   return dtype == DType::f64 ? sample.tolerance * 1e-6 : sample.tolerance + 2 * epsilon(dtype);
 }

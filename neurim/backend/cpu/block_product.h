@@ -82,6 +82,15 @@ struct BlockWeightGrad {
 NEURIM_EACH_ISA(void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                                        float* dw))
 
+/// The two products of pairs of f16 in which sums of f16 are added up, as AVX512-FP16's instructions make them.
+struct F16Products {
+  void (*product)(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
+                  const BlockEpilogue& epilogue, float* y);
+  void (*weight_grad)(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw);
+};
+/// Null but in tests, which take an imitation of those instructions in place of what the machine has.
+inline F16Products imitated_f16_products{};
+
 /// to[row / 2][16 pairs] = two rows each of `rows`, rounded to the nearest `half`, ties to even. Those of [first, last) lie from x on, `x_row`
 /// floats apart; the others are zero, and so is what stands beside a single last one. Lanes behind the first `lanes` become zero.
 NEURIM_EACH_ISA(void pair_rows(Half half, const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,

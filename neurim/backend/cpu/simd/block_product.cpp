@@ -217,6 +217,7 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
 #if defined(__AVX512F__)
   if (shape.pairs == Half::bf16 && has_bf16()) factors = multiply<NativePairs>, half = multiply<NativeHalfPairs>;
   if (shape.pairs == Half::f16 && has_f16()) factors = f16_product;
+  if (shape.pairs == Half::f16 && imitated_f16_products.product) factors = imitated_f16_products.product;
 #endif
   if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
   if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
@@ -258,6 +259,7 @@ void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const 
 #if defined(__AVX512F__)
   if (shape.pairs == Half::bf16 && has_bf16()) factors = weight_grads<NativePairs>;
   if (shape.pairs == Half::f16 && has_f16()) factors = f16_weight_grad;
+  if (shape.pairs == Half::f16 && imitated_f16_products.weight_grad) factors = imitated_f16_products.weight_grad;
 #endif
   factors(shape, blocks, x, dy, add, dw);
 }
