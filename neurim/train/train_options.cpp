@@ -89,6 +89,7 @@ const Recipe kLanguageRecipe{
 constexpr double kAdamWDecay = 0.01;
 constexpr double kWholeDecay = 2;
 constexpr std::int64_t kMostEpochs = 100;
+constexpr std::int64_t kLeastSteps = 20;  // of an epoch: few samples go in smaller batches, of two at least, as batch norm needs
 
 const Recipe& recipe_for(std::int64_t image_size) {
   return *std::find_if(std::begin(kRecipes), std::end(kRecipes) - 1,
@@ -153,7 +154,7 @@ void fill(std::vector<double>& option, const std::vector<double>& value) {
 
 /// What every run needs, for a training split of so many samples.
 void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::int64_t samples) {
-  fill(r.batch, std::min(recipe.batch, samples));
+  fill(r.batch, std::min(samples, std::clamp<std::int64_t>(samples / kLeastSteps, 2, recipe.batch)));
   const std::int64_t steps_an_epoch = (samples + *r.batch - 1) / *r.batch;
   fill(r.epochs, std::clamp((recipe.steps + steps_an_epoch - 1) / steps_an_epoch, recipe.epochs,
                             std::max(recipe.epochs, kMostEpochs)));
