@@ -99,9 +99,9 @@ def npy_picture(path, height, width, channels, level):
 
 
 def best_row(path):
-    """The row of results.csv that is best: the first with the highest val_top1."""
+    """The row of results.csv that is best: the highest val_top1, and of several the lowest val_loss."""
     with open(path, newline="") as file:
-        return max(csv.DictReader(file), key=lambda row: float(row["val_top1"]))
+        return max(csv.DictReader(file), key=lambda row: (float(row["val_top1"]), -float(row["val_loss"])))
 
 
 def tensors(path):

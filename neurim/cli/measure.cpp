@@ -1,12 +1,11 @@
 #include "neurim/cli/measure.h"
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <iostream>
 #include <sstream>
 
 #include "neurim/base/error.h"
+#include "neurim/hardware/machine.h"
 
 namespace neurim::cli {
 
@@ -19,12 +18,6 @@ std::vector<double> times_of(const std::function<void()>& call, double seconds) 
     times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return times;
-}
-
-double peak_rss_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
 void serve(const JsonObject& base, std::int64_t batch, const std::function<void()>& call) {

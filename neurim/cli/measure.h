@@ -11,9 +11,6 @@ namespace neurim::cli {
 /// The seconds of each call, for so many seconds; at least one.
 std::vector<double> times_of(const std::function<void()>& call, double seconds);
 
-/// The most memory that the process has had.
-double peak_rss_mib();
-
 /// Answers "go KEY SECONDS" with the times of the calls, of `batch` samples each, until "quit" or the end of the input: the line
 /// protocol of benchmarks/peers/serve.py. `base`: what is measured.
 void serve(const JsonObject& base, std::int64_t batch, const std::function<void()>& call);

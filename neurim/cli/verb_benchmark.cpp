@@ -6,6 +6,7 @@
 #include "neurim/cli/measure.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/hardware/machine.h"
 #include "neurim/neurim.h"
 
 namespace neurim::cli {

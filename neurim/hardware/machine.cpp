@@ -1,6 +1,7 @@
 #include "neurim/hardware/machine.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <bit>
@@ -122,6 +123,12 @@ Machine this_machine() {
           .memory = limited(kib("MemTotal"), 0),
           .available = limited(kib("MemAvailable"), size_of(first_line("/sys/fs/cgroup/memory.current"))),
           .huge_pages = chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled"))};
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
 }  // namespace neurim

@@ -29,4 +29,7 @@ Machine this_machine();
 /// Bytes of the largest cache; where nobody tells how large the caches are, more than any.
 std::size_t largest_cache();
 
+/// The most physical memory that this process has had, in MiB.
+double peak_rss_mib();
+
 }  // namespace neurim

@@ -82,7 +82,8 @@ Model recurrent_model(const ModelCard& card) {
 JsonObject json_of(const Progress& p) {
   return {{"epoch", p.epoch},       {"batch", p.batch},     {"step", p.step},
           {"loss_sum", p.loss_sum}, {"correct", p.correct}, {"seconds", p.seconds},
-          {"seen", p.seen},         {"best", p.best},       {"best_epoch", p.best_epoch}};
+          {"seen", p.seen},         {"best", p.best},       {"best_loss", p.best_loss},
+          {"best_epoch", p.best_epoch}};
 }
 
 Progress progress_from(const Json& json) {
@@ -94,6 +95,7 @@ Progress progress_from(const Json& json) {
           .seconds = json.at("seconds"),
           .seen = json.at("seen"),
           .best = number(json.at("best")),
+          .best_loss = json.contains("best_loss") ? number(json.at("best_loss")) : Figures::kNone,
           .best_epoch = json.at("best_epoch")};
 }
 

@@ -76,7 +76,8 @@ struct Progress {
   std::int64_t step = 0;                          ///< in all
   double loss_sum = 0, correct = 0, seconds = 0;  ///< of the current epoch; `correct` is the sum of its train_figure
   std::int64_t seen = 0;
-  double best = Figures::kNone;  ///< the monitored figure
+  double best = Figures::kNone;       ///< the monitored figure of the best epoch
+  double best_loss = Figures::kNone;  ///< and its validation loss
   std::int64_t best_epoch = 0;
 };
 

@@ -23,6 +23,7 @@ namespace {
 constexpr std::int64_t kDrawnBatches = 3;
 constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
 constexpr std::int64_t kImbalance = 5;  // times that the largest class has of the smallest, worth a hint
+constexpr std::int64_t kSmallImage = 40;  // pixels on its longer side; those of CIFAR and MNIST have 32 and 28
 constexpr double kMuchCut = 0.2;        // of a picture's area, by evaluation's crop, worth a hint
 constexpr double kMuchWaiting = 20;     // percent of an epoch, above which it is worth a hint
 
@@ -44,6 +45,26 @@ double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
   std::nth_element(shares.begin(), middle, shares.end());
   return *middle;
+}
+
+/// What a user should know where images are much smaller than the model's input; "" elsewhere.
+std::string enlarged_note(const Model& model, const Dataset& dataset, const PictureSize& input) {
+  std::vector<std::int64_t> sides;
+  for (const ImageHeader& header : some_headers(dataset)) sides.push_back(std::max(header.height, header.width));
+  if (sides.empty()) return "";
+  const auto middle = sides.begin() + std::ssize(sides) / 2;
+  std::nth_element(sides.begin(), middle, sides.end());
+  const std::int64_t enough = (2 * *middle + 31) / 32 * 32, least = std::min(input.height, input.width);
+  if (2 * enough > least) return "";
+  std::string advice;
+  try {
+    check_size(model, enough);
+    advice = text("imgsz=", enough, " takes about 1/", input.height * input.width / (enough * enough), " of the time");
+  } catch (const Error&) {
+    advice = text(model.name, " takes no much smaller ones");
+  }
+  return text("the median image has ", *middle, " pixels on its longer side and is enlarged to ", input, ": ", advice,
+              *middle <= kSmallImage ? "; model=resnet20 and model=lenet5 are made for images of this size" : "");
 }
 
 /// Throws Error(data) where no picture has channels that the model could be fed with: see Preprocess.
@@ -124,6 +145,7 @@ std::vector<std::string> PictureTask::notes() const {
     notes.push_back(
         text("the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
              " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
+  if (const std::string note = enlarged_note(model_, dataset_, {preprocess_.height, preprocess_.width}); !note.empty()) notes.push_back(note);
   if (options_.plots)
     if (const auto note = drawn_names_note(dataset_.class_names())) notes.push_back(*note);
   return notes;

@@ -28,7 +28,7 @@ class PictureTask final : public TrainingTask {
   bool next() override { return loader_->next(batch_); }
   std::int64_t batch_size() const override { return batch_.size; }
   const Plan& run(Compiled& plans, std::int64_t step) override;
-  bool has_validation() const override { return validation_.has_value(); }
+  std::int64_t validation_samples() const override { return dataset_.size(Split::val); }
   bool validate(const Watch& watch, ModelCard& card) override;
   void report(const fs::path& folder) const override;
   void draw(const fs::path& folder, std::int64_t step) const override;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <utility>
 
 #include "neurim/base/error.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/hardware/isa.h"
+#include "neurim/hardware/machine.h"
 #include "neurim/model/inference.h"
 #include "neurim/model/state.h"
 #include "neurim/train/environment.h"
@@ -22,6 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTuningFile = "tuning.json";
+constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // at least, for an estimate
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -208,6 +211,7 @@ bool Run::train_epoch() {
     waited_ += since(start);
     train_batch();
     progress_.seconds += since(start);
+    if (!estimated_) estimate();
     start = Clock::now();
     const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
@@ -215,6 +219,26 @@ bool Run::train_epoch() {
     if (stopping()) return false;
   }
   return true;
+}
+
+/// Says how long the run takes and how much memory, once enough steps of it have been timed.
+void Run::estimate() {
+  if (timed_steps_++ == 0) first_step_seconds_ = progress_.seconds;
+  const auto steps = static_cast<double>(timed_steps_ - 1), left = static_cast<double>(task_->batches() - progress_.batch);
+  const double seconds = progress_.seconds - first_step_seconds_;
+  if (left > 0 && (steps < kTimedSteps || seconds < kTimedSeconds)) return;
+  estimated_ = true;
+  const double step = steps > 0 ? seconds / steps : progress_.seconds;
+  // A forward pass takes about a third of a training step.
+  const double epoch = step * (static_cast<double>(task_->batches()) + static_cast<double>(task_->validation_samples()) / static_cast<double>(*options_.batch) / 3);
+  const double rest = epoch * static_cast<double>(epochs() - progress_.epoch) - progress_.seconds;
+  const std::time_t end = std::time(nullptr) + std::llround(std::max(0.0, rest));
+  std::tm local{};
+  char when[32];
+  std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", ::localtime_r(&end, &local));
+  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"), " until ", when, " (", duration(rest), "); memory ",
+                    thousands(std::llround(peak_rss_mib())), " MiB"));
+  console_.event({{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
 }
 
 /// What the card says of the last validation holds no longer.
@@ -300,7 +324,8 @@ void Run::finish_epoch() {
   record();
   const double now = merit(options_.monitor, card_.figures);
   const bool validated = task_->has_validation();
-  const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now));
+  const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now)) ||
+                    (now == progress_.best && card_.figures.loss < progress_.best_loss);
   console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
                                     (best && validated ? "  best" : "")));
   task_->tell(console_, data_pct(), progress_.seconds);
@@ -310,6 +335,7 @@ void Run::finish_epoch() {
   progress_.loss_sum = progress_.correct = progress_.seconds = waited_ = 0;
   if (best) {
     progress_.best = now;
+    progress_.best_loss = card_.figures.loss;
     progress_.best_epoch = progress_.epoch;
     card_.epoch = progress_.epoch;
     card_.step = progress_.step;

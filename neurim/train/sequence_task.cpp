@@ -22,7 +22,7 @@ class SequenceTask : public TrainingTask {
   void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_.start(epoch, first_batch); }
   bool next() override { return loader_.next(samples_); }
   std::int64_t batch_size() const override { return std::ssize(samples_); }
-  bool has_validation() const override { return windows_.size(Split::val) > 0; }
+  std::int64_t validation_samples() const override { return windows_.size(Split::val); }
 
  protected:
   SequenceTask(Model model, const TrainOptions& options, SequenceCard card, const Windows& windows)

@@ -38,7 +38,8 @@ class TrainingTask {
   /// Runs step number `step` of the run over it; the plan holds the results.
   virtual const Plan& run(Compiled& plans, std::int64_t step) = 0;
 
-  virtual bool has_validation() const = 0;
+  virtual std::int64_t validation_samples() const = 0;  ///< 0: there is no validation split
+  bool has_validation() const { return validation_samples() > 0; }
   /// Judges the model on the validation split, if there is one: figures and thresholds go into the card.
   /// False where `watch` ended it.
   virtual bool validate(const Watch& watch, ModelCard& card) = 0;
