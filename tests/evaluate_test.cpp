@@ -6,11 +6,9 @@
 #include <limits>
 
 #include "neurim/base/error.h"
-#include "neurim/evaluate/canvas.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/confusion_picture.h"
 #include "neurim/evaluate/csv.h"
-#include "neurim/evaluate/curves.h"
 #include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/letters.h"
@@ -399,41 +397,6 @@ TEST(Picture, NamesOfAnyBytes) {
   EXPECT_GT(size_of(confusion_picture(evaluation, Cells::counts)).first, 0u);
 }
 
-TEST(Picture, CurvesWithGaps) {
-  const double none = std::nan("");
-  const std::string two =
-      curves_picture({{"Loss", {{"training", {2, 1, 0.5}}, {"validation", {none, 1.2, none}, Best::lowest}}},
-                      {"Accuracy", {{"validation", {none, 0.4, none}, Best::highest}}, true}});
-  const std::string one = curves_picture({{"Loss", {{"training", {none}}}}}, 7);
-  EXPECT_EQ(size_of(two).first, 2 * size_of(one).first);
-  EXPECT_EQ(size_of(two).second, size_of(one).second);
-}
-
-TEST(Picture, ASingleEpochStandsInTheMiddle) {
-  const Image picture = decoded(curves_picture({{"Loss", {{"training", {0.5}}}}}));
-  int left = picture.width(), right = 0;
-  for (int y = 140; y < 700; ++y)  // within the axes
-    for (int x = 126; x < 1042; ++x)
-      if (const std::uint8_t* rgb = picture.row(y) + 3 * x; rgb[2] > rgb[0] + 100)
-        left = std::min(left, x), right = std::max(right, x);
-  EXPECT_NEAR(left + right, 2 * (62 + 460 / 2) * 2, 4);  // at 2 pixels a unit
-}
-
-TEST(Picture, ThoseOfFewOfTheClassesSayOfHowMany) {
-  const auto picture = [](int classes) {
-    std::vector<std::string> names;
-    std::vector<std::int64_t> counts;
-    for (int c = 0; c < classes; ++c) {
-      const bool shown = c < 40 || c >= classes - 40;
-      names.push_back(shown ? text(c < 40 ? c : c - classes) : "middle");
-      counts.push_back(c < 40 ? 100 - c : shown ? classes - c : 50);
-    }
-    return class_counts_picture(names, {{"train", counts}});
-  };
-  EXPECT_EQ(size_of(picture(130)), size_of(picture(140)));
-  EXPECT_NE(picture(130), picture(140));
-}
-
 // The name of the first one is a letter of no font.
 TEST(Picture, NumbersStandForNamesThatCannotBeDrawn) {
   const std::vector<std::string> names{"\U0010FFFD", "cat", "\u0642\u0628\u0639\u0629", "\u05DB\u05DC\u05D1", "hat"};
@@ -462,14 +425,6 @@ TEST(Letters, Utf8) {
   EXPECT_EQ(utf8(letters_of("\xED\xA0\x80")), "\uFFFD\uFFFD\uFFFD");  // a surrogate
   EXPECT_EQ(utf8(letters_of("\n")), "\uFFFD");
   EXPECT_EQ(columns_of("aä犬"), 4u);
-}
-
-TEST(Canvas, AxisSteps) {
-  EXPECT_DOUBLE_EQ(axis_step(1), 1);
-  EXPECT_DOUBLE_EQ(axis_step(1.01), 2);
-  EXPECT_DOUBLE_EQ(axis_step(30), 50);
-  EXPECT_DOUBLE_EQ(axis_step(0.06), 0.1);
-  EXPECT_DOUBLE_EQ(axis_step(0.0012), 0.002);
 }
 
 }  // namespace

@@ -194,8 +194,8 @@ TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
   const ResultsCsv again(path, 1, TaskKind::multi_label);
   ASSERT_EQ(again.rows().size(), 1u);
   EXPECT_EQ(again.rows()[0].val.map, 0.75);
-  EXPECT_TRUE(starts_with(results_picture(again.rows()), "\x89PNG"));
-  EXPECT_NE(results_picture(again.rows()), results_picture({result(1)}));
+  EXPECT_TRUE(starts_with(results_picture({}, again.rows(), 3), "\x89PNG"));
+  EXPECT_NE(results_picture({}, again.rows(), 3), results_picture({}, {result(1)}, 3));
   EXPECT_THROW(ResultsCsv(path, 1), Error);  // the columns of the other task
 }
 
@@ -208,7 +208,7 @@ TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_mae,val_loss,val_mae,"
             "val_rmse,val_naive_mae,val_seasonal_naive_mae\n1,10,1.5,,,0.1,1,2.5,0.25,2,3,4,\n");
-  const std::string forecast = results_picture({one});
+  const std::string forecast = results_picture({}, {one}, 0);
   one.train_figure = 0.5;
   one.val = {.loss = 0.25,
              .top1 = 0.75,
@@ -220,7 +220,7 @@ TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_top1,val_loss,"
             "val_bits_per_character,val_bigram_bits_per_character,val_top1\n1,10,1.5,,,0.1,1,0.5,0.25,2,3,0.75\n");
-  const std::string language = results_picture({one});
+  const std::string language = results_picture({}, {one}, 0);
   EXPECT_TRUE(starts_with(forecast, "\x89PNG") && starts_with(language, "\x89PNG"));
   EXPECT_NE(forecast, language);
 }
@@ -260,8 +260,40 @@ TEST(ResultsCsv, RefusesAForeignFileAndLeavesIt) {
 }
 
 TEST(ResultsCsv, Picture) {
-  EXPECT_TRUE(starts_with(results_picture({}), "\x89PNG"));
-  EXPECT_TRUE(starts_with(results_picture({result(3), result(4), result(7)}), "\x89PNG"));
+  EXPECT_TRUE(starts_with(results_picture({}, {}, 10), "\x89PNG"));
+  const std::vector<EpochResult> rows{result(3), result(4), result(7)};
+  const std::string picture = results_picture({"resnet18 on photos", "run runs/classify/train"}, rows, 10);
+  EXPECT_TRUE(starts_with(picture, "\x89PNG"));
+  EXPECT_NE(picture, results_picture({"resnet34 on photos", "run runs/classify/train"}, rows, 10));
+  EXPECT_NE(picture, results_picture({"resnet18 on photos", "run runs/classify/train2"}, rows, 10));
+}
+
+TEST(ResultsCsv, PanelsOfThePicture) {
+  const auto names_of = [](const Panel& panel) {
+    std::vector<std::string> names;
+    for (const Curve& curve : panel.curves) names.push_back(curve.name);
+    return names;
+  };
+  const std::vector<std::string> plain{"training", "validation"}, ranked{"training", "validation", "top-5"};
+  for (const auto& [classes, curves] : {std::pair(2, plain), {5, plain}, {6, ranked}, {100, ranked}})
+    EXPECT_EQ(names_of(results_panels({result(1)}, classes)[1]), curves) << classes;
+  for (const TaskKind task : {TaskKind::classify, TaskKind::multi_label, TaskKind::forecast, TaskKind::language}) {
+    EpochResult first = result(1), third = result(3);
+    first.val.task = third.val.task = task;
+    third.learning_rate = 0.05;
+    const std::vector<Panel> panels = results_panels({first, third}, 10);
+    ASSERT_EQ(panels.size(), 3u);
+    EXPECT_TRUE(panels[0].clipped);  // the loss has no bounds
+    EXPECT_EQ(panels[1].clipped, !panels[1].percent) << panels[1].title;
+    EXPECT_EQ(panels[2].title, "Learning rate");
+    EXPECT_FALSE(panels[2].clipped);
+    ASSERT_EQ(panels[2].curves.size(), 1u);
+    const std::vector<double>& rates = panels[2].curves[0].values;
+    ASSERT_EQ(rates.size(), 3u);
+    EXPECT_EQ(rates[0], 0.1);
+    EXPECT_TRUE(std::isnan(rates[1]));
+    EXPECT_EQ(rates[2], 0.05);
+  }
 }
 
 }  // namespace

@@ -92,6 +92,15 @@ void Canvas::disc(Point centre, double radius, const Color& color) {
   cairo_fill(sheet_->pen);
 }
 
+void Canvas::triangle(Point tip, double side, const Color& color) {
+  sheet_->color(color);
+  cairo_new_path(sheet_->pen);
+  cairo_move_to(sheet_->pen, tip.x, tip.y);
+  cairo_rel_line_to(sheet_->pen, side / 2, side * 0.87);
+  cairo_rel_line_to(sheet_->pen, -side, 0);
+  cairo_fill(sheet_->pen);
+}
+
 void Canvas::letters(Point at, std::string_view text, const Lettering& how) {
   const std::string clean = utf8(letters_of(text));
   sheet_->color(how.color);
@@ -132,12 +141,20 @@ double Canvas::width_of(std::string_view text, double size, bool bold) {
   return extents.x_advance;
 }
 
-std::string Canvas::fitted(std::string_view text, double limit, double size) {
-  return elided(text, limit, [&](std::string_view part) { return width_of(part, size); });
+std::string Canvas::fitted(std::string_view text, double limit, double size, bool bold) {
+  return elided(text, limit, [&](std::string_view part) { return width_of(part, size, bold); });
+}
+
+void Canvas::heading(const Heading& heading, double width) {
+  constexpr double kMargin = 20, kTitle = 17, kDetails = 12;
+  letters({kMargin, 26}, fitted(heading.title, width - 2 * kMargin, kTitle, true),
+          {.size = kTitle, .color = {0.16, 0.18, 0.22}, .bold = true});
+  letters({kMargin, 49}, fitted(heading.details, width - 2 * kMargin, kDetails),
+          {.size = kDetails, .color = {0.45, 0.48, 0.53}});
 }
 
 void Canvas::picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb,
-                     int rows, int columns) {
+                     int rows, int columns, bool smooth) {
   NEURIM_ASSERT(rgb.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * 3);
   cairo_surface_t* image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, columns, rows);
   if (cairo_surface_status(image) != CAIRO_STATUS_SUCCESS)
@@ -156,6 +173,7 @@ void Canvas::picture(double x, double y, double width, double height, std::span<
   cairo_scale(sheet_->pen, width / columns, height / rows);
   cairo_set_source_surface(sheet_->pen, image, 0, 0);
   cairo_pattern_set_extend(cairo_get_source(sheet_->pen), CAIRO_EXTEND_PAD);
+  if (!smooth) cairo_pattern_set_filter(cairo_get_source(sheet_->pen), CAIRO_FILTER_NEAREST);
   cairo_rectangle(sheet_->pen, 0, 0, columns, rows);
   cairo_fill(sheet_->pen);
   cairo_restore(sheet_->pen);

@@ -24,6 +24,11 @@ struct Point {
   double x = 0, y = 0;
 };
 
+/// What an image shows, in its first two lines.
+struct Heading {
+  std::string title, details;
+};
+
 enum class Align { begin, middle, end };
 
 struct Lettering {
@@ -48,6 +53,7 @@ class Canvas {
   void line(Point from, Point to, const Color& color, double line_width = 1);
   void polyline(std::span<const Point> points, const Color& color, double line_width);
   void disc(Point centre, double radius, const Color& color);
+  void triangle(Point tip, double side, const Color& color);  ///< below its tip
 
   /// Draws `text` centred on the line through `at` (vertically, or horizontally when upwards).
   void letters(Point at, std::string_view text, const Lettering& lettering);
@@ -56,11 +62,16 @@ class Canvas {
   bool can_draw(std::string_view text);
   double width_of(std::string_view text, double size, bool bold = false);
   /// The text shortened in its middle to a width of at most `limit`.
-  std::string fitted(std::string_view text, double limit, double size);
+  std::string fitted(std::string_view text, double limit, double size, bool bold = false);
 
-  /// Draws pixels (rows x columns x 3 levels) into the rectangle.
+  /// Draws the heading into the first kHeading units of a sheet of this width, shortened where it is too long.
+  void heading(const Heading& heading, double width);
+  static constexpr double kHeading = 64;
+
+  /// Draws pixels (rows x columns x 3 levels) into the rectangle; of ones that are enlarged the edges are smooth, or
+  /// sharp.
   void picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows,
-               int columns);
+               int columns, bool smooth = true);
 
   std::string png() const;   ///< the bytes of the file
   std::string jpeg() const;  ///< the same as a JPEG, for photos

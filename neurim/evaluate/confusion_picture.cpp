@@ -82,11 +82,11 @@ class Picture {
   }
 
   std::string png() {
-    const double width = std::max(left_ + plot_ + 128, 440.0);
+    const double width = std::max(left_ + plot_ + 128, kLeastWidth);
     const double height = kAbove + std::max(plot_, kLeastBar) + std::max(74.0, names_below_ + 34);
     Canvas canvas(static_cast<int>(std::ceil(width)), static_cast<int>(std::ceil(height)),
                   side_ <= 100 ? 2 : 1);
-    draw_title(canvas);
+    draw_title(canvas, width);
     draw_cells(canvas);
     if (number_size_ >= kReadable) draw_numbers(canvas);
     draw_names(canvas);
@@ -96,6 +96,7 @@ class Picture {
 
  private:
   static constexpr double kAbove = 74, kLongestName = 170, kLeastCell = 2.4, kLeastBar = 140, kReadable = 7;
+  static constexpr double kLeastWidth = 540;  // of the heading
 
   std::string number(double value) const {
     return cells_ == Cells::counts ? thousands(std::llround(value)) : percent(value, cell_ >= 40 ? 1 : 0);
@@ -118,16 +119,13 @@ class Picture {
   Color color(int t, int p) const { return shade(t == p ? kBlue : kOrange, matrix_.at(t, p) / matrix_.top); }
   Point centre(int t, int p) const { return {left_ + (p + 0.5) * cell_, kAbove + (t + 0.5) * cell_}; }
 
-  void draw_title(Canvas& canvas) const {
-    canvas.letters({20, 26},
-                   cells_ == Cells::counts ? "Confusion matrix" : "Confusion matrix, rows in percent",
-                   {.size = 17, .color = kInk, .bold = true});
+  void draw_title(Canvas& canvas, double width) const {
     const Interval sure = evaluation_.accuracy_interval();
-    canvas.letters({20, 49},
-                   text(thousands(evaluation_.classes()), " classes, ", thousands(evaluation_.samples()),
-                        " samples, accuracy ", fixed(100 * evaluation_.accuracy(), 2),
-                        " % (95 %: ", fixed(100 * sure.low, 2), "–", fixed(100 * sure.high, 2), ")"),
-                   {.size = 12, .color = kMuted});
+    canvas.heading({cells_ == Cells::counts ? "Confusion matrix" : "Confusion matrix, rows in percent",
+                    text(thousands(evaluation_.classes()), " classes, ", thousands(evaluation_.samples()),
+                         " samples, accuracy ", fixed(100 * evaluation_.accuracy(), 2), " % (95 % interval ",
+                         fixed(100 * sure.low, 2), "–", fixed(100 * sure.high, 2), " %)")},
+                   width);
   }
 
   // Cells of a pixel or two would be lost to the eye: they are drawn larger, the greatest values on top.

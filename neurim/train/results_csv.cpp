@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "neurim/base/error.h"
-#include "neurim/evaluate/curves.h"
 
 namespace neurim {
 
@@ -122,46 +121,54 @@ void ResultsCsv::write() const {
   write_file(path_, out);
 }
 
-std::string results_picture(const std::vector<EpochResult>& rows) {
+std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int64_t classes) {
   const auto training = [&](double EpochResult::* figure) {
     return curve_of(rows, [&](const EpochResult& row) { return row.*figure; });
   };
   const auto validation = [&](double Figures::* figure) {
     return curve_of(rows, [&](const EpochResult& row) { return row.val.*figure; });
   };
-  const Panel loss{"Loss",
-                   {{"training", training(&EpochResult::train_loss)},
-                    {"validation", validation(&Figures::loss), Best::lowest}}};
+  const Panel loss{.title = "Loss",
+                   .curves = {{"training", training(&EpochResult::train_loss)},
+                              {"validation", validation(&Figures::loss), Best::lowest}},
+                   .clipped = true};
   Panel judged;
   switch (rows.empty() ? TaskKind::classify : rows.front().val.task) {
     case TaskKind::classify:
-      judged = {"Accuracy",
-                {{"training", training(&EpochResult::train_figure)},
-                 {"validation", validation(&Figures::top1), Best::highest},
-                 {"top-5", validation(&Figures::top5)}},
-                true};
+      judged = {.title = "Accuracy",
+                .curves = {{"training", training(&EpochResult::train_figure)},
+                           {"validation", validation(&Figures::top1), Best::highest}},
+                .percent = true};
+      if (classes > 5) judged.curves.push_back({"top-5", validation(&Figures::top5)});
       break;
     case TaskKind::multi_label:
-      judged = {"Validation",
-                {{"mAP", validation(&Figures::map), Best::highest},
-                 {"macro-F1", validation(&Figures::f1_macro)},
-                 {"exact match", validation(&Figures::exact_match)}},
-                true};
+      judged = {.title = "Validation",
+                .curves = {{"mAP", validation(&Figures::map), Best::highest},
+                           {"macro-F1", validation(&Figures::f1_macro)},
+                           {"exact match", validation(&Figures::exact_match)}},
+                .percent = true};
       break;
     case TaskKind::forecast:
-      judged = {"Mean absolute error",
-                {{"training", training(&EpochResult::train_figure)},
-                 {"validation", validation(&Figures::mae), Best::lowest},
-                 {"last value", validation(&Figures::naive_mae)},
-                 {"last season", validation(&Figures::seasonal_naive_mae)}}};
+      judged = {.title = "Mean absolute error",
+                .curves = {{"training", training(&EpochResult::train_figure)},
+                           {"validation", validation(&Figures::mae), Best::lowest},
+                           {"last value", validation(&Figures::naive_mae)},
+                           {"last season", validation(&Figures::seasonal_naive_mae)}},
+                .clipped = true};
       break;
     case TaskKind::language:
-      judged = {"Bits per character",
-                {{"validation", validation(&Figures::bits_per_character), Best::lowest},
-                 {"bigram", validation(&Figures::bigram_bits_per_character)}}};
+      judged = {.title = "Bits per character",
+                .curves = {{"validation", validation(&Figures::bits_per_character), Best::lowest},
+                           {"bigram", validation(&Figures::bigram_bits_per_character)}},
+                .clipped = true};
       break;
   }
-  return curves_picture({loss, judged}, rows.empty() ? 1 : rows.front().epoch);
+  const Panel rate{.title = "Learning rate", .curves = {{"at the end of each epoch", training(&EpochResult::learning_rate)}}};
+  return {loss, judged, rate};
+}
+
+std::string results_picture(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes) {
+  return curves_picture(heading, results_panels(rows, classes), rows.empty() ? 1 : rows.front().epoch);
 }
 
 }  // namespace neurim

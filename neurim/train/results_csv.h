@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "neurim/base/file.h"
+#include "neurim/evaluate/curves.h"
 #include "neurim/train/figures.h"
 
 namespace neurim {
@@ -51,7 +52,11 @@ class ResultsCsv {
   std::vector<EpochResult> rows_;
 };
 
-/// A PNG with the curves of the loss and of the task's figures over the epochs (results.png).
-std::string results_picture(const std::vector<EpochResult>& rows);
+/// The curves of the loss, of the task's figures and of the learning rate over the epochs. `classes`: of a classifier; the
+/// accuracy of five answers is among the curves where there are more.
+std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int64_t classes);
+
+/// A PNG with them (results.png).
+std::string results_picture(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes);
 
 }  // namespace neurim

@@ -299,7 +299,10 @@ void Run::record() {
   std::vector<Scalar> scalars;
   for (const auto& [tag, value] : points) scalars.push_back({tag, value});
   board_.write(result.step, scalars);
-  if (options_.plots) write_file(place_ / "results.png", results_picture(results_.rows()));
+  if (options_.plots)
+    write_file(place_ / "results.png",
+               results_picture({text(model_.name, " on ", options_.data), text("run ", folder_.string(), ", ", task_->contents())}, results_.rows(),
+                               std::ssize(card_.class_names)));
 }
 
 void Run::save() {

@@ -1,0 +1,99 @@
+// Curves, counts of classes and sheets of small images: their sizes, and what is and what is not drawn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "neurim/base/text.h"
+#include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/curves.h"
+#include "tests/pictures.h"
+
+namespace neurim {
+namespace {
+
+TEST(Charts, CurvesWithGaps) {
+  const double none = std::nan("");
+  const std::string two =
+      curves_picture({}, {{"Loss", {{"training", {2, 1, 0.5}}, {"validation", {none, 1.2, none}, Best::lowest}}},
+                          {"Accuracy", {{"validation", {none, 0.4, none}, Best::highest}}, true}});
+  const std::string one = curves_picture({}, {{"Loss", {{"training", {none}}}}}, 7);
+  EXPECT_EQ(decoded(two).width(), 2 * decoded(one).width());
+  EXPECT_EQ(decoded(two).height(), decoded(one).height());
+}
+
+struct Extent {
+  int left = 1 << 20, right = -1, top = 1 << 20, bottom = -1;
+  int height() const { return bottom - top; }
+};
+
+/// Of the pixels of the first curve's colour, below the legend and the values of outliers.
+Extent first_curve_in(const std::string& png) {
+  const Image picture = decoded(png);
+  Extent extent;
+  for (int y = 264; y < picture.height(); ++y)
+    for (int x = 0; x < picture.width(); ++x)
+      if (const std::uint8_t* rgb = picture.row(y) + 3 * x; rgb[2] > rgb[0] + 100) {
+        extent.left = std::min(extent.left, x), extent.right = std::max(extent.right, x);
+        extent.top = std::min(extent.top, y), extent.bottom = std::max(extent.bottom, y);
+      }
+  return extent;
+}
+
+TEST(Charts, ASingleEpochStandsInTheMiddle) {
+  const Extent dot = first_curve_in(curves_picture({}, {{"Loss", {{"training", {0.5}}}}}));
+  EXPECT_NEAR(dot.left + dot.right, 2 * (62 + 400 / 2) * 2, 4);  // at 2 pixels a unit
+}
+
+TEST(Charts, AxesOfConstantsAreOfTheirSize) {
+  const auto picture = [](double value) { return curves_picture({}, {{"Learning rate", {{"", {value, value}}}}}); };
+  for (const double value : {2e-3, 2e-4, 2e-7}) EXPECT_NE(picture(value), picture(value / 10)) << value;
+  EXPECT_FALSE(picture(0).empty());
+}
+
+TEST(Charts, OutliersLeaveTheAxisToTheOthers) {
+  const double none = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(axis_top({2.1, 1.5, 1.2, 25, 1.8, 1.4}), 2.1);
+  EXPECT_EQ(axis_top({2.1, none, 1.5, infinite, 25, 1.8}), 2.1);
+  EXPECT_EQ(axis_top({2.3, 1.9, 1.6, 1.4, 1.3, 1.2}), 2.3);       // falls as losses do
+  EXPECT_EQ(axis_top({2, 25}), 25);                               // either may be the usual one
+  EXPECT_EQ(axis_top({1, 1.1, 25, 1, 1.2, 25}), 25);              // a third of the values
+  EXPECT_EQ(axis_top({0.5, 0.5, 0.5, 25}), 0.5);
+  EXPECT_EQ(axis_top({}), 1);
+  std::vector<double> many(20, 1.0);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] += 0.05 * static_cast<double>(i % 7);
+  many[0] = 50, many[1] = 51;
+  EXPECT_DOUBLE_EQ(axis_top(many), 1.3);
+  many[2] = 52;
+  EXPECT_EQ(axis_top(many), 52);  // more than a tenth
+
+  const auto picture = [](double first, bool clipped) {
+    return curves_picture({}, {{.title = "Loss",
+                                .curves = {{"training", {2.1, 1.5, 1.2}}, {"validation", {first, 1.8, 1.4}, Best::lowest}},
+                                .clipped = clipped}});
+  };
+  EXPECT_GT(first_curve_in(picture(25, true)).height(), 5 * first_curve_in(picture(25, false)).height());
+  EXPECT_EQ(first_curve_in(picture(25, true)).height(), first_curve_in(picture(30, true)).height());
+  EXPECT_NE(picture(25, true), picture(30, true));  // the value is written
+  EXPECT_NE(picture(25, true), picture(none, true));
+  EXPECT_NE(picture(infinite, true), picture(none, true));
+  EXPECT_EQ(picture(2, true), picture(2, false));
+
+  // Of the first curve: the triangle at the upper end, over the first epoch.
+  const std::string spike = curves_picture({}, {{.title = "Loss", .curves = {{"training", {25, 1.8, 1.4, 1.2}}}, .clipped = true}});
+  const Extent drawn = first_curve_in(spike);
+  EXPECT_NEAR(drawn.left, 62 * 2 - 9, 2);  // half as wide as it is to the left of the axis
+  EXPECT_NEAR(drawn.top, first_curve_in(curves_picture({}, {{"Loss", {{"training", {1.8, 1.8, 1.4, 1.2}}}}})).top, 2);
+}
+
+TEST(Canvas, AxisSteps) {
+  EXPECT_DOUBLE_EQ(axis_step(1), 1);
+  EXPECT_DOUBLE_EQ(axis_step(1.01), 2);
+  EXPECT_DOUBLE_EQ(axis_step(30), 50);
+  EXPECT_DOUBLE_EQ(axis_step(0.06), 0.1);
+  EXPECT_DOUBLE_EQ(axis_step(0.0012), 0.002);
+}
+
+}  // namespace
+}  // namespace neurim
