@@ -7,6 +7,7 @@
 
 #include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
+#include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/curves.h"
 #include "tests/pictures.h"
 
@@ -85,6 +86,50 @@ TEST(Charts, OutliersLeaveTheAxisToTheOthers) {
   const Extent drawn = first_curve_in(spike);
   EXPECT_NEAR(drawn.left, 62 * 2 - 9, 2);  // half as wide as it is to the left of the axis
   EXPECT_NEAR(drawn.top, first_curve_in(curves_picture({}, {{"Loss", {{"training", {1.8, 1.8, 1.4, 1.2}}}}})).top, 2);
+}
+
+/// An image of classes whose names and counts are given, with a second split of one sample each.
+std::string counts_picture(const std::vector<std::string>& names, const std::vector<std::int64_t>& counts, const std::string& data = "photos",
+                           std::int64_t samples = 100) {
+  return class_counts_picture(data, names,
+                              {{"train", counts, samples}, {"val", std::vector<std::int64_t>(counts.size(), 1), std::ssize(counts)}});
+}
+
+TEST(Charts, CountsOfClassesFallAndTheTitleTellsOfWhat) {
+  const std::string picture = counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10});
+  EXPECT_EQ(picture, counts_picture({"a", "b", "c", "d"}, {20, 40, 10, 30}));
+  EXPECT_EQ(counts_picture({"x", "y", "z"}, {1, 2, 2}), counts_picture({"y", "z", "x"}, {2, 2, 1}));
+  EXPECT_NE(picture, counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, "drawings"));
+  EXPECT_NE(picture, counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, "photos", 101));
+  EXPECT_EQ(decoded(picture).size(), decoded(counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, std::string(900, 'p'))).size());
+}
+
+TEST(Charts, CountsOfManyClassesAreACurve) {
+  const auto picture = [](int classes, const std::string& changed = "", int at = 0, int by = 0) {
+    std::vector<std::string> names;
+    std::vector<std::int64_t> counts;
+    for (int c = 0; c < classes; ++c) names.push_back(text("class ", c)), counts.push_back(classes - c);
+    if (!changed.empty()) names[static_cast<std::size_t>(at)] = changed;
+    counts[static_cast<std::size_t>(at)] += by;
+    return counts_picture(names, counts);
+  };
+  int before = 0;
+  for (const int classes : {2, 10, 40, 41, 100, 1000, 5000}) {
+    const ImageSize size = decoded(picture(classes)).size();
+    EXPECT_EQ(size.width, 1540);
+    EXPECT_GE(size.height, 200);
+    EXPECT_LE(size.height, 1900) << classes;
+    if (classes <= 40) {
+      EXPECT_GT(size.height, before);
+    }
+    before = size.height;
+  }
+  EXPECT_EQ(decoded(picture(100)).size(), decoded(picture(1000)).size());
+  EXPECT_NE(picture(130), picture(140));
+  EXPECT_EQ(picture(100), picture(100, "changed", 50));  // one between has no name
+  EXPECT_NE(picture(100), picture(100, "changed", 14));
+  EXPECT_NE(picture(100), picture(100, "changed", 85));
+  EXPECT_NE(picture(100), picture(100, "class 15", 15, -30));  // the curve has its count
 }
 
 TEST(Canvas, AxisSteps) {

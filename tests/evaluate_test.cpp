@@ -408,7 +408,7 @@ TEST(Picture, NumbersStandForNamesThatCannotBeDrawn) {
   for (const Cells cells : {Cells::counts, Cells::shares})
     EXPECT_EQ(confusion_picture(evaluation_of(counts, names), cells), confusion_picture(evaluation_of(counts, numbers), cells));
   const std::vector<ClassCounts> splits{{"train", {1, 2, 3, 4, 5}}};
-  EXPECT_EQ(class_counts_picture(names, splits), class_counts_picture(numbers, splits));
+  EXPECT_EQ(class_counts_picture("photos", names, splits), class_counts_picture("photos", numbers, splits));
 }
 
 TEST(Letters, ElideInTheMiddle) {

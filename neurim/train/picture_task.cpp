@@ -165,8 +165,8 @@ void PictureTask::draw(const fs::path& folder, std::int64_t step) const {
   if (step > 0) return;
   std::vector<ClassCounts> splits;
   for (const Split split : kSplits)
-    if (dataset_.size(split) > 0) splits.push_back({std::string(name(split)), dataset_.class_counts(split)});
-  write_file(folder / "labels.png", class_counts_picture(dataset_.class_names(), splits));
+    if (dataset_.size(split) > 0) splits.push_back({std::string(name(split)), dataset_.class_counts(split), dataset_.size(split)});
+  write_file(folder / "labels.png", class_counts_picture(options_.data, dataset_.class_names(), splits));
 }
 
 /// Mixes each picture with its counterpart from the end of the batch.
