@@ -8,7 +8,9 @@
 #include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
 #include "neurim/evaluate/class_counts.h"
+#include "neurim/evaluate/contact_sheet.h"
 #include "neurim/evaluate/curves.h"
+#include "neurim/train/batch_picture.h"
 #include "tests/pictures.h"
 
 namespace neurim {
@@ -130,6 +132,57 @@ TEST(Charts, CountsOfManyClassesAreACurve) {
   EXPECT_NE(picture(100), picture(100, "changed", 14));
   EXPECT_NE(picture(100), picture(100, "changed", 85));
   EXPECT_NE(picture(100), picture(100, "class 15", 15, -30));  // the curve has its count
+}
+
+// A black and a white pixel side by side.
+TEST(ContactSheet, SmallOnesShowTheirPixels) {
+  const auto sheet = [](int height, int width, const std::vector<std::string>& caption) {
+    Thumbnail one{.rgb = std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * 3)), .height = height, .width = width, .caption = caption};
+    for (int i = 0; i < height * width; ++i)
+      if (i % width >= width / 2) std::fill_n(one.rgb.begin() + 3 * i, 3, std::uint8_t{255});
+    return decoded(contact_sheet(std::vector{one}, 8, 160));
+  };
+  // The columns of levels between black and white, of the row through the middle.
+  const auto between = [](const Image& picture) {
+    int count = 0;
+    for (int x = 0; x < picture.width(); ++x)
+      if (const int level = picture.row(6 + 80)[3 * x]; level > 60 && level < 195) ++count;
+    return count;
+  };
+  const auto black = [](const Image& picture) {
+    int count = 0;
+    for (int x = 0; x < picture.width(); ++x) count += picture.row(6 + 80)[3 * x] < 128;
+    return count;
+  };
+  for (const int side : {2, 28, 32, 62}) {
+    const Image picture = sheet(side, side, {"cat"});
+    EXPECT_EQ(between(picture), 0) << side;
+    EXPECT_EQ(black(picture), 160 / side * (side / 2)) << side;
+  }
+  EXPECT_GT(between(sheet(64, 64, {"cat"})), 0);
+  EXPECT_NEAR(black(sheet(64, 64, {"cat"})), 80, 2);
+  const int one_line = sheet(28, 28, {"cat"}).height();
+  EXPECT_EQ(sheet(28, 28, {"cat", "dog"}).height(), one_line);
+  EXPECT_EQ(sheet(28, 28, {std::string(300, 'n')}).height(), one_line);
+  EXPECT_GT(sheet(28, 28, {"golden retriever 60%", "labrador 40%"}).height(), one_line + 14);
+  EXPECT_EQ(sheet(28, 28, {std::string(300, 'n')}).width(), sheet(28, 28, {}).width());
+}
+
+TEST(BatchPicture, TheLargestShareOfAMixComesFirst) {
+  float levels[4] = {}, targets[] = {1, 0, 1};
+  std::int64_t label[] = {0};
+  Batch batch{.images = levels, .labels = label, .targets = {}, .indices = {}, .size = 1};
+  const Preprocess preprocess{.channels = 1, .height = 2, .width = 2, .mean = {0}, .std = {1}};
+  const auto sheet = [](const std::vector<std::string>& caption) {
+    return contact_sheet(std::vector{Thumbnail{.rgb = std::vector<std::uint8_t>(12), .height = 2, .width = 2, .caption = caption}}, 8, 160);
+  };
+  const std::int64_t partner[] = {2};
+  const std::vector<std::string> names{"ant", "bee", "cat"};
+  EXPECT_EQ(batch_picture(batch, preprocess, names), sheet({"ant"}));
+  EXPECT_EQ(batch_picture(batch, preprocess, names, {.lambda = 0.7, .labels = partner}), sheet({"ant 70%", "cat 30%"}));
+  EXPECT_EQ(batch_picture(batch, preprocess, names, {.lambda = 0.2, .labels = partner}), sheet({"cat 80%", "ant 20%"}));
+  batch.targets = targets;
+  EXPECT_EQ(batch_picture(batch, preprocess, names), sheet({"ant", "cat"}));
 }
 
 TEST(Canvas, AxisSteps) {

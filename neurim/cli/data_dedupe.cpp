@@ -26,7 +26,7 @@ Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
   return {.rgb = std::vector<std::uint8_t>(pixels, pixels + preprocess.size().bytes()),
           .height = preprocess.height,
           .width = preprocess.width,
-          .caption = text(name(id.split), " ", class_name)};
+          .caption = {text(name(id.split), " ", class_name)}};
 }
 
 /// A row for each group.

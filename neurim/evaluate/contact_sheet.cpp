@@ -2,26 +2,53 @@
 
 #include <algorithm>
 
+#include "neurim/base/text.h"
 #include "neurim/evaluate/canvas.h"
 
 namespace neurim {
 
+namespace {
+
+constexpr int kLetters = 14, kLine = 19, kGap = 6;
+
+std::vector<std::string> lines_of(const std::vector<std::string>& caption, int limit) {
+  Canvas ruler(1, 1);
+  std::vector<std::string> lines{join(caption, " | ")};
+  if (caption.size() > 1 && ruler.width_of(lines[0], kLetters) > limit)
+    lines = {caption[0], join({caption.begin() + 1, caption.end()}, " | ")};
+  for (std::string& line : lines) line = ruler.fitted(line, limit, kLetters);
+  return lines;
+}
+
+void draw(Canvas& canvas, const Thumbnail& picture, int x, int y, int cell) {
+  constexpr int kSmall = 64;
+  const int longest = std::max(picture.height, picture.width);
+  const bool small = longest < kSmall && longest <= cell;
+  const double scale = small ? cell / longest : cell / static_cast<double>(longest);
+  const double width = picture.width * scale, height = picture.height * scale;
+  canvas.picture(x + static_cast<int>((cell - width) / 2), y + static_cast<int>((cell - height) / 2), width, height, picture.rgb,
+                 picture.height, picture.width, !small);
+}
+
+}  // namespace
+
 std::string contact_sheet(std::span<const Thumbnail> pictures, int columns, int cell) {
-  constexpr int kGap = 4, kCaption = 16;
-  constexpr double kLetters = 10;
   const int count = static_cast<int>(pictures.size());
   columns = std::clamp(count, 1, columns);
   const int rows = std::max(1, (count + columns - 1) / columns);
-  Canvas canvas(columns * (cell + kGap) + kGap, rows * (cell + kCaption + kGap) + kGap);
+  std::vector<std::vector<std::string>> captions;
+  for (const Thumbnail& picture : pictures) captions.push_back(lines_of(picture.caption, cell - kGap));
+  const bool two = std::any_of(captions.begin(), captions.end(), [](const auto& lines) { return lines.size() > 1; });
+  const int across = cell + kGap, down = cell + (two ? 2 : 1) * kLine + kGap;
+  Canvas canvas(columns * across + kGap, rows * down + kGap);
   for (int i = 0; i < count; ++i) {
-    const Thumbnail& picture = pictures[static_cast<std::size_t>(i)];
-    const double x = kGap + i % columns * (cell + kGap), y = kGap + i / columns * (cell + kCaption + kGap);
-    const double scale = cell / static_cast<double>(std::max(picture.height, picture.width));
-    const double width = picture.width * scale, height = picture.height * scale;
-    canvas.picture(x + (cell - width) / 2, y + (cell - height) / 2, width, height, picture.rgb, picture.height,
-                   picture.width);
-    canvas.letters({x + cell / 2.0, y + cell + kCaption / 2.0},
-                   canvas.fitted(picture.caption, cell, kLetters), {.size = kLetters, .across = Align::middle});
+    const int x = kGap + i % columns * across, y = kGap + i / columns * down;
+    draw(canvas, pictures[static_cast<std::size_t>(i)], x, y, cell);
+    double line = y + cell + kLine / 2.0;
+    for (const std::string& words : captions[static_cast<std::size_t>(i)]) {
+      canvas.letters({x + cell / 2.0, line}, words, {.size = kLetters, .across = Align::middle});
+      line += kLine;
+    }
   }
   return canvas.jpeg();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "neurim/evaluate/contact_sheet.h"
 #include "neurim/evaluate/drawn_names.h"
@@ -22,19 +23,21 @@ std::string batch_picture(const Batch& batch, const Preprocess& preprocess,
     return mixed.labels.empty() ? own : mixed.lambda * own + (1 - mixed.lambda) * is(mixed.labels[i]);
   };
   const std::vector<std::string> drawn = drawn_names(class_names);
-  const auto label_of = [&](std::size_t i) {
-    std::vector<std::string> names;
+  const auto labels_of = [&](std::size_t i) {
+    std::vector<std::pair<long, std::size_t>> shares;  // in percent
     for (std::size_t c = 0; c < class_names.size(); ++c)
-      if (const long percent = std::lround(share_of(i, c) * 100); percent > 0)
-        names.push_back(percent == 100 ? drawn[c] : text(drawn[c], ' ', percent, '%'));
-    return join(names, "|");
+      if (const long percent = std::lround(share_of(i, c) * 100); percent > 0) shares.emplace_back(percent, c);
+    std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<std::string> names;
+    for (const auto& [percent, c] : shares) names.push_back(percent == 100 ? drawn[c] : text(drawn[c], ' ', percent, '%'));
+    return names;
   };
   std::vector<Thumbnail> pictures;
   for (std::size_t i = 0; i < static_cast<std::size_t>(std::min(batch.size, kMost)); ++i) {
     Thumbnail picture{.rgb = std::vector<std::uint8_t>(plane * 3),
                       .height = preprocess.height,
                       .width = preprocess.width,
-                      .caption = label_of(i)};
+                      .caption = labels_of(i)};
     for (std::size_t c = 0; c < 3; ++c) {
       const std::size_t channel = preprocess.channels >= 3 ? c : 0;
       const float* values =
