@@ -1,8 +1,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -73,13 +75,25 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
                 Fault::resource);
   } catch (const Error& error) {
     return tell(error.what(), error.fault());
-  } catch (const std::bad_alloc&) {
-    return tell("out of memory; use a smaller batch or imgsz", Fault::resource);
+  } catch (const std::bad_alloc&) {  // and so without memory of its own
+    for (const char* part : {who.c_str(), ": out of memory; use a smaller batch or imgsz\n"}) std::fputs(part, stderr);
+    return static_cast<int>(Fault::resource);
   } catch (const fs::filesystem_error& error) {
     return tell(error.what(), Fault::resource);
   } catch (const std::exception& error) {
     return tell(error.what(), Fault::failure);
   }
+}
+
+/// Keeps memory that is given back when there is no more. Small allocations go on then, such as those of the C++ library and of destructors
+/// that may not fail, and of what ends the run; large ones still fail.
+void keep_reserve() {
+  static std::atomic<void*> reserve{std::malloc(std::size_t{2} << 20)};
+  std::set_new_handler([] {
+    void* const last = reserve.exchange(nullptr);
+    if (!last) throw std::bad_alloc();
+    std::free(last);
+  });
 }
 
 /// What is opened later must not get the number of a standard stream that is closed: output would end up in that file.
@@ -106,6 +120,7 @@ int run_verb(const Words& words) {
 int main(int argc, char** argv) {
   using namespace neurim::cli;
   keep_standard_streams();
+  keep_reserve();
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of a file's size then fails, and is told
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");

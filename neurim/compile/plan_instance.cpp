@@ -102,6 +102,8 @@ void PlanInstance::copy(const Tensor& from, const Tensor& to) const {
 
 void PlanInstance::check_status() {
   if (status & kStatusIndexOutOfRange) fail(Fault::data, data_fault(), "; nothing was changed by this step");
+  if (status & kStatusOutOfMemory)
+    fail(Fault::resource, "out of memory; nothing was changed by this step; use a smaller batch or imgsz, or fewer threads");
   if (status) fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
 }
 

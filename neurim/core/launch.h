@@ -21,6 +21,7 @@ struct Args {
 enum Status : std::uint32_t {
   kStatusIndexOutOfRange = 1,  ///< a label or an index outside its range
   kStatusDeviceFault = 2,
+  kStatusOutOfMemory = 4,  ///< a library that a kernel calls could not allocate
 };
 
 /// A kernel prepared for one site. Its parts may run at once and on any thread; the cut into parts is fixed when it is

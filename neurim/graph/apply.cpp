@@ -95,6 +95,7 @@ Tensors run(const Op& op, const Tensors& in, const Types& out) {
   stream.wait();
   NEURIM_ASSERT(!(status & kStatusIndexOutOfRange) || op.checks_data());
   if (status & kStatusIndexOutOfRange) fail_at(in, Fault::data, data_fault_of(op, in));
+  if (status & kStatusOutOfMemory) fail_at(in, Fault::resource, text(op.name(), ": out of memory"));
   if (status) fail_at(in, Fault::failure, text(op.name(), ": the device reported fault ", status));
   return results;
 }

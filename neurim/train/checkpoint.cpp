@@ -1,6 +1,7 @@
 #include "neurim/train/checkpoint.h"
 
 #include <algorithm>
+#include <new>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -233,6 +234,8 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
     if (metadata.contains("model_file")) card.source = field("model_file");
     require(card.source.empty() || !card.sequence, "there are both a model_file and a sequence");
     return card;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": its metadata are damaged: ", error.what(), "; use another copy");
   }
@@ -303,6 +306,8 @@ Progress load_state(const fs::path& weights, Model& model, TrainState state) {
       const Metadata metadata = load_model(state, file).metadata;
       try {
         return progress_from(Json::parse(metadata.at("progress")));
+      } catch (const std::bad_alloc&) {
+        throw;
       } catch (const std::exception& error) {
         fail(Fault::data, file.string(), ": its metadata are damaged: ", error.what());
       }

@@ -1,6 +1,7 @@
 #include "neurim/train/model_folder.h"
 
 #include <algorithm>
+#include <new>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -182,6 +183,8 @@ ModelCard card_of_folder(const fs::path& folder) {
     card.in_chans = card.preprocess.channels;
     check_arguments(config, card);
     return card;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     fail(Fault::data, path.string(), ": ", error.what());
   }

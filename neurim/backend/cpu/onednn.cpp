@@ -1,7 +1,9 @@
 #include "neurim/backend/cpu/onednn.h"
 
 #include <array>
+#include <atomic>
 #include <limits>
+#include <new>
 
 #include "neurim/backend/cpu/kept.h"
 #include "neurim/backend/cpu/packed_weights.h"
@@ -41,12 +43,15 @@ struct Packed {
   bool operator==(const Packed&) const = default;
 };
 
-void convert(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* target) {
+void convert(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* target) try {
   const OneThread one;
   dnnl::stream at(engine());
   dnnl::memory in(from, engine(), const_cast<void*>(source)), out(to, engine(), target);
   dnnl::reorder(in, out).execute(at, in, out);
   at.wait();
+} catch (const dnnl::error& error) {
+  refusal(error);
+  throw;
 }
 
 void pack(const void* self, const void* plain, void* packed) {
@@ -78,6 +83,16 @@ memory::desc described(const PackedWeights& own) {
 }
 
 }  // namespace
+
+Creation::Creation() {
+  constexpr std::size_t kSmallObjects = 1 << 20;  // and for machine code
+  ::operator delete(::operator new(kSmallObjects));
+}
+
+const char* refusal(const dnnl::error& error) {
+  if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+  return error.what();
+}
 
 OneThread::OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneThread::~OneThread() { omp_set_num_threads(saved_); }
@@ -126,19 +141,31 @@ Layout packed_layout(const Type& type, const dnnl::memory::desc& desc) {
   return {Layout::packed, 0, register_format({name, desc.get_size(), pack, unpack, kept(Packed{plain, desc})})};
 }
 
-void Primitive::run(void* const* data) const noexcept {
+void Primitive::run(void* const* data, std::uint32_t* status) const noexcept {
+  if (execute(data)) return;
+  // What execution lacks is memory, whatever oneDNN calls it: the primitive and its arguments were checked when they were made.
+  std::atomic_ref(*status).fetch_or(kStatusOutOfMemory, std::memory_order_relaxed);
+}
+
+bool Primitive::execute(void* const* data) const noexcept {
   constexpr std::size_t kMost = 8;
   NEURIM_ASSERT(arguments_.size() <= kMost);
   std::array<dnnl_exec_arg_t, kMost> arguments;
+  std::size_t made = 0;
+  bool done = false;
   const OneThread one;
-  for (std::size_t i = 0; i < arguments_.size(); ++i) {
-    arguments[i].arg = arguments_[i].first;
-    dnnl_memory_create(&arguments[i].memory, arguments_[i].second.get(), engine().get(), data[i]);
+  try {  // the C interface lets std::bad_alloc through
+    for (const auto& [number, form] : arguments_) {
+      arguments[made].arg = number;
+      if (dnnl_memory_create(&arguments[made].memory, form.get(), engine().get(), data[made]) != dnnl_success) break;
+      ++made;
+    }
+    done = made == arguments_.size() &&
+           dnnl_primitive_execute(primitive_.get(), stream(), static_cast<int>(made), arguments.data()) == dnnl_success;
+  } catch (const std::bad_alloc&) {
   }
-  const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), stream(), static_cast<int>(arguments_.size()), arguments.data());
-  NEURIM_ASSERT(status == dnnl_success);
-  for (std::size_t i = 0; i < arguments_.size(); ++i) dnnl_memory_destroy(arguments[i].memory);
+  for (std::size_t i = 0; i < made; ++i) dnnl_memory_destroy(arguments[i].memory);
+  return done;
 }
 
 }  // namespace neurim::cpu

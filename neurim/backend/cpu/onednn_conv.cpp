@@ -118,11 +118,11 @@ Problem problem_of(const Site& site) {
 
 /// Whether oneDNN has plain loops for these layouts, or nothing.
 static bool loops_only(const Problem& problem) {
-  const OneThread one;
+  const Creation creation;
   try {
     return describe(problem, problem.any_weight()).loops;
-  } catch (const dnnl::error&) {
-    return true;
+  } catch (const dnnl::error& error) {
+    return refusal(error) != nullptr;
   }
 }
 
@@ -215,7 +215,7 @@ bool takes_types(Site& site, const Problem& problem) {
 }
 
 bool ask_layouts(Site& site, const Problem& problem, bool loops) {
-  const OneThread one;
+  const Creation creation;
   const Operands at = operands_of(site);
   try {
     const Described described = describe(problem, problem.any_weight());
@@ -304,12 +304,12 @@ struct Convolution {
         data[2] = at(args.in[0], piece.y);
         break;
     }
-    piece.primitive.run(data.data());
+    piece.primitive.run(data.data(), args.status);
   }
 };
 
 Launch prepare(Site& site) {
-  const OneThread one;
+  const Creation creation;
   const Problem problem = problem_of(site);
   const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
   const std::int64_t images = problem.x.shape[0], channels = problem.result().shape[1];
@@ -342,7 +342,7 @@ Launch prepare(Site& site) {
         own = std::max(own, described.scratchpad.get_size());
       }
   } catch (const dnnl::error& error) {
-    return decline(site, error.what());
+    return decline(site, refusal(error));
   }
   const int parts = static_cast<int>(all->pieces.size());
   int joins = 0;

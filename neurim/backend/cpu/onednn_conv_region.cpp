@@ -110,7 +110,7 @@ struct Region {
       const bool forward = direction == Direction::forward;
       void* const data[] = {forward ? from : to, at(weight, piece.weight), forward ? to : from, own,
                             bias < 0 ? nullptr : at(bias, static_cast<std::size_t>(16 * piece.first_block))};
-      piece.primitive.run(data);
+      piece.primitive.run(data, args.status);
       for (std::int64_t i = 0; i < piece.images; ++i) {
         const std::int64_t image = piece.first_image + i, begin = place(image, piece.first_block), end = begin + piece.blocks * pixels * 16;
         float* const own_result = result + i * (end - begin);
@@ -207,7 +207,7 @@ struct Calls {
 constexpr const char* kLoops = "has plain loops only for a piece of it";
 
 Launch prepare(Site& site) {
-  const OneThread one;
+  const Creation creation;
   const Problem problem = read_problem(site);
   const Type& result = problem.result();
   if (!takes_types(site, problem)) return {};
@@ -227,7 +227,7 @@ Launch prepare(Site& site) {
       for (Piece& piece : region->pieces.emplace_back(cut_share(share, *region, problem)))
         if (calls.set(piece) == 0) return decline(site, kLoops);
   } catch (const dnnl::error& error) {
-    return decline(site, error.what());
+    return decline(site, refusal(error));
   }
   region->scratch = calls.scratch;
   if (region->before.makes()) region->room = calls.room;
@@ -278,7 +278,7 @@ struct WeightSum {
       float* const there = element(static_cast<float*>(args.in[static_cast<std::size_t>(dy)]), static_cast<std::int64_t>(piece.dy), dy_rounded);
       float* const gradients = floats_of(there, dy_rounded, static_cast<std::int64_t>(piece.dy_floats), floats);
       void* const data[] = {x, piece.first ? total : added, gradients, mine};
-      piece.primitive.run(data);
+      piece.primitive.run(data, args.status);
       if (!piece.first)
         for (std::size_t i = 0; i < piece.floats; ++i) total[i] += added[i];
     }
@@ -303,7 +303,7 @@ bool wants_weight_grad(Site& site) {
 }
 
 Launch prepare_weight_grad(Site& site) {
-  const OneThread one;
+  const Creation creation;
   const Problem problem = read_problem(site);
   if (!takes_types(site, problem)) return {};
   const Layout weight_layout = site.values[static_cast<std::size_t>(operands_of(site).weight)].layout;
@@ -346,7 +346,7 @@ Launch prepare_weight_grad(Site& site) {
         }
     }
   } catch (const dnnl::error& error) {
-    return decline(site, error.what());
+    return decline(site, refusal(error));
   }
   all->scratch = calls.scratch;
   if (all->before.makes()) all->room = calls.room;

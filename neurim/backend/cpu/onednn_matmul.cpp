@@ -41,7 +41,7 @@ struct Matmuls {
     for (const Piece& piece : all.pieces[number]) {
       void* const data[] = {at(args.in[0], piece.a), at(args.in[1], piece.b), at(result, piece.c),
                             args.own, all.bias ? at(args.in[2], piece.bias) : nullptr};
-      piece.primitive.run(data);
+      piece.primitive.run(data, args.status);
       for (std::int64_t run = 0; all.steps && run < piece.runs; ++run) {
         const std::int64_t begin = static_cast<std::int64_t>(piece.c) + run * piece.stride;
         all.steps->run(args, result, last, begin, begin + piece.run);
@@ -77,7 +77,7 @@ Launch prepare(Site& site) {
   if (!read_product(site, product)) return {};
   if (isa() == Isa::avx2 && product.walks_few_places())
     return decline(site, "leaves weight gradients of many rows that lie multiples of 2 KiB apart to others, where it has no AVX-512");
-  const OneThread one;
+  const Creation creation;
   auto all = std::make_shared<Matmuls>();
   all->bias = product.bias;
   all->result = memory_of(site, 0);
@@ -113,7 +113,7 @@ Launch prepare(Site& site) {
       }
     }
   } catch (const dnnl::error& error) {
-    return decline(site, error.what());
+    return decline(site, refusal(error));
   }
   return {Matmuls::run, all, static_cast<int>(all->pieces.size()), 0, site.chunks, own};
 }

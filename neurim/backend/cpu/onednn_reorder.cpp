@@ -13,7 +13,7 @@ struct Reorders {
   std::vector<Primitive> pieces;
   static void run(const void* self, const Args& args, int part) noexcept {
     void* data[] = {args.in[0], args.out[0]};
-    static_cast<const Reorders*>(self)->pieces[static_cast<std::size_t>(part)].run(data);
+    static_cast<const Reorders*>(self)->pieces[static_cast<std::size_t>(part)].run(data, args.status);
   }
 };
 
@@ -33,7 +33,7 @@ std::optional<std::pair<memory::desc, memory::desc>> forms(const Spec& from, con
 }
 
 Launch prepare(Site& site) {
-  const OneThread one;
+  const Creation creation;
   const Spec &from = site.input(0), &to = site.output(0);
   if (from.type.dtype != DType::f32) return decline(site, "takes f32 only");
   if (from.type.shape.numel() == 0) return decline(site, "takes no empty tensors");
@@ -60,7 +60,7 @@ Launch prepare(Site& site) {
       all->pieces.emplace_back(dnnl::reorder(described), std::vector<std::pair<int, memory::desc>>{{DNNL_ARG_FROM, in}, {DNNL_ARG_TO, out}});
     }
   } catch (const dnnl::error& error) {
-    return decline(site, error.what());
+    return decline(site, refusal(error));
   }
   return {Reorders::run, all, count};
 }
