@@ -56,6 +56,44 @@ TEST(Table, QuotesLineBreaksAndMarks) {
                       [&](const std::string& bytes) { parse_table(name, bytes); });
 }
 
+TEST(Table, TheHeaderTellsTheSeparator) {
+  using Cells = std::vector<std::string>;
+  const auto table = [](const std::string& path, const std::string& content) {
+    const Table read = parse_table(path, content);
+    return std::pair{read.columns, read.rows.at(0).cells};
+  };
+  for (const char* name : {"t.csv", "t.tsv"})
+    for (const std::string separator : {",", ";", "\t", "|"}) {
+      const std::string rows = text("Path", separator, "label\r\n\"a", separator, "b.png\"", separator, " x \r\n");
+      EXPECT_EQ(table(name, rows), std::pair(Cells{"path", "label"}, Cells{text("a", separator, "b.png"), "x"})) << rows;
+    }
+  EXPECT_EQ(table("t.csv", "sep=|\na|b\n1|2\n"), std::pair(Cells{"a", "b"}, Cells{"1", "2"}));
+  // Others of them in quotes, in one line alone, or fewer of them, are parts of cells.
+  EXPECT_EQ(table("t.csv", "\"a;x;y\",b\n\"1;2;3\",2\n"), std::pair(Cells{"a;x;y", "b"}, Cells{"1;2;3", "2"}));
+  EXPECT_EQ(table("t.csv", "\"a \"\";\"\";\",b\n\"1;;\",2\n"), std::pair(Cells{"a \";\";", "b"}, Cells{"1;;", "2"}));
+  EXPECT_EQ(table("t.csv", "path,label\na.png,cat|dog\n"), std::pair(Cells{"path", "label"}, Cells{"a.png", "cat|dog"}));
+  EXPECT_EQ(table("t.csv", "a,b;c;d\n1,2\n"), std::pair(Cells{"a", "b;c;d"}, Cells{"1", "2"}));
+  EXPECT_EQ(table("t.csv", "a,b,c (x;y)\n1,2,3;4\n"), std::pair(Cells{"a", "b", "c (x;y)"}, Cells{"1", "2", "3;4"}));
+  EXPECT_EQ(table("t.csv", "a;b, c;d\n1;2, 3;4\n"), std::pair(Cells{"a", "b, c", "d"}, Cells{"1", "2, 3", "4"}));
+  EXPECT_EQ(table("t.csv", "a|b\n1\n"), std::pair(Cells{"a|b"}, Cells{"1"}));
+  EXPECT_EQ(parse_table("t.csv", "a;b;c\n").columns, (Cells{"a", "b", "c"}));
+  expect_words(error_of([] { parse_table("t.csv", "a;b,c\n1;2,3\n"); }), {"t.csv", "as many commas as semicolons", "quote"});
+  expect_words(error_of([] { parse_table("t.csv", "a;b\n1;2\n1;2;3\n"); }), {"t.csv:3", "3 cells", "the semicolon here"});
+  expect_words(error_of([] { parse_table("t.csv", "a;b\n1;2;3\n"); }), {"t.csv:2", "3 cells", "2 columns"});
+  expect_words(error_of([] { parse_table("t.csv", "a,b\n1,2,5\n"); }), {"t.csv:2", "3 cells", "the comma here"});
+}
+
+TEST(Manifest, SeparatorsOfSpreadsheets) {
+  const TempFolder temp;
+  for (const char* name : {"a.png", "b.png"}) write(temp.at(name), "x");
+  write(temp.at("m.csv"), "path;label;weight\na.png;x;0.5\nb.png;y;2\n");
+  EXPECT_EQ(Dataset::open(temp.at("m.csv"), {.val_split = 0.0}).class_names(), (std::vector<std::string>{"x", "y"}));
+  write(temp.at("m.csv"), "path;label;weight\na.png;x;0,5\nb.png;y;2\n");
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv")); }), {"m.csv:2", "weight \"0,5\"", "a point for decimals"});
+  write(temp.at("m.jsonl"), "{\"path\":\"a.png\",\"label\":\"x\"}\n{\"path\":\"b.png\",\"label\":\"y\",\"Label\":\"z\"}\n");
+  expect_words(error_of([&] { Dataset::open(temp.at("m.jsonl")); }), {"m.jsonl", "two columns are called label"});
+}
+
 TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   const TempFolder temp;
   write_classes(temp, "pictures/", {"a", "b"}, 6);

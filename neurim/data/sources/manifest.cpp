@@ -84,7 +84,7 @@ double weight_of(const Table& table, const Table::Row& row, const std::string& c
   if (cell.empty()) return weight;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), weight);
   if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(weight) || weight < 0)
-    fail(Fault::data, table.at(row), ": weight \"", cell, "\" is no number of at least 0; correct it");
+    fail(Fault::data, table.at(row), ": weight \"", cell, "\" is no number of at least 0; write it as 0.5, with a point for decimals");
   return weight;
 }
 

@@ -1,6 +1,7 @@
 #include "neurim/data/sources/table.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,6 +14,10 @@ namespace neurim {
 namespace {
 
 constexpr std::size_t kMostColumns = 10'000;
+constexpr std::string_view kSeparators = ",;\t|";
+constexpr std::array<const char*, kSeparators.size()> kSeparatorNames{"comma", "semicolon", "tab", "bar"};
+
+const char* name_of(char separator) { return kSeparatorNames[kSeparators.find(separator)]; }
 
 /// A value as a cell; nothing where it is null or has a structure that a cell has not.
 std::optional<std::string> cell_of(const nlohmann::json& value) {
@@ -109,22 +114,71 @@ class Records {
   std::int64_t line_ = 1, empty_line_ = 0;
 };
 
-void parse_separated(std::string_view content, char separator, Table& table) {
+/// How often each of kSeparators stands outside quotes in the first record, which is taken off; empty lines before it too.
+std::array<std::size_t, kSeparators.size()> take_separators(std::string_view& rest) {
+  std::array<std::size_t, kSeparators.size()> counts{};
+  rest.remove_prefix(std::min(rest.find_first_not_of("\r\n"), rest.size()));
+  bool quoted = false, begins = true;  // a cell: a quote within one is a part of it
+  while (!rest.empty()) {
+    const char c = rest.front();
+    rest.remove_prefix(1);
+    const std::size_t separator = kSeparators.find(c);
+    if (c == '"' && (quoted || begins)) {
+      quoted = !quoted, begins = true;  // a second quote goes on
+      continue;
+    }
+    if (!quoted && c == '\n') break;
+    const bool separates = !quoted && separator != std::string_view::npos;
+    if (separates) ++counts[separator];
+    begins = separates || (begins && c == ' ');
+  }
+  return counts;
+}
+
+/// What separates the cells: a character that stands in the header, and as often in the first row. Where several do, it is
+/// the most frequent of them; where none does, `usual`. Throws Error(data) where two are as frequent.
+char separator_of(const std::string& path, std::string_view content, char usual) {
+  const auto header = take_separators(content);
+  const bool has_row = content.find_first_not_of("\r\n") != std::string_view::npos;
+  const auto row = has_row ? take_separators(content) : header;
+  const std::size_t own = kSeparators.find(usual);
+  std::vector<std::size_t> fit, near;  // near: also in both, though not as often
+  for (std::size_t i = 0; i < kSeparators.size(); ++i) {
+    if (header[i] == 0 || row[i] == 0) continue;
+    if (header[i] == row[i]) fit.push_back(i);
+    if (header[own] == 0) near.push_back(i);
+  }
+  if (fit.empty()) fit = near;
+  if (fit.empty()) return usual;
+  std::stable_sort(fit.begin(), fit.end(), [&](std::size_t a, std::size_t b) { return header[a] > header[b]; });
+  if (fit.size() > 1 && header[fit[0]] == header[fit[1]])
+    fail(Fault::data, path, ": its header and its first row have as many ", kSeparatorNames[fit[0]], "s as ", kSeparatorNames[fit[1]],
+         "s, so either may separate the cells; quote those that hold one of them");
+  return kSeparators[fit[0]];
+}
+
+void parse_separated(std::string_view content, char usual, bool header_alone, Table& table) {
+  // What Excel writes, or is told by, before the header.
+  const bool told = content.starts_with("sep=") && content.size() > 5 && kSeparators.find(content[4]) != std::string_view::npos &&
+                    (content[5] == '\n' || content[5] == '\r');
+  const char separator = told ? content[4] : separator_of(table.path, content, usual);
   Records records(table.path, content, separator);
   Table::Row row;
+  if (told) records.next(row);
   if (!records.next(row)) fail(Fault::data, table.path, ": is empty; its first line names the columns");
   for (const std::string& column : row.cells) table.columns.push_back(lower(trimmed(column)));
-  while (records.next(row)) {
+  while (!header_alone && records.next(row)) {
     if (row.cells.size() != table.columns.size())
       fail(Fault::data, table.at(row), ": has ", row.cells.size(), " cells where the header names ",
-           table.columns.size(), " columns; quote cells that hold a separator");
+           table.columns.size(), " columns; quote cells that hold a separator, which is the ", name_of(separator), " here");
     if (table.empty_line == 0) table.empty_line = records.empty_line();
     table.rows.push_back(std::move(row));
   }
 }
 
-void parse_json_lines(std::string_view content, bool check_labels, Table& table) {
+void parse_json_lines(std::string_view content, bool header_alone, Table& table) {
   std::map<std::string, std::size_t> index;
+  std::set<std::string> doubled;            // the columns that one line names twice
   std::map<std::string, std::string> one_hot;  // of each column: what is wrong if it holds the labels
   std::int64_t number = 0, empty_line = 0;  // the first one behind a row
   // Lines that name other columns each would take memory by the square of their count.
@@ -139,14 +193,21 @@ void parse_json_lines(std::string_view content, bool check_labels, Table& table)
       continue;
     }
     if (table.empty_line == 0) table.empty_line = empty_line;
-    const auto object = nlohmann::json::parse(line, nullptr, false);
+    std::set<std::string> keys;  // of this line
+    const auto note_key = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& key) {
+      if (depth != 1 || event != nlohmann::json::parse_event_t::key) return true;
+      const std::string column = lower(trimmed(key.get<std::string>()));
+      if (!keys.insert(column).second) doubled.insert(column);
+      return true;
+    };
+    const auto object = nlohmann::json::parse(line, note_key, false);
     if (!object.is_object())
       fail(Fault::data, table.at(row), ": is no JSON object; a .jsonl file has one object a line");
     for (const auto& [key, value] : object.items()) {
       std::optional<std::string> cell = cell_of(value);
       if (!cell) continue;
       const std::string column = lower(trimmed(key));
-      if (check_labels && value.is_array() && !one_hot.contains(column))
+      if (!header_alone && value.is_array() && !one_hot.contains(column))
         if (const std::string twice = twice_in(value); !twice.empty())
           one_hot[column] = text(table.at(row), ": ", column, " has ", twice,
                                  " twice, as a one-hot row has; write the names or numbers of the picture's "
@@ -159,6 +220,7 @@ void parse_json_lines(std::string_view content, bool check_labels, Table& table)
     }
     cells_left -= row.cells.size();
     table.rows.push_back(std::move(row));
+    if (header_alone) break;
   }
   for (const std::string& name : label_columns()) {
     if (!index.contains(name)) continue;
@@ -167,17 +229,18 @@ void parse_json_lines(std::string_view content, bool check_labels, Table& table)
   }
   table.columns.resize(index.size());
   for (const auto& [column, at] : index) table.columns[at] = column;
+  table.columns.insert(table.columns.end(), doubled.begin(), doubled.end());  // find() then knows two of the name
 }
 
-Table parsed(const std::string& path, std::string_view content, bool check_labels) {
+Table parsed(const std::string& path, std::string_view content, bool header_alone) {
   Table table;
   table.path = path;
   content = without_mark(content);
   const std::string name = lower(path);
   if (ends_with(name, ".jsonl")) {
-    parse_json_lines(content, check_labels, table);
+    parse_json_lines(content, header_alone, table);
   } else {
-    parse_separated(content, ends_with(name, ".tsv") ? '\t' : ',', table);
+    parse_separated(content, ends_with(name, ".tsv") ? '\t' : ',', header_alone, table);
   }
   return table;
 }
@@ -223,14 +286,12 @@ bool is_table(std::string_view file) {
 
 Table parse_table(const std::string& path, std::string_view content) {
   check_encoding(path, content);
-  return parsed(path, content, true);
+  return parsed(path, content, false);
 }
 
 std::vector<std::string> columns_of_table(const std::string& path) {
-  const std::string content = read_file(path);
-  const std::string_view first_line = std::string_view(content).substr(0, content.find('\n'));
   try {
-    return parsed(path, first_line, false).columns;
+    return parsed(path, read_file(path), true).columns;
   } catch (const Error&) {
     return {};
   }

@@ -18,7 +18,8 @@ struct Table {
   std::vector<Row> rows;
   std::int64_t empty_line = 0;  ///< the first one behind the header that a row follows; 0 where there is none
 
-  /// The first of `names` that is a column, in lower case and without blanks around it.
+  /// The first of `names` that is a column, in lower case and without blanks around it. Throws Error(data) where two
+  /// columns are called so.
   std::optional<std::size_t> find(const std::vector<std::string>& names) const;
   static const std::string& cell(const Row& row, std::size_t column);
   /// What errors call a row: file and line.
@@ -33,7 +34,9 @@ bool is_table(std::string_view file);
 
 /// Parses the content of a file of that name. CSV and TSV: RFC 4180 (quotes, line breaks within them, LF or
 /// CRLF, a byte order mark), the first line names the columns, empty lines are passed over, blanks around a
-/// cell are no part of it unless they stand between quotes. JSON Lines: an
+/// cell are no part of it unless they stand between quotes. Under both names the cells may also be separated as spreadsheets
+/// do it elsewhere, by commas, semicolons, tabs or bars: the header and the first row tell, or a line "sep=;" before them.
+/// JSON Lines: an
 /// object a line; its texts, numbers and booleans are cells, a list of them is a cell with bars between them,
 /// among labels each once, null and what is missing are empty. Throws Error(data) with file and line.
 Table parse_table(const std::string& path, std::string_view content);
