@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -63,6 +64,7 @@ bool ends_with(std::string_view whole, std::string_view suffix) {
 }
 
 std::string fixed(double value, int decimals) {
+  if (std::abs(value) >= 1e15) return significant(value);  // more digits than a double has
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
   return buffer;

@@ -56,12 +56,14 @@ bool are_other_facts(const fs::path& folder, const std::string& facts) {
   return fs::exists(told) && read_file(told) != facts;
 }
 
+/// At the right of a column, with a blank before it even where it is wider than the column.
 std::string cell(const std::string& value, std::size_t width) {
-  return std::string(width - std::min(width, value.size()), ' ') + value;
+  return std::string(std::max(width, value.size() + 1) - value.size(), ' ') + value;
 }
 
 std::string cell(double value, int decimals, std::size_t width) {
-  return cell(std::isnan(value) ? "-" : fixed(value, decimals), width);
+  const std::string whole = std::isnan(value) ? "-" : fixed(value, decimals);
+  return cell(whole.size() < width ? whole : significant(value), width);
 }
 
 /// A bar as wide as the three columns of the validation's figures: 26.
