@@ -50,6 +50,32 @@ TEST(Forecaster, ScalesWhatItSees) {
   EXPECT_NEAR(moved.item(), 8 + 4 * plain.item(), 1e-5);
 }
 
+TEST(Forecaster, ALevelIsNotLostInDoubles) {
+  const auto made = [](double mean, double deviation) {
+    return create_forecaster("gru", {.mean = {mean}, .deviation = {deviation}, .horizon = 2});
+  };
+  const auto forecast = [](const Model& model, std::vector<double> steps) {
+    return model(Tensor::from({DType::f64, {1, 3, 1}}, steps.data())).values<double>();
+  };
+  const std::vector<double> plain = forecast(made(0, 1), {-1, 0.5, 2}), level = forecast(made(1e12, 0.5), {1e12 - 0.5, 1e12 + 0.25, 1e12 + 1}),
+                            tiny = forecast(made(0, 1e-60), {-1e-60, 0.5e-60, 2e-60});
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(level[i], 1e12 + 0.5 * plain[i], 1e-3);
+    EXPECT_NEAR(tiny[i] * 1e60, plain[i], 1e-6);
+  }
+}
+
+TEST(Forecaster, TakesWeightsWhoseScaleIsF32) {
+  const TempFolder temp;
+  const Model model = create_forecaster("gru", {.mean = {0}, .deviation = {1}}, {.hidden_size = 4});
+  std::vector<std::pair<std::string, Tensor>> older;
+  for (const Parameter& parameter : named_parameters(Model(model)))
+    older.emplace_back(parameter.name, parameter.role == Role::state ? Tensor::from({1}, std::vector<float>{0.75f}) : parameter.tensor);
+  write_safetensors(temp.at("older.safetensors"), older, {});
+  load_model(model, temp.at("older.safetensors"));
+  EXPECT_EQ(deviation_of(model, 0), 0.75);
+}
+
 TEST(Forecaster, NamesItsTensorsAndItsFaults) {
   const Model model = create_forecaster("lstm", {.mean = {0}, .deviation = {1}});
   EXPECT_EQ(names_in(model),
@@ -96,6 +122,16 @@ TEST(ForecastEvaluation, ErrorsInTheUnitsOfTheSeries) {
   const Figures figures = figures_of(evaluation, 2);
   EXPECT_DOUBLE_EQ(figures.loss, 2.5 / 4);
   EXPECT_EQ(figures.samples, 2);
+}
+
+TEST(ForecastEvaluation, ErrorsNeitherOverflowNorVanish) {
+  for (const double unit : {1e300, 1e-300}) {
+    ForecastEvaluation evaluation;
+    for (int i = 0; i < 3; ++i) evaluation.add({.actual = 1 * unit, .forecast = 5 * unit, .naive = 3 * unit});
+    EXPECT_DOUBLE_EQ(evaluation.rmse(), 4 * unit);
+    EXPECT_DOUBLE_EQ(evaluation.mae(), 4 * unit);
+    EXPECT_DOUBLE_EQ(evaluation.naive_mae(), 2 * unit);
+  }
 }
 
 TEST(Bigram, CountsPairsAndOneMoreOfEach) {
@@ -227,7 +263,7 @@ TEST_F(SequenceTraining, TheCheckpointGivesTheRunsFigures) {
   const ForecastData data{series,
                           Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
   const Scaling scaling = scaling_of(series, 216);
-  EXPECT_EQ(deviation_of(checkpoint.model, 0), static_cast<float>(scaling.deviation[0]));
+  EXPECT_EQ(deviation_of(checkpoint.model, 0), scaling.deviation[0]);
   const ForecastEvaluation evaluation =
       *ForecastValidation(checkpoint.model, data, Split::val, 12, of_run).run();
   const Figures figures = figures_of(evaluation, deviation_of(checkpoint.model, 0));
@@ -246,8 +282,32 @@ TEST_F(SequenceTraining, TheCheckpointGivesTheRunsFigures) {
   const std::vector<double> next = forecast(checkpoint, series);
   ASSERT_EQ(next.size(), 3u);
   const Tensor direct =
-      checkpoint.model(Tensor::from({1, 24, 2}, std::span<const float>(series.values).last(48)));
+      checkpoint.model(Tensor::from({DType::f64, {1, 24, 2}}, std::span(series.values).last(48).data()));
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(next[i], direct.values<double>()[i], 1e-3);
+}
+
+TEST_F(SequenceTraining, ALevelChangesNoFigure) {
+  const auto figures = [&](const std::string& name, double level, double unit) {
+    TrainOptions options = forecasting(name);
+    std::string table = "sold\n";
+    for (const std::string& row : split(read_file(options.data), '\n'))
+      if (const std::vector<std::string> cells = split(row, ','); cells.size() == 3 && cells[1] != "Sold")
+        table += text(level + unit * (std::round(std::stod(cells[1]) * 64) / 64), '\n');
+    write(options.data, table);
+    const TrainResult result = train(options);
+    EXPECT_EQ(split(split(read_file(result.run / "forecasts.csv"), '\n')[1], ',')[2], split(table, '\n')[217]);
+    const std::string lost = lost_in_f32(load_checkpoint(result.run));
+    EXPECT_EQ(lost.find("rounds values of sold near 1e+09") != std::string::npos, level > 0) << lost;
+    return result.figures;
+  };
+  const Figures plain = figures("plain", 0, 1), level = figures("level", 1e9, 1), unit = figures("unit", 0, 1024);
+  EXPECT_GT(plain.naive_mae, 1);
+  EXPECT_DOUBLE_EQ(level.naive_mae, plain.naive_mae);
+  EXPECT_DOUBLE_EQ(level.seasonal_naive_mae, plain.seasonal_naive_mae);
+  EXPECT_NEAR(level.mae, plain.mae, 1e-4 * plain.mae);
+  EXPECT_NEAR(level.loss, plain.loss, 1e-4 * plain.loss);
+  EXPECT_NEAR(unit.rmse, 1024 * plain.rmse, 0.1 * plain.rmse);
+  expect_words(error_of([&] { figures("tiny", 0, 0x1p-200); }), {"the column sold", "f32 cannot hold"});
 }
 
 TEST_F(SequenceTraining, ASeasonShorterThanTheHorizonGoesBackAsFarAsIsKnown) {
@@ -374,7 +434,7 @@ TEST_F(SequenceTraining, WhatCannotBeLearntIsNamedAndLeavesNoRun) {
   using O = TrainOptions;
   refused([](O& o) { o.target.clear(); }, Fault::usage, {"target is missing", "sold, rain", "target=sold"});
   refused([](O& o) { o.target = "bought"; }, Fault::usage, {"bought", "sold, rain"});
-  refused([](O& o) { o.target = "day"; }, Fault::usage, {"no column of numbers is called day"});
+  refused([](O& o) { o.target = "day"; }, Fault::data, {"sales.csv:2", "the column day holds 'd0'"});
   refused([](O& o) { o.columns = "sold,snow"; }, Fault::data, {"sales.csv", "no column snow"});
   refused([](O& o) { o.window = 300; }, Fault::data, {"training has 216 of the 240 steps", "takes 303"});
   refused([](O& o) { o.horizon = 30; }, Fault::data, {"validation has 24", "forecasts 30", "val_split"});

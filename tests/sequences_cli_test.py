@@ -1,8 +1,10 @@
 """The command on series and texts."""
 import csv
+import datetime
 import json
 import random
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -155,10 +157,90 @@ class Sequences(unittest.TestCase):
             for part in parts:
                 self.assertIn(part, (run / "export" / "best.onnx").read_bytes())
         self.assertIn("input f32(1,14,2)", neurim("export", self.forecaster).stdout)
+        self.assertNotIn(b"Cast", (self.forecaster / "export" / "best.onnx").read_bytes())  # all of it is f32
         self.assertRegex(neurim("info", self.forecaster).stdout, r"lstm  [\d,]+ parameters  input f32\(1,14,2\)  2 values of sold\n")
         self.assertRegex(neurim("info", self.writer, "--plan", "batch=2").stdout, r"\d+ tasks, arena")
         self.assertEqual(neurim("models", "lstm").stdout.count("series and texts"), 1)
         self.assertIn("train one", neurim("info", "lstm").stderr)
+
+    def trained(self, name, content, *more, suffix="csv"):
+        """A short run on a series of that content, and the words of a command that trains it."""
+        data = self.root / f"{name}.{suffix}"
+        data.write_text(content)
+        words = ["train", f"project={self.root}/runs", f"name={name}", f"data={data}", "target=sold", "model=gru", "hidden_size=4",
+                 "window=6", "horizon=2", "epochs=1", "plots=false", *more]
+        return data, neurim(*words)
+
+    @staticmethod
+    def rows(values, days=None):
+        days = days or [datetime.date(2024, 1, 1) + datetime.timedelta(i) for i in range(len(values))]
+        return "day,sold\n" + "".join(f"{day},{value}\n" for day, value in zip(days, values))
+
+    def test_a_large_level_is_kept_from_the_file_to_the_forecast(self):
+        values = [100000000 + (i * 37 % 11) + i % 7 / 8 for i in range(60)]
+        data, run = self.trained("level", self.rows(values))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        forecasts = self.root / "runs" / "level" / "forecasts.csv"
+        with open(forecasts, newline="") as file:
+            for row in csv.DictReader(file):
+                self.assertEqual(float(row["actual"]), values[int(row["step"]) - 1])
+                self.assertNotEqual(float(row["forecast"]), float(row["naive"]))
+        event = json.loads(neurim("val", self.root / "runs" / "level", f"project={self.root}/val", "name=level", "--json").stdout)
+        naive = [abs(values[54 + i] - values[53 + i // 2 * 2]) for i in range(6)]
+        self.assertAlmostEqual(event["naive_mae"], sum(naive) / 6, 9)
+        before = self.root / "before.csv"  # the last forecast of validation again
+        before.write_text("".join(f"{line}\n" for line in data.read_text().splitlines()[:-2]))
+        predicted = neurim("predict", f"model={self.root}/runs/level", f"source={before}")
+        self.assertEqual([line.split(",")[1] for line in predicted.stdout.splitlines()[1:]],
+                         [line.split(",")[3] for line in forecasts.read_text().splitlines()[-2:]])
+        exported = neurim("export", self.root / "runs" / "level")
+        self.assertRegex(exported.stdout, r"note: f32, .*rounds values of sold near 1e\+08 to steps of 8, and they change by ")
+        self.assertNotIn("note", neurim("export", self.forecaster).stdout)
+        small = self.rows([f"{i * 37 % 11}e-60" for i in range(60)])
+        self.assertEqual(self.trained("small", small)[1].returncode, 0)
+        exported = neurim("export", self.root / "runs" / "small")
+        self.assertEqual((exported.returncode, len(exported.stderr.splitlines())), (3, 1), exported)
+        self.assertIn("which f32 cannot hold", exported.stderr)
+
+    def test_columns_of_the_console_never_touch(self):
+        for power in (-300, -9, 9, 30, 300):
+            _, run = self.trained(f"power{power}", self.rows([f"{1 + i * 37 % 11}e{power}" for i in range(60)]))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            for said in (run.stdout, (self.root / "runs" / f"power{power}" / "log.txt").read_text()):
+                row = next(line for line in said.splitlines() if line.strip().startswith("1/1"))
+                self.assertRegex(row, r"^ +1/1( +[\d.]+(e[-+]\d+)?){7} +0:0\d  best$")
+                for figure in row.split()[3:5]:
+                    self.assertRegex(figure, rf"e[-+]0*{abs(power) - 1}|e[-+]0*{abs(power)}|e[-+]0*{abs(power) + 1}|^\d")
+
+    def test_tables_of_spreadsheets(self):
+        values = [i * 37 % 11 + 0.5 for i in range(60)]
+        plain = self.rows(values)
+        _, run = self.trained("plain", plain)
+        forecasts = (self.root / "runs" / "plain" / "forecasts.csv").read_text()
+        for name, separator in (("semicolons", ";"), ("tabs", "\t"), ("bars", "|")):
+            data, run = self.trained(name, plain.replace(",", separator))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            folder = self.root / "runs" / name
+            self.assertEqual((folder / "forecasts.csv").read_text(), forecasts)
+            self.assertEqual(neurim("val", folder, f"project={self.root}/val", f"name={name}").returncode, 0)
+            self.assertEqual(neurim("predict", f"model={folder}").stdout, neurim("predict", f"model={self.root}/runs/plain").stdout)
+            data.write_text(plain.replace(",", separator).replace(".5\n", ",5\n"))
+            for run in (neurim("val", folder), neurim("predict", f"model={folder}"), self.trained("no", data.read_text())[1]):
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+                self.assertRegex(run.stderr, r"\.csv:2: the column sold holds '0,5' .*a point for decimals")
+
+    def test_run_keeps_the_doubles_of_a_series(self):
+        self.assertEqual(self.trained("doubles", self.rows([1e9 + i * 37 % 11 for i in range(60)]))[1].returncode, 0)
+        inputs = self.root / "doubles"
+        inputs.mkdir()
+        header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 6, 1), }".ljust(117) + "\n"
+        window = [1e9 + i * 37 % 11 for i in range(54, 60)]
+        (inputs / "input_0.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<6d", *window))
+        run = neurim("run", f"model={self.root}/runs/doubles", f"inputs={inputs}", f"outputs={inputs}/out")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        out = struct.unpack("<2d", (inputs / "out" / "output_0.npy").read_bytes()[-16:])
+        predicted = neurim("predict", f"model={self.root}/runs/doubles").stdout.splitlines()
+        self.assertEqual([float(line.split(",")[1]) for line in predicted[1:]], list(out))
 
     def test_run_on_arrays(self):
         inputs = self.root / "in"
@@ -171,7 +253,8 @@ class Sequences(unittest.TestCase):
     def test_what_is_wrong_is_one_line_and_leaves_no_run(self):
         for words, code, said in (
                 ([f"data={self.series}", "model=lstm"], 2, "target=sold"),
-                ([f"data={self.series}", "model=lstm", "target=date"], 2, "no column of numbers is called date"),
+                ([f"data={self.series}", "model=lstm", "target=date"], 3, "sales.csv:2: the column date holds '2024-0' where a finite number is needed"),
+                ([f"data={self.series}", "model=lstm", "target=sold", "columns=rain, Rain"], 2, "columns names rain twice"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "window=190"], 3, "takes 191"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "horizon=21"], 3, "val_split"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "window=0"], 2, "window is 0"),

@@ -88,18 +88,18 @@ TEST(Series, ColumnsOfNumbersAndWhatIsLeftOut) {
   write(temp.at("s.csv"), "Date,Temp,Rain\n2020-01-01,20.5, 1\n2020-01-02,-3e1,+2\n");
   const Series series = read_series(temp.at("s.csv"));
   EXPECT_EQ(series.columns, (std::vector<std::string>{"temp", "rain"}));
-  EXPECT_EQ(series.values, (std::vector<float>{20.5f, 1, -30, 2}));
+  EXPECT_EQ(series.values, (std::vector<double>{20.5, 1, -30, 2}));
   EXPECT_EQ(series.steps(), 2);
   ASSERT_EQ(series.notes.size(), 1u);
   expect_words(series.notes[0], {"date", "left out"});
   EXPECT_EQ(series.column("Rain"), 1);
   expect_words(error_of([&] { series.column("wind"); }, Fault::usage), {"wind", "temp, rain"});
-  EXPECT_EQ(read_series(temp.at("s.csv"), {"Rain"}).values, (std::vector<float>{1, 2}));
+  EXPECT_EQ(read_series(temp.at("s.csv"), {"Rain"}).values, (std::vector<double>{1, 2}));
 
-  float out[4];
+  double out[4];
   const std::int64_t columns[] = {1, 0};
   copy_steps(series, 0, 2, columns, out);
-  EXPECT_EQ(std::vector<float>(out, out + 4), (std::vector<float>{1, 20.5f, 2, -30}));
+  EXPECT_EQ(std::vector<double>(out, out + 4), (std::vector<double>{1, 20.5, 2, -30}));
 
   write(temp.at("newest_first.csv"), "Date,Temp\n2020-01-02,1\n2020-01-01,2\n");
   EXPECT_EQ(read_series(temp.at("newest_first.csv")).notes.size(), 2u);
@@ -110,7 +110,7 @@ TEST(Series, ColumnsOfNumbersAndWhatIsLeftOut) {
   expect_words(message("a,b\n1,2\n3,\n"), {"bad.csv:3", "column b", "nothing"});
   expect_words(message("a,b\n1,2\n3,x\n"), {"bad.csv:3", "column b", "'x'"});
   expect_words(message("a\n1\nnan\n"), {"bad.csv:3", "'nan'", "finite"});
-  expect_words(message("a\n1\n1e99\n"), {"bad.csv:3", "'1e99'"});
+  expect_words(message("a\n1\n1e400\n"), {"bad.csv:3", "'1e400'"});
   expect_words(message("a\n1\n\n\n2\n"), {"bad.csv:3: is empty where a row is a step"});
   expect_words(message("a,b\r\n1,2\r\n\r\n3,4\r\n"), {"bad.csv:3: is empty"});
   write(temp.at("bad.jsonl"), "{\"a\":1}\n{\"a\":2}\n \n{\"a\":3}\n");
@@ -122,6 +122,63 @@ TEST(Series, ColumnsOfNumbersAndWhatIsLeftOut) {
   expect_words(message("a\nx\n"), {"holds no numbers"});
   expect_words(message("a\n"), {"holds no numbers"});
   expect_words(message("a,b\n1,2\n", {"c"}), {"no column c", "a, b"});
+}
+
+TEST(Series, NumbersAreThoseOfTheFile) {
+  const TempFolder temp;
+  write(temp.at("s.csv"), "a\n99999997.069\n1e-60\n-1.7e308\n+.5\n1e-400\n7.\n");
+  EXPECT_EQ(read_series(temp.at("s.csv")).values, (std::vector<double>{99999997.069, 1e-60, -1.7e308, 0.5, 0, 7}));
+  // Numbers of another form, as the target and as a column that is named; the first such cell is named.
+  for (const std::string form : {"1,234", "1,5", "$12", "12 €", "5 %", "1 234", "1'234", "1.234.567", "3-5", "\u22125", "+-5", "12kg",
+                                 "0x1F", "1e400", "inf", "(5)", "~3", "1/2", "true", "2024-01-02"}) {
+    write(temp.at("s.csv"), text("day,b\nx,1\ny,\"", form, "\"\n"));
+    for (const std::vector<std::string>& columns : {std::vector<std::string>(), {"b"}})
+      expect_words(error_of([&] { read_series(temp.at("s.csv"), columns, "b"); }), {"s.csv:3", "column b", form, "write it as 1234.5"});
+    write(temp.at("s.csv"), text("day,B\nx,\"", form, "\"\n"));  // no cell is a number
+    expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "B"); }), {"s.csv:2", "column b", form});
+  }
+}
+
+TEST(Series, TwoColumnsOfANameAreAnError) {
+  const TempFolder temp;
+  const auto message = [&](const std::string& file, const std::string& content, const std::vector<std::string>& columns = {}) {
+    write(temp.at(file), content);
+    return error_of([&] { read_series(temp.at(file), columns); });
+  };
+  expect_words(message("s.csv", "day,sold,sold\nx,0,1\n"), {"s.csv: two columns are called sold"});
+  expect_words(message("s.csv", "day,Sold,sold \nx,a,1\n"), {"two columns are called sold"});
+  expect_words(message("s.tsv", "sold\tSOLD\n0\t1\n", {"sold"}), {"two columns are called sold"});
+  expect_words(message("s.jsonl", "{\"a\":1,\"Sold\":1}\n{\"a\":1,\"Sold\":2,\"sold\":3}\n"), {"two columns are called sold"});
+  expect_words(message("s.jsonl", "{\"sold\":1,\"sold\":2}\n"), {"two columns are called sold"});
+  write(temp.at("s.csv"), "sold,note,note,,\n1,x,y,,\n2,x,y,,\n");  // those that are left out may be
+  EXPECT_EQ(read_series(temp.at("s.csv")).columns, std::vector<std::string>{"sold"});
+  write(temp.at("s.jsonl"), "{\"Sold\":1}\n{\"sold\":2}\n");  // one column, written in two ways
+  EXPECT_EQ(read_series(temp.at("s.jsonl")).values, (std::vector<double>{1, 2}));
+}
+
+TEST(Series, SeparatorsOfSpreadsheets) {
+  const TempFolder temp;
+  for (const char* table : {"day;sold\n2024-01-01;10.5\n2024-01-02;1\n", "day\tsold\n2024-01-01\t10.5\n2024-01-02\t1\n",
+                            "day|sold\n2024-01-01|10.5\n2024-01-02|1\n", "sep=;\r\nday;sold\r\n2024-01-01;10.5\r\n2024-01-02;1\r\n"}) {
+    write(temp.at("s.csv"), table);
+    EXPECT_EQ(read_series(temp.at("s.csv")).values, (std::vector<double>{10.5, 1})) << table;
+  }
+  write(temp.at("s.csv"), "day;sold\n2024-01-01;10,5\n2024-01-02;9\n");
+  expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "sold"); }), {"s.csv:2", "'10,5'", "a point for decimals"});
+}
+
+TEST(Series, ScalingHoldsWhatDoublesHold) {
+  const auto scaled = [](std::vector<double> values) {
+    const Series series{.path = "s", .columns = {"a"}, .values = std::move(values)};
+    return scaling_of(series, series.steps());
+  };
+  EXPECT_DOUBLE_EQ(scaled({1e8 + 0.125, 1e8 + 0.375}).deviation[0], 0.125);
+  EXPECT_EQ(scaled({1e8 + 0.125, 1e8 + 0.375}).mean[0], 1e8 + 0.25);
+  const std::vector<double> same(1000, 0.1);
+  EXPECT_EQ(scaled(same).deviation[0], 1);
+  EXPECT_EQ(scaled(same).mean[0], 0.1);
+  EXPECT_DOUBLE_EQ(scaled({1.5e308, -1.5e308}).deviation[0], 1.5e308);
+  EXPECT_DOUBLE_EQ(scaled({1e-200, 3e-200}).deviation[0], 1e-200);
 }
 
 TEST(Series, ScalingIsOfTheTrainingStepsAlone) {
@@ -172,7 +229,7 @@ TEST(Sequences, RealSeriesAndText) {
   const Series temperatures = read_series(temperatures_file);
   EXPECT_EQ(temperatures.columns, std::vector<std::string>{"temp"});
   EXPECT_EQ(temperatures.steps(), 3650);
-  EXPECT_EQ(temperatures.values[0], 20.7f);
+  EXPECT_EQ(temperatures.values[0], 20.7);
   const Corpus shakespeare = read_corpus(shakespeare_file);
   EXPECT_EQ(shakespeare.characters.size(), 1115394u);
   EXPECT_EQ(shakespeare.vocabulary.size(), 65);

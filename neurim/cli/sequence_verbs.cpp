@@ -43,7 +43,7 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     return true;
   };
   if (card.task() == TaskKind::forecast) {
-    Series series = read_series(options.data, sequence.columns);
+    Series series = read_series(options.data, sequence.columns, sequence.target);
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
@@ -95,7 +95,7 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
   const std::vector<double> values = forecast(checkpoint, series);
   std::string csv = text("ahead,", csv_field(card.target), '\n');
   for (std::size_t i = 0; i < values.size(); ++i)
-    csv += text(i + 1, ',', static_cast<float>(values[i]), '\n');
+    csv += text(i + 1, ',', values[i], '\n');
   if (!save_csv.empty()) write_file(save_csv, csv);
   console.say_lines(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
   console.event({{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}});

@@ -48,6 +48,8 @@ int verb_export(const Words& words) {
     checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   say_notes(checkpoint, console);
+  if (checkpoint.card.task() == TaskKind::forecast)
+    if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.say(text("note: ", lost));
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   check_no_input(path, files_of_model(model, checkpoint));
   if (line.dry_run()) {

@@ -23,7 +23,8 @@ Type usual_input(const Checkpoint& checkpoint) {
   return checkpoint.card.sequence ? sequence_type(checkpoint.card, 1) : image_type(checkpoint.card.preprocess, 1);
 }
 
-/// The file as f32; f64 is what numpy makes of most things.
+/// The file as f32; f64 is what numpy makes of most things. A forecaster takes f64 as it is, since a level may be large
+/// beside its changes.
 Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
   const fs::path folder = file.parent_path();
   if (!is_there(file))
@@ -35,6 +36,7 @@ Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
       checkpoint.card.sequence ? "" : axes_in_order(in.shape(), checkpoint.card.preprocess.channels);
   require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes (N,C,H,W), such as ",
           usual_input(checkpoint), "; save ", fix, " instead");
+  if (in.dtype() == DType::f64 && checkpoint.card.task() == TaskKind::forecast) return in;
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
 
@@ -52,7 +54,7 @@ int verb_run(const Words& words) {
   std::int64_t seed = 0;
   line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
-  line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes)");
+  line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes); of a series f64 where the input is");
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();

@@ -1,6 +1,8 @@
 #include "neurim/evaluate/forecast_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "neurim/base/error.h"
 
@@ -8,18 +10,21 @@ namespace neurim {
 
 namespace {
 
-/// The mean of what `value` gives of the forecasts for which it is a number.
+/// The root of the mean of the squares, or the mean, of the errors beside `actual` of what `value` gives, where it is a
+/// number. They are counted in a power of two near the largest, so that no sum and no square is too large for a double.
 template <class Value>
-double mean_of(const std::vector<Forecast>& forecasts, const Value& value) {
+double mean_error(const std::vector<Forecast>& forecasts, const Value& value, bool squared = false) {
+  std::vector<double> errors;
+  for (const Forecast& one : forecasts)
+    if (const double error = std::abs(value(one) - one.actual); !std::isnan(error)) errors.push_back(error);
+  if (errors.empty()) return std::nan("");
+  const double largest = *std::max_element(errors.begin(), errors.end());
+  if (largest == 0 || !std::isfinite(largest)) return largest;
+  const double unit = std::exp2(std::ilogb(largest));
   double sum = 0;
-  std::int64_t count = 0;
-  for (const Forecast& one : forecasts) {
-    const double found = value(one);
-    if (std::isnan(found)) continue;
-    sum += found;
-    ++count;
-  }
-  return count > 0 ? sum / static_cast<double>(count) : std::nan("");
+  for (const double error : errors) sum += squared ? error / unit * (error / unit) : error / unit;
+  const double mean = sum / static_cast<double>(errors.size());
+  return unit * (squared ? std::sqrt(mean) : mean);
 }
 
 }  // namespace
@@ -31,23 +36,13 @@ void ForecastEvaluation::add(const Forecast& forecast) {
   forecasts_.push_back(forecast);
 }
 
-double ForecastEvaluation::mae() const {
-  return mean_of(forecasts_, [](const Forecast& one) { return std::abs(one.forecast - one.actual); });
-}
+double ForecastEvaluation::mae() const { return mean_error(forecasts_, std::mem_fn(&Forecast::forecast)); }
 
-double ForecastEvaluation::rmse() const {
-  return std::sqrt(mean_of(forecasts_, [](const Forecast& one) {
-    return (one.forecast - one.actual) * (one.forecast - one.actual);
-  }));
-}
+double ForecastEvaluation::rmse() const { return mean_error(forecasts_, std::mem_fn(&Forecast::forecast), true); }
 
-double ForecastEvaluation::naive_mae() const {
-  return mean_of(forecasts_, [](const Forecast& one) { return std::abs(one.naive - one.actual); });
-}
+double ForecastEvaluation::naive_mae() const { return mean_error(forecasts_, std::mem_fn(&Forecast::naive)); }
 
-double ForecastEvaluation::seasonal_naive_mae() const {
-  return mean_of(forecasts_, [](const Forecast& one) { return std::abs(one.seasonal_naive - one.actual); });
-}
+double ForecastEvaluation::seasonal_naive_mae() const { return mean_error(forecasts_, std::mem_fn(&Forecast::seasonal_naive)); }
 
 std::string forecasts_csv(const ForecastEvaluation& evaluation) {
   std::string out = "step,ahead,actual,forecast,naive,seasonal_naive\n";

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "neurim/base/error.h"
+#include "neurim/graph/trace.h"
 #include "neurim/nn/embedding.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/recurrent.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/cast.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
@@ -29,8 +31,17 @@ nn::RecurrentLayers recurrent_layers(std::string_view name, std::int64_t in, con
 }
 
 Tensor list_of(const std::vector<double>& values) {
-  const std::vector<float> numbers(values.begin(), values.end());
-  return Tensor::from({std::ssize(numbers)}, numbers);
+  return Tensor::from({DType::f64, {std::ssize(values)}}, values.data());
+}
+
+/// A mean or a deviation in the dtype of what it meets. It does not change, so that it is a constant of that dtype where this
+/// is traced: few runtimes of exported files know f64.
+Tensor like(const Tensor& measured, const Tensor& x, const char* name) {
+  if (x.dtype() == measured.dtype()) return measured;
+  const Untraced untraced;
+  const Tensor narrow = cast(measured, x.dtype());
+  narrow.set_name(name);
+  return narrow;
 }
 
 struct Forecaster {
@@ -49,10 +60,11 @@ struct Forecaster {
     require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ",
             mean.numel(), " columns, got ", x.shape());
     const std::int64_t batch = x.size(0), steps = x.size(1), layers = options.num_layers;
-    const Tensor states = rnn((x - mean) / deviation).last.h;
+    const Tensor scale = like(deviation, x, "deviation");
+    const Tensor states = rnn(cast((x - like(mean, x, "mean")) / scale, DType::f32)).last.h;
     const Tensor state = reshape(slice(states, {layers - 1}, {layers}), {batch, options.hidden_size});
     const Tensor last = reshape(slice(x, {steps - 1, target}, {steps, target + 1}, {1, 2}), {batch, 1});
-    return last + head(state) * slice(deviation, {target}, {target + 1});
+    return last + cast(head(state), x.dtype()) * slice(scale, {target}, {target + 1});
   }
 
   Tensor mean, deviation;

@@ -27,10 +27,11 @@ struct ForecasterColumns {
   std::int64_t horizon = 1;             ///< how many of its next values
 };
 
-/// x f32(N,T,columns) -> f32(N,horizon), both in the units of the series: the last value of the target, and
-/// what a linear layer on the last state of the network adds to it. So it begins near the naive forecast, and
-/// a level that it never met in training does not throw it off. Tensors: mean, deviation (kept, not learnt),
-/// rnn.*, head.*. Throws Error(usage) for an unknown name, with the nearest known one, and for sizes below 1.
+/// x (N,T,columns) -> (N,horizon), both f64 or both f32 and in the units of the series: the last value of the target,
+/// and what a linear layer on the last state of the network adds to it. So it begins near the naive forecast, and
+/// a level that it never met in training does not throw it off. The network computes in f32 with what is scaled: f64 keeps
+/// what changes beside a large level, f32 rounds it. Tensors: mean, deviation (f64, kept, not learnt), rnn.*, head.*. Throws
+/// Error(usage) for an unknown name, with the nearest known one, and for sizes below 1.
 Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
                         const RecurrentModelOptions& options = {});
 

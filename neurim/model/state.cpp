@@ -99,7 +99,8 @@ std::ptrdiff_t found_in(const StateDict& weights, const std::vector<Named>& tens
 
 /// Whether data of one type fill a tensor of the other, shapes aside.
 bool converts(const Type& file, const Type& module) {
-  return file.dtype == module.dtype || (module.dtype == DType::f32 && is_floating(file.dtype));
+  const bool wide = module.dtype == DType::f32 || module.dtype == DType::f64;
+  return file.dtype == module.dtype || (wide && is_floating(file.dtype));
 }
 
 /// The shape without its axes of size 1.
@@ -230,6 +231,8 @@ void write(const Match& match, const fs::path& file) {
   const std::vector<std::byte> data = values_of(*match.from, file);
   if (match.channels)
     to.write(with_channels(Tensor::from(type, data.data()), to.size(1)).data());
+  else if (type.dtype != to.dtype() && to.dtype() == DType::f64)
+    to.write(Tensor::from(type, data.data()).values<double>().data());
   else if (type.dtype != to.dtype())
     to.write(Tensor::from(type, data.data()).values<float>().data());
   else

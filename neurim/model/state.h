@@ -30,7 +30,7 @@ struct LoadReport {
   std::vector<std::string> notes;    ///< what was chosen, adapted or passed over, a line each
 };
 
-/// Fills the module's tensors. An f32 tensor takes f64, f16 and bf16 data too. A tied tensor may stand under
+/// Fills the module's tensors. An f32 or f64 tensor takes data of the other floating types too. A tied tensor may stand under
 /// any of its names. "module." (DataParallel) or "_orig_mod." (torch.compile) before all names of the file is
 /// passed over, which is noted. PyTorch's counters num_batches_tracked and n_averaged are passed over without
 /// a word: nothing here reads them. Where the fit is not as close as asked for, throws one Error(data) that

@@ -22,15 +22,22 @@ double value_at(const Series& series, std::int64_t step, std::int64_t column) {
   return series.values[static_cast<std::size_t>(step * series.width() + column)];
 }
 
+/// What training measured of each column.
+std::vector<double> measured(const Model& forecaster, std::string_view name) {
+  for (const Parameter& parameter : named_parameters(Model(forecaster)))
+    if (parameter.name == name) return parameter.tensor.values<double>();
+  fail(Fault::usage, forecaster.name, ": has no tensor '", name, "', so it is none of create_forecaster");
+}
+
 }  // namespace
 
-void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std::vector<float>& steps,
-                        std::vector<float>& following) const {
+void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std::vector<double>& steps,
+                        std::vector<double>& following) const {
   const std::int64_t window = windows.options().inputs, horizon = windows.options().targets;
   const std::vector<std::int64_t> columns = counted(0, series.width());
   steps.resize(samples.size() * static_cast<std::size_t>(window * series.width()));
   following.resize(samples.size() * static_cast<std::size_t>(horizon));
-  float *to_steps = steps.data(), *to_following = following.data();
+  double *to_steps = steps.data(), *to_following = following.data();
   for (const std::int64_t sample : samples) {
     copy_steps(series, windows.first_input(split, sample), window, columns, to_steps);
     copy_steps(series, windows.first_target(split, sample), horizon, {&target, 1}, to_following);
@@ -48,10 +55,7 @@ std::vector<std::string> ForecastData::notes(Split split) const {
 }
 
 double deviation_of(const Model& forecaster, std::int64_t column) {
-  for (const Parameter& parameter : named_parameters(Model(forecaster)))
-    if (parameter.name == "deviation")
-      return parameter.tensor.values<double>()[static_cast<std::size_t>(column)];
-  fail(Fault::usage, forecaster.name, ": has no tensor 'deviation', so it is none of create_forecaster");
+  return measured(forecaster, "deviation")[static_cast<std::size_t>(column)];
 }
 
 ForecastValidation::ForecastValidation(const Model& model, const ForecastData& data, Split split,
@@ -63,7 +67,7 @@ ForecastValidation::ForecastValidation(const Model& model, const ForecastData& d
       plans_([model](const Tensors& in) { return Tensors{model(in[0])}; },
              {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
 
-void ForecastValidation::add(std::int64_t sample, std::span<const float> forecast,
+void ForecastValidation::add(std::int64_t sample, std::span<const double> forecast,
                              ForecastEvaluation& evaluation) const {
   const std::int64_t first = data_.windows.first_target(split_, sample), known = first - 1;
   for (std::int64_t i = 0; i < std::ssize(forecast); ++i) {
@@ -88,7 +92,7 @@ std::optional<ForecastEvaluation> ForecastValidation::run(const TrainingTask::Wa
   for (std::int64_t first = 0; first < samples; first += batch_) {
     const std::int64_t size = std::min(batch_, samples - first);
     data_.copy(split_, counted(first, size), steps_, following_);
-    const Plan& plan = plans_.plan_for({{DType::f32, {size, window, data_.series.width()}}});
+    const Plan& plan = plans_.plan_for({{DType::f64, {size, window, data_.series.width()}}});
     plan.inputs()[0].write(steps_.data());
     plan.run(plan.inputs(), plan.outputs());
     forecasts_.resize(following_.size());
@@ -127,15 +131,36 @@ void check_forecast(const Checkpoint& checkpoint, const Series& series) {
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
   check_forecast(checkpoint, series);
   const SequenceCard& card = *checkpoint.card.sequence;
-  std::vector<float> steps(static_cast<std::size_t>(card.window * series.width()));
+  std::vector<double> steps(static_cast<std::size_t>(card.window * series.width()));
   copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
-  const Plan planned = inference_plan(checkpoint.model, {DType::f32, {1, card.window, series.width()}});
-  const std::vector<double> values =
-      planned({Tensor::from({1, card.window, series.width()}, steps)})[0].values<double>();
+  const Type seen{DType::f64, {1, card.window, series.width()}};
+  const Plan planned = inference_plan(checkpoint.model, seen);
+  const std::vector<double> values = planned({Tensor::from(seen, steps.data())})[0].values<double>();
   if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
     fail(Fault::failure, checkpoint.path.string(),
          ": the forecast is not finite; the weights are damaged, or were trained with too high a learning rate");
   return values;
+}
+
+std::string lost_in_f32(const Checkpoint& checkpoint) {
+  constexpr double kShare = 1e-3;  // of the deviation, to which values may be rounded without a word
+  const std::vector<double> means = measured(checkpoint.model, "mean"), deviations = measured(checkpoint.model, "deviation");
+  std::string lost;
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const std::string& column = checkpoint.card.sequence->columns[i];
+    const double mean = means[i], deviation = deviations[i];
+    const auto level = static_cast<float>(std::abs(mean) + deviation), scale = static_cast<float>(deviation);
+    if (!std::isfinite(level) || !std::isnormal(scale))
+      fail(Fault::data, checkpoint.path.string(), ": the column ", column, " has the mean ", significant(mean),
+           " and the deviation ", significant(deviation),
+           ", which f32 cannot hold; an ONNX file takes f32 in the units of the series: train on the column in other units");
+    const double step = std::nextafter(level, INFINITY) - level;
+    if (lost.empty() && step > kShare * deviation)
+      lost = text("f32, which an ONNX file takes and gives in the units of the series, rounds values of ", column, " near ",
+                  significant(mean), " to steps of ", significant(step), ", and they change by ", significant(deviation),
+                  "; predict does not round: to export, train on the column less its level");
+  }
+  return lost;
 }
 
 }  // namespace neurim

@@ -20,8 +20,8 @@ struct ForecastData {
 
   /// Of some samples of a split: the steps that the model sees (samples,window,columns), and the values of
   /// the target that follow (samples,horizon), both in the units of the series.
-  void copy(Split split, std::span<const std::int64_t> samples, std::vector<float>& steps,
-            std::vector<float>& following) const;
+  void copy(Split split, std::span<const std::int64_t> samples, std::vector<double>& steps,
+            std::vector<double>& following) const;
   /// What a user should know of the series and of a split that is judged, a line each.
   std::vector<std::string> notes(Split split) const;
 };
@@ -40,13 +40,13 @@ class ForecastValidation {
   std::optional<ForecastEvaluation> run(const TrainingTask::Watch& watch = {});
 
  private:
-  void add(std::int64_t sample, std::span<const float> forecast, ForecastEvaluation& evaluation) const;
+  void add(std::int64_t sample, std::span<const double> forecast, ForecastEvaluation& evaluation) const;
 
   const ForecastData& data_;
   Split split_;
   std::int64_t season_, batch_;
   Compiled plans_;
-  std::vector<float> steps_, following_, forecasts_;
+  std::vector<double> steps_, following_, forecasts_;
 };
 
 /// The loss is the mean squared error in units of `deviation`.
@@ -59,5 +59,9 @@ void check_forecast(const Checkpoint& checkpoint, const Series& series);
 /// its units. Throws Error(usage) where the model is no forecaster, Error(data) where the series is shorter
 /// than its window.
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series);
+
+/// What is lost where a forecaster takes its series as f32, in one line: a level that is large beside the changes is
+/// rounded. "" where that is nothing to speak of. Throws Error(data) where f32 cannot hold the scale of a column at all.
+std::string lost_in_f32(const Checkpoint& checkpoint);
 
 }  // namespace neurim

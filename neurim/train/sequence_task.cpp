@@ -85,8 +85,8 @@ class ForecastTask final : public SequenceTask {
   }
   const Plan& run(Compiled& plans, std::int64_t) override {
     data_.copy(Split::train, samples_, steps_, following_);
-    const Plan& plan = plans.plan_for({{DType::f32, {batch_size(), card_.window, data_.series.width()}},
-                                       {DType::f32, {batch_size(), card_.horizon}}});
+    const Plan& plan = plans.plan_for({{DType::f64, {batch_size(), card_.window, data_.series.width()}},
+                                       {DType::f64, {batch_size(), card_.horizon}}});
     plan.inputs()[0].write(steps_.data());
     plan.inputs()[1].write(following_.data());
     plan.run(plan.inputs(), plan.outputs());
@@ -108,7 +108,7 @@ class ForecastTask final : public SequenceTask {
   const ForecastData data_;
   ForecastValidation validation_;
   std::optional<ForecastEvaluation> evaluation_;
-  std::vector<float> steps_, following_;
+  std::vector<double> steps_, following_;
 };
 
 class LanguageTask final : public SequenceTask {
@@ -174,10 +174,15 @@ class LanguageTask final : public SequenceTask {
 std::vector<std::string> columns_of(const TrainOptions& options) {
   std::vector<std::string> columns;
   if (options.columns.empty()) return columns;
-  for (const std::string& column : split(options.columns, ',')) columns.push_back(lower(trimmed(column)));
-  const std::string target = lower(options.target);
-  if (!target.empty() && std::find(columns.begin(), columns.end(), target) == columns.end())
-    columns.push_back(target);
+  const auto has = [&](const std::string& column) {
+    return std::find(columns.begin(), columns.end(), column) != columns.end();
+  };
+  for (const std::string& word : split(options.columns, ',')) {
+    const std::string column = lower(trimmed(word));
+    require(!has(column), "columns names ", column, " twice; name each column once");
+    columns.push_back(column);
+  }
+  if (const std::string target = lower(options.target); !target.empty() && !has(target)) columns.push_back(target);
   return columns;
 }
 
@@ -188,7 +193,7 @@ RecurrentModelOptions model_options(const TrainOptions& options) {
 }
 
 PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelCard>& card) {
-  Series series = read_series(options.data, card ? card->sequence->columns : columns_of(options));
+  Series series = read_series(options.data, card ? card->sequence->columns : columns_of(options), options.target);
   require(!options.target.empty() || series.width() == 1,
           "target is missing; give the column to forecast, one of ", join(series.columns, ", "),
           ": target=", series.columns[0]);

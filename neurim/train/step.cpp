@@ -77,7 +77,7 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
 std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double deviation) {
   return [model, &optimizer, deviation](const Tensors& in) -> Tensors {
     const Tensor error = model(in[0]) - in[1];
-    const Tensor loss = mean(square(error * (1 / deviation)));
+    const Tensor loss = mean(square(cast(error * (1 / deviation), DType::f32)));
     optimizer.minimize(loss);
     return {loss, sum(mean(abs(error), {1}))};
   };

@@ -24,8 +24,8 @@ std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& opt
 /// multi-label model is the mean over the classes.
 std::function<Tensors(Tensors)> validation_step(const Model& model);
 
-/// Of a forecaster: x f32(N,T,columns), the values to come f32(N,horizon) -> the mean of the squared errors,
-/// each over `deviation`, and the sum over the samples of their mean absolute errors. Records what
+/// Of a forecaster: x f64(N,T,columns), the values to come f64(N,horizon) -> the mean of the squared errors,
+/// each over `deviation`, as f32, and the sum over the samples of their mean absolute errors. Records what
 /// training_step records.
 std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double deviation);
 
