@@ -212,6 +212,21 @@ class Sequences(unittest.TestCase):
                 for figure in row.split()[3:5]:
                     self.assertRegex(figure, rf"e[-+]0*{abs(power) - 1}|e[-+]0*{abs(power)}|e[-+]0*{abs(power) + 1}|^\d")
 
+    def test_rows_out_of_order_are_said_by_every_verb(self):
+        values, days = [i * 37 % 11 for i in range(60)], [(datetime.date(2024, 1, 1) + datetime.timedelta(i)).strftime("%d.%m.%Y") for i in range(60)]
+        said = "the time (day) falls in line 32 (29.02.2024, then 01.01.2024)"
+        data, run = self.trained("swapped", self.rows(values, days[30:] + days[:30]), "columns=sold")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(said, run.stdout)
+        self.assertIn(said, (self.root / "runs" / "swapped" / "log.txt").read_text())
+        self.assertIn(said, neurim("val", self.root / "runs" / "swapped", f"project={self.root}/val", "name=swapped").stdout)
+        predicted = neurim("predict", f"model={self.root}/runs/swapped")
+        self.assertEqual((predicted.returncode, len(predicted.stderr.splitlines())), (0, 1), predicted)
+        self.assertIn(f"note: {said}", predicted.stderr)
+        self.assertEqual(len(predicted.stdout.splitlines()), 3)
+        data.write_text(self.rows(values, days))
+        self.assertEqual(neurim("predict", f"model={self.root}/runs/swapped").stderr, "")
+
     def test_tables_of_spreadsheets(self):
         values = [i * 37 % 11 + 0.5 for i in range(60)]
         plain = self.rows(values)

@@ -8,6 +8,7 @@
 #include "neurim/base/file.h"
 #include "neurim/data/sequences/corpus.h"
 #include "neurim/data/sequences/series.h"
+#include "neurim/data/sequences/time_order.h"
 #include "neurim/data/sequences/windows.h"
 #include "tests/damage.h"
 #include "tests/pictures.h"
@@ -165,6 +166,68 @@ TEST(Series, SeparatorsOfSpreadsheets) {
   }
   write(temp.at("s.csv"), "day;sold\n2024-01-01;10,5\n2024-01-02;9\n");
   expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "sold"); }), {"s.csv:2", "'10,5'", "a point for decimals"});
+}
+
+TEST(Series, RowsThatAreNotOneEvenStepAfterAnotherAreSaid) {
+  const auto notes = [](const std::vector<std::string>& times, const std::string& header = "day") {
+    std::string content = header + ",sold\n";
+    for (const std::string& time : times) content += time + ",1.5\n";
+    return join(notes_on_time(parse_table("s.csv", content), "sold"), "\n");
+  };
+  const std::vector<std::vector<std::string>> ways{
+      {"2024-01-30", "2024-01-31", "2024-02-01", "2024-02-02", "2024-02-03", "2024-02-04"},
+      {"30.01.2024", "31.01.2024", "01.02.2024", "02.02.2024", "03.02.2024", "04.02.2024"},
+      {"01/30/2024", "01/31/2024", "02/01/2024", "02/02/2024", "02/03/2024", "02/04/2024"},
+      {"30/01/2024", "31/01/2024", "01/02/2024", "02/02/2024", "03/02/2024", "04/02/2024"},
+      {"20240130", "20240131", "20240201", "20240202", "20240203", "20240204"},
+      {"30-Jan-24", "31-Jan-24", "1-Feb-24", "2-Feb-24", "3-Feb-24", "4-Feb-24"},
+      {"\"Jan 30, 2024\"", "\"Jan 31, 2024\"", "\"Feb 1, 2024\"", "\"Feb 2, 2024\"", "\"Feb 3, 2024\"", "\"Feb 4, 2024\""},
+      {"2024-01-30 22:00", "2024-01-30 23:00", "2024-01-31 00:00", "2024-01-31 01:00", "2024-01-31 02:00", "2024-01-31 03:00"},
+      {"2024-01-30T23:59:59.5Z", "2024-01-31T00:00:00Z", "2024-01-31T00:00:00.5Z", "2024-01-31T00:00:01Z",
+       "2024-01-31T02:00:01.5+02:00", "2024-01-31T00:00:02Z"},
+      {"1/30/24 10:30 AM", "1/30/24 11:00 AM", "1/30/24 11:30 AM", "1/30/24 12:00 PM", "1/30/24 12:30 PM", "1/30/24 1:00 PM"},
+      {"2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03"},
+      {"2023-10-31", "2023-11-30", "2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"},
+      {"2023Q1", "2023Q2", "2023Q3", "2023Q4", "2024Q1", "2024Q2"},
+      {"Q1 2023", "Q2 2023", "Q3 2023", "Q4 2023", "Q1 2024", "Q2 2024"},
+      {"2023M10", "2023M11", "2023M12", "2024M01", "2024M02", "2024M03"},
+      {"202310", "202311", "202312", "202401", "202402", "202403"},
+      {"Tue 30 Jan 2024", "Wed 31 Jan 2024", "Thu 1 Feb 2024", "Fri 2 Feb 2024", "Sat 3 Feb 2024", "Sun 4 Feb 2024"},
+      {"2023-W50", "2023-W51", "2023-W52", "2024-W01", "2024-W02", "2024-W03"},
+      {"1999", "2000", "2001", "2002", "2003", "2004"},
+      {"0", "1", "2", "3", "4", "5"},
+      {"0.1", "0.2", "0.3", "0.4", "0.5", "0.6"},
+      {"1700000000", "1700003600", "1700007200", "1700010800", "1700014400", "1700018000"}};
+  for (const std::vector<std::string>& way : ways) {
+    EXPECT_EQ(notes(way), "") << way[0];
+    expect_words(notes({way[3], way[4], way[5], way[0], way[1], way[2]}), {"(day) falls in line 5", "sort them"});
+    expect_words(notes({way[5], way[4], way[3], way[2], way[1], way[0]}), {"(day) descends", "newest row"});
+    expect_words(notes({way[0], way[1], way[2], way[2], way[3], way[4], way[5]}), {"(day) has ", " twice, in lines 4 and 5;"});
+    expect_words(notes({way[0], way[1], way[2], way[3], way[5]}), {"(day) has a gap before line 6 (", ", then ", "; most steps are "});
+    const std::string several = notes({way[0], way[1], way[2], way[3], way[4], way[0], way[1], way[2], way[3], way[4]});
+    expect_words(several, {"falls in line 7", "lines 2 and 7, and 4 more such rows", "make a table of each series"});
+    const std::string by_turns = notes({way[0], way[0], way[1], way[1], way[2], way[2], way[3], way[3], way[4], way[4]});
+    expect_words(by_turns, {"twice, in lines 2 and 3, and 4 more such rows"});
+  }
+  expect_words(notes({"2024-01-01", "2024-01-02", "2024-01-09", "2024-03-01", "2024-03-02T12:00", "2024-05-01"}), {"uneven steps, from 1 day to "});
+  expect_words(notes({"2024-01-01", "2024-01-02", "", "2024-01-04", "2024-01-05"}), {"is none in line 4"});
+  expect_words(notes({"5", "3", "1", "2", "4", "0"}), {"falls in line 3"});
+  // What is no time: values, words, a flag, and what the target is.
+  EXPECT_EQ(notes({"3", "17", "4", "90", "5", "12"}), "");
+  EXPECT_EQ(notes({"0", "0", "1", "0", "0", "1"}), "");
+  EXPECT_EQ(notes({"b", "a", "b", "a"}), "");
+  EXPECT_EQ(join(notes_on_time(parse_table("s.csv", "sold\n0\n1\n2\n3\n9\n8\n"), "sold"), ""), "");
+  // The time in several columns.
+  EXPECT_EQ(notes({"2024-01-01,22:00", "2024-01-01,23:00", "2024-01-02,00:00", "2024-01-02,01:00", "2024-01-02,02:00"}, "date,time"), "");
+  expect_words(notes({"2024-01-01,0", "2024-01-01,1", "2024-01-01,3", "2024-01-01,4", "2024-01-01,5"}, "date,hour"), {"a gap before line 4"});
+  EXPECT_EQ(notes({"2023,11", "2023,12", "2024,1", "2024,2", "2024,3"}, "year,month"), "");
+  expect_words(notes({"2023,11,30", "2023,12,1", "2023,12,2", "2023,12,1", "2023,12,3"}, "year,month,day"),
+               {"(year, month, day) falls in line 5", "twice, in lines 3 and 5"});
+  EXPECT_EQ(notes({"2023-11,1", "2023-12,2", "2024-01,3", "2024-02,4", "2024-03,5"}, "month,rain"), "");
+  // Whatever columns are taken.
+  const TempFolder temp;
+  write(temp.at("s.csv"), "day,sold\n3,1.5\n2,1.5\n1,1\n0,9\n");
+  expect_words(join(read_series(temp.at("s.csv"), {"sold"}, "sold").notes, "\n"), {"(day) descends"});
 }
 
 TEST(Series, ScalingHoldsWhatDoublesHold) {

@@ -80,7 +80,8 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
     path = trained.data;
     check_remembered_data(path, checkpoint.path, "give source=FILE");
   }
-  const Series series = read_series(path, card.columns);
+  const Series series = read_series(path, card.columns, card.target);
+  for (const std::string& note : series.notes) console.warn(text("note: ", note));
   if (!save_csv.empty()) check_no_input(save_csv, {path});
   if (line.dry_run()) {
     check_forecast(checkpoint, series);

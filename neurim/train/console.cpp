@@ -60,14 +60,18 @@ void Console::wipe() {
   drawn_ = false;
 }
 
-void Console::say(std::string_view line) {
+void Console::say(std::string_view line) { tell(line, options_.json ? stderr : stdout); }
+
+void Console::warn(std::string_view line) { tell(line, stderr); }
+
+void Console::tell(std::string_view line, std::FILE* out) {
   const std::string whole = text(printable(line), '\n');
   // A full disk must not end a run because of its log; what matters is saved by write_file, which tells.
   if (log_ >= 0) (void)!::write(log_, whole.data(), whole.size());
   if (!terminal_) next_ = Clock::now() + kPlainPause;
   if (options_.quiet) return;
   wipe();
-  write_out(options_.json ? stderr : stdout, whole);
+  write_out(out, whole);
 }
 
 void Console::say_lines(std::string_view lines) {

@@ -28,6 +28,7 @@ class Console {
   bool json() const { return options_.json; }
   void say(std::string_view line);         ///< one line, made printable
   void say_lines(std::string_view lines);  ///< the same of several
+  void warn(std::string_view line);        ///< the same on stderr, where stdout is what was asked for
   void progress(std::string_view line);
   void event(const JsonObject& object);  ///< one line, when JSON was asked for
 
@@ -36,6 +37,7 @@ class Console {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void tell(std::string_view line, std::FILE* out);
   void wipe();
 
   Options options_;

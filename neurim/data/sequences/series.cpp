@@ -7,6 +7,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
+#include "neurim/data/sequences/time_order.h"
 #include "neurim/data/sources/table.h"
 
 namespace neurim {
@@ -81,6 +82,8 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
              "thousands, units, signs of a currency or a percent");
       series.values.push_back(*value);
     }
+  const std::string forecast = target.empty() && taken.size() == 1 ? series.columns[0] : lower(target);
+  for (std::string& note : notes_on_time(table, forecast)) series.notes.push_back(std::move(note));
   return series;
 }
 

@@ -28,7 +28,8 @@ struct Series {
 /// than any double is 0.
 std::optional<double> number_of(std::string_view cell);
 
-/// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time. `columns` names those to take; where it is empty, the target and all in which there are
+/// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time; where they are not one even step after another,
+/// notes say so (see time_order.h). `columns` names those to take; where it is empty, the target and all in which there are
 /// numbers, and the notes name the others. Names are in lower case. Throws Error(data) with file, line and column on a cell
 /// that is missing or no number_of, on an empty line between rows, where two columns have a name that is taken, and where
 /// nothing is left.
