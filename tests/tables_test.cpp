@@ -94,6 +94,40 @@ TEST(Manifest, SeparatorsOfSpreadsheets) {
   expect_words(error_of([&] { Dataset::open(temp.at("m.jsonl")); }), {"m.jsonl", "two columns are called label"});
 }
 
+/// A table of as many pictures, which are not there to be read, with these labels by turns.
+void write_labels(const TempFolder& temp, const std::vector<std::string>& labels, int count, const std::string& split = "train") {
+  std::string table = "path;label;split\n";
+  for (int i = 0; i < count; ++i) {
+    table += text(i, ".png;", labels[static_cast<std::size_t>(i) % labels.size()], ";", split, "\n");
+    write(temp.at(text(i, ".png")), "x");
+  }
+  write(temp.at("m.csv"), table);
+}
+
+TEST(Manifest, MeasurementsAreNoClasses) {
+  const TempFolder temp;
+  const auto open = [&](const DatasetOptions& options = {}) { return Dataset::open(temp.at("m.csv"), options); };
+  for (const std::vector<std::string>& measured :
+       {std::vector<std::string>{"0.37", "1.25", "3", "4.5"}, {"0,37", "1,25", "2,5", "-3"}, {"1e-3", "0.2", "5"}}) {
+    write_labels(temp, measured, static_cast<int>(measured.size()) + 1);
+    expect_words(error_of([&] { open(); }), {"m.csv: labels are numbers with fractions, such as ", "measurements", "no regression", "classes="});
+  }
+  std::vector<std::string> many;
+  for (int i = 0; i < 21; ++i) many.push_back(text(i, ".5"));
+  write_labels(temp, many, 210);
+  expect_words(error_of([&] { open(); }), {"(21 different ones of 210 images)"});
+  expect_words(join(open({.for_training = false}).notes(), "\n"), {"look like measurements"});
+  EXPECT_EQ(open({.class_names = many}).class_names(), many);
+  // Grades, and whole numbers however many.
+  write_labels(temp, {"0.5", "1.0", "1.5"}, 6);
+  EXPECT_EQ(open({.val_split = 0.0}).class_names().size(), 3u);
+  expect_words(join(open({.val_split = 0.0}).notes(), "\n"), {"3 different ones of 6 images", "a class of its own"});
+  for (const std::vector<std::string>& whole : {std::vector<std::string>{"3", "1", "7"}, {"1.0", "2.0", "3.0"}, {"v1.5", "v2.5", "1.5"}}) {
+    write_labels(temp, whole, 3);
+    EXPECT_EQ(open({.val_split = 0.0}).class_names().size(), 3u);
+  }
+}
+
 TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   const TempFolder temp;
   write_classes(temp, "pictures/", {"a", "b"}, 6);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -17,7 +18,7 @@
 namespace neurim {
 namespace {
 
-constexpr std::size_t kMostListed = 20;
+constexpr std::size_t kMostListed = 20, kMostGrades = 20;
 constexpr int kMostLooked = 200;  // entries below a folder among which a picture is looked for
 
 class FileSource : public Source {
@@ -258,6 +259,30 @@ std::span<const std::byte> read_part(const std::string& path, std::uint64_t offs
   return to;
 }
 
+/// What is wrong with labels that are numbers with fractions: "" where there are none, or where they may be grades, which a
+/// note says.
+std::string Gathered::measurements(std::vector<std::string>& notes) const {
+  std::vector<std::string> fractions;
+  for (const auto& [label, number] : index_) {
+    std::string point = label;
+    std::replace(point.begin(), point.end(), ',', '.');
+    double value = 0;
+    const auto [end, error] = std::from_chars(point.data(), point.data() + point.size(), value);
+    if (error != std::errc() || end != point.data() + point.size() || !std::isfinite(value)) return "";
+    if (value != std::floor(value)) fractions.push_back(label);
+  }
+  if (fractions.empty()) return "";
+  const std::size_t distinct = index_.size();
+  const std::string what = text("labels are numbers with fractions, such as ", fractions.front(),
+                                fractions.size() > 1 ? text(" and ", fractions.back()) : "", " (", distinct, " different ones of ",
+                                plural(size(), "image"), ")");
+  if (distinct > kMostGrades || labels_.size() < 2 * distinct)
+    return text(what, ", which look like measurements, and there is no regression here: give a label column of class names, such as "
+                      "low and high, or name the classes: classes=NAME,NAME");
+  notes.push_back(text(what, ": each is a class of its own"));
+  return "";
+}
+
 void Gathered::add(Split split, const std::string& label) {
   labels_.push_back(index_.emplace(label, static_cast<std::int64_t>(index_.size())).first->second);
   splits_.push_back(split);
@@ -271,6 +296,11 @@ void Gathered::add(Split split, const std::string& label, double weight, const s
 
 Listing Gathered::finish(const std::string& path, const DatasetOptions& options, bool multi_label) const {
   Listing listing;
+  if (!multi_label && options.class_names.empty())
+    if (const std::string wrong = measurements(listing.notes); !wrong.empty()) {
+      if (options.for_training) fail(Fault::data, path, ": ", wrong);
+      listing.notes.push_back(wrong);
+    }
   const auto names_in = [&](const std::string& label) {
     return multi_label ? names_between_bars(label) : std::vector{label};
   };

@@ -71,10 +71,13 @@ class Gathered {
   /// The classes are those of train: in numeric order where all are integers, which is noted, else in
   /// lexicographic order. Throws Error(data) where another split has more; with options.class_names, which
   /// decide then, they are those of all splits. The source is left to the caller. multi_label: a text is the
-  /// names of any number of classes, with bars between them.
+  /// names of any number of classes, with bars between them. For training throws Error(data) where the texts are numbers
+  /// with fractions, more than 20 different ones or most of them once, which are measurements and no classes.
   Listing finish(const std::string& path, const DatasetOptions& options, bool multi_label = false) const;
 
  private:
+  std::string measurements(std::vector<std::string>& notes) const;
+
   std::map<std::string, std::int64_t, std::less<>> index_;  // of each text
   std::vector<std::int64_t> labels_;
   std::vector<Split> splits_;
