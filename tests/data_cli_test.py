@@ -164,6 +164,38 @@ class Data(TrainedRun):
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (code, 1), run)
             self.assertIn(said, run.stderr)
 
+    def test_tables_of_spreadsheets_labels_txt_and_measurements(self):
+        root = self.root / "spreadsheet"
+        for i in range(12):
+            png(root / f"{i}.png", 28, 28, 20 * i)
+        table = root / "photos.csv"
+        words = ["train", f"data={table}", "model=lenet5", "epochs=1", "val_split=0.34", "plots=false", f"project={root}/runs"]
+
+        def write(separator, label):
+            lines = [separator.join((f"{i}.png", str(label(i)))) for i in range(12)]
+            table.write_text("\n".join([separator.join(("path", "label")), *lines]) + "\n")
+
+        for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            write(separator, lambda i: ("red", "blue")[i % 2])
+            self.assertEqual(neurim("data", "scan", table).returncode, 0)
+            run = neurim(*words, f"name={name}")
+            self.assertEqual(run.returncode, 0, run)
+            self.assertEqual(neurim("val", root / "runs" / name, f"data={table}", f"project={root}/val").returncode, 0)
+        write(";", lambda i: i / 8 + 0.37)
+        run = neurim(*words, "name=measured")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn("(12 different ones of 12 images), which look like measurements, and there is no regression here", run.stderr)
+        (root / "labels.txt").write_text("red\nblue\n")
+        write(";", lambda i: i % 2)
+        run = neurim(*words, "name=numbers")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("labels are numbers of the classes in labels.txt: 0 is red, 1 is blue", run.stdout)
+        self.assertEqual((root / "runs" / "numbers" / "weights" / "labels.txt").read_text(), "red\nblue\n")
+        write(";", lambda i: i % 3)
+        run = neurim(*words, "name=beyond")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertRegex(run.stderr, r"photos\.csv:4: label 2, but .*labels\.txt names 2 classes, 0 to 1;")
+
     def test_names_that_pictures_cannot_show(self):
         root = self.root / "undrawn"
         for i in range(12):

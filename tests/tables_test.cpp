@@ -128,6 +128,32 @@ TEST(Manifest, MeasurementsAreNoClasses) {
   }
 }
 
+TEST(Manifest, LabelsTxtNamesNumbers) {
+  const TempFolder temp;
+  const auto open = [&](const DatasetOptions& options = {.val_split = 0.0}) { return Dataset::open(temp.at("m.csv"), options); };
+  write(temp.at("labels.txt"), "shirt\r\nbag\ncoat\n");
+  for (const std::vector<std::string>& labels : {std::vector<std::string>{"2", "0"}, {"2.0", "0.0"}}) {
+    write_labels(temp, labels, 4);
+    const Dataset data = open();
+    EXPECT_EQ(data.class_names(), (std::vector<std::string>{"shirt", "bag", "coat"}));
+    EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{2, 0, 2}));
+    EXPECT_EQ(data.label_name(Split::train, 0), "coat");
+    expect_words(join(data.notes(), "\n"), {"labels.txt: 0 is shirt, 2 is coat"});
+  }
+  write_labels(temp, {"2|0", "1", ""}, 3);
+  EXPECT_EQ(open().label_name(Split::train, 0), "shirt|coat");
+  write_labels(temp, {"0", "3"}, 4);
+  expect_words(error_of([&] { open(); }), {"m.csv:3: label 3", "labels.txt names 3 classes, 0 to 2"});
+  EXPECT_EQ(open({.val_split = 0.0, .class_names = {"a", "b", "c", "d"}}).label_name(Split::train, 1), "d");
+  write_labels(temp, {"-1", "0"}, 4);
+  expect_words(error_of([&] { open(); }), {"m.csv:2: label -1"});
+  write_labels(temp, {"cat", "dog"}, 4);  // names need no others
+  EXPECT_EQ(open().class_names(), (std::vector<std::string>{"cat", "dog"}));
+  write(temp.at("labels.txt"), "shirt\nbag\nshirt\n");
+  write_labels(temp, {"0", "1"}, 4);
+  expect_words(error_of([&] { open(); }), {"labels.txt: \"shirt\" stands twice"});
+}
+
 TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   const TempFolder temp;
   write_classes(temp, "pictures/", {"a", "b"}, 6);

@@ -76,7 +76,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 /// found by name: path, file, file_name, filename, image or image_path, relative to the table; label, class,
 /// category, target or label_name; where there are any split (one that split_named knows), weight
 /// (at least 0) and options.group_by, else group. Rows without a split are training; rows of one file are one
-/// group. Labels that are all integers, be they written as 1.0, are in numeric order, others in lexicographic order.
+/// group. Labels that are all integers are in numeric order, others in lexicographic order; integers count the lines of
+/// labels.txt beside the table, where there is one.
 ///
 /// Where a label holds a bar ("cat|dog", in .jsonl also a list) the set is multi-label: each label names its
 /// classes between bars, and an empty one names none. options.multi_label decides where it is given.

@@ -94,6 +94,7 @@ struct Rows {
   std::vector<std::string> files;
   std::vector<Split> splits;
   std::unordered_map<std::string, std::size_t> first;      // the first row that names a file
+  std::map<std::string, std::string> labels;               // where each first stands
   std::vector<std::pair<std::size_t, std::size_t>> again;  // the others, each with that first one
   std::int64_t missing = 0, looked = 0, splitless = 0;
   std::string an_again, a_missing, a_splitless;
@@ -145,6 +146,7 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
           fail(Fault::data, table.at(row), ": label \"", class_name,
                "\" has no name at a bar; write a|b (or give multi_label=false, if bars are part of names)");
     }
+    if (!rows.labels.contains(class_name)) rows.labels[class_name] = table.at(row);
     std::string full = (folder / relative).lexically_normal().string();
     const Split where = of.value_or(Split::train);
     if (rows.looked < static_cast<std::int64_t>(kLooked)) {
@@ -161,6 +163,43 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
     rows.files.push_back(std::move(full));
     rows.splits.push_back(where);
   }
+}
+
+/// The whole number that the text is, also as pandas writes it in a column where some are missing: 1.0.
+std::optional<std::int64_t> whole_number(const std::string& label) {
+  return integer(label.ends_with(".0") ? label.substr(0, label.size() - 2) : label);
+}
+
+/// The items of all rows. Where labels are whole numbers and labels.txt beside the tables names classes, and options.class_names
+/// does not, they count its lines. Throws Error(data) with file and line on one that is not among them.
+Listing finish(const Rows& rows, const std::string& path, const fs::path& beside, const DatasetOptions& options, bool multi_label) {
+  const auto names_in = [&](const std::string& label) { return multi_label ? names_between_bars(label) : std::vector{label}; };
+  DatasetOptions named = options;
+  const bool numbers = std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
+    const std::vector<std::string> names = names_in(label.first);
+    return std::all_of(names.begin(), names.end(), whole_number);
+  });
+  if (numbers && options.class_names.empty()) named.class_names = names_beside(beside);
+  if (named.class_names.size() == options.class_names.size()) return rows.items.finish(path, options, multi_label);
+  const std::vector<std::string>& classes = named.class_names;
+  for (const auto& [label, at] : rows.labels)
+    for (const std::string& number : names_in(label))
+      if (*whole_number(number) < 0 || *whole_number(number) >= std::ssize(classes))
+        fail(Fault::data, at, ": label ", number, ", but ", (beside / "labels.txt").string(), " names ", classes.size(),
+             " classes, 0 to ", classes.size() - 1, "; correct the label, or name its class there");
+  Listing listing = rows.items.finish(path, named, multi_label);
+  const auto count = [&](std::vector<std::int64_t>& found) {
+    for (std::int64_t& one : found) one = *whole_number(listing.class_names[static_cast<std::size_t>(one)]);
+  };
+  if (!multi_label) count(listing.labels);
+  for (std::vector<std::int64_t>& set : listing.label_sets) {
+    count(set);
+    std::sort(set.begin(), set.end());
+  }
+  listing.class_names = classes;
+  listing.notes.push_back(text("labels are numbers of the classes in labels.txt: 0 is ", classes[0], ", ", classes.size() - 1, " is ",
+                               classes.back()));
+  return listing;
 }
 
 /// Says which files and groups the tables put into two splits, and which files into two classes.
@@ -258,7 +297,7 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
          " is there; paths are relative to the folder of the table");
   const bool multi_label = options.multi_label.value_or(rows.bars);
   if (!multi_label && !rows.no_label.empty()) fail(Fault::data, rows.no_label);
-  Listing listing = rows.items.finish(path, options, multi_label);
+  Listing listing = finish(rows, path, folder ? fs::path(path) : fs::path(path).parent_path(), options, multi_label);
   if (folder && has_folders(path))
     listing.notes.push_back(text(parts[0].file.filename().string(),
                                  " says which pictures are used; what else lies in folders is not"));

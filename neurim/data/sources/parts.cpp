@@ -397,7 +397,10 @@ std::vector<std::string> names_beside(const fs::path& folder) {
   if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
   for (std::string line : split(without_mark(read_file(folder / "labels.txt")), '\n')) {
     if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
+    if (line.empty()) continue;
+    if (std::find(names.begin(), names.end(), line) != names.end())
+      fail(Fault::data, (folder / "labels.txt").string(), ": \"", line, "\" stands twice; each class has a name of its own, one a line");
+    names.push_back(line);
   }
   return names;
 }

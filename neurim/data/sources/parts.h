@@ -99,7 +99,7 @@ void note_count(std::vector<std::string>& notes, std::int64_t count, std::string
                 const std::string& example);
 
 /// The lines of labels.txt in the folder, which name the classes of labels that are numbers; none where there
-/// is no such file.
+/// is no such file. Throws Error(data) where a name stands twice.
 std::vector<std::string> names_beside(const fs::path& folder);
 
 /// The classes of a listing whose labels count from 0, as many as they reach, called by their numbers. A
