@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include "neurim/base/canonical_form.h"
+#include "neurim/data/label_problems.h"
 #include "neurim/data/loader.h"
 #include "neurim/data/scan.h"
 #include "neurim/data/sources/folder.h"
@@ -34,7 +36,7 @@ TEST(Folder, RunsAreNoClasses) {
   ASSERT_EQ(data.notes().size(), 2u);
   expect_words(data.notes()[0], {"no pictures: 1 file", "b/args.yaml"});
   expect_words(data.notes()[1], {"written by train or val: 4 folders", "a/old"});
-  EXPECT_EQ(pictures_below(temp.path()).size(), 6u);
+  EXPECT_EQ(pictures_below(temp.path()).files.size(), 6u);
   std::int64_t seen = 0;
   scan(temp.path(), 1, [&](const ScannedFile&) { ++seen; });
   EXPECT_EQ(seen, 6);
@@ -173,6 +175,53 @@ TEST(Preprocess, TheLeastCrop) {
   EXPECT_GT(preprocess.covering(300, 400).height, 224);
   preprocess.crop_pct = 1e-9;
   expect_words(error_of([&] { preprocess.check(); }, Fault::usage), {"crop_pct is 1e-09", "[0.01, 1]"});
+}
+
+TEST(CanonicalForm, IsTheSameForAllForms) {
+  for (const auto& [text, form] : std::vector<std::pair<std::string, std::string>>{
+           {"plain", "plain"},
+           {"caf\u00E9", "cafe\u0301"},
+           {"\u01D6", "u\u0308\u0304"},                              // a letter of a letter
+           {"\u212B\u2126", "A\u030A\u03A9"},                        // one for one
+           {"q\u0307\u0323", "q\u0323\u0307"},                       // the order of marks
+           {"\uAC01\uAC00", "\u1100\u1161\u11A8\u1100\u1161"},      // Hangul
+           {"\U0001D15E", "\U0001D157\U0001D165"},
+           {"\uFB01", "\uFB01"}}) {                                  // looks alike, and is another text
+    EXPECT_EQ(canonical_form(text), form);
+    EXPECT_EQ(canonical_form(form), form);
+  }
+  EXPECT_EQ(canonical_form("\u00E9\xFF"), "\u00E9\xFF");
+  EXPECT_EQ(with_code_points("cafe\u0301"), "cafe<U+0301>");
+}
+
+TEST(Folder, NamesInSeveralUnicodeFormsAreOneClass) {
+  const std::vector<std::string> classes{"caf\u00E9", "tea"};
+  const TempFolder one;
+  write_classes(one, "", {"caf\u00E9", "cafe\u0301", "tea"}, 2);
+  const Dataset joined = Dataset::open(one.path(), {.val_split = 0.0});
+  EXPECT_EQ(joined.class_names(), classes);
+  EXPECT_EQ(joined.class_counts(Split::train), (std::vector<std::int64_t>{4, 2}));
+  EXPECT_TRUE(joined.notes().empty());
+  std::vector<std::string> notes;
+  const std::vector<LabelProblem> problems = label_problems_of_folder(one.path(), notes);
+  ASSERT_EQ(problems.front().kind, "unicode_form");
+  expect_words(problems.front().what, {"caf<U+00E9>, cafe<U+0301>"});
+
+  const TempFolder two;
+  write_classes(two, "train/", {"cafe\u0301", "tea"}, 2);
+  write_classes(two, "val/", classes, 1);
+  fs::create_directories(two.path() + "/test/cafe\u0301");
+  write_classes(two, "test/", {"tea"}, 1);
+  const Dataset split = Dataset::open(two.path());
+  EXPECT_EQ(split.class_names(), classes);
+  EXPECT_EQ(split.class_counts(Split::val), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(split.class_counts(Split::test), (std::vector<std::int64_t>{0, 1}));
+
+  const TempFolder other;  // than the data that a model knows
+  write_classes(other, "", classes, 2);
+  const Dataset mapped = Dataset::open(other.path(), {.val_split = 0.0, .class_names = {"tea", "cafe\u0301"}});
+  EXPECT_EQ(mapped.class_names(), (std::vector<std::string>{"tea", "cafe\u0301"}));
+  EXPECT_EQ(mapped.label(Split::train, 0), 1);
 }
 
 }  // namespace

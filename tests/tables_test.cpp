@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "neurim/data/label_problems.h"
 #include "neurim/data/sources/npy_array.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/sources/table.h"

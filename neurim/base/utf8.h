@@ -1,5 +1,6 @@
 // The characters of UTF-8 texts.
 #pragma once
+#include <string>
 #include <string_view>
 
 namespace neurim {
@@ -12,6 +13,9 @@ inline bool is_surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 /// Takes the first character off a text that is not empty; kNoCharacter where it is not well-formed (Unicode
 /// 15, table 3-7).
 char32_t take_character(std::string_view& rest);
+
+/// Puts a character behind a text.
+void append_character(std::string& out, char32_t character);
 
 /// Whether the text is well-formed.
 bool is_utf8(std::string_view text);

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "neurim/base/canonical_form.h"
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/utf8.h"
@@ -89,9 +90,10 @@ bool reads_as_number(const std::string& word) {
 
 /// Gives the labels the numbers of `names`: by name, or in their order where labels are numbers and names are none.
 void map_classes(Listing& listing, const std::vector<std::string>& names, const std::string& path) {
-  std::map<std::string, std::int64_t> index;
-  for (const std::string& class_name : names)
-    if (!index.emplace(class_name, static_cast<std::int64_t>(index.size())).second)
+  std::map<std::string, std::int64_t> index, by_form;
+  for (const std::string& class_name : names) {
+    by_form.emplace(canonical_form(class_name), std::ssize(index));
+    if (!index.emplace(class_name, std::ssize(index)).second)
       fail(Fault::usage, "classes: \"", class_name, "\" stands twice; each class has one name");
   const std::vector<std::string>& found = listing.class_names;
   const bool numbered = !found.empty() && std::all_of(found.begin(), found.end(), integer) &&
@@ -99,8 +101,11 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
   std::vector<std::int64_t> mapped;
   std::vector<std::string> unknown;
   for (const std::string& class_name : found) {
-    const auto at = index.find(class_name);
-    const std::int64_t number = numbered ? *integer(class_name) : at == index.end() ? -1 : at->second;
+    const auto at = index.find(class_name), of_form = by_form.find(canonical_form(class_name));
+    const std::int64_t number = numbered                   ? *integer(class_name)
+                                : at != index.end()        ? at->second
+                                : of_form != by_form.end() ? of_form->second
+                                                           : -1;
     mapped.push_back(number);
     if (number < 0 || number >= std::ssize(names)) unknown.push_back(class_name);
   }

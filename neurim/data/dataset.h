@@ -71,6 +71,8 @@ class Dataset {
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
   /// What a user should know about the data, one line each.
   const std::vector<std::string>& notes() const { return content_->notes; }
+  /// The names of each class that is written in several Unicode forms, what it is called first.
+  const std::vector<std::vector<std::string>>& spellings() const { return content_->spellings; }
   /// Where a part of the data is lost, such as in an archive that is cut off, which a note tells too; "" for nowhere.
   const std::string& damage() const { return content_->damage; }
 

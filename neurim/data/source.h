@@ -46,6 +46,7 @@ struct Listing {
   std::vector<std::int64_t> same_as;      ///< of each item the first that shows the same; empty: none is repeated
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
   std::vector<std::string> notes;  ///< what a user should know, one line each
+  std::vector<std::vector<std::string>> spellings;  ///< of each class that is written in several Unicode forms: these, its name first
   std::string damage;              ///< the first place where a part of it is lost, which a note tells too; "" for none
   std::vector<std::int64_t>& operator[](Split split) { return splits[static_cast<std::size_t>(split)]; }
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "neurim/base/utf8.h"
+
 namespace neurim {
 
 namespace {
@@ -60,13 +62,7 @@ std::vector<char32_t> letters_of(std::string_view text) {
 
 std::string utf8(const std::vector<char32_t>& letters) {
   std::string out;
-  for (const char32_t letter : letters) {
-    const int more = letter < 0x80 ? 0 : letter < 0x800 ? 1 : letter < 0x10000 ? 2 : 3;
-    constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
-    out += static_cast<char>(kLead[more] | letter >> (6 * more));
-    for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
-      out += static_cast<char>(0x80 | (letter >> shift & 0x3F));
-  }
+  for (const char32_t letter : letters) append_character(out, letter);
   return out;
 }
 

@@ -7,10 +7,13 @@
 #include <map>
 #include <set>
 
+#include "neurim/base/canonical_form.h"
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/picture_files.h"
+#include "neurim/data/sources/left_out.h"
 #include "neurim/data/sources/parts.h"
+#include "neurim/data/spellings.h"
 
 namespace neurim {
 namespace {
@@ -23,82 +26,6 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
     if (entry.is_directory(error) && !holds_run(entry.path())) found.push_back(entry.path());
   return found;
 }
-
-bool leads_nowhere(const fs::directory_entry& entry) {
-  std::error_code error;
-  return entry.is_symlink(error) && !entry.exists(error);
-}
-
-/// Whether a path is `outer` or lies in it; both without links.
-bool within(const fs::path& path, const fs::path& outer) {
-  return std::mismatch(outer.begin(), outer.end(), path.begin(), path.end()).first == outer.end();
-}
-
-/// What a walk through a set leaves out: symbolic links that would give pictures a wrong class or lead nowhere, files
-/// that are no pictures, pictures of no class, and runs.
-class LeftOut {
- public:
-  /// Says which folders are classes.
-  void add_class(const fs::path& folder) {
-    std::error_code error;
-    const fs::path place = fs::canonical(folder, error), above = fs::canonical(folder.parent_path(), error);
-    if (!within(above, place)) classes_.emplace(place, folder.filename().string());
-  }
-  /// Whether the link, in a class of that name, leads to a folder above it or to pictures of another class.
-  bool leads_astray(const fs::path& link, const std::string& class_name) {
-    std::error_code error;
-    const fs::path target = fs::canonical(link, error), from = fs::canonical(link.parent_path(), error);
-    auto around = classes_.find(target);  // the class that it leads into
-    for (fs::path at = target; around == classes_.end() && at != at.parent_path();)
-      around = classes_.find(at = at.parent_path());
-    bool astray = within(from, target) || (around != classes_.end() && around->second != class_name);
-    for (auto at = classes_.lower_bound(target); !astray && at != classes_.end() && within(at->first, target);
-         ++at)
-      astray = at->second != class_name;
-    if (astray) astray_.insert(link.string());
-    return astray;
-  }
-  void add_file(const fs::path& file) { files_.insert(file.string()); }
-  void add_run(const fs::path& folder) { runs_.insert(folder.string()); }
-  void add_dead_link(const fs::path& link) { dead_links_.insert(link.string()); }
-  /// Notes what lies beside the folders of splits or classes in `folder` and is lost there.
-  void look_beside(const fs::path& folder) {
-    std::error_code error;
-    for (const fs::directory_entry& entry : entries(folder)) {
-      if (leads_nowhere(entry)) {
-        add_dead_link(entry.path());
-      } else if (entry.is_directory(error)) {
-        if (holds_run(entry.path())) add_run(entry.path());
-      } else if (is_picture_file(entry.path())) {
-        classless_.insert(entry.path().string());
-      }
-    }
-  }
-  /// Whether a run was left out below the folder.
-  bool has_run_in(const fs::path& folder) const {
-    const std::string begin = (folder / "").string();
-    const auto first = runs_.lower_bound(begin);
-    return first != runs_.end() && first->starts_with(begin);
-  }
-  void note(std::vector<std::string>& notes) const {
-    if (!astray_.empty())
-      note_count(notes, std::ssize(astray_),
-                 "symbolic links lead to a folder above them or into another class and are not followed",
-                 *astray_.begin());
-    const auto note_some = [&](std::string_view why, std::string_view thing, const std::set<std::string>& some) {
-      if (!some.empty())
-        notes.push_back(text("left out as ", why, ": ", plural(std::ssize(some), thing), ", such as ", *some.begin()));
-    };
-    note_some("no pictures", "file", files_);
-    note_some("of no class", "picture", classless_);
-    note_some("leading nowhere", "symbolic link", dead_links_);
-    note_some("written by train or val", "folder", runs_);
-  }
-
- private:
-  std::map<fs::path, std::string> classes_;  // by the folder that holds the pictures
-  std::set<std::string> astray_, files_, classless_, dead_links_, runs_;
-};
 
 /// Adds all pictures below `folder`, which is of that class; `seen` stops at symbolic links that lead in
 /// circles. Returns whether the folder was not seen before.
@@ -226,10 +153,11 @@ std::vector<std::string> names_of(const Classes& classes) {
 /// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and
 /// knows.
 void check_same(const Classes& classes, const Classes& train, const fs::path& folder) {
-  std::set<std::string> there;
+  std::set<std::string> there, forms;
   for (const std::string& class_name : names_of(classes)) there.insert(class_name);
-  for (const fs::path& path : folders_in(folder))
-    if (train.contains(path.filename().string())) there.insert(path.filename().string());
+  for (const fs::path& path : folders_in(folder)) forms.insert(canonical_form(path.filename().string()));
+  for (const std::string& class_name : names_of(train))
+    if (forms.contains(canonical_form(class_name))) there.insert(class_name);
   const std::vector<std::string> has(there.begin(), there.end()), wanted = names_of(train);
   if (has == wanted) return;
   std::vector<std::string> unknown, lacking;
@@ -346,6 +274,7 @@ void check_classes(const fs::path& root, const std::vector<std::string>& names, 
 struct Tree {
   std::map<Split, fs::path> folders;  // of the splits; none where `root` or its classes hold them otherwise
   std::map<Split, Classes> found;
+  Spellings spellings;  // of the folders of classes
   LeftOut left_out;
 };
 
@@ -355,6 +284,20 @@ std::vector<std::string> names_of(const Tree& tree) {
   for (const auto& [split, classes] : tree.found)
     for (const auto& [class_name, files] : classes) names.insert(class_name);
   return {names.begin(), names.end()};
+}
+
+/// Makes classes one whose folders differ in Unicode form alone.
+void join_spellings(Tree& tree) {
+  for (const auto& [split, classes] : tree.found)
+    for (const std::string& class_name : names_of(classes)) tree.spellings.add(class_name);
+  for (auto& [split, classes] : tree.found) {
+    Classes joined;
+    for (const auto& [class_name, files] : classes) {
+      std::vector<std::string>& to = joined[tree.spellings.of(class_name)];
+      to.insert(to.end(), files.begin(), files.end());
+    }
+    classes = std::move(joined);
+  }
 }
 
 Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
@@ -383,6 +326,7 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
                              "/ lies beside classes and is taken for one; where there are splits, all classes lie in "
                              "train/CLASS/, val/CLASS/, …"));
   }
+  join_spellings(tree);
   left_out.note(notes);
   return tree;
 }
@@ -393,8 +337,10 @@ std::vector<std::string> empty_folders(const fs::path& root, const Tree& tree) {
   std::vector<std::string> empty;
   const auto add_empty = [&](const fs::path& folder, const std::vector<std::string>& known) {
     std::error_code error;
+    std::set<std::string> forms;
+    for (const std::string& class_name : known) forms.insert(canonical_form(class_name));
     for (const fs::path& path : folders_in(folder))
-      if (!std::binary_search(known.begin(), known.end(), path.filename().string()) && !fs::is_symlink(path, error) &&
+      if (!forms.contains(canonical_form(path.filename().string())) && !fs::is_symlink(path, error) &&
           !tree.left_out.has_run_in(path))
         empty.push_back(path.string());
   };
@@ -414,11 +360,12 @@ std::vector<std::string> class_folders(const std::string& root, std::vector<std:
   return names_of(tree);
 }
 
-std::vector<std::string> pictures_below(const std::string& folder) {
+PicturesBelow pictures_below(const std::string& folder) {
   LeftOut left_out;
-  std::vector<std::string> files = pictures_in(folder, "", left_out);
-  std::sort(files.begin(), files.end());
-  return files;
+  PicturesBelow found{pictures_in(folder, "", left_out), left_out.count(), {}};
+  std::sort(found.files.begin(), found.files.end());
+  left_out.note(found.notes);
+  return found;
 }
 
 Listing open_folder(const std::string& root, const DatasetOptions& options) {
@@ -430,6 +377,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   const std::map<Split, fs::path>& folders = tree.folders;
   const Classes& train = tree.found[Split::train];
   listing.class_names = names_of(tree);
+  listing.spellings = tree.spellings.several();
   if (folders.empty() && train.size() < 2 && options.class_names.empty())
     check_classes(root, listing.class_names, options.for_training);
   if (!folders.empty() && !folders.contains(Split::train) && options.class_names.empty() && options.for_training) {

@@ -1,5 +1,6 @@
 // Folders of classes, by their names alone.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,14 @@ bool is_class_folder(const std::string& path);
 /// test have none of a class.
 std::vector<std::string> class_folders(const std::string& root, std::vector<std::string>& empty);
 
+struct PicturesBelow {
+  std::vector<std::string> files;
+  std::int64_t left_out = 0;       ///< other files, links and folders
+  std::vector<std::string> notes;  ///< which these are, one line each
+};
+
 /// The picture files in a folder and the folders below it, in the order of their paths, as a class of open_folder has
 /// them: no hidden ones, and symbolic links to folders are followed once.
-std::vector<std::string> pictures_below(const std::string& folder);
+PicturesBelow pictures_below(const std::string& folder);
 
 }  // namespace neurim

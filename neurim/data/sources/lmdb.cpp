@@ -6,6 +6,7 @@
 #include <fstream>
 #include <unordered_map>
 
+#include "neurim/base/canonical_form.h"
 #include "neurim/base/error.h"
 #include "neurim/data/sources/proto.h"
 #include "neurim/data/sources/table.h"
@@ -187,7 +188,7 @@ class LmdbSource : public Source {
   std::vector<Item> items_;
 };
 
-/// The labels in labels.csv, .tsv or .jsonl beside the file; empty where there is none.
+/// The labels in labels.csv, .tsv or .jsonl beside the file by the canonical forms of their keys; empty where there is none.
 std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
   std::unordered_map<std::string, std::string> labels;
   std::error_code error;
@@ -199,7 +200,7 @@ std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
       fail(Fault::data, table.path,
            ":1: has no column key or none called label; name the columns key and label");
     for (const Table::Row& row : table.rows)
-      if (!labels.emplace(Table::cell(row, *key), Table::cell(row, *label)).second)
+      if (!labels.emplace(canonical_form(Table::cell(row, *key)), Table::cell(row, *label)).second)
         fail(Fault::data, table.at(row), ": names the key ", Table::cell(row, *key), " again; remove a line");
     return labels;
   }
@@ -254,7 +255,7 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
     naming([&file = file] { return file; },
            [&, &split = split] {
              for (const LmdbRecord& record : index_lmdb(bytes)) {
-               const auto named = labels.find(record.key);
+               const auto named = labels.find(canonical_form(record.key));
                const std::optional<Datum> datum = read_datum(bytes, record);
                if (named == labels.end() && (!labels.empty() || !datum || !datum->label)) {
                  if (others++ == 0) other = record.key;

@@ -10,6 +10,7 @@
 #include "neurim/base/error.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/sources/table.h"
+#include "neurim/data/spellings.h"
 
 namespace neurim {
 namespace {
@@ -93,6 +94,7 @@ struct Rows {
   Gathered items;
   std::vector<std::string> files;
   std::vector<Split> splits;
+  FileFinder finder;
   std::unordered_map<std::string, std::size_t> first;      // the first row that names a file
   std::map<std::string, std::string> labels;               // where each first stands
   std::vector<std::pair<std::size_t, std::size_t>> again;  // the others, each with that first one
@@ -147,7 +149,7 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
                "\" has no name at a bar; write a|b (or give multi_label=false, if bars are part of names)");
     }
     if (!rows.labels.contains(class_name)) rows.labels[class_name] = table.at(row);
-    std::string full = (folder / relative).lexically_normal().string();
+    std::string full = rows.finder.find((folder / relative).lexically_normal().string());
     const Split where = of.value_or(Split::train);
     if (rows.looked < static_cast<std::int64_t>(kLooked)) {
       std::error_code error;

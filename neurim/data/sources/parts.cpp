@@ -14,6 +14,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/utf8.h"
 #include "neurim/data/sources/table.h"
+#include "neurim/data/spellings.h"
 
 namespace neurim {
 namespace {
@@ -301,8 +302,16 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
       if (options.for_training) fail(Fault::data, path, ": ", wrong);
       listing.notes.push_back(wrong);
     }
-  const auto names_in = [&](const std::string& label) {
+  Spellings spellings;
+  const auto written_in = [&](const std::string& label) {
     return multi_label ? names_between_bars(label) : std::vector{label};
+  };
+  for (const auto& [label, number] : index_)
+    for (const std::string& name : written_in(label)) spellings.add(name);
+  const auto names_in = [&](const std::string& label) {
+    std::vector<std::string> names = written_in(label);
+    for (std::string& name : names) name = spellings.of(name);
+    return names;
   };
   std::vector<char> in_train(index_.size(), 0);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
@@ -373,10 +382,14 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
                                    known.size(), " classes, such as ", known[lacking]));
     }
   listing.class_names = std::move(known);
+  listing.spellings = spellings.several();
   if (std::any_of(weights_.begin(), weights_.end(), [](double weight) { return weight != 1; }))
     listing.weights = weights_;
-  if (std::any_of(groups_.begin(), groups_.end(), [](const std::string& group) { return !group.empty(); }))
-    listing.groups = groups_;
+  if (std::any_of(groups_.begin(), groups_.end(), [](const std::string& group) { return !group.empty(); })) {
+    Spellings of_groups;
+    for (const std::string& group : groups_) of_groups.add(group);
+    for (const std::string& group : groups_) listing.groups.push_back(of_groups.of(group));
+  }
   return listing;
 }
 
