@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "neurim/data/label_problems.h"
 #include "neurim/data/sources/npy_array.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/sources/table.h"

@@ -1,6 +1,7 @@
 #include "neurim/base/writable.h"
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
+#include "neurim/data/label_problems.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
 
@@ -51,6 +52,7 @@ int data_split(const Words& words) {
   options.seed = static_cast<std::uint64_t>(seed);
   Console console(line.console());
   const Dataset dataset = open_data(data, options, console);
+  for (const LabelProblem& problem : class_problems(dataset)) tell_notes({problem.what}, console);
   for (const std::string& class_name : dataset.class_names())
     if (class_name.find('|') != std::string::npos)
       fail(Fault::data, data, ": the class \"", class_name,

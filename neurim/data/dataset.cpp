@@ -13,7 +13,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/utf8.h"
-#include "neurim/core/random.h"
+#include "neurim/data/cut.h"
 #include "neurim/data/sources/folder.h"
 #include "neurim/data/sources/parts.h"
 
@@ -21,8 +21,6 @@ namespace neurim {
 namespace {
 
 constexpr double kValSplit = 0.1;
-// Keep these choices apart from other uses of the same seed.
-constexpr std::uint32_t kSplitStream = 0x73706c74, kTestStream = 0x74657374;
 
 /// Whether `holds(item)` is so for an item of any split.
 template <typename Holds>
@@ -95,6 +93,7 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     by_form.emplace(canonical_form(class_name), std::ssize(index));
     if (!index.emplace(class_name, std::ssize(index)).second)
       fail(Fault::usage, "classes: \"", class_name, "\" stands twice; each class has one name");
+  }
   const std::vector<std::string>& found = listing.class_names;
   const bool numbered = !found.empty() && std::all_of(found.begin(), found.end(), integer) &&
                         std::none_of(names.begin(), names.end(), reads_as_number);
@@ -125,155 +124,6 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     std::sort(set.begin(), set.end());
   }
   listing.class_names = names;
-}
-
-std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t item) {
-  const std::int64_t& label = listing.labels[static_cast<std::size_t>(item)];
-  if (listing.label_sets.empty()) return {&label, 1};
-  return listing.label_sets[static_cast<std::size_t>(label)];
-}
-
-std::int64_t first_of(const Listing& listing, std::int64_t item) {
-  return listing.same_as.empty() ? item : listing.same_as[static_cast<std::size_t>(item)];
-}
-
-/// Takes those items out of train that show what an earlier one shows.
-std::vector<std::int64_t> take_repeats(Listing& listing) {
-  std::vector<std::int64_t>& train = listing[Split::train];
-  const auto middle = std::stable_partition(train.begin(), train.end(),
-                                            [&](std::int64_t item) { return first_of(listing, item) == item; });
-  const std::vector<std::int64_t> repeats(middle, train.end());
-  train.erase(middle, train.end());
-  return repeats;
-}
-
-/// Puts each where its first one is now: into `to`, else into train.
-void add_repeats(Listing& listing, const std::vector<std::int64_t>& repeats, Split to) {
-  if (repeats.empty()) return;
-  const std::set<std::int64_t> cut(listing[to].begin(), listing[to].end());
-  for (const std::int64_t item : repeats)
-    listing[cut.contains(first_of(listing, item)) ? to : Split::train].push_back(item);
-}
-
-std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
-  std::vector<std::vector<std::int64_t>> by_class(listing.class_names.size());
-  for (const std::int64_t item : listing[Split::train])
-    by_class[static_cast<std::size_t>(listing.labels[static_cast<std::size_t>(item)])].push_back(item);
-  return by_class;
-}
-
-/// Cuts train into parts of these shares (their sum is 1) that never separate a group and have nearly the
-/// same shares of each class, and of the items without one: the groups, from the largest on and equal ones in
-/// an order of the seed, go each where most is missing. No part is empty where there are groups enough.
-std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::vector<double>& shares,
-                                                  std::uint64_t seed, std::uint32_t stream) {
-  std::map<std::string, std::vector<std::int64_t>> by_name;
-  for (const std::int64_t item : listing[Split::train]) {
-    const std::string group = listing.groups.empty() ? "" : listing.groups[static_cast<std::size_t>(item)];
-    // An item without a group is one of its own; no other name holds a zero byte and a number.
-    by_name[group.empty() ? text('\0', first_of(listing, item)) : group].push_back(item);
-  }
-  std::vector<const std::vector<std::int64_t>*> groups;
-  for (const auto& [group, items] : by_name) groups.push_back(&items);
-  if (groups.size() < shares.size())
-    fail(Fault::data, "training has ", groups.size(), " group", groups.size() == 1 ? "" : "s", ", too few for ",
-         shares.size(), " parts that separate none; name more groups, or give a val split (or val_split 0)");
-  Random random(seed, 0, stream);
-  shuffle(groups, random);
-  std::stable_sort(groups.begin(), groups.end(), [](auto* a, auto* b) { return a->size() > b->size(); });
-
-  const std::size_t classless = listing.class_names.size();  // counts as a class of its own
-  const auto count_into = [&](auto& counts, std::int64_t item) {
-    const std::span<const std::int64_t> classes = classes_of(listing, item);
-    for (const std::int64_t c : classes) ++counts[static_cast<std::size_t>(c)];
-    if (classes.empty()) ++counts[classless];
-  };
-  std::vector<double> totals(classless + 1, 0);
-  for (const std::int64_t item : listing[Split::train]) count_into(totals, item);
-  std::vector<std::vector<double>> have(shares.size(), std::vector<double>(totals.size(), 0));
-  std::vector<std::vector<std::int64_t>> parts(shares.size());
-  std::size_t empty = parts.size();
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    std::map<std::size_t, double> counts;  // of each class in the group
-    for (const std::int64_t item : *groups[g]) count_into(counts, item);
-    std::size_t best = parts.size();
-    double least = 0;
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      if (empty == groups.size() - g && !parts[p].empty()) continue;  // the last groups fill empty parts
-      double cost = 0;  // the change of the squared distances from the shares, each class counting the same
-      for (const auto& [c, count] : counts) {
-        cost += count * (2 * (have[p][c] - shares[p] * totals[c]) + count) / (totals[c] * totals[c]);
-      }
-      if (best == parts.size() || cost < least || (cost == least && parts[p].size() < parts[best].size()))
-        best = p, least = cost;
-    }
-    for (const auto& [c, count] : counts) have[best][c] += count;
-    if (parts[best].empty()) --empty;
-    parts[best].insert(parts[best].end(), groups[g]->begin(), groups[g]->end());
-  }
-  return parts;
-}
-
-void sort_splits(Listing& listing) {
-  for (const Split part : kSplits) std::sort(listing[part].begin(), listing[part].end());
-}
-
-/// Where items cannot be dealt out class by class.
-bool cut_by_groups(const Listing& listing) { return !listing.groups.empty() || !listing.label_sets.empty(); }
-
-/// Moves this share of each class, at least one sample where it has two, from train to `to`; or, where there
-/// are groups or label sets, nearly this share of each.
-void split_off(Listing& listing, Split to, double share, std::uint64_t seed, std::uint32_t stream) {
-  if (cut_by_groups(listing)) {
-    std::vector<std::vector<std::int64_t>> parts = cut_groups(listing, {1 - share, share}, seed, stream);
-    listing[Split::train] = std::move(parts[0]);
-    listing[to] = std::move(parts[1]);
-    return sort_splits(listing);
-  }
-  const std::vector<std::int64_t> repeats = take_repeats(listing);
-  std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
-  listing[Split::train].clear();
-  for (std::size_t c = 0; c < by_class.size(); ++c) {
-    std::vector<std::int64_t>& items = by_class[c];
-    Random random(seed, c, stream);
-    shuffle(items, random);
-    const auto size = static_cast<std::int64_t>(items.size());
-    const std::int64_t taken =
-        size < 2 ? 0 : std::clamp<std::int64_t>(std::llround(static_cast<double>(size) * share), 1, size - 1);
-    listing[to].insert(listing[to].end(), items.begin(), items.begin() + taken);
-    listing[Split::train].insert(listing[Split::train].end(), items.begin() + taken, items.end());
-  }
-  add_repeats(listing, repeats, to);
-  sort_splits(listing);
-}
-
-/// Makes part `fold` of `folds` the val split. Without groups the items of each class, shuffled, are dealt
-/// out one by one, and the next class goes on where the last one ended.
-void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
-  std::vector<std::vector<std::int64_t>> parts(static_cast<std::size_t>(folds));
-  if (listing[Split::train].size() < parts.size())
-    fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
-         " folds; use fewer");
-  std::vector<std::int64_t> repeats;
-  if (cut_by_groups(listing)) {
-    parts = cut_groups(listing, std::vector<double>(parts.size(), 1.0 / folds), seed, kSplitStream);
-  } else {
-    repeats = take_repeats(listing);
-    std::vector<std::vector<std::int64_t>> by_class = train_by_class(listing);
-    std::size_t dealt = 0;
-    for (std::size_t c = 0; c < by_class.size(); ++c) {
-      Random random(seed, c, kSplitStream);
-      shuffle(by_class[c], random);
-      for (const std::int64_t item : by_class[c]) parts[dealt++ % parts.size()].push_back(item);
-    }
-  }
-  listing[Split::train].clear();
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    std::vector<std::int64_t>& to = listing[p == static_cast<std::size_t>(fold) ? Split::val : Split::train];
-    to.insert(to.end(), parts[p].begin(), parts[p].end());
-  }
-  add_repeats(listing, repeats, Split::val);
-  sort_splits(listing);
 }
 
 /// A kind of source: whether `path` is of it, and how it is opened.
@@ -370,7 +220,7 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   if (!options.group_by.empty() && listing.groups.empty())
     fail(Fault::data, path, ": has no groups; group_by names a column of a .csv, .tsv or .jsonl file");
   if (listing[Split::test].empty() && !listing[Split::train].empty() && test_split > 0)
-    naming([&] { return path; }, [&] { split_off(listing, Split::test, test_split, options.seed, kTestStream); });
+    naming([&] { return path; }, [&] { split_off(listing, Split::test, test_split, options.seed); });
   if (options.folds != 0) {
     require(options.folds >= 2 && options.fold >= 0 && options.fold < options.folds, "fold ", options.fold,
             " of ", options.folds, " folds: give at least 2 folds, and a fold from 0 to folds - 1");
@@ -380,7 +230,7 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
     naming([&] { return path; }, [&] { choose_fold(listing, options.folds, options.fold, options.seed); });
   } else if (listing[Split::val].empty() && !listing[Split::train].empty() && val_split > 0) {
     const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
-    naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed, kSplitStream); });
+    naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed); });
   }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
+#include "neurim/base/canonical_form.h"
 #include "neurim/base/sha256.h"
 #include "neurim/data/sources/folder.h"
 #include "neurim/data/sources/parts.h"
+#include "neurim/data/spellings.h"
 
 namespace neurim {
 namespace {
@@ -18,26 +21,102 @@ struct Sample {
 };
 using Samples = std::vector<Sample>;
 
+/// The group that all samples of a class are of.
+class ClassGroups {
+ public:
+  explicit ClassGroups(const Dataset& dataset) : groups_(dataset.class_names().size()) {
+    for (const Split split : kSplits)
+      for (std::int64_t i = 0; i < dataset.size(split); ++i)
+        for (const std::int64_t c : dataset.classes(split, i)) groups_[static_cast<std::size_t>(c)].insert(dataset.group(split, i));
+  }
+  /// "" where they are of several, or have none.
+  std::string only(std::size_t class_number) const {
+    const std::set<std::string>& groups = groups_[class_number];
+    return groups.size() == 1 ? *groups.begin() : "";
+  }
+
+ private:
+  std::vector<std::set<std::string>> groups_;
+};
+
+void look_at_names(const Dataset& dataset, std::vector<LabelProblem>& problems) {
+  std::map<std::string, std::vector<std::string>> alike;
+  std::vector<std::string> blank;
+  for (const std::string& class_name : dataset.class_names()) {
+    alike[lower(class_name)].push_back(class_name);
+    if (trimmed(class_name) != class_name) blank.push_back(text('"', class_name, '"'));
+  }
+  for (const auto& [word, names] : alike)
+    if (names.size() > 1) problems.push_back({"case", text("the classes ", listed(names), " differ only in capital letters"), names});
+  const auto add_forms = [&](const std::vector<std::vector<std::string>>& several, std::string_view how) {
+    for (const std::vector<std::string>& names : several) {
+      std::vector<std::string> shown;
+      for (const std::string& one : names) shown.push_back(with_code_points(one));
+      problems.push_back({"unicode_form",
+                          text("the class ", names[0], " is written in several Unicode forms, which are ", how, ": ", listed(shown)),
+                          names});
+    }
+  };
+  Spellings spellings;  // of lists of names, such as labels.txt, that say how many classes there are
+  for (const std::string& class_name : dataset.class_names()) spellings.add(class_name);
+  add_forms(dataset.spellings(), "taken as one");
+  add_forms(spellings.several(), "classes of their own");
+  if (std::find(dataset.class_names().begin(), dataset.class_names().end(), kRejected) != dataset.class_names().end())
+    problems.push_back({"reserved",
+                        text("a class is called ", kRejected, ", as predict calls what reject= rejects: its field rejected tells them apart"),
+                        {kRejected}});
+  if (!blank.empty())
+    problems.push_back({"blank", text("names of classes begin or end with a blank, which is a part of them: ", listed(blank)), blank});
+}
+
+void look_at_training(const Dataset& dataset, std::vector<LabelProblem>& problems) {
+  const std::vector<std::int64_t> train = dataset.class_counts(Split::train);
+  if (dataset.size(Split::train) == 0 || std::count(train.begin(), train.end(), 0) == 0) return;
+  std::vector<std::string> nowhere, untrained, why;
+  const ClassGroups groups(dataset);
+  for (std::size_t c = 0; c < train.size(); ++c) {
+    if (train[c] > 0) continue;
+    std::int64_t others = 0;
+    std::string places;
+    for (const Split split : {Split::val, Split::test})
+      if (const std::int64_t count = dataset.class_counts(split)[c]; count > 0)
+        others += count, places += text(places.empty() ? "" : " and ", split);
+    const std::string& class_name = dataset.class_names()[c];
+    (others == 0 ? nowhere : untrained).push_back(class_name);
+    const std::string group = groups.only(c);
+    if (others > 0)
+      why.push_back(text(class_name, " (", plural(others, "image"), ", all in ", places,
+                         group.empty() ? "" : text(", of the one group ", group), ')'));
+  }
+  if (!nowhere.empty()) problems.push_back({"no_image", text("no image at all shows the classes ", listed(nowhere)), nowhere});
+  if (!untrained.empty())
+    problems.push_back({"no_training", text("classes without a training image cannot be learnt: ", listed(why)), untrained});
+}
+
 class Examiner {
  public:
   Examiner(const Dataset& dataset, bool of_files) : dataset_(dataset), of_files_(of_files) {}
 
   std::vector<LabelProblem> problems() {
-    look_at_names();
+    problems_ = class_problems(dataset_);
+    std::erase_if(problems_, [](const LabelProblem& problem) { return problem.kind == "no_training"; });  // "unknown_class"
+    look_at_groups();
     look_at_splits();
     look_at_samples();
     return std::move(problems_);
   }
 
  private:
-  void look_at_names() {
-    std::map<std::string, std::vector<std::string>> alike;
-    for (const std::string& class_name : dataset_.class_names())
-      alike[lower(class_name)].push_back(class_name);
-    for (const auto& [word, names] : alike)
-      if (names.size() > 1)
-        problems_.push_back(
-            {"case", text("the classes ", listed(names), " differ only in capital letters"), names});
+  void look_at_groups() {
+    if (!dataset_.grouped() || dataset_.size(Split::val) > 0) return;  // which is cut from training else
+    const ClassGroups groups(dataset_);
+    std::vector<std::string> alone;
+    for (std::size_t c = 0; c < dataset_.class_names().size(); ++c)
+      if (!groups.only(c).empty()) alone.push_back(dataset_.class_names()[c]);
+    if (!alone.empty())
+      problems_.push_back({"one_group",
+                           text("all images of a class are of one group, so that training or validation has none of it: ", listed(alone)),
+                           alone});
   }
 
   void look_at_splits() {
@@ -150,6 +229,13 @@ class Examiner {
 };
 
 }  // namespace
+
+std::vector<LabelProblem> class_problems(const Dataset& dataset) {
+  std::vector<LabelProblem> problems;
+  look_at_names(dataset, problems);
+  look_at_training(dataset, problems);
+  return problems;
+}
 
 std::vector<LabelProblem> label_problems(const Dataset& dataset, bool of_files) {
   return Examiner(dataset, of_files).problems();

@@ -6,6 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/core/device.h"
+#include "neurim/data/label_problems.h"
 #include "neurim/data/statistics.h"
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/drawn_names.h"
@@ -131,9 +132,12 @@ std::string PictureTask::input() const {
 
 std::vector<std::string> PictureTask::notes() const {
   std::vector<std::string> notes = dataset_.notes();
-  const std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
+  notes.insert(notes.end(), options_.notes.begin(), options_.notes.end());
+  for (const LabelProblem& problem : class_problems(dataset_)) notes.push_back(problem.what);
+  std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
+  std::erase(counts, 0);  // which nothing helps
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  if (*most > kImbalance * std::max<std::int64_t>(*least, 1) && options_.sampler == "each" &&
+  if (!counts.empty() && *most > kImbalance * *least && options_.sampler == "each" &&
       options_.class_weights == "none")
     notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most),
                          " training pictures: ", multi_label() ? "" : "sampler=balanced or ",
