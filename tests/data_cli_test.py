@@ -251,6 +251,33 @@ class Data(TrainedRun):
             self.assertIn(str(figure)[:10], text)
         self.assertEqual(neurim(*self.words, "mean=half").returncode, 2)
 
+    def test_a_constant_channel_is_divided_by_one(self):
+        data = self.root / "constant"
+        for i in range(8):  # RGB without blue
+            row = [level for x in range(20) for level in (i * 20 + x, 9 * x, 77)]
+            write_png(data / "ab"[i % 2] / f"{i}.png", 20, 20, 8, 2, [row] * 20)
+        run = neurim("train", f"data={data}", "model=resnet20", "imgsz=32", "mean=auto", "std=auto", "epochs=1", "batch=4", "plots=false",
+                     f"project={self.root}/runs", "name=constant", "--json")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertEqual(run.stderr.count("channel 3 of 3 has one level in all images that were measured, so that std is 1 there"), 1, run)
+        run = neurim("data", "stats", data, "imgsz=32", "--json")
+        self.assertEqual(json.loads(run.stdout.splitlines()[-1])["std"][2], 1)
+        for i in range(8):  # black
+            write_png(data / "ab"[i % 2] / f"{i}.png", 20, 20, 8, 0, [[0] * 20] * 20)
+        run = neurim("train", f"data={data}", "model=lenet5", "mean=auto", "std=auto", "epochs=1", "batch=4", "plots=false",
+                     f"project={self.root}/runs", "name=black")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("channel 1 of 1 has one level", run.stdout)
+
+    def test_blanks_around_the_commas_of_lists(self):
+        run = neurim("train", f"data={self.root}/data", "model=lenet5", "classes= middle, dark ,bright", "mean= 0.5 ", "std=0.5 ", "scale=0.5 , 1",
+                     "imgsz=28 x 28", "random_resized_crop=true", "batch=16", "epochs=1", "plots=false", f"project={self.root}/runs", "name=blanks")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertIn("(3 classes", run.stdout)
+        run = neurim("benchmark", "mode=data", f"data={self.root}/data", "imgsz=32", "batch=8", "seconds=0.02", "rounds=1",
+                     "augment=rrc( 0.3 , 1 ), hflip")
+        self.assertEqual(run.returncode, 0, run)
+
     def test_mixing_and_further_changes(self):
         found = set()
         for name, options in (("plain", []), ("mixed", ["mixup=0.2", "cutmix=1"]), ("again", ["mixup=0.2", "cutmix=1"]),

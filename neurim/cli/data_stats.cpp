@@ -51,6 +51,7 @@ int data_stats(const Words& words) {
   };
   console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
                    plural(channels.pictures, text(measured, " picture")), ")"));
+  if (const std::string note = constant_channels_note(channels); !note.empty()) console.say(text("  ", note));
   if (channels.left_out > 0)
     console.say(text("  left out of these: ", plural(channels.left_out, "picture"), ", such as ", channels.reason));
   console.event({{"event", "summary"},

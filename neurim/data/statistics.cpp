@@ -9,6 +9,12 @@
 
 namespace neurim {
 
+namespace {
+
+constexpr float kLeastStep = 1.f / (1 << 17);  // less than between two levels of 16 bits, more than resizing a plain picture adds
+
+}  // namespace
+
 ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads, Split split,
                                      std::int64_t most) {
   preprocess.mean = {0};
@@ -18,6 +24,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   const std::size_t plane = preprocess.size().levels() / channels;
   struct Sums {
     std::vector<double> levels, squares;
+    std::vector<float> least, most;
     std::string reason;  // why there are none
   };
   std::vector<Sums> sums(static_cast<std::size_t>(count));
@@ -34,17 +41,20 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
         decoder.open(dataset.read(split, sample, buffer), preprocess.decoding());
         transform(decoder, pixels.data());
         of.levels.resize(channels), of.squares.resize(channels);
-        for (std::size_t c = 0; c < channels; ++c)
+        for (std::size_t c = 0; c < channels; ++c) {
+          const auto [low, high] = std::minmax_element(pixels.data() + c * plane, pixels.data() + (c + 1) * plane);
+          of.least.push_back(*low), of.most.push_back(*high);
           for (std::size_t p = c * plane; p < (c + 1) * plane; ++p) {
             of.levels[c] += static_cast<double>(pixels[p]);
             of.squares[c] += static_cast<double>(pixels[p]) * static_cast<double>(pixels[p]);
           }
+        }
       } catch (const Error& error) {
         of.reason = text(dataset.name(split, sample), ": ", error.what());
       }
     }
   });
-  Sums all{std::vector<double>(channels), std::vector<double>(channels), {}};
+  Sums all{std::vector<double>(channels), std::vector<double>(channels), {}, {}, {}};
   ChannelStatistics result;
   for (const Sums& of : sums) {
     if (!of.reason.empty()) {
@@ -56,6 +66,9 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
       all.levels[c] += of.levels[c];
       all.squares[c] += of.squares[c];
     }
+    if (all.least.empty()) all.least = of.least, all.most = of.most;
+    for (std::size_t c = 0; c < channels; ++c)
+      all.least[c] = std::min(all.least[c], of.least[c]), all.most[c] = std::max(all.most[c], of.most[c]);
   }
   if (result.pictures == 0)
     fail(Fault::data, "none of ", count, ' ', split, " pictures can be used, such as ", result.reason);
@@ -63,9 +76,20 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
   for (std::size_t c = 0; c < channels; ++c) {
     const double mean = all.levels[c] / pixels;
     result.mean.push_back(mean);
-    result.std.push_back(std::sqrt(std::max(0.0, all.squares[c] / pixels - mean * mean)));
+    const bool constant = all.most[c] - all.least[c] < kLeastStep;
+    result.std.push_back(constant ? 1 : std::sqrt(std::max(0.0, all.squares[c] / pixels - mean * mean)));
+    if (constant) result.constant.push_back(c);
   }
   return result;
+}
+
+std::string constant_channels_note(const ChannelStatistics& statistics) {
+  std::vector<std::string> channels;
+  for (const std::size_t c : statistics.constant) channels.push_back(text(c + 1));
+  if (channels.empty()) return "";
+  const bool one = channels.size() == 1;
+  return text(one ? "channel " : "channels ", join(channels, ", "), " of ", statistics.mean.size(), one ? " has" : " have",
+              " one level in all images that were measured, so that std is 1 there");
 }
 
 std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most) {

@@ -10,7 +10,8 @@
 namespace neurim {
 
 struct ChannelStatistics {
-  std::vector<double> mean, std;  ///< of each channel, levels / 255
+  std::vector<double> mean, std;  ///< of each channel, levels / 255; std is 1 where the channel is constant
+  std::vector<std::size_t> constant;  ///< the channels that have one level in all pictures
   std::int64_t pictures = 0;      ///< that were looked at
   std::int64_t left_out = 0;      ///< that could not be
   std::string reason;             ///< why not the first of these, with its name; "" where there is none
@@ -22,6 +23,9 @@ struct ChannelStatistics {
 /// Error(data) with the reason of the first where all are.
 ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preprocess, int threads,
                                      Split split = Split::train, std::int64_t most = 2000);
+
+/// Says which channels are constant; "" where none is.
+std::string constant_channels_note(const ChannelStatistics& statistics);
 
 /// The headers of at most `most` training pictures, spread evenly over the split. Unreadable ones are passed over.
 std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most = 64);

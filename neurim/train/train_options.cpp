@@ -454,6 +454,7 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   fill(r.bits, natural_bits(r, dataset));
   const bool measured = r.mean == "auto" || r.std == "auto";
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
+  if (r.std == "auto" && !channels.constant.empty()) r.notes.push_back(constant_channels_note(channels));
   resolve(r.mean, model_facts.mean, channels.mean);
   resolve(r.std, model_facts.deviation, channels.std);
   const bool colored =

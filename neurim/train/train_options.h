@@ -93,6 +93,8 @@ struct TrainOptions {
   bool exist_ok = false;
   bool plots = true;
 
+  std::vector<std::string> notes;  ///< no option: what `resolved` found that a user should know
+
   void visit(Options& options);
 
   /// Throws Error(usage) on values that no run could use, before any data are read.
