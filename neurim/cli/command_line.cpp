@@ -155,7 +155,7 @@ bool CommandLine::parse(const Words& words) {
   }
   if (!plugins_.empty()) {
     initialize();
-    for (const std::string& path : split(plugins_, ',')) load_library(path);
+    for (const std::string& path : split(plugins_, ',')) load_library(trimmed(path));
   }
   device();  // a wrong one shows before the work
   return true;

@@ -19,9 +19,10 @@ std::vector<double> numbers_in(const std::string& call, std::size_t open) {
   if (open == call.size()) return values;
   require(call.back() == ')', "augment: '", call, "' lacks its closing parenthesis");
   for (const std::string& word : split(std::string_view(call).substr(open + 1, call.size() - open - 2), ',')) {
+    const std::string number = trimmed(word);
     double value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    require(error == std::errc() && end == word.data() + word.size(), "augment: '", word, "' in ", call,
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    require(error == std::errc() && end == number.data() + number.size(), "augment: '", word, "' in ", call,
             " is no number");
     values.push_back(value);
   }

@@ -49,10 +49,7 @@ void parse(std::string value, std::vector<double>& field, std::string_view name)
   if (starts_with(value, "[") && ends_with(value, "]")) value = value.substr(1, value.size() - 2);
   std::vector<double> numbers;
   if (!value.empty() && value != "auto")
-    for (std::string part : split(value, ',')) {
-      part.erase(0, part.find_first_not_of(' '));
-      parse(part, numbers.emplace_back(), name);
-    }
+    for (const std::string& part : split(value, ',')) parse(trimmed(part), numbers.emplace_back(), name);
   field = numbers;
 }
 
@@ -60,8 +57,8 @@ void parse(const std::string& value, PictureSize& field, std::string_view name) 
   std::string word = lower(value);
   if (starts_with(word, "[") && ends_with(word, "]")) word = word.substr(1, word.size() - 2);
   std::vector<std::int64_t> sides;
-  for (std::string part : split(word, word.find('x') == word.npos ? ',' : 'x')) {
-    part.erase(0, part.find_first_not_of(' '));
+  for (const std::string& one : split(word, word.find('x') == word.npos ? ',' : 'x')) {
+    const std::string part = trimmed(one);
     const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), sides.emplace_back());
     const bool number = error == std::errc() && stop == part.data() + part.size();
     require(number && sides.back() >= 1 && sides.back() <= kMostPixels && sides.size() <= 2, name, ": '", value,

@@ -624,8 +624,10 @@ std::vector<std::string> classes_of(const TrainOptions& o) {
           "; give a file with a name a line, or the names with commas between them: classes=cat,dog");
   const std::string content = file ? read_file(option) : option;
   std::vector<std::string> names = split(without_mark(content), file ? '\n' : ',');
-  for (std::string& class_name : names)
+  for (std::string& class_name : names) {
+    if (!file) class_name = trimmed(class_name);
     if (class_name.ends_with('\r')) class_name.pop_back();
+  }
   while (!names.empty() && names.back().empty()) names.pop_back();
   require(std::find(names.begin(), names.end(), "") == names.end(), "classes: ", option,
           " holds an empty name; each class has one");
