@@ -316,6 +316,39 @@ class DataTasks(TrainedRun):
                              {key: sorted(places) for key, places in pictures.items()})
             self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
 
+    def test_names_of_classes_come_back_as_they_were(self):
+        names = [" lead", "tail ", "v1.2", "a|b", "a,b", '"q"', "\\n", "żółć", "cafe\u0301", "007", "-1", "train", "None"]
+        data = self.root / "odd-names"
+        for i, name in enumerate(names):
+            png(data / name / "0.png", 28, 28, 9 * i)
+
+        def classes_of(path):
+            run = neurim("data", "stats", path, "imgsz=28", "in_chans=1", "--json")
+            self.assertEqual(run.returncode, 0, run)
+            return json.loads(run.stdout.splitlines()[-1])["class_names"]
+
+        whole = classes_of(data)
+        self.assertEqual(sorted(whole), sorted(names))
+        for form in ("wds", "tfrecord", "folders"):
+            out = self.root / f"odd-{form}"
+            run = neurim("data", "convert", data, f"to={form}", f"out={out}")
+            self.assertEqual(run.returncode, 0, run)
+            self.assertEqual(classes_of(out), whole, form)
+        run = neurim("data", "pack", data, f"out={self.root}/odd.pack")
+        self.assertEqual(run.returncode, 0, run)
+        self.assertEqual(classes_of(self.root / "odd.pack"), whole)
+        table = self.root / "odd-names.csv"
+        table.write_text("path,label\n" + "".join(f"data/train/dark/{i}.png,{name}\n" for i, name in enumerate(("a/b", ".hidden", "lost+found"))))
+        for form in ("wds", "tfrecord"):
+            self.assertEqual(neurim("data", "convert", table, f"to={form}", f"out={self.root}/slash-{form}").returncode, 0)
+            self.assertEqual(classes_of(self.root / f"slash-{form}"), [".hidden", "a/b", "lost+found"])
+        run = neurim("data", "convert", table, "to=folders", f"out={self.root}/slash")
+        self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+        self.assertIn('the class ".hidden" cannot be called so in a folder', run.stderr)
+        self.assertFalse((self.root / "slash").exists())
+        run = neurim("data", "scan", data)
+        self.assertEqual(run.stdout.count('names of classes begin or end with a blank, which is a part of them: " lead", "tail "'), 1, run)
+
     def test_damage_of_the_data_is_named_everywhere(self):
         shards, model = self.root / "cut-shards", self.folder
         self.assertEqual(neurim("data", "convert", self.root / "data", "to=wds", f"out={shards}").returncode, 0)

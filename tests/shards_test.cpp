@@ -189,6 +189,10 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   const Dataset cut = Dataset::open(temp.path());
   EXPECT_LT(cut.size(Split::train), 12);
   expect_words(join(cut.notes(), "\n"), {"error: ", "train-001.tar", "cut off"});
+  write(temp.at("{1..2}/train-0.tar"), shard(0, 6) + kEnd);  // braces of a folder are no pattern
+  EXPECT_EQ(Dataset::open(temp.at("{1..2}/train-{0..0}.tar"), {.val_split = 0.0}).size(Split::train), 6);
+  write(temp.at("blank.tar"), member("1.png", "x") + member("1.json", "{\"label\": \" a \"}") + member("2.png", "x") + member("2.cls", " a\n") + kEnd);
+  EXPECT_EQ(Dataset::open(temp.at("blank.tar"), {.val_split = 0.0}).class_names(), (std::vector<std::string>{" a ", "a"}));
   write(temp.at("z/x.tar.gz"), "\x1F\x8B");
   expect_words(error_of([&] { Dataset::open(temp.at("z")); }), {"unpack them once"});
   write(temp.at("y.tar"), member("cat/1.png", "x") + kEnd);
@@ -467,6 +471,29 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
     changed[at] = file[at];
   }
   for (std::size_t size = 0; size < file.size(); size += 509) parse(file.substr(0, size));
+}
+
+TEST(WebDataset, NamesOfSamplesMayHaveDots) {
+  const TempFolder temp;
+  std::string archive;
+  for (int i = 0; i < 4; ++i)  // versions, and times with the label first
+    archive += member(text("img.v1.", i, ".png"), picture(i)) + member(text("img.v1.", i, ".cls"), text(i % 2));
+  for (int i = 4; i < 8; ++i)
+    archive += member(text("d/2024.05.0", i, "T10.30.png.json"), text("{\"label\": \"", i % 2, "\"}")) +
+               member(text("d/2024.05.0", i, "T10.30.png.PNG"), picture(i));
+  // Without dots, beside the same with some, and with further members.
+  archive += member("x.png", picture(8)) + member("x.depth.png", picture(99)) + member("x.meta.json", "{\"label\": 7}") + member("x.cls", "0") +
+             member("x.2.png", picture(9)) + member("x.2.cls", "1");
+  archive += member("y.1.cls", "0") + member("y.1.png", picture(10)) + member("y.2.png", picture(98)) +  // the last has no label
+             member("z.1.json", "{\"class\": 1}") + member("z.1.tga", "x");  // nor this a picture
+  write(temp.at("x.tar"), archive + kEnd);
+  const Dataset data = Dataset::open(temp.at("x.tar"), {.val_split = 0.0});
+  ASSERT_EQ(data.size(Split::train), 11);
+  for (int i = 0; i < 11; ++i) EXPECT_EQ(level_of(data, Split::train, i), i);
+  for (int i = 0; i < 11; ++i) EXPECT_EQ(data.label(Split::train, i), i % 2);
+  ASSERT_EQ(data.notes().size(), 3u);
+  expect_words(data.notes()[1], {"1 samples have no label", "x.tar[y.2]"});
+  expect_words(data.notes()[2], {"1 samples have no picture", "x.tar[z.1]"});
 }
 
 }  // namespace

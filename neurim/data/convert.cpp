@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
 #include "neurim/base/bytes.h"
+#include "neurim/base/canonical_form.h"
 #include "neurim/base/file.h"
 #include "neurim/base/json.h"
 #include "neurim/base/tfrecord.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/data/encode.h"
 #include "neurim/data/picture_files.h"
+#include "neurim/data/sources/parts.h"
+#include "neurim/data/spellings.h"
 
 namespace neurim {
 namespace {
@@ -97,10 +101,6 @@ class Writer {
 
   void add(const Written& sample) {
     if (options_.form == SetForm::folders) {
-      const std::string& folder_name = sample.class_name;  // comes from a file, which anybody may have written
-      if (folder_name.empty() || folder_name[0] == '.' || folder_name.find('/') != std::string::npos ||
-          folder_name.find('\0') != std::string::npos)
-        fail(Fault::data, "its class is called '", folder_name, "', which cannot be a folder; rename the class");
       const fs::path folder = out_ / split_ / sample.class_name;
       make_folder(folder);
       return write_file(folder / (sample.key + sample.extension), sample.bytes);
@@ -204,13 +204,45 @@ class ReadAhead {
   std::vector<Read> read_;
 };
 
-std::vector<std::string> not_carried(const Dataset& dataset) {
+/// Whether the classes stand in the order that our readers give them.
+bool in_order(const std::vector<std::string>& names, SetForm form) {
+  if (form == SetForm::folders || !std::all_of(names.begin(), names.end(), integer)) return std::is_sorted(names.begin(), names.end());
+  return std::is_sorted(names.begin(), names.end(), [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+}
+
+std::vector<std::string> not_carried(const Dataset& dataset, SetForm form) {
   std::vector<std::string> lost;
   if (dataset.weighted()) lost.emplace_back("the weights of the samples; a packed file (neurim data pack) keeps them");
   if (dataset.grouped())
     lost.emplace_back(
         "the groups, so that a split cut from the result would separate them; a packed file keeps them");
+  const std::vector<std::string>& names = dataset.class_names();
+  std::vector<std::int64_t> counts(names.size(), 0);
+  for (const Split split : kSplits) {
+    const std::vector<std::int64_t> of_split = dataset.class_counts(split);
+    std::transform(counts.begin(), counts.end(), of_split.begin(), counts.begin(), std::plus<>());
+  }
+  for (std::size_t c = 0; c < names.size(); ++c)
+    if (counts[c] == 0) lost.push_back(text("the class ", names[c], ", as no image shows it; a packed file keeps it"));
+  if (!in_order(names, form)) lost.emplace_back("the order of the classes; a packed file keeps it, and so does the option classes");
   return lost;
+}
+
+/// Throws where our readers would not give back the names of the classes, which come from files that anybody may have written.
+void check_names(const Dataset& dataset, const std::string& out, SetForm form) {
+  const std::size_t longest = form == SetForm::folders ? 255 : 4096;  // of a file's name; of a text in a record
+  Spellings spellings;
+  for (const std::string& name : dataset.class_names()) {
+    spellings.add(name);
+    const bool lost = name.size() > longest || name.empty() ||
+                      (form == SetForm::folders && (name.find('/') != std::string::npos || is_hidden(name)));
+    if (lost)
+      fail(Fault::data, out, ": the class \"", name, "\" ", name.size() > longest ? "has too long a name" : "cannot be called so in a folder",
+           "; rename the class (that of IDX files by labels.txt)", form == SetForm::folders ? ", or take to=wds or to=tfrecord" : "");
+  }
+  for (const std::vector<std::string>& same : spellings.several())
+    fail(Fault::data, out, ": the names of two classes differ in Unicode form alone, ", with_code_points(same[0]), " and ",
+         with_code_points(same[1]), "; rename one of them");
 }
 
 }  // namespace
@@ -222,6 +254,7 @@ void check_convert(const Dataset& dataset, const std::string& out, const Convert
   std::error_code error;
   require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
           ": is there and not empty; give another folder, or remove it");
+  check_names(dataset, out, options.form);
 }
 
 ConvertResult convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options,
@@ -230,7 +263,7 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
   const bool is_new = make_folder(out);
   const std::int64_t all = dataset.size();
   std::int64_t done = 0;
-  ConvertResult result{.not_carried = not_carried(dataset)};
+  ConvertResult result{.not_carried = not_carried(dataset, options.form)};
   ReadAhead ahead(dataset, options.threads);
   for (const Split split : kSplits) {
     Writer writer(out, split, options);

@@ -28,7 +28,7 @@ struct ConvertResult {
   std::vector<std::string> skipped;  ///< why samples are left out; names them
 };
 
-/// Throws what convert throws before it writes anything.
+/// Throws what convert throws before it writes anything: also Error(data) where a name of a class would not be read back.
 void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options);
 
 /// Writes all splits below the folder `out`, which is made and must be empty. Picture files keep their bytes;

@@ -105,10 +105,10 @@ bool is_arrays(const std::string& path);
 Listing open_arrays(const std::string& path, const DatasetOptions& options);
 
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
-/// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot are a
-/// sample: a picture and its label, which is label, class or cls in .json or else the text of .cls; one with two members
-/// of a kind is left out. A shard is of the split that a word of its name, or of its folder's, names (see split_named);
-/// others are training. Of a damaged shard the samples before the damage are used, and a note says so.
+/// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot, or, where labels are called
+/// so, up to a later one, are a sample: a picture and its label, which is label, class or cls in .json or else the text of .cls
+/// without blanks around it; one with two members of a kind is left out. A shard is of the split that a word of its name, or of
+/// its folder's, names (see split_named); others are training. Of a damaged shard the samples before the damage are used, and a note says so.
 bool is_tar(const std::string& path);
 Listing open_tar(const std::string& path, const DatasetOptions& options);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
+#include "neurim/data/path_pattern.h"
 
 namespace neurim {
 namespace {
@@ -151,7 +152,7 @@ namespace {
 
 /// The members of one sample.
 struct Sample {
-  std::string key;  // folder and name up to the first dot
+  std::string key;  // what its members are called before their kinds
   const TarMember* image = nullptr;
   const TarMember* cls = nullptr;
   const TarMember* json = nullptr;
@@ -165,21 +166,47 @@ int rank_of(std::string_view kind) {
   return (kind.ends_with(".npy") ? 2 : 0) + (kind.rfind('.') > 0 ? 1 : 0);
 }
 
-std::vector<Sample> samples_of(const TarIndex& index) {
-  std::vector<Sample> samples;
-  std::set<std::string> kinds;  // of the members of the last one
-  for (const TarMember& member : index.members) {
-    const std::size_t slash = member.name.rfind('/');
-    const std::size_t base = slash == std::string::npos ? 0 : slash + 1;
-    const std::size_t dot = std::min(member.name.find('.', base), member.name.size());
-    if (dot == base || dot == member.name.size()) continue;  // hidden, or of no kind
-    const std::string key = member.name.substr(0, dot), kind = lower(member.name.substr(dot));
-    if (samples.empty() || samples.back().key != key) {
-      samples.push_back({key});
-      kinds.clear();
-    }
-    Sample& sample = samples.back();
-    if (!kinds.insert(kind).second) sample.repeated = true;
+/// The name up to its first dot, folder and all; "" of a hidden member and of one without a dot.
+std::string first_part(const std::string& name) {
+  const std::size_t base = name.rfind('/') + 1;  // 0 without a slash
+  const std::size_t dot = name.find('.', base);
+  return dot == base || dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+bool is_label(const std::string& kind) { return kind == ".cls" || kind == ".json"; }
+
+/// Adds the samples of neighbours that are called the same up to their first dot. That is one sample, unless labels say
+/// that names have dots: then a member is of the longest name of a label that its own begins with, or has a name of its own.
+void add_samples(std::span<const TarMember> members, const std::string& first, std::vector<Sample>& samples) {
+  constexpr int kMostDots = 64;  // of a name that are looked at
+  std::set<std::string_view> labelled, pictures;
+  for (const TarMember& member : members) {
+    const std::string_view name(member.name), stem = name.substr(0, name.rfind('.'));
+    if (is_label(lower(name.substr(stem.size())))) labelled.insert(stem);
+    if (is_picture(member.name)) pictures.insert(name);
+  }
+  const bool plain = labelled.empty() || labelled.contains(first);
+  std::erase_if(labelled, [&](std::string_view stem) {  // the sample of no picture
+    const std::string begin = text(stem, '.');
+    const auto picture = pictures.lower_bound(begin);
+    return picture == pictures.end() || !picture->starts_with(begin);
+  });
+  std::map<std::string_view, std::size_t> numbers;  // of the samples
+  std::map<std::string_view, std::set<std::string>> kinds;
+  for (const TarMember& member : members) {
+    const std::string_view name(member.name);
+    std::size_t dot = name.rfind('.');
+    std::string_view key = plain ? std::string_view(first) : name.substr(0, dot);
+    for (int i = 0; i < kMostDots && dot != name.npos && dot >= first.size(); ++i, dot = name.rfind('.', dot - 1))
+      if (labelled.contains(name.substr(0, dot))) {
+        key = name.substr(0, dot);
+        break;
+      }
+    const auto [number, is_new] = numbers.emplace(key, samples.size());
+    if (is_new) samples.push_back({std::string(key)});
+    Sample& sample = samples[number->second];
+    const std::string kind = lower(member.name.substr(key.size()));
+    if (!kinds[key].insert(kind).second) sample.repeated = true;
     if (kind == ".cls") sample.cls = &member;
     if (kind == ".json") sample.json = &member;
     if (!is_picture(member.name)) continue;
@@ -188,10 +215,20 @@ std::vector<Sample> samples_of(const TarIndex& index) {
       sample.image = &member, sample.image_rank = rank, sample.images = 0;
     sample.images += rank == sample.image_rank;
   }
+}
+
+std::vector<Sample> samples_of(const TarIndex& index) {
+  std::vector<Sample> samples;
+  const std::span<const TarMember> members(index.members);
+  for (std::size_t begin = 0, end = 0; begin < members.size(); begin = end) {
+    const std::string first = first_part(members[begin].name);
+    for (end = begin + 1; end < members.size() && first_part(members[end].name) == first;) ++end;
+    if (!first.empty()) add_samples(members.subspan(begin, end - begin), first, samples);
+  }
   return samples;
 }
 
-/// The label that a member holds, without blanks around it; "" where it holds none.
+/// The label that a member holds, one of .cls without blanks around it; "" where it holds none.
 std::string label_in(const TarMember& member, const Bytes& archive, bool json) {
   if (member.size > kMostLabel) return "";
   std::vector<std::byte> bytes(member.size);
@@ -205,6 +242,7 @@ std::string label_in(const TarMember& member, const Bytes& archive, bool json) {
       if (const auto found = object.find(key);
           label.empty() && found != object.end() && !found->is_structured() && !found->is_null())
         label = found->is_string() ? found->get<std::string>() : found->dump();
+    return label;
   }
   const std::size_t begin = label.find_first_not_of(" \t\r\n");
   return begin == std::string::npos ? "" : label.substr(begin, label.find_last_not_of(" \t\r\n") + 1 - begin);
@@ -242,9 +280,10 @@ bool is_packed_tar(const fs::path& file) {
 
 bool is_shard(const fs::path& file) { return ends_with(file.filename().string(), ".tar"); }
 
-/// The files that a pattern PREFIX{FIRST..LAST}SUFFIX stands for; empty where `path` is none.
+/// The files that a pattern PREFIX{FIRST..LAST}SUFFIX stands for; empty where `path` is none. Braces of folders that are there
+/// are no pattern.
 std::vector<std::string> expand(const std::string& path) {
-  const std::size_t open = path.find('{'), dots = path.find("..", open), close = path.find('}', open);
+  const std::size_t open = path.find('{', written_part(path)), dots = path.find("..", open), close = path.find('}', open);
   if (open == std::string::npos || dots == std::string::npos || close == std::string::npos || dots > close)
     return {};
   const std::string low = path.substr(open + 1, dots - open - 1),
@@ -315,10 +354,6 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
         if (repeated++ == 0) a_repeated = where;
         continue;
       }
-      if (!sample.image) {
-        if (sample.cls && without_picture++ == 0) no_picture = where;
-        continue;
-      }
       std::string label;
       naming([&] { return where; },
              [&] {
@@ -326,6 +361,10 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
                if (sample.json) label = label_in(*sample.json, archive, true);
                if (label.empty() && sample.cls) label = label_in(*sample.cls, archive, false);
              });
+      if (!sample.image) {
+        if (!label.empty() && without_picture++ == 0) no_picture = where;
+        continue;
+      }
       if (label.empty()) {
         if (without_label++ == 0) no_label = where;
         folders += sample.key.find('/') != std::string::npos;
