@@ -247,6 +247,7 @@ TEST(Idx, PlainAndPacked) {
   EXPECT_TRUE(cut.notes().empty());
   write(temp.at("labels.txt"), "shirt\r\nbag\ncoat\n");
   EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"shirt", "bag", "coat"}));
+  EXPECT_TRUE(Dataset::open(temp.path(), {.val_split = 0.2}).notes().empty());
   const Dataset mapped = Dataset::open(temp.path(), {.class_names = {"coat", "bag", "shirt"}});
   EXPECT_EQ(mapped.label(Split::train, 0), 2);
 }
@@ -351,7 +352,11 @@ TEST(Idx, RealSets) {
     EXPECT_EQ(data.size(Split::train), 60000);
     EXPECT_EQ(data.size(Split::val), 10000);
     EXPECT_EQ(data.class_names().size(), 10u);
+    EXPECT_EQ(data.class_names()[9], path == fashion ? "Ankle boot" : "9");
     if (path != fashion) continue;
+    // A model that was trained on numbers knows them by these.
+    const std::vector<std::string> numbers{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    EXPECT_EQ(Dataset::open(path, {.class_names = numbers}).class_names(), numbers);
     EXPECT_EQ(data.class_counts(Split::train), std::vector<std::int64_t>(10, 6000));
     // The published mean and deviation of the training pictures.
     Loader loader(data, Split::train, {.channels = 1, .height = 28, .width = 28}, {},

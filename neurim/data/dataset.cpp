@@ -212,7 +212,8 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
          " was found; a classifier needs at least two: add pictures of another one");
   const std::vector<std::string>& names = listing.class_names;
-  if (options.class_names.empty() && !std::is_sorted(names.begin(), names.end(), natural_less))
+  if (options.class_names.empty() && std::is_sorted(names.begin(), names.end()) &&
+      !std::is_sorted(names.begin(), names.end(), natural_less))
     listing.notes.push_back(text("classes are numbered in lexicographic order (as in ", names[0], ", ",
                                  names[1], ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);

@@ -7,6 +7,10 @@
 
 namespace neurim {
 
+/// The SHA-256 of the unpacked files of labels of Fashion-MNIST, which has its classes' names in its README alone.
+inline constexpr const char *kFashionTrainLabels = "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                            *kFashionTestLabels = "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34";
+
 /// The names that download knows.
 std::vector<std::string> public_sets();
 

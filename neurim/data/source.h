@@ -55,9 +55,9 @@ struct DatasetOptions;
 
 /// Whether the folder holds IDX files; and its items: train-images-idx3-ubyte, train-labels-idx1-ubyte and
 /// the same with t10k, each plain or .gz, held in memory. Classes are called by the lines of labels.txt
-/// beside the files, or else "0", "1", …, and each of these has to have a training picture. The t10k files
-/// are the test split, and as published comparisons have no third one, the val split too unless
-/// options.val_split is given.
+/// beside the files, those of Fashion-MNIST, which is told by its labels, by their published names, or else "0", "1", …,
+/// and each of these has to have a training picture. The t10k files are the test split, and as published comparisons have
+/// no third one, the val split too unless options.val_split is given.
 bool is_idx(const std::string& folder);
 Listing open_idx(const std::string& folder, const DatasetOptions& options);
 

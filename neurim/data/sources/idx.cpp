@@ -9,7 +9,9 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
+#include "neurim/base/sha256.h"
 #include "neurim/data/dataset.h"
+#include "neurim/data/download.h"
 #include "neurim/data/sources/memory.h"
 #include "neurim/data/sources/parts.h"
 
@@ -106,6 +108,23 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   return array;
 }
 
+/// The names of the classes of Fashion-MNIST (Xiao et al. 2017), where the labels are its own and the classes that are asked for,
+/// if any, are not the numbers that they are in the file; else none.
+std::vector<std::string> published_names(const IdxArray& labels, const DatasetOptions& options) {
+  const std::vector<std::string> names{"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                       "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+  const std::vector<std::string>& wanted = options.class_names;
+  if (!wanted.empty() && std::find_first_of(wanted.begin(), wanted.end(), names.begin(), names.end()) == wanted.end()) return {};
+  std::string head;
+  for (const std::uint32_t number : {kLabelsMagic, labels.sizes[0]})
+    for (const int shift : {24, 16, 8, 0}) head += static_cast<char>(number >> shift & 0xFF);
+  Sha256 sha;
+  sha.add(std::as_bytes(std::span(head)));
+  sha.add(std::as_bytes(std::span(labels.bytes)));
+  const std::string digest = sha.hex();
+  return digest == kFashionTrainLabels || digest == kFashionTestLabels ? names : std::vector<std::string>();
+}
+
 }  // namespace
 
 bool is_idx(const std::string& folder) {
@@ -143,6 +162,7 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
     }
     if (parts.empty()) {
       listing.class_names = names_beside(folder);
+      if (listing.class_names.empty()) listing.class_names = published_names(labels, options);
       if (listing.class_names.empty()) listing.class_names = numbered_classes(listing, labels_path, options);
     }
     const std::size_t classes = listing.class_names.size();
