@@ -314,11 +314,12 @@ class Trained(TrainedRun):
                 best = other["predictions"][0]
                 self.assertEqual(event["predictions"], other["predictions"])
                 self.assertEqual(event["label"], best["label"] if best["prob"] >= value else "unknown")
+                self.assertEqual(event["rejected"], best["prob"] < value)
         one = f"{self.root}/data/val/dark/1.png"
         out = self.root / "rejected.csv"
         run = neurim("predict", one, f"model={self.folder}", "topk=3", "reject=1", f"save_csv={out}")
         self.assertRegex(run.stdout, r"1\.png  unknown \(\w+ [\d.]+ %, \w+ [\d.]+ %, \w+ [\d.]+ %\)\n")
-        self.assertRegex(out.read_text(), r"^path,rank,class,probability\n[^\n]*1\.png,1,unknown,0\.\d+\n$")
+        self.assertRegex(out.read_text(), r"^path,rank,class,probability,rejected\n[^\n]*1\.png,1,unknown,0\.\d+,true\n$")
         for words, said in ((["reject=2"], "[0, 1]"), (["reject=maybe"], "auto")):
             wrong = neurim("predict", one, f"model={self.folder}", *words)
             self.assertEqual((wrong.returncode, len(wrong.stderr.splitlines())), (2, 1), wrong)

@@ -1,13 +1,14 @@
-#include <glob.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "neurim/base/writable.h"
 #include "neurim/cli/input_options.h"
+#include "neurim/cli/open_data.h"
 #include "neurim/cli/open_model.h"
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/data/label_problems.h"
+#include "neurim/data/path_pattern.h"
 #include "neurim/data/sources/folder.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/neurim.h"
@@ -16,33 +17,29 @@ namespace neurim::cli {
 
 namespace {
 
-const std::string kUnknown = "unknown";  // the label of what is rejected
-
-/// What a pattern with * and ? stands for, in the order of the names.
-std::vector<fs::path> matches(const std::string& pattern) {
-  glob_t found{};
-  std::vector<fs::path> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  return paths;
-}
+/// What was asked for.
+struct Pictures {
+  std::vector<fs::path> files;
+  std::int64_t left_out = 0;  // of what lies in folders
+};
 
 /// Adds the picture itself, all pictures below a folder in the order of their names, or both for all that a
 /// pattern stands for.
-void add_pictures(const fs::path& source, std::vector<fs::path>& pictures) {
+void add_pictures(const fs::path& source, Pictures& pictures, Console& console) {
   std::error_code error;
   if (!is_there(source)) {
-    const std::vector<fs::path> named = matches(source.string());
+    const std::vector<fs::path> named = paths_of_pattern(source.string());
     if (named.empty())
       fail(Fault::data, source.string(), ": there is no such file or folder; check the path");
-    for (const fs::path& path : named) add_pictures(path, pictures);
+    for (const fs::path& path : named) add_pictures(path, pictures, console);
     return;
   }
-  if (!fs::is_directory(source, error)) return pictures.push_back(source);
-  const std::vector<std::string> found = pictures_below(source.string());
-  if (found.empty()) fail(Fault::data, source.string(), ": holds no picture file");
-  pictures.insert(pictures.end(), found.begin(), found.end());
+  if (!fs::is_directory(source, error)) return pictures.files.push_back(source);
+  const PicturesBelow found = pictures_below(source.string());
+  tell_notes(found.notes, console);
+  if (found.files.empty()) fail(Fault::data, source.string(), ": holds no picture file");
+  pictures.files.insert(pictures.files.end(), found.files.begin(), found.files.end());
+  pictures.left_out += found.left_out;
 }
 
 /// The classes by falling probability.
@@ -82,8 +79,9 @@ class Namer {
            });
   }
 
-  /// Prints what is in the picture that was read, and adds its lines to `csv`. `labels`: the event has the answer, too.
-  void answer(const fs::path& picture, bool labels, Console& console, std::string& csv) {
+  /// Prints what is in the picture that was read, and adds its lines to `csv`. `rejects`: it may be rejected, and the event has
+  /// the answer, too.
+  void answer(const fs::path& picture, bool rejects, Console& console, std::string& csv) {
     const std::vector<std::string>& classes = card_.class_names;
     plan_.inputs()[0].write(pixels_.data());
     plan_.run(plan_.inputs(), plan_.outputs());
@@ -103,13 +101,14 @@ class Namer {
       predictions.push_back({{"label", classes[c]}, {"index", c}, {"prob", static_cast<float>(shares[c])}});
       if (!unknown || c == named[0])
         csv += text(csv_field(picture.string()), ',', answers.size(), ',',
-                    csv_field(unknown ? kUnknown : classes[c]), ',', static_cast<float>(shares[c]), '\n');
+                    csv_field(unknown ? kRejected : classes[c]), ',', static_cast<float>(shares[c]),
+                    rejects ? text(',', unknown) : "", '\n');
     }
     if (answers.empty()) answers.push_back("none of the classes");
     console.say(text(picture.string(), "  ",
-                     unknown ? text(kUnknown, " (", join(answers, ", "), ')') : join(answers, "  ")));
+                     unknown ? text(kRejected, " (", join(answers, ", "), ')') : join(answers, "  ")));
     JsonObject event{{"event", "prediction"}, {"path", picture.string()}};
-    if (labels) event.add("label", unknown ? kUnknown : classes[named[0]]);
+    if (rejects) event.add("label", unknown ? kRejected : classes[named[0]]), event.add("rejected", unknown);
     event.add("predictions", predictions);
     console.event(event);
   }
@@ -126,8 +125,9 @@ class Namer {
 };
 
 /// The exit code.
-int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const std::string& save_csv, bool labels,
+int predict_pictures(Namer& namer, const Pictures& asked, const std::string& save_csv, bool rejects, double max_bad,
                      const CommandLine& line, Console& console) {
+  const std::vector<fs::path>& pictures = asked.files;
   if (line.dry_run()) {
     if (!save_csv.empty()) check_can_write(save_csv);
     return line.end_dry_run(console,
@@ -135,7 +135,8 @@ int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const 
                                  save_csv.empty() ? "" : text(", and write ", save_csv)),
                             {{"pictures", pictures.size()}, {"save_csv", save_csv}});
   }
-  std::string csv = "path,rank,class,probability\n";
+  std::string csv = text("path,rank,class,probability", rejects ? ",rejected" : "", '\n'), reason;
+  const std::int64_t allowed = most_bad(max_bad, std::ssize(pictures));
   std::int64_t unreadable = 0;
   for (const fs::path& picture : pictures) {
     try {
@@ -143,19 +144,22 @@ int predict_pictures(Namer& namer, const std::vector<fs::path>& pictures, const 
     } catch (const Error& error) {
       if (error.fault() != Fault::data || pictures.size() == 1) throw;
       console.say(text("skipped: ", error.what()));
-      ++unreadable;
+      if (unreadable++ == 0) reason = error.what();
       continue;
     }
-    namer.answer(picture, labels, console, csv);
+    namer.answer(picture, rejects, console, csv);
   }
   const bool none = unreadable == std::ssize(pictures);
   if (!save_csv.empty() && !none) write_file(save_csv, csv);
   if (unreadable > 0)
     console.say(text(unreadable, " of ", pictures.size(), " pictures cannot be read and were skipped"));
-  console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}});
+  console.event({{"event", "summary"}, {"pictures", pictures.size()}, {"unreadable", unreadable}, {"left_out", asked.left_out}});
   if (none)
     fail(Fault::data, "none of the ", unreadable, " pictures can be read, such as ", pictures[0].string(),
          "; 'neurim data scan' says why");
+  if (unreadable > allowed)
+    fail(Fault::data, unreadable, " of ", pictures.size(), " images cannot be read, more than the ", allowed,
+         " that max_bad allows, such as ", reason, "; the others are predicted; repair or remove these, or raise max_bad");
   return 0;
 }
 
@@ -175,6 +179,7 @@ int verb_predict(const Words& words) {
   auto seed = static_cast<std::int64_t>(generating.seed);
   InputOptions input;
   std::optional<std::int64_t> topk, threads;
+  double max_bad = LoaderOptions().max_bad;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("source", source,
                "picture, folder of pictures, or pattern such as 'photos/*.jpg'; series, by default the one of training");
@@ -184,6 +189,7 @@ int verb_predict(const Words& words) {
                "call a picture unknown below this probability: a number, auto (training found it), none",
                {"reject_threshold"});
   input.visit(line.options);
+  line.options("max_bad", max_bad, "unreadable pictures to bear: a share of all below 1, else a count; more end with exit code 3");
   line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
   line.options("prompt", prompt,
                "text: what to go on with; by default a new line, or the first character of a model that knows none");
@@ -209,7 +215,7 @@ int verb_predict(const Words& words) {
   say_notes(checkpoint, console);
   if (!save_csv.empty()) check_no_input(save_csv, files_of_model(model, checkpoint));
   const std::vector<std::string> of_pictures{"topk",     "reject",        "imgsz", "resize",
-                                             "crop_pct", "interpolation", "decode", "precision"};
+                                             "crop_pct", "interpolation", "decode", "precision", "max_bad"};
   const std::vector<std::string> of_texts{"prompt", "length", "temperature"};
   if (checkpoint.card.sequence) refuse_options(line, of_pictures, checkpoint);
   if (checkpoint.card.task() == TaskKind::language) {
@@ -224,15 +230,18 @@ int verb_predict(const Words& words) {
   }
   require(!source.empty(), "the source is missing; give a picture or a folder: source=photos");
   const double threshold = reject_threshold(reject, checkpoint);
+  const std::vector<std::string>& classes = checkpoint.card.class_names;
+  if (reject != "none" && std::find(classes.begin(), classes.end(), kRejected) != classes.end())
+    console.say(text("note: a class of the model is called ", kRejected, ", as what is rejected: the field rejected tells them apart"));
   require(!topk || !checkpoint.card.multi_label(), "topk is for models of one class a picture, and ",
           checkpoint.path.string(), " is multi-label: it names what is above the threshold of each class");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  std::vector<fs::path> pictures;
-  add_pictures(source, pictures);
-  for (const std::string& further : more) add_pictures(further, pictures);
-  if (!save_csv.empty()) check_no_input(save_csv, pictures);
+  Pictures pictures;
+  add_pictures(source, pictures, console);
+  for (const std::string& further : more) add_pictures(further, pictures, console);
+  if (!save_csv.empty()) check_no_input(save_csv, pictures.files);
   Namer namer(checkpoint, input.applied_to(checkpoint.card.preprocess), threshold, topk.value_or(1), line.plan_options());
-  return predict_pictures(namer, pictures, save_csv, reject != "none", line, console);
+  return predict_pictures(namer, pictures, save_csv, reject != "none", max_bad, line, console);
 }
 
 }  // namespace neurim::cli

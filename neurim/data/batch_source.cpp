@@ -6,6 +6,13 @@
 
 namespace neurim {
 
+std::int64_t most_bad(double max_bad, std::int64_t samples) {
+  require(max_bad >= 0, "max_bad is ", max_bad, "; it is a share or a count");
+  const double most = max_bad >= 1 ? max_bad : max_bad * static_cast<double>(samples);
+  const auto whole = static_cast<std::int64_t>(most + 1e-6);  // 0.29 of 100 are 28.999…
+  return max_bad > 0 ? std::max<std::int64_t>(whole, 1) : 0;
+}
+
 BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess,
                          const Augment& augment, const LoaderOptions& options)
     : dataset_(dataset),
@@ -25,7 +32,6 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
   require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
           options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
           "; they are at least 1, 0 and 1");
-  require(options.max_bad >= 0, "loader: max_bad is ", options.max_bad, "; it is a share or a count");
   preprocess.check();
   augment.check();
   if (samples_ == 0)
@@ -35,10 +41,7 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
   require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
           share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
   // Chance may put all bad samples of a set into one split, which is no reason to stop.
-  const double most_bad =
-      options.max_bad >= 1 ? options.max_bad : options.max_bad * static_cast<double>(dataset.size());
-  most_bad_ = static_cast<std::int64_t>(most_bad + 1e-6);  // 0.29 of 100 are 28.999…
-  if (options.max_bad > 0) most_bad_ = std::max<std::int64_t>(most_bad_, 1);
+  most_bad_ = neurim::most_bad(options.max_bad, dataset.size());
 }
 
 void BatchSource::start(std::uint32_t epoch, std::int64_t first_batch) {

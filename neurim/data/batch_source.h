@@ -17,6 +17,9 @@
 
 namespace neurim {
 
+/// How many of so many samples may be unreadable: max_bad is a share below 1, else a count; a share above 0 allows one at least.
+std::int64_t most_bad(double max_bad, std::int64_t samples);
+
 struct LoaderOptions {
   int batch = 32;           ///< samples
   int workers = 2;          ///< threads; 0 works in the thread that calls next
