@@ -7,6 +7,7 @@
 #include "neurim/cli/sequence_verbs.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/data/sources/parts.h"
 #include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/report.h"
 #include "neurim/neurim.h"
@@ -23,6 +24,28 @@ Split split_named(const std::string& word) {
   for (const Split split : kSplits)
     if (name(split) == word) return split;
   fail(Fault::usage, "split: there is no '", word, "'; known are train, val, test");
+}
+
+/// Says which classes the split has no image of. Throws Error(data) where the data, which are others than those of training, have
+/// none at all, unless they may be a subset.
+void check_classes(const Dataset& dataset, Split split, const std::string& data, bool of_training, bool allow_subset, Console& console) {
+  if (dataset.multi_label()) return;  // where an image may be of no class
+  const std::vector<std::string>& names = dataset.class_names();
+  const std::vector<std::int64_t> counts = dataset.class_counts(split);
+  std::vector<std::string> there, lacking, of_others;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const bool anywhere = std::any_of(kSplits.begin(), kSplits.end(), [&](Split each) { return dataset.class_counts(each)[c] > 0; });
+    if (anywhere) there.push_back(names[c]);
+    if (!anywhere) lacking.push_back(names[c]);
+    if (anywhere && counts[c] == 0) of_others.push_back(names[c]);
+  }
+  if (!lacking.empty() && !of_training && !allow_subset)
+    fail(Fault::data, data, ": has images of the classes [", listed(there), "], and the model knows [", listed(names),
+         "]; give images of [", listed(lacking), "] too, or allow_subset=true, which leaves these out of macro averages");
+  lacking.insert(lacking.end(), of_others.begin(), of_others.end());
+  if (!lacking.empty())
+    console.say(text("  data    ", split, " has no images of [", listed(lacking), "]: ",
+                     allow_subset ? "macro averages leave these out" : "these count 0 in macro averages; allow_subset=true leaves them out"));
 }
 
 /// What a judged split comes to.
@@ -46,15 +69,16 @@ Verdict verdict_of(Judgement judgement, const Kept& kept, std::vector<BadSample>
 }
 
 Verdict judge(const Checkpoint& checkpoint, const Dataset& dataset, Split split, const Preprocess& preprocess,
-              const TrainOptions& options, DType products, int crops, double threshold, Console& console) {
+              const TrainOptions& options, DType products, int crops, double threshold, bool allow_subset, Console& console) {
   const Validation::Watch watch = [&](double share) {
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
   };
   if (crops != 1) {
     std::vector<BadSample> unreadable;
-    const Evaluation evaluation =
+    Evaluation evaluation =
         *validate_crops(checkpoint.model, dataset, split, preprocess, options, crops, unreadable, watch);
+    if (allow_subset) evaluation.leave_out_empty();
     return verdict_of(evaluation, evaluation.kept(threshold), std::move(unreadable));
   }
   Validation validation(checkpoint.model, dataset, split, preprocess, options, products);
@@ -63,7 +87,8 @@ Verdict judge(const Checkpoint& checkpoint, const Dataset& dataset, Split split,
     evaluation.set_thresholds(checkpoint.card.thresholds);
     return verdict_of(std::move(evaluation), {}, validation.bad());
   }
-  const Evaluation evaluation = *validation.run(watch);
+  Evaluation evaluation = *validation.run(watch);
+  if (allow_subset) evaluation.leave_out_empty();
   return verdict_of(evaluation, evaluation.kept(threshold), validation.bad());
 }
 
@@ -81,7 +106,7 @@ int verb_val(const Words& words) {
   std::optional<double> max_bad;
   InputOptions input;
   std::int64_t crops = 1;
-  bool exist_ok = false;
+  bool exist_ok = false, allow_subset = false;
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("data", data, "pictures, series or text; by default those that it was trained on");
   line.options("split", split, "train, val or test");
@@ -97,6 +122,7 @@ int verb_val(const Words& words) {
                "what the model's classes are called, in the order of its outputs: a file with a name a line, or names "
                "with commas; by default as the model says",
                {"class_names", "labels"});
+  line.options("allow_subset", allow_subset, "whether the data may have fewer classes than the model, of which macro averages are then");
   line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
   line.options("workers", workers, "threads that load pictures", {"j"});
   line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
@@ -173,7 +199,7 @@ int verb_val(const Words& words) {
   };
   if (checkpoint.card.sequence) {
     refuse_options(line,
-                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes", "workers",
+                   {"reject", "imgsz", "resize", "crop_pct", "interpolation", "decode", "crops", "classes", "allow_subset", "workers",
                     "loader", "max_bad", "split_seed", "precision"},
                    checkpoint);
     return val_sequence(checkpoint, options, part, line.dry_run() ? end_dry_run : DryRunOfVal(), save,
@@ -193,6 +219,7 @@ int verb_val(const Words& words) {
   const Dataset dataset = open_data(options.data, dataset_options, console);
   if (dataset.size(part) == 0)
     fail(Fault::data, options.data, ": has no ", split, " split; it has ", splits_of(dataset));
+  check_classes(dataset, part, options.data, of_training, allow_subset, console);
   if (of_training && part != Split::train && is_there(run / "data.json") &&
       !is_split_of_run(run, dataset, Split::train) && !is_split_of_run(run, dataset, part))
     console.say(text("  data    the ", split,
@@ -215,7 +242,7 @@ int verb_val(const Words& words) {
     return end_dry_run(dataset.size(part), true);
   }
   const auto [figures, table, kept, write, unreadable] =
-      judge(checkpoint, dataset, part, preprocess, options, line.products(), static_cast<int>(crops), threshold, console);
+      judge(checkpoint, dataset, part, preprocess, options, line.products(), static_cast<int>(crops), threshold, allow_subset, console);
   for (const BadSample& one : unreadable) console.say(text("  skipped: ", one.reason));
   if (!unreadable.empty())
     console.say(text("  ", unreadable.size(), " of ", thousands(dataset.size(part)),

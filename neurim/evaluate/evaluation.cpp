@@ -180,7 +180,9 @@ std::vector<ClassScores> Evaluation::per_class() const {
 
 ClassScores Evaluation::average(Average kind) const {
   if (kind == Average::micro) return {accuracy(), accuracy(), accuracy(), samples_};
-  return average_of(per_class(), kind);
+  std::vector<ClassScores> scores = per_class();
+  if (subset_) std::erase_if(scores, [](const ClassScores& one) { return one.support == 0; });
+  return average_of(scores, kind);
 }
 
 std::vector<Confusion> Evaluation::most_confused(std::size_t limit) const {

@@ -91,6 +91,8 @@ class Evaluation {
   Interval accuracy_interval() const;
 
   std::vector<ClassScores> per_class() const;
+  /// Leaves classes without samples out of macro averages: a model is evaluated on fewer classes than it knows.
+  void leave_out_empty() { subset_ = true; }
   ClassScores average(Average kind) const;  ///< its support is the number of samples
 
   /// The most frequent confusions, most frequent first (then by true, then by predicted class), at most
@@ -106,6 +108,7 @@ class Evaluation {
   std::vector<float> sure_right_, sure_wrong_;  // confidences of correct and of wrong answers
   std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;
   double loss_sum_ = 0;
+  bool subset_ = false;
 };
 
 }  // namespace neurim
