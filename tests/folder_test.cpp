@@ -217,6 +217,11 @@ TEST(Folder, NamesInSeveralUnicodeFormsAreOneClass) {
   EXPECT_EQ(split.class_counts(Split::val), (std::vector<std::int64_t>{1, 1}));
   EXPECT_EQ(split.class_counts(Split::test), (std::vector<std::int64_t>{0, 1}));
 
+  const TempFolder blank;
+  write_classes(blank, "train/", {"a", "b "}, 2);
+  write_classes(blank, "val/", {"a", "b"}, 2);
+  expect_words(error_of([&] { Dataset::open(blank.path()); }), {"has the classes [a, b], but train has [a, \"b \"]"});
+
   const TempFolder other;  // than the data that a model knows
   write_classes(other, "", classes, 2);
   const Dataset mapped = Dataset::open(other.path(), {.val_split = 0.0, .class_names = {"tea", "cafe\u0301"}});

@@ -109,8 +109,8 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     if (number < 0 || number >= std::ssize(names)) unknown.push_back(class_name);
   }
   if (!unknown.empty())
-    fail(Fault::data, path, ": the classes [", join(unknown, ", "), "] are not known; the data has [",
-         join(found, ", "), "], the model or the option classes has [", join(names, ", "), "]",
+    fail(Fault::data, path, ": the classes [", listed(unknown), "] are not known; the data has [",
+         listed(found), "], the model or the option classes has [", listed(names), "]",
          numbered ? ", which numbers count from 0" : "", "; rename the classes, or train a model on this data");
   if (numbered)
     listing.notes.push_back(

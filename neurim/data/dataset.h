@@ -19,7 +19,8 @@ struct DatasetOptions {
   double test_split = 0;
   std::uint64_t seed = 42;  ///< of these choices, which copy nothing
   /// k-fold cross-validation: where `folds` is k, at least 2, training is cut into k parts with like shares
-  /// of each class; val is part `fold`, in [0, k), and train is the rest. Data with a val split of its own
+  /// of each class; val is part `fold`, in [0, k), and train is the rest, with what of that part training would have no image
+  /// of a class without. Data with a val split of its own
   /// are an error.
   int folds = 0, fold = 0;
   /// A manifest's column; items with equal values in it are never separated by val_split or folds. Empty:

@@ -44,7 +44,7 @@ void look_at_names(const Dataset& dataset, std::vector<LabelProblem>& problems) 
   std::vector<std::string> blank;
   for (const std::string& class_name : dataset.class_names()) {
     alike[lower(class_name)].push_back(class_name);
-    if (trimmed(class_name) != class_name) blank.push_back(text('"', class_name, '"'));
+    if (trimmed(class_name) != class_name) blank.push_back(class_name);
   }
   for (const auto& [word, names] : alike)
     if (names.size() > 1) problems.push_back({"case", text("the classes ", listed(names), " differ only in capital letters"), names});
@@ -88,7 +88,7 @@ void look_at_training(const Dataset& dataset, std::vector<LabelProblem>& problem
       why.push_back(text(class_name, " (", plural(others, "image"), ", all in ", places,
                          group.empty() ? "" : text(", of the one group ", group), ')'));
   }
-  if (!nowhere.empty()) problems.push_back({"no_image", text("no image at all shows the classes ", listed(nowhere)), nowhere});
+  if (!nowhere.empty()) problems.push_back({"no_image", text("classes without any image cannot be learnt: ", listed(nowhere)), nowhere});
   if (!untrained.empty())
     problems.push_back({"no_training", text("classes without a training image cannot be learnt: ", listed(why)), untrained});
 }

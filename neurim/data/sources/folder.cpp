@@ -163,12 +163,12 @@ void check_same(const Classes& classes, const Classes& train, const fs::path& fo
   std::vector<std::string> unknown, lacking;
   std::set_difference(has.begin(), has.end(), wanted.begin(), wanted.end(), std::back_inserter(unknown));
   std::set_difference(wanted.begin(), wanted.end(), has.begin(), has.end(), std::back_inserter(lacking));
-  fail(Fault::data, folder.string(), ": has the classes [", join(has, ", "), "], but train has [",
-       join(wanted, ", "), "]; ", unknown.empty() ? "" : text("rename or remove [", join(unknown, ", "), "]"),
+  fail(Fault::data, folder.string(), ": has the classes [", listed(has), "], but train has [",
+       listed(wanted), "]; ", unknown.empty() ? "" : text("rename or remove [", listed(unknown), "]"),
        unknown.empty() || lacking.empty() ? "" : ", and ",
        lacking.empty()
            ? ""
-           : text("make a folder for [", join(lacking, ", "), "], an empty one where there are no pictures"));
+           : text("make a folder for [", listed(lacking), "], an empty one where there are no pictures"));
 }
 
 /// Whether the folder of a class holds train/, val/ and test/ with pictures, and nothing else.
@@ -225,8 +225,8 @@ std::map<Split, Classes> transposed(const fs::path& root, LeftOut& left_out) {
 void check_known(const Classes& classes, const Classes& train, const std::string& root, Split split) {
   for (const auto& [class_name, files] : classes)
     if (!train.contains(class_name))
-      fail(Fault::data, root, ": ", split, " has the classes [", join(names_of(classes), ", "),
-           "], but train has [", join(names_of(train), ", "), "]; add ", class_name, "/train");
+      fail(Fault::data, root, ": ", split, " has the classes [", listed(names_of(classes)),
+           "], but train has [", listed(names_of(train)), "]; add ", class_name, "/train");
 }
 
 /// A class without a folder of a split may be meant so or forgotten.

@@ -439,8 +439,10 @@ std::vector<std::string> numbered_classes(Listing& listing, const std::string& w
 }
 
 std::string listed(const std::vector<std::string>& names) {
-  if (names.size() <= kMostListed) return join(names, ", ");
-  return text(join({names.begin(), names.begin() + kMostListed}, ", "), ", … ", names.size(), " in all");
+  std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostListed)));
+  for (std::string& name : shown)
+    if (trimmed(name) != name) name = text('"', name, '"');
+  return text(join(shown, ", "), names.size() > kMostListed ? text(", … ", names.size(), " in all") : "");
 }
 
 }  // namespace neurim

@@ -109,7 +109,7 @@ std::vector<std::string> names_beside(const fs::path& folder);
 std::vector<std::string> numbered_classes(Listing& listing, const std::string& where,
                                           const DatasetOptions& options);
 
-/// A list for a message: all of few names, or the first ones and how many there are.
+/// A list for a message: all of few names, or the first ones and how many there are; those that a blank begins or ends in quotes.
 std::string listed(const std::vector<std::string>& names);
 
 }  // namespace neurim
