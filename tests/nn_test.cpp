@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <set>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/graph/trace.h"
@@ -758,7 +758,7 @@ TEST(Zoo, ClassesChannelsAndMistakes) {
 /// The published CIFAR-10 weights: same keys, and the logits of an independent forward pass in double
 /// precision (NumPy) over x[i] = sin(i / 50), i counting the elements in order.
 TEST(Zoo, ResNet20WithPublishedWeights) {
-  const char* folder = std::getenv("NEURIM_DATA");
+  const char* folder = environment("NEURIM_DATA");
   if (!folder) GTEST_SKIP() << "NEURIM_DATA is not set";
   const fs::path path = fs::path(folder) / "weights" / "resnet20-cifar10.safetensors";
   Model model = create_model("resnet20", {.seed = std::nullopt});

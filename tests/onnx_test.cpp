@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/model/onnx/export.h"
@@ -43,7 +43,7 @@ using Function = std::function<Tensors(Tensors)>;
 class OnnxFiles : public testing::Test {
  protected:
   OnnxFiles() {
-    const char* asked = std::getenv("NEURIM_ONNX");
+    const char* asked = environment("NEURIM_ONNX");
     own_ = !asked;
     folder_ = asked ? fs::path(asked) : fs::temp_directory_path() / text("neurim-onnx-", ::getpid());
     fs::create_directories(folder_);
@@ -297,7 +297,7 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
 }
 
 TEST_F(OnnxFiles, Models) {
-  const char* data = std::getenv("NEURIM_DATA");
+  const char* data = environment("NEURIM_DATA");
   for (const auto& [name, image] : std::vector<std::pair<std::string, Shape>>{
            {"lenet5", {1, 28, 28}}, {"resnet20", {3, 32, 32}}, {"resnet18", {3, 64, 64}}}) {
     const Model model = create_model(name);

@@ -6,11 +6,11 @@
 #include <zlib.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/file.h"
 #include "neurim/data/decode.h"
 #include "tests/errors.h"
@@ -238,7 +238,7 @@ inline void write_gz(const std::string& path, const std::string& bytes) {
 }
 
 inline std::string real_data(const std::string& file) {
-  const char* root = std::getenv("NEURIM_DATA");
+  const char* root = environment("NEURIM_DATA");
   return root ? text(root, "/", file) : "";
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/text.h"
 #include "neurim/compile/plan.h"
 #include "neurim/core/random.h"
@@ -236,7 +237,7 @@ double root_mean_square(const std::vector<double>& values) {
 }
 
 int count() {
-  const char* const asked = std::getenv("NEURIM_RANDOM_GRAPHS");
+  const char* const asked = environment("NEURIM_RANDOM_GRAPHS");
   return asked ? std::atoi(asked) : 8;
 }
 

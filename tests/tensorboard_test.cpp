@@ -6,10 +6,10 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 #include "neurim/train/results_csv.h"
 
@@ -144,7 +144,7 @@ TEST(TensorBoard, NamesTheFolderItCannotMake) {
 
 // Called by tests/parity/tensorboard_test.py, which knows these numbers.
 TEST(TensorBoard, WritesForTheRealReader) {
-  const char* folder = std::getenv("NEURIM_TENSORBOARD");
+  const char* folder = environment("NEURIM_TENSORBOARD");
   if (!folder) GTEST_SKIP() << "NEURIM_TENSORBOARD names no folder to write to";
   TensorBoardWriter writer(folder);
   for (int step = 1; step <= 20; ++step) {

@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 
 namespace neurim {
@@ -200,10 +200,8 @@ void FileReplacement::give_up(const char* step, int reason) const {
 }
 
 fs::path cache_folder() {
-  const char* given = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (given && *given) return fs::path(given) / "neurim";
-  if (home && *home) return fs::path(home) / ".cache" / "neurim";
+  if (const char* given = environment("XDG_CACHE_HOME")) return fs::path(given) / "neurim";
+  if (const char* home = environment("HOME")) return fs::path(home) / ".cache" / "neurim";
   fail(Fault::resource, "there is no folder for caches: neither XDG_CACHE_HOME nor HOME says where; set one of them");
 }
 

@@ -2,8 +2,7 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/data/dali/plugin.h"
@@ -15,7 +14,7 @@ namespace {
 constexpr const char* kPath = "NEURIM_DALI_PLUGIN";
 
 fs::path plugin_path() {
-  if (const char* named = std::getenv(kPath)) return named;
+  if (const char* named = environment(kPath)) return named;
   Dl_info library{};
   ::dladdr(reinterpret_cast<const void*>(&open_loader), &library);
   return fs::path(library.dli_fname).parent_path() / "libneurim_dali.so";

@@ -1,9 +1,9 @@
 #include "neurim/hardware/isa.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
+#include "neurim/base/environment.h"
 #include "neurim/base/error.h"
 
 namespace neurim {
@@ -22,7 +22,7 @@ Isa best() {
 }
 
 Isa asked() {
-  const char* wanted = std::getenv("NEURIM_ISA");
+  const char* wanted = environment("NEURIM_ISA");
   if (!wanted) return best();
   const std::string_view name = wanted;
   require(name == "portable" || name == "avx2" || name == "avx512", "NEURIM_ISA: '", name,
@@ -54,7 +54,7 @@ Isa isa() {
 
 #if defined(__x86_64__)
 /// Whether instructions that not all machines of Isa::avx512 have are asked for.
-static bool beyond_avx512() { return isa() == Isa::avx512 && !std::getenv("NEURIM_ISA"); }
+static bool beyond_avx512() { return isa() == Isa::avx512 && !environment("NEURIM_ISA"); }
 bool has_bf16() {
   static const bool known = beyond_avx512() && __builtin_cpu_supports("avx512bf16");
   return known;
