@@ -103,6 +103,21 @@ TEST(File, IsMovedInPlaceOfAnother) {
   expect_words(error_of([&] { make_folder(fs::path(temp.at("b")) / "z"); }, Fault::resource), {"b/z: ", "cannot make the folder"});
 }
 
+TEST(File, TextsAreReadAsEditorsOnWindowsSaveThem) {
+  const TempFolder temp;
+  const std::pair<std::string_view, std::string_view> texts[] = {
+      {"\xEF\xBB\xBF" "a: 1\r\nb: 2\r\n", "a: 1\nb: 2\n"}, {"a\rb\r\r\n", "a\rb\r\n"}, {"\xEF\xBB\xBF", ""}, {"", ""}, {"\n", "\n"}, {"a\r", "a\r"}};
+  for (const auto& [saved, read] : texts) {
+    write_file(temp.at("text"), saved);
+    EXPECT_EQ(read_text(temp.at("text")), read) << saved;
+  }
+  using namespace std::string_view_literals;
+  for (const std::string_view wide : {"\xFF\xFE" "a\0"sv, "\xFE\xFF\0a"sv, "a\0b\0"sv, "\0a\0b"sv}) {
+    write_file(temp.at("wide"), wide);
+    expect_words(error_of([&] { read_text(temp.at("wide")); }), {"wide: is UTF-16", "save it as UTF-8"});
+  }
+}
+
 TEST(File, ALockIsForOneAtATime) {
   const TempFolder temp;
   const std::string path = temp.at("set.part"), whole = temp.at("set");

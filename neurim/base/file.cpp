@@ -14,6 +14,7 @@
 
 #include "neurim/base/environment.h"
 #include "neurim/base/error.h"
+#include "neurim/base/utf8.h"
 
 namespace neurim {
 
@@ -165,6 +166,18 @@ std::string read_file(const fs::path& path) {
   }
   bytes.resize(done);
   return bytes;
+}
+
+std::string read_text(const fs::path& path) {
+  const std::string bytes = read_file(path);
+  const std::string_view begin = std::string_view(bytes).substr(0, 2);
+  if (begin == "\xFF\xFE" || begin == "\xFE\xFF" || begin.find('\0') != begin.npos)
+    fail(Fault::data, path.string(), ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"UTF-8\" in Windows' editors");
+  std::string content;
+  content.reserve(bytes.size());
+  for (std::string_view rest = without_mark(bytes); !rest.empty(); rest.remove_prefix(1))
+    if (!rest.starts_with("\r\n")) content += rest[0];
+  return content;
 }
 
 void write_file(const fs::path& path, std::string_view bytes) {

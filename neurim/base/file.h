@@ -13,6 +13,10 @@ namespace fs = std::filesystem;
 /// The whole file. Throws Error(data) naming the path when it cannot be read.
 std::string read_file(const fs::path& path);
 
+/// The same of a text file that people may have edited, on Windows too: without the byte order mark, with "\n" for "\r\n".
+/// Throws Error(data) also where it is UTF-16.
+std::string read_text(const fs::path& path);
+
 /// Whether there is something at the end of the path's symbolic links. Throws Error(data) where that cannot be told:
 /// links in a circle, a folder above that may not be entered.
 bool is_there(const fs::path& path);

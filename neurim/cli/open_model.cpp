@@ -28,7 +28,7 @@ ModelCard card_of(const Model& model, std::int64_t height, std::int64_t width) {
 Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz, std::int64_t seed) {
   require(!name.empty(), "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
   if (is_model_file(name)) {
-    const ModelFile file(read_file(name), name);
+    const ModelFile file(read_text(name), name);
     ModelFileOptions wanted{.seed = static_cast<std::uint64_t>(seed)};
     if (imgsz) wanted.height = imgsz->height, wanted.width = imgsz->width;
     Model model = file.build(wanted);

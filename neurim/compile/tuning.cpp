@@ -32,7 +32,7 @@ const std::string& measuring_machine() {
 
 /// The content of a file of choices: {"format": 1, "machines": {machine: {site: kernel}}}.
 Json content_of(const fs::path& file) {
-  const std::string content = read_file(file);
+  const std::string content = read_text(file);
   const auto fix = [&](std::string_view what) { fail(Fault::data, file.string(), ": ", what, "; name another file, or remove it to measure again"); };
   try {
     check_json(content, 3);

@@ -105,7 +105,7 @@ Model ModelFile::build(const ModelFileOptions& options) const {
 bool is_model_file(std::string_view name) { return ends_with(name, ".toml") || is_yaml(name); }
 
 Model create_model_file(const fs::path& path, const ModelFileOptions& options) {
-  return ModelFile(read_file(path), path.string()).build(options);
+  return ModelFile(read_text(path), path.string()).build(options);
 }
 
 }  // namespace neurim

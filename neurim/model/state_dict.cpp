@@ -39,7 +39,7 @@ StateDict read_index(const fs::path& path) {
   const std::uintmax_t size = fs::file_size(path, error);
   if (!error && size > kMostIndex)
     fail(Fault::data, path.string(), ": is too large for an index");
-  const std::string content = read_file(path);
+  const std::string content = read_text(path);
   naming([&] { return path.string(); }, [&] { check_json(content, 8); });
   const Json json = Json::parse(content);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())

@@ -166,7 +166,7 @@ ModelCard card_of_folder(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   try {
     require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
-    const std::string content = read_file(path);
+    const std::string content = read_text(path);
     check_json(content, kMostDepth);
     const Json config = Json::parse(content);
     require(config.is_object(), "is no JSON object");

@@ -75,7 +75,7 @@ std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_
   std::vector<EpochResult> rows;
   if (epochs_done == 0 || !fs::exists(path)) return rows;
   const std::vector<Column> columns = columns_of(task);
-  const std::vector<std::string> lines = split(read_file(path), '\n');
+  const std::vector<std::string> lines = split(read_text(path), '\n');
   if (lines[0] != header(columns))
     fail(Fault::data, path.string(), ": line 1: expected the columns ", header(columns),
          "; move this file away to resume");

@@ -53,7 +53,7 @@ Progress start_or_load(const fs::path& weights, Model& model, TrainState state, 
 /// Whether the data are others than those that the run in the folder was begun with.
 bool are_other_facts(const fs::path& folder, const std::string& facts) {
   const fs::path told = folder / "data.json";
-  return fs::exists(told) && read_file(told) != facts;
+  return fs::exists(told) && read_text(told) != facts;
 }
 
 /// At the right of a column, with a blank before it even where it is wider than the column.
@@ -76,7 +76,7 @@ std::string bar_cell(std::string_view what, double share) {
 
 MetricsFile::MetricsFile(fs::path path, std::int64_t epochs_done) : path_(std::move(path)) {
   if (epochs_done == 0 || !fs::exists(path_)) return;
-  const std::vector<std::string> lines = split(read_file(path_), '\n');
+  const std::vector<std::string> lines = split(read_text(path_), '\n');
   for (std::size_t i = 0; i + 1 < lines.size() && i < static_cast<std::size_t>(epochs_done); ++i)
     content_ += lines[i] + '\n';
 }

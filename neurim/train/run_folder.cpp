@@ -137,7 +137,7 @@ std::string data_json(const Dataset& dataset) {
 }
 
 bool is_split_of_run(const fs::path& run, const Dataset& dataset, Split split) {
-  return read_file(run / "data.json").find(fingerprint(dataset, split)) != std::string::npos;
+  return read_text(run / "data.json").find(fingerprint(dataset, split)) != std::string::npos;
 }
 
 }  // namespace neurim

@@ -6,7 +6,6 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
-#include "neurim/base/utf8.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
@@ -622,12 +621,9 @@ std::vector<std::string> classes_of(const TrainOptions& o) {
   const bool file = option.find(',') == std::string::npos;
   require(!file || is_there(option), "classes: there is no file ", option,
           "; give a file with a name a line, or the names with commas between them: classes=cat,dog");
-  const std::string content = file ? read_file(option) : option;
-  std::vector<std::string> names = split(without_mark(content), file ? '\n' : ',');
-  for (std::string& class_name : names) {
+  std::vector<std::string> names = file ? split(read_text(option), '\n') : split(option, ',');
+  for (std::string& class_name : names)
     if (!file) class_name = trimmed(class_name);
-    if (class_name.ends_with('\r')) class_name.pop_back();
-  }
   while (!names.empty() && names.back().empty()) names.pop_back();
   require(std::find(names.begin(), names.end(), "") == names.end(), "classes: ", option,
           " holds an empty name; each class has one");

@@ -167,7 +167,7 @@ struct StoppedRun {
     lock.emplace(folder, !control.dry_run);
     Options named;
     options.visit(named);
-    named.read_yaml(read_file(file), file.string());
+    named.read_yaml(read_text(file), file.string());
     if (epochs) options.epochs = epochs;
     if (!device.empty()) options.device = device;
     options.check();
@@ -203,7 +203,7 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   // An unknown name, or a file that is no model file, shows before the data are read.
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
-    file.emplace(read_file(options.model), options.model);
+    file.emplace(read_text(options.model), options.model);
   else
     create_model(options.model, {.seed = {}});
   DatasetOptions dataset_options = dataset_of(options);

@@ -47,9 +47,8 @@ void each_character(std::string_view utf8, const std::string& where, const Use& 
   }
 }
 
-/// A text file without its byte order mark.
-std::string read_text(const std::string& path) {
-  const std::string utf8(without_mark(read_file(path)));
+std::string text_of(const std::string& path) {
+  std::string utf8 = read_text(path);
   if (utf8.empty()) fail(Fault::data, path, ": is empty; there is nothing to learn from");
   return utf8;
 }
@@ -96,14 +95,14 @@ std::string Vocabulary::decode(const std::vector<std::int32_t>& numbers) const {
 }
 
 Corpus read_corpus(const std::string& path) {
-  const std::string utf8 = read_text(path);
+  const std::string utf8 = text_of(path);
   Vocabulary vocabulary = Vocabulary::of(utf8, path);
   std::vector<std::int32_t> numbers = vocabulary.encode(utf8, path);
   return {path, std::move(vocabulary), std::move(numbers)};
 }
 
 Corpus read_corpus(const std::string& path, const Vocabulary& vocabulary) {
-  return {path, vocabulary, vocabulary.encode(read_text(path), path)};
+  return {path, vocabulary, vocabulary.encode(text_of(path), path)};
 }
 
 }  // namespace neurim

@@ -62,10 +62,8 @@ std::vector<std::string> class_names(const fs::path& folder, const Kind& kind) {
     for (std::size_t c = 0; c < kind.classes; ++c) names.push_back(text(c));
     return names;
   }
-  for (std::string line : split(read_file(folder / kind.names), '\n')) {
-    if (line.ends_with('\r')) line.pop_back();
+  for (const std::string& line : split(read_text(folder / kind.names), '\n'))
     if (!line.empty()) names.push_back(line);
-  }
   if (names.size() != kind.classes)
     fail(Fault::data, (folder / kind.names).string(), ": names ", names.size(), " classes, but ", kind.name,
          " has ", kind.classes, "; one a line, or remove the file");

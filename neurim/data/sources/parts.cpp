@@ -12,7 +12,6 @@
 #include <iterator>
 
 #include "neurim/base/error.h"
-#include "neurim/base/utf8.h"
 #include "neurim/data/sources/table.h"
 #include "neurim/data/spellings.h"
 
@@ -408,8 +407,7 @@ std::vector<std::string> names_beside(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   if (!fs::is_regular_file(folder / "labels.txt", error)) return names;
-  for (std::string line : split(without_mark(read_file(folder / "labels.txt")), '\n')) {
-    if (line.ends_with('\r')) line.pop_back();
+  for (const std::string& line : split(read_text(folder / "labels.txt"), '\n')) {
     if (line.empty()) continue;
     if (std::find(names.begin(), names.end(), line) != names.end())
       fail(Fault::data, (folder / "labels.txt").string(), ": \"", line, "\" stands twice; each class has a name of its own, one a line");

@@ -297,6 +297,6 @@ std::vector<std::string> columns_of_table(const std::string& path) {
   }
 }
 
-Table read_table(const std::string& path) { return parse_table(path, read_file(path)); }
+Table read_table(const std::string& path) { return parse_table(path, read_text(path)); }
 
 }  // namespace neurim
