@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 
 #include "neurim/cli/summary.h"
 
@@ -13,8 +14,14 @@ namespace neurim::cli {
 
 namespace {
 
+/// By which a user, a terminal that closes, and batch systems (Slurm, SGE, LSF) announce the end.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+
+struct sigaction before[std::size(kSignals)];  // what stood there
+
 // What the handler needs is ready when it comes: it may neither allocate nor print.
 std::atomic<int> noted{0};
+std::atomic<bool> asked{false};  // by SIGINT or SIGTERM
 std::atomic<const char*> line_end{""};  // of the progress line that a terminal shows
 std::atomic<const char*> last_words{""};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
@@ -25,42 +32,52 @@ void put(const char* words) {
   if (::poll(&stderr_now, 1, 0) == 1 && (stderr_now.revents & POLLOUT)) (void)!::write(STDERR_FILENO, words, std::strlen(words));
 }
 
+/// A second SIGINT or SIGTERM quits. The others come again by themselves: SIGXCPU each second, SIGHUP from the shell and from
+/// the kernel, SIGUSR1 some time before SIGTERM.
 extern "C" void note(int signal) {
   const int error = errno;
   int none = 0;
   const bool first = noted.compare_exchange_strong(none, signal);
-  put(line_end);
-  put(!first             ? last_words.load()
-      : signal == SIGINT ? "stopping after this step and saving; Ctrl-C again quits at once\n"
-                         : "stopping after this step and saving; a second signal quits at once\n");
-  if (!first) {
+  const bool asks = signal == SIGINT || signal == SIGTERM;
+  const bool again = asks && asked.exchange(true);
+  if (first || asks) {
+    put(line_end);
+    put(again              ? last_words.load()
+        : signal == SIGINT ? "stopping after this step and saving; Ctrl-C again quits at once\n"
+        : asks             ? "stopping after this step and saving; a second signal quits at once\n"
+                           : "stopping after this step and saving\n");
+  }
+  if (again) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);  // takes effect at the end of this handler
   }
   errno = error;
 }
 
-void on_signals(void (*handler)(int), int flags) {
-  struct sigaction action{};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-}
-
 }  // namespace
 
 Interrupt::Interrupt() {
   noted = 0;
+  asked = false;
   line_end = ::isatty(STDERR_FILENO) ? "\n" : "";
   last_words = "";
-  on_signals(note, SA_RESTART);
+  struct sigaction action{};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before[i]);
+    // Ignored stays ignored (nohup), but Ctrl-C: shells let jobs in the background ignore it, and kill -INT means it.
+    if (before[i].sa_handler != SIG_IGN || kSignals[i] == SIGINT) ::sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
-Interrupt::~Interrupt() { on_signals(SIG_DFL, 0); }
+Interrupt::~Interrupt() {
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
+}
 
 const std::atomic<int>& Interrupt::signal() const { return noted; }
 
-int Interrupt::exit_code() const { return noted == SIGTERM ? 75 : 130; }
+int Interrupt::exit_code() const { return noted == SIGINT ? 130 : 75; }
 
 void Interrupt::saved(const fs::path& run) const {
   if (*last_words.load() != '\0') return;

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as a wish to stop, which a run grants between two steps.
+// Ctrl-C and the signals of terminals and batch systems as a wish to stop, which a run grants between two steps.
 #pragma once
 #include <atomic>
 
@@ -6,8 +6,8 @@
 
 namespace neurim::cli {
 
-/// While one lives, the first SIGINT or SIGTERM is noted here and answered on stderr; a second one ends the process at
-/// once.
+/// While one lives, the first of SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU is noted here and answered on stderr; a
+/// second SIGINT or SIGTERM ends the process at once. What the process was begun with as ignored stays so, but SIGINT.
 class Interrupt {
  public:
   Interrupt();
@@ -16,7 +16,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   const std::atomic<int>& signal() const;  ///< 0: none so far
-  /// The exit code that tells of it: 130 after SIGINT, 75 after SIGTERM.
+  /// The exit code that tells of it: 130 after SIGINT, 75 after the others.
   int exit_code() const;
   /// From now on the second one leaves a run in this folder to go on with.
   void saved(const fs::path& run) const;

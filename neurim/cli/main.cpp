@@ -20,32 +20,40 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const Words& words);
+  bool saves = false;  ///< goes on to write its files where nobody reads stdout any more
 };
 
 constexpr Verb kVerbs[] = {
-    {"train", "train a model on your pictures, series or text", verb_train},
-    {"val", "judge a trained model on a split of a data set", verb_val},
+    {"train", "train a model on your pictures, series or text", verb_train, true},
+    {"val", "judge a trained model on a split of a data set", verb_val, true},
     {"predict", "name what is in pictures, forecast a series, write text", verb_predict},
-    {"run", "run a model on raw tensors in .npy files", verb_run},
-    {"resume", "go on with a run that was stopped", verb_resume},
-    {"export", "write a model as an ONNX file", verb_export},
-    {"data", "look at data sets: find broken and odd pictures", verb_data},
+    {"run", "run a model on raw tensors in .npy files", verb_run, true},
+    {"resume", "go on with a run that was stopped", verb_resume, true},
+    {"export", "write a model as an ONNX file", verb_export, true},
+    {"data", "look at data sets: find broken and odd pictures", verb_data, true},
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
     {"layers", "list the layers that model files can name", verb_layers},
-    {"demo", "train, judge and export on drawn digits: needs no data", verb_demo},
+    {"demo", "train, judge and export on drawn digits: needs no data", verb_demo, true},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},
     {"version", "print the version", verb_version},
 };
 
-int print_usage(const Words&) {
+int print_usage(const Words& words) {
+  if (asks_for_json(words)) {
+    Console console({.json = true});
+    for (const Verb& verb : kVerbs) console.event({{"event", "verb"}, {"name", verb.name}, {"summary", verb.summary}});
+    console.event({{"event", "summary"}, {"verbs", std::size(kVerbs)}});
+    return 0;
+  }
   std::printf("usage: neurim VERB name=value … (or --name value)\n\n");
   for (const Verb& verb : kVerbs) std::printf("  %-10s %s\n", verb.name, verb.summary);
   std::printf(
       "\n'neurim VERB --help' shows the options of a verb and examples.\n"
       "exit codes: 0 done, 1 failed, 2 wrong options, 3 bad data or model files, 4 no memory, disk or lock;\n"
-      "            state saved, to be gone on with: 130 after Ctrl-C, 75 after SIGTERM\n");
+      "            state saved, to be gone on with: 130 after Ctrl-C, 75 after SIGTERM, SIGHUP, SIGUSR1,\n"
+      "            SIGUSR2 or SIGXCPU\n");
   return 0;
 }
 
@@ -63,7 +71,9 @@ const Verb& verb_named(const std::string& name) {
 int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
   const auto tell = [&](std::string_view message, Fault fault) {
     std::fprintf(stderr, "%s: %s\n", who.c_str(), printable(message).c_str());
-    return static_cast<int>(fault);
+    const int code = static_cast<int>(fault);
+    if (asks_for_json(words)) Console({.json = true}).event({{"event", "error"}, {"message", printable(message)}, {"exit_code", code}});
+    return code;
   };
   try {
     const int code = run(words);
@@ -108,6 +118,7 @@ int run_verb(const Words& words) {
       "neurim",
       [](const Words& all) {
         const Verb& verb = verb_named(all[0] == "--version" ? "version" : all[0]);
+        if (verb.saves) std::signal(SIGPIPE, SIG_IGN);
         return guarded(text("neurim ", verb.name), verb.run, Words(all.begin() + 1, all.end()));
       },
       words);

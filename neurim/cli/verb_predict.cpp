@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <numeric>
 
 #include "neurim/base/writable.h"
@@ -204,7 +205,10 @@ int verb_predict(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!model.empty(),
           "the model is missing; give a run folder or a weights file: model=runs/classify/train");
-  if (!save_csv.empty()) check_can_write(save_csv);
+  if (!save_csv.empty()) {
+    check_can_write(save_csv);
+    std::signal(SIGPIPE, SIG_IGN);  // the file gets all, also where nobody reads stdout any more
+  }
   require(!topk || *topk >= 1, "topk is ", topk.value_or(0), "; it is at least 1");
 
   initialize();

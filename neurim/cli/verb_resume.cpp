@@ -1,5 +1,3 @@
-#include <csignal>
-
 #include "neurim/cli/interrupt.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
@@ -23,7 +21,6 @@ int verb_resume(const Words& words) {
   if (!line.parse(words)) return 0;
   require(!run.empty(), "the run is missing; give its folder: neurim resume runs/classify/train");
   initialize();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
   const TrainResult result =

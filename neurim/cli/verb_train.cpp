@@ -1,5 +1,3 @@
-#include <csignal>
-
 #include "neurim/cli/interrupt.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
@@ -18,7 +16,6 @@ int verb_train(const Words& words) {
   options.visit(line.options);
   if (!line.parse(words)) return 0;
   initialize();
-  std::signal(SIGPIPE, SIG_IGN);  // whoever reads our output may leave; the run goes on
   Console console(line.console());
   const Interrupt interrupt;
   const TrainResult result = train(options, control_of(interrupt, console, line.dry_run()));

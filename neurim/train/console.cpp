@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,7 +106,9 @@ void write_out(std::FILE* out, std::string_view words) {
 std::string lost_output() {
   write_out(stdout, "");  // what others left in its buffer
   const int reason = stdout_failure;
-  return reason == 0 || reason == EPIPE ? "" : std::strerror(reason);
+  struct stat place{};
+  const bool closed = reason == EIO && ::fstat(STDOUT_FILENO, &place) == 0 && S_ISCHR(place.st_mode);  // a terminal
+  return reason == 0 || reason == EPIPE || closed ? "" : std::strerror(reason);
 }
 
 std::string duration(double seconds) {

@@ -49,7 +49,7 @@ class Console {
 
 /// Writes to stdout or stderr at once. What stdout does not take is remembered.
 void write_out(std::FILE* out, std::string_view words);
-/// Why something that this process wrote to stdout did not arrive, or ""; a reader that left is no failure.
+/// Why something that this process wrote to stdout did not arrive, or ""; a reader or a terminal that left is no failure.
 std::string lost_output();
 
 std::string duration(double seconds);        ///< "0:09", "1:02:33"
