@@ -107,7 +107,7 @@ class Data(TrainedRun):
             self.assertEqual(run.returncode, 0, run)
         again = neurim(*words, cwd=root)
         self.assertEqual(again.returncode, 0, again)
-        said = "left out as written by train or val: 2 folders, such as ./runs/classify/train"
+        said = "left out as written by train or val: 1 folder, such as ./runs/classify/train"
         self.assertEqual(again.stdout.count(said), 1, again)
         self.assertNotIn("hold no picture", again.stdout)
         known = json.loads((root / "runs" / "classify" / "train2" / "data.json").read_text())

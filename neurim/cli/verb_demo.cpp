@@ -1,11 +1,36 @@
+#include <unistd.h>
+
 #include "neurim/base/writable.h"
 #include "neurim/cli/export_model.h"
 #include "neurim/cli/summary.h"
 #include "neurim/cli/verbs.h"
+#include "neurim/data/pack.h"
 #include "neurim/neurim.h"
 #include "neurim/train/run_folder.h"
 
 namespace neurim::cli {
+
+namespace {
+
+/// Draws the digits into one packed file.
+void draw(const fs::path& file, std::uint64_t seed, int train_pictures, int val_pictures) {
+  make_folder(file.parent_path());
+  const fs::path pictures = file.string() + text(".", ::getpid());
+  const auto clear = [&] {
+    std::error_code ignored;
+    fs::remove_all(pictures, ignored);
+  };
+  try {
+    write_digits(pictures, seed, train_pictures, val_pictures);
+    pack(Dataset::open(pictures.string()), file.string(), static_cast<int>(threads()));
+  } catch (...) {
+    clear();
+    throw;
+  }
+  clear();
+}
+
+}  // namespace
 
 int verb_demo(const Words& words) {
   CommandLine line({"demo",
@@ -27,14 +52,14 @@ int verb_demo(const Words& words) {
           " and val_pictures ", val_pictures, "; each is at least 1");
   options.epochs = epochs;
   const fs::path digits =
-      fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures);
+      fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures, ".pack");
   options.data = digits.string();
   options.device = text(line.device());
   options.check();
 
   initialize();
   Console console(line.console());
-  const bool drawn = fs::exists(digits / "train") && fs::exists(digits / "val");
+  const bool drawn = fs::exists(digits);
   const std::int64_t pictures = 10 * (train_pictures + val_pictures);
   if (line.dry_run()) {
     const fs::path run = run_folder_to_make(options.project, options.name);
@@ -44,13 +69,11 @@ int verb_demo(const Words& words) {
              "train ", plural(epochs, "epoch"), " into ", run.string()),
         {{"run", run.string()}, {"pictures", pictures}, {"drawn", drawn}, {"epochs", epochs}});
   }
+  const Interrupt interrupt;
   if (!drawn) {
     console.say(text("Drawing ", thousands(pictures), " digits into ", digits.string()));
-    fs::remove_all(digits);
-    write_digits(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_pictures),
-                 static_cast<int>(val_pictures));
+    draw(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_pictures), static_cast<int>(val_pictures));
   }
-  const Interrupt interrupt;
   const TrainResult result = train(options, control_of(interrupt, console));
   if (result.stopped) return close_run(result, interrupt, console);
 

@@ -101,7 +101,7 @@ int verb_val(const Words& words) {
        "model",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
-  std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "val";
+  std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
   std::optional<std::int64_t> batch, workers, threads, split_seed;
   std::optional<double> max_bad;
   InputOptions input;
@@ -129,8 +129,9 @@ int verb_val(const Words& words) {
   line.options("max_bad", max_bad,
                "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
   line.options("threads", threads, "compute threads");
-  line.options("project", project, "folder of the reports; auto: beside the run, or of other weights as for a run");
-  line.options("name", run_name, "name of the report's folder; a number is added where it exists");
+  line.options.topic("output");
+  line.options("project", project, "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");
+  line.options("name", run_name, "name of the report's folder, auto: the split; a number is added where it exists");
   line.options("exist_ok", exist_ok, "write into an existing folder");
   line.add_device();
   line.add_precision();
@@ -164,7 +165,8 @@ int verb_val(const Words& words) {
   const TaskKind task = checkpoint.card.task();
   const fs::path run = (checkpoint.path / "../..").lexically_normal();  // if it is one
   if (project == "auto")
-    project = is_there(run / "args.yaml") ? (run / "..").lexically_normal().string() : default_project(task);
+    project = reports_folder(is_there(run / "args.yaml") ? run : fs::path(default_project(task))).string();
+  if (run_name == "auto") run_name = split;
   options.project = project;
   options.name = run_name;
   options.check();

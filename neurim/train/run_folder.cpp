@@ -53,6 +53,8 @@ std::vector<fs::path> files_of_run(const fs::path& folder) {
   };
   add(folder / "weights", is_of_weights);
   add(folder, is_of_run);
+  std::error_code missing;
+  for (const fs::directory_entry& report : fs::directory_iterator(reports_folder(folder), missing)) add(report.path(), is_of_run);
   return files;
 }
 
@@ -61,6 +63,8 @@ std::vector<fs::path> files_of_run(const fs::path& folder) {
 std::string default_project(TaskKind task) {
   return text("runs/", names_of(task == TaskKind::multi_label ? TaskKind::classify : task).task);
 }
+
+fs::path reports_folder(const fs::path& run) { return (run / "reports").lexically_normal(); }
 
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok) {
   make_folder(project);
@@ -109,7 +113,11 @@ void replace_run(const fs::path& folder, const fs::path& place) {
     std::erase(old, to);
   }
   std::error_code ignored;
-  for (const fs::path& file : old) fs::remove(file, ignored);
+  for (const fs::path& file : old) {
+    fs::remove(file, ignored);
+    if (file.parent_path() != folder) fs::remove(file.parent_path(), ignored);  // where it is empty
+  }
+  fs::remove(reports_folder(folder), ignored);
   fs::remove_all(place, ignored);
 }
 

@@ -12,6 +12,9 @@ namespace neurim {
 /// The folder of the runs of a task: runs/classify, runs/forecast, runs/language.
 std::string default_project(TaskKind task);
 
+/// Where the reports on the models of a run stand, each of which has a folder: they are many, and part of it. Also of a project.
+fs::path reports_folder(const fs::path& run);
+
 /// Makes project/name, or with a number behind the name where that exists (train2, train3, …). With exist_ok
 /// the existing one is taken. Throws Error(resource).
 fs::path make_run_folder(const fs::path& project, const std::string& name, bool exist_ok = false);
@@ -33,7 +36,7 @@ class RunLock {
 /// Where a new run in the folder writes before it has something to show for: the folder, or, so that the files of an
 /// earlier run there last that long, a folder inside, which is made. For who has its RunLock.
 fs::path place_of_new_run(const fs::path& folder);
-/// Moves the files of that place into the folder, and removes those of the earlier run there; what others put there stays.
+/// Moves the files of that place into the folder, and removes those of the earlier run there with its reports; what others put there stays.
 void replace_run(const fs::path& folder, const fs::path& place);
 
 /// Throws Error(usage) where the data are a file that a run or a report in the folder would replace.
