@@ -72,7 +72,9 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
     console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures), "  (",
                      plural(result.figures.samples, names_of(result.figures.task).sample), ")"));
   console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
-  console.event(summary_json(result.figures, result.run, result.model));
+  JsonObject summary = summary_json(result.figures, result.run, result.model);
+  summary.add("validation", result.validation);
+  console.event(summary);
   return 0;
 }
 
@@ -86,6 +88,7 @@ int close_dry_run(const TrainResult& result, const CommandLine& line, Console& c
       {{"run", result.run.string()},
        {"epochs", left},
        {"epochs_done", result.epochs},
+       {"validation", result.validation},
        {"steps_an_epoch", result.steps}});
 }
 

@@ -229,9 +229,12 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
       fail(Fault::data, path, ": has a val split of its own, which folds would ignore; use it without folds, "
            "or move its pictures to train");
     naming([&] { return path; }, [&] { choose_fold(listing, options.folds, options.fold, options.seed); });
+    listing.validation = text("fold ", options.fold, " of ", options.folds, " of train, seed ", options.seed);
   } else if (listing[Split::val].empty() && !listing[Split::train].empty() && val_split > 0) {
     const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
     naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed); });
+    listing.validation = text("stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
+                              is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data", " would be used instead");
   }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }

@@ -70,6 +70,8 @@ class Dataset {
   /// A sample as it is stored; see Source::read.
   StoredImage read(Split split, std::int64_t sample, std::vector<std::byte>& buffer) const;
   std::optional<ImageSize> in_memory() const { return content_->source->in_memory(); }
+  /// How the val split was taken from train: "stratified 10 % of train, seed 42; …"; "" where it was not.
+  const std::string& validation() const { return content_->validation; }
   /// What a user should know about the data, one line each.
   const std::vector<std::string>& notes() const { return content_->notes; }
   /// The names of each class that is written in several Unicode forms, what it is called first.

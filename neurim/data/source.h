@@ -45,6 +45,7 @@ struct Listing {
   std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
   std::vector<std::int64_t> same_as;      ///< of each item the first that shows the same; empty: none is repeated
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
+  std::string validation;          ///< how the val split was taken from train, for people; "": it was not
   std::vector<std::string> notes;  ///< what a user should know, one line each
   std::vector<std::vector<std::string>> spellings;  ///< of each class that is written in several Unicode forms: these, its name first
   std::string damage;              ///< the first place where a part of it is lost, which a note tells too; "" for none

@@ -84,10 +84,14 @@ void Console::progress(std::string_view line) {
   if (options_.quiet || now < next_) return;
   if (!terminal_) return say(line);
   std::FILE* out = options_.json ? stderr : stdout;
-  // A line that wraps would leave its first half behind.
-  write_out(out, text('\r', cut(printable(line), columns_of(::fileno(out)) - 1), "\x1b[K"));
+  write_out(out, text('\r', cut(printable(line), progress_columns()), "\x1b[K"));
   next_ = now + kTerminalPause;
   drawn_ = true;
+}
+
+std::size_t Console::progress_columns() const {
+  // A line that wraps would leave its first half behind.
+  return terminal_ ? columns_of(options_.json ? STDERR_FILENO : STDOUT_FILENO) - 1 : 1 << 16;
 }
 
 void Console::event(const JsonObject& object) {

@@ -18,6 +18,7 @@ class Console {
   struct Options {
     bool json = false;   ///< JSON lines on stdout
     bool quiet = false;  ///< no text for people; log.txt still gets it
+    bool verbose = false;  ///< more text
   };
   Console() : Console(Options{}) {}
   explicit Console(Options options);
@@ -26,10 +27,12 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   bool json() const { return options_.json; }
+  bool verbose() const { return options_.verbose; }
   void say(std::string_view line);         ///< one line, made printable
   void say_lines(std::string_view lines);  ///< the same of several
   void warn(std::string_view line);        ///< the same on stderr, where stdout is what was asked for
   void progress(std::string_view line);
+  std::size_t progress_columns() const;  ///< that such a line may have: of the terminal, else any number
   void event(const JsonObject& object);  ///< one line, when JSON was asked for
 
   /// From now on all lines that are said go to the end of this file too. Throws Error(resource).

@@ -21,6 +21,7 @@ class PictureTask final : public TrainingTask {
   std::string facts() const override;
   std::string contents() const override;
   std::string input() const override;
+  std::string validation() const override { return has_validation() ? dataset_.validation() : ""; }
   std::vector<std::string> notes() const override;
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override;
   std::int64_t batches() const override { return loader_->batches(); }

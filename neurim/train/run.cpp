@@ -66,12 +66,6 @@ std::string cell(double value, int decimals, std::size_t width) {
   return cell(whole.size() < width ? whole : significant(value), width);
 }
 
-/// A bar as wide as the three columns of the validation's figures: 26.
-std::string bar_cell(std::string_view what, double share) {
-  const int columns = what.empty() ? 18 : 7;
-  return text("  ", what, what.empty() ? "" : " ", bar(share, columns), cell(share * 100, 0, 4), " %");
-}
-
 }  // namespace
 
 MetricsFile::MetricsFile(fs::path path, std::int64_t epochs_done) : path_(std::move(path)) {
@@ -100,6 +94,7 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       progress_(start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
       card_(task_->card()),
       names_(names_of(card_.task())),
+      notes_(std::move(prepared.notes)),
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
 
@@ -142,9 +137,11 @@ void OpenRun::describe() {
                     options_.data, " (", task_->contents(), ")"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", task_->input()));
+  for (const std::string& note : notes_) console_.say(note);
   if (products_named(options_.precision) == DType::f16 && !has_f16())
     console_.say("  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than f32 itself");
   if (options_.tuning == "on") console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
+  if (const std::string validation = task_->validation(); !validation.empty()) console_.say(text("  data    val: ", validation));
   for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
   if (data_changed_)
     console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
@@ -196,12 +193,37 @@ std::string Run::judgement() const {
   return cells;
 }
 
-std::string Run::row(const std::string& middle, const std::string& tail) const {
-  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+/// Epoch and mean loss, and the columns behind the validation's figures.
+std::string Run::begin_of_row() const {
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / static_cast<double>(std::max<std::int64_t>(progress_.seen, 1)), 4, 9);
+}
+std::vector<std::string> Run::rates() const {
   char lr[32];
   std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
-  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9) + middle +
-         cell(lr, 10) + cell(seen / std::max(progress_.seconds, 1e-9), 0, 9) + cell(data_pct(), 0, 7) + tail;
+  return {cell(lr, 10), cell(static_cast<double>(std::max<std::int64_t>(progress_.seen, 1)) / std::max(progress_.seconds, 1e-9), 0, 9), cell(data_pct(), 0, 7)};
+}
+
+std::string Run::row(const std::string& middle, const std::string& tail) const {
+  return begin_of_row() + middle + join(rates(), "") + tail;
+}
+
+/// The row with a bar in place of the validation's figures. Where the terminal is too narrow the bar is shorter; where that is
+/// not enough, columns are left out, and never a part of a number.
+std::string Run::progress_row(std::string label, double share, std::string tail) const {
+  constexpr int kColumns = 26;  // of the validation's figures
+  const std::string begin = begin_of_row();
+  std::string percent = cell(share * 100, 0, 4) + " %";
+  const int longest = kColumns - static_cast<int>(label.size() + percent.size());
+  std::vector<std::string> others = rates();
+  const auto room = [&] {
+    return static_cast<int>(console_.progress_columns()) -
+           static_cast<int>(begin.size() + label.size() + percent.size() + join(others, "").size() + tail.size());
+  };
+  while (!others.empty() && room() < 0) others.pop_back();
+  if (room() < 0) label = "  ";
+  if (room() < 0) tail.clear();
+  if (room() < 0) percent.clear();
+  return begin + label + bar(share, std::clamp(room(), 0, longest)) + percent + join(others, "") + tail;
 }
 
 bool Run::train_epoch() {
@@ -217,7 +239,7 @@ bool Run::train_epoch() {
     start = Clock::now();
     const double share = static_cast<double>(progress_.batch) / static_cast<double>(batches);
     const double left = progress_.seconds * (static_cast<double>(epochs() - progress_.epoch) - share) / share;
-    console_.progress(row(bar_cell("", share), text("  ETA ", duration(left))));
+    console_.progress(progress_row("  ", share, text("  ETA ", duration(left))));
     if (stopping()) return false;
   }
   return true;
@@ -254,7 +276,7 @@ bool Run::validate() {
   const Clock::time_point start = Clock::now();
   forget_validation();
   const TrainingTask::Watch watch = [&](double share) {
-    console_.progress(row(bar_cell("validation", share), cell(duration(progress_.seconds), 8)));
+    console_.progress(progress_row("  validation ", share, cell(duration(progress_.seconds), 8)));
     return !stopping();
   };
   if (!task_->validate(watch, card_)) return false;
@@ -357,7 +379,8 @@ TrainResult OpenRun::result() const {
                      .best_epoch = progress_.best_epoch,
                      .epochs = progress_.epoch,
                      .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
-                     .steps = task_->batches()};
+                     .steps = task_->batches(),
+                     .validation = task_->validation()};
   if (progress_.best_epoch > 0)
     result.figures = card_of(SafeTensors(result.model).metadata(), result.model).figures;
   return result;

@@ -52,6 +52,7 @@ class OpenRun {
   Progress progress_;
   ModelCard card_;
   const TaskNames& names_;
+  const std::vector<std::string> notes_;
   const std::string facts_;
   const bool data_changed_;  // since the run was begun
 };
@@ -78,7 +79,10 @@ class Run : public OpenRun {
   void save();
   void settle();
   void record();
+  std::string begin_of_row() const;
+  std::vector<std::string> rates() const;
   std::string row(const std::string& middle, const std::string& tail) const;
+  std::string progress_row(std::string label, double share, std::string tail) const;
   std::string judgement() const;
 
   double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }

@@ -22,6 +22,11 @@ class SequenceTask : public TrainingTask {
   void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_.start(epoch, first_batch); }
   bool next() override { return loader_.next(samples_); }
   std::int64_t batch_size() const override { return std::ssize(samples_); }
+  std::string validation() const override {
+    if (!has_validation()) return "";
+    const double test = options_.test_split;
+    return text("the last ", significant(100 * *options_.val_split), " % of the data", test > 0 ? text(" before the ", significant(100 * test), " % of test") : "");
+  }
   std::int64_t validation_samples() const override { return windows_.size(Split::val); }
 
  protected:

@@ -26,13 +26,13 @@ void take_scaling(Model& model, const Preprocess& preprocess) {
 }
 
 /// The first weights from elsewhere; what is not as it was there is said.
-void take_weights(Model& model, const Weights& weights, Console& console) {
-  const LoadReport report = load_model(model, weights.tensors, Fit::adapt);
-  console.say(text("  weights ", report.taken, " of ", report.all, " tensors from ", weights.tensors.path.string()));
-  for (const std::string& note : report.notes) console.say(text("  weights ", note));
+void take_weights(PreparedRun& run, const Weights& weights) {
+  const LoadReport report = load_model(run.model, weights.tensors, Fit::adapt);
+  run.notes.push_back(text("  weights ", report.taken, " of ", report.all, " tensors from ", weights.tensors.path.string()));
+  for (const std::string& note : report.notes) run.notes.push_back(text("  weights ", note));
 }
 
-void print_choices(const TrainOptions& asked, const TrainOptions& resolved, Console& console) {
+void note_choices(const TrainOptions& asked, const TrainOptions& resolved, std::vector<std::string>& notes) {
   TrainOptions before = asked, after = resolved;
   Options was, is;
   before.visit(was);
@@ -45,12 +45,12 @@ void print_choices(const TrainOptions& asked, const TrainOptions& resolved, Cons
     if (was.list()[i].get() == value) continue;
     const std::string choice = text(' ', is.list()[i].name, '=', value);
     if (line.size() + choice.size() > kColumns) {
-      console.say(line);
+      notes.push_back(line);
       line = std::string(head.size(), ' ');
     }
     line += choice;
   }
-  console.say(line);
+  notes.push_back(line);
 }
 
 /// Options that hold for the whole process.
@@ -85,12 +85,12 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);
   Console& console = *watched.console;
+  if (weights) take_weights(prepared, *weights);
+  if (console.verbose()) note_choices(asked, resolved, prepared.notes);
   if (control.dry_run) {
     const fs::path folder = run_folder_to_make(resolved.project, resolved.name, resolved.exist_ok);
     check_data_apart(resolved.data, folder);
     RunLock(folder, false);
-    if (weights) take_weights(prepared.model, *weights, console);
-    print_choices(asked, resolved, console);
     return described(std::move(prepared), folder, watched, false);
   }
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
@@ -100,8 +100,6 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   std::optional<Run> run;
   try {
     console.log_into(place / "log.txt");
-    if (weights) take_weights(prepared.model, *weights, console);
-    print_choices(asked, resolved, console);
     run.emplace(std::move(prepared), folder, place, watched, false);
     return run->go();
   } catch (...) {

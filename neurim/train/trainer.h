@@ -27,6 +27,7 @@ struct TrainResult {
   std::int64_t best_epoch = 0, epochs = 0;
   bool stopped = false;  ///< by TrainControl::stop, with the state saved: resume goes on from there
   std::int64_t all_epochs = 0, steps = 0;  ///< of the run when it is done, and of each epoch
+  std::string validation;  ///< how the validation split was taken from training; "": it was not
 };
 
 /// Trains the model that the options name on the data that they name.

@@ -24,6 +24,7 @@ class TrainingTask {
   virtual std::string facts() const = 0;     ///< data.json: what the data are, with a digest
   virtual std::string contents() const = 0;  ///< the same for people: "10 classes, 60 train / 20 val"
   virtual std::string input() const = 0;     ///< what the model sees: "1x28x28"
+  virtual std::string validation() const = 0;  ///< how the validation split was taken from training; "": it was not
   virtual std::vector<std::string> notes() const = 0;  ///< what a user should know of the data, a line each
 
   /// What a training plan records over a batch: gives the mean loss, and the sum over the samples of the
@@ -57,6 +58,7 @@ struct PreparedRun {
   TrainOptions options;  ///< resolved ones
   Model model;
   std::unique_ptr<TrainingTask> task;
+  std::vector<std::string> notes = {};  ///< to be said below the headline
 };
 
 }  // namespace neurim
