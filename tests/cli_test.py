@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from command import DATA_TASKS, NEURIM, VERBS, TrainedRun, best_row, in_terminal, instead, neurim, npy, npy_picture, png, tensors
+from command import DATA_TASKS, NEURIM, VERBS, TrainedRun, best_row, instead, neurim, npy, npy_picture, png, tensors
 
 
 class Grammar(unittest.TestCase):
@@ -36,7 +36,7 @@ class Grammar(unittest.TestCase):
             self.assertGreaterEqual(run.stdout.count(f"\n  neurim {verb}"), 2 if verb == "version" else 3, run.stdout)
 
     def test_help_names_the_exit_codes(self):
-        for code in ("2 wrong options", "3 bad data", "130 after Ctrl-C", "75 after SIGTERM"):
+        for code in ("2 wrong options", "3 bad data", "130 after Ctrl-C", "75 after SIGTERM, SIGHUP, SIGUSR1"):
             self.assertIn(code, neurim("--help").stdout)
 
     def test_every_data_task_has_help_with_three_examples(self):
@@ -134,7 +134,7 @@ class Grammar(unittest.TestCase):
                 self.assertIn("name has 300 bytes", said)
 
     def test_an_option_is_no_value_of_another(self):
-        self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--json"))
+        self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--quiet"))
         self.assertIn("--name needs a value", self.refused("train", "data=none", "--name", "--epochs=3"))
         self.assertIn("name: --json\n", neurim("train", "name=--json", "--print-config").stdout)
 
@@ -149,13 +149,15 @@ class Grammar(unittest.TestCase):
     def test_no_option_is_given_twice(self):
         self.assertIn("epochs is given twice: 1 and 2", self.refused("train", "epochs=1", "--epochs", "2"))
         self.assertIn("batch is given twice: 8 and 9", self.refused("train", "batch=8", "batch_size=9"))
-        self.assertIn("model is given twice: runA and runB", self.refused("val", "runA", "model=runB"))
+        self.assertIn("model is given twice: runA and runB", self.refused("info", "model=runA", "m=runB"))
         self.assertIn("epochs: 7\n", neurim("train", "epochs=7", "--epochs=7", "--print-config").stdout)
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder, "config.yaml")
             config.write_text("batch: 8\nepochs: 3\n")
             self.assertIn("epochs: 4\n", neurim("train", "epochs=4", "--config", config, "--print-config").stdout)
-            for lines, said in (("batch: 8\nb: 9\n", "line 2: batch is given twice: 8 and 9"), ("epochs\n", "line 1: expected 'name: value'"),
+            for lines, said in (("batch: 8\nb: 9\n", "line 2: batch is given twice: 8 and 9"), ("lr: 1\nlr: 1\n", "line 2: lr is given twice: 1 and 1"),
+                                ("# mine\nhelp: true\n", "line 2: help is for the command line alone"), ("print_config: false\n", "line 1: print_config is for"),
+                                ("topk: 3\n", "line 1: there is no option 'topk'"), ("augment: true\n  hflip: 1\n", "line 2: is indented"), ("epochs\n", "line 1: expected 'name: value'"),
                                 (": 3\n", "line 1: expected 'name: value'"), ("model: 'a\n", "line 1: the quote ' is not closed"),
                                 ("\nepochs: \"3\" 4\n", "line 2: '4' stands behind the closing quote")):
                 config.write_text(lines)
@@ -380,14 +382,6 @@ class Trained(TrainedRun):
             self.assertIn(f"skipped: {data}/a/x  [31m  .png: ", said)
             self.assertEqual(set(said) & set("\x1b\x9b"), set())
 
-    def test_progress_fits_into_the_terminal(self):
-        code, shown = in_terminal(50, *self.words, "name=terminal")
-        self.assertEqual(code, 0, shown)
-        drawn = [line.split("\x1b[K")[0] for line in shown.splitlines() if "%" in line and "\x1b[K" in line]
-        self.assertTrue(drawn, shown)
-        self.assertLess(max(map(len, drawn)), 50)
-        self.assertIn("next: neurim export", shown)
-
     def test_run_on_arrays(self):
         inputs = self.root / "in"
         inputs.mkdir(exist_ok=True)
@@ -547,6 +541,13 @@ class Trained(TrainedRun):
         self.assertTrue((self.root / "demo" / "demo" / "export" / "best.onnx").is_file())
         self.assertTrue((self.root / "demo" / "demo" / "confusion_matrix.png").is_file())
         self.assertTrue(run.stdout.splitlines()[-1].strip().startswith("neurim train"))
+        self.assertEqual({path.name for path in (self.root / "demo").iterdir()}, {"demo", "digits-42-8-3.pack"})
+        pack = self.root / "demo" / "digits-42-8-3.pack"
+        self.assertIn(f"Drawing 110 digits into {pack}\n", run.stdout)
+        before = pack.stat()
+        again = neurim("demo", "epochs=1", "train_pictures=8", "val_pictures=3", f"project={self.root}/demo")
+        self.assertEqual((again.returncode, pack.stat().st_mtime_ns, "Drawing" in again.stdout), (0, before.st_mtime_ns, False), again)
+        self.assertEqual(neurim("resume", self.root / "demo" / "demo", "epochs=2").returncode, 0)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,9 @@ class EveryVerb(unittest.TestCase):
             (["train", "data=data", "model=lenet5", "pretrained=runs/train", "project=a/b", "name=new"], "a/b/new"),
             (["resume", "runs/train", "epochs=3"], "runs/train"),
             (["resume", "runs/lstm"], "runs/lstm"),
-            (["val", "runs/train"], "runs/val"),
+            (["val", "runs/train"], "runs/train/reports/val"),
             (["val", "runs/train", "crops=5", "project=runs", "name=train"], "runs/train2"),
-            (["val", "runs/lstm"], "runs/val"),
+            (["val", "runs/lstm"], "runs/lstm/reports/val"),
             (["val", "runs/gru"], None),
             (["predict", "model=runs/train", "data", "save_csv=out.csv"], "out.csv"),
             (["predict", "model=runs/lstm", "save_csv=out.csv"], "out.csv"),
@@ -117,7 +117,7 @@ class EveryVerb(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         head = run.stdout[:run.stdout.index("   Epoch ")]
         self.assertEqual(dry.stdout, head + "dry run: would train 2 epochs of 3 steps into runs/spoken\n")
-        for part in ("  auto ", "neurim ", "24 train / 8 val", " parameters "):
+        for part in ("neurim ", "24 train / 8 val", " parameters "):
             self.assertIn(part, head)
         dry = self.here("resume", "runs/spoken", "epochs=5", "--dry-run")
         self.assertEqual(dry.stdout.splitlines()[-1], "dry run: would train 3 epochs of 3 steps after the 2 that are done, in runs/spoken")
@@ -198,6 +198,61 @@ class EveryVerb(unittest.TestCase):
         odd = self.here("predict", "model=[a] # b", "source=[ab]*.png", "prompt=\"x\"\n\\n: y", "--print-config").stdout
         config.write_text(odd)
         self.assertEqual(self.here("predict", "--config", config, "--print-config").stdout, odd)
+
+    def calls(self):
+        """A call of each verb and task, and `data` without a task."""
+        return [words for words, _ in self.working] + self.looking
+
+    def test_every_verb_takes_json(self):
+        """All of stdout is JSON lines: results, help, configs and errors."""
+        def events(*words, code=0):
+            run = self.here(*words)
+            self.assertEqual(run.returncode, code, run)
+            lines = [json.loads(line) for line in run.stdout.splitlines()]
+            self.assertTrue(lines and all(isinstance(line["event"], str) for line in lines), run)
+            return lines
+        heads = sorted({tuple(words[:2] if words[0] == "data" else words[:1]) for words in self.calls()}) + [("data",)]
+        for words in self.calls():
+            with self.subTest(words):
+                self.assertEqual(events(*words, "--json", "--dry-run")[-1]["event"], "summary")
+        for head in heads:
+            with self.subTest(head):
+                *options, summary = events(*head, "--help", "--json")
+                names = [option["name"] for option in options]
+                self.assertEqual(({option["event"] for option in options}, summary["verb"]), ({"option"}, " ".join(head)))
+                for name in ("help", "json", "quiet", "dry_run", "seed", "device", "config", "print_config"):
+                    self.assertEqual(names.count(name), 1, name)
+                self.assertEqual(events("help", *head, "json=true"), [*options, summary])
+                (config,) = events(*head, "--print-config", "--json")
+                self.assertEqual(config["options"], {option["name"]: option["value"] for option in options if option["name"] in config["options"]})
+                self.assertEqual(set(names) - set(config["options"]), {"help", "config", "print_config"})
+                for wrong in (["nonsense=1", "--json"], ["--json", "seed=x"], ["--json=true", "device=gpu"], ["json=on", "config=none.yaml"]):
+                    (error,) = events(*head, *wrong, code=3 if "config=none.yaml" in wrong else 2)
+                    self.assertEqual((error["event"], error["exit_code"]), ("error", 3 if "config=none.yaml" in wrong else 2))
+        self.assertEqual([event["name"] for event in events("--help", "--json")[:-1]], [event["name"] for event in events("help", "--json")[:-1]])
+        self.assertEqual({event["name"] for event in events("--help", "--json")[:-1]}, set(VERBS))
+        (error,) = events("trian", "--json", code=2)
+        self.assertIn("did you mean 'train'", error["message"])
+
+    def test_every_verb_takes_quiet(self):
+        for words in self.calls():
+            with self.subTest(words):
+                run = self.here(*words, "--quiet", "--dry-run")
+                self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+                self.assertEqual(self.here(*words, "quiet=true", "--dry-run", "--json").stderr, "")
+
+    def test_every_verb_takes_a_config(self):
+        config = self.root / "shared.yaml"
+        config.write_text("seed: 5\ndevice: cpu\njson: true\ndry_run: true\n")
+        for words in self.calls():
+            with self.subTest(words):
+                run = self.here(*words, "--config", config)
+                self.assertEqual(run.returncode, 0, run)
+                self.assertTrue(all(json.loads(line)["event"] for line in run.stdout.splitlines()), run)
+        printed = self.here("data", "--print-config", "seed=7")
+        self.assertEqual((printed.returncode, "seed: 7\n" in printed.stdout), (0, True), printed)
+        after = self.here("data", "--json", "seed=3", "stats", "data", "imgsz=28")
+        self.assertEqual(json.loads(after.stdout.splitlines()[-1])["event"], "summary", after)
 
     def test_every_verb_takes_device_and_seed(self):
         for words in [words for words, _ in self.working] + self.looking:

@@ -100,16 +100,27 @@ class RunFolder(TrainedRun):
         judged = neurim("val", run)
         self.assertIn("last.safetensors: the run has no best weights, so these are taken, its last ones", judged.stdout, judged)
 
-    def test_val_writes_beside_the_run(self):
+    def test_val_writes_into_the_run(self):
         folder = self.root / "p4"
         self.assertEqual(neurim(*instead(self.words, "epochs=1", "project=p4"), "name=f", "plots=false", cwd=self.root).returncode, 0)
         run = neurim("val", "p4/f", cwd=self.root)
-        self.assertIn("Saved p4/val\n", run.stdout, run)
-        self.assertIn("Saved ../val2\n", neurim("val", "weights/best.safetensors", cwd=folder / "f").stdout)
+        self.assertIn("Saved p4/f/reports/val\n", run.stdout, run)
+        self.assertIn("Saved reports/val2\n", neurim("val", "weights/best.safetensors", cwd=folder / "f").stdout)
+        self.assertIn("Saved p4/f/reports/train\n", neurim("val", "p4/f", "split=train", cwd=self.root).stdout)
+        self.assertIn("Saved p4/f/reports/mine\n", neurim("val", "p4/f", "name=mine", cwd=self.root).stdout)
+        self.assertIn("Saved judged/val\n", neurim("val", "p4/f", "project=judged", cwd=self.root).stdout)
+        self.assertEqual([path.name for path in folder.iterdir()], ["f"])
+        shutil.copy(folder / "f" / "weights" / "best.safetensors", self.root / "loose.safetensors")
+        self.assertIn("Saved runs/classify/reports/val\n", neurim("val", "loose.safetensors", cwd=self.root).stdout)
         wrong = neurim("val", "p4/f", "name=x/y", cwd=self.root)
         self.assertEqual((wrong.returncode, wrong.stdout), (2, ""), wrong)
         self.assertIn("name is 'x/y'", wrong.stderr)
         self.assertIn("has no test split; it has train, val\n", neurim("val", "p4/f", "split=test", cwd=self.root).stderr)
+        (folder / "f" / "reports" / "mine" / "thoughts.txt").write_text("mine")
+        again = neurim(*instead(self.words, "epochs=1", "project=p4"), "name=f", "plots=false", "exist_ok=true", cwd=self.root)
+        self.assertEqual(again.returncode, 0, again)
+        reports = folder / "f" / "reports"  # on weights that are gone
+        self.assertEqual([str(path.relative_to(reports)) for path in reports.rglob("*")], ["mine", "mine/thoughts.txt"])
 
     def test_data_that_are_remembered_by_a_relative_path(self):
         self.assertEqual(neurim(*instead(self.words, "epochs=1", "data=data"), "name=near", "plots=false", cwd=self.root).returncode, 0)
@@ -150,6 +161,60 @@ class RunFolder(TrainedRun):
             for file in ("best.safetensors", "last.safetensors", "last.opt.safetensors"):
                 self.assertEqual(tensors(self.root / "runs" / name / "weights" / file),
                                  tensors(self.root / "runs" / f"whole{code}" / "weights" / file), file)
+
+    def test_terminals_and_batch_systems_stop_a_run_as_sigterm_does(self):
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+            returned, rest = self.stopped(number, number.name, "plots=false")
+            self.assertEqual((returned, json.loads(rest.splitlines()[-1])["event"]), (75, "stopped"), number)
+        run = self.root / "runs" / "SIGHUP"
+        with subprocess.Popen([NEURIM, "resume", run, "epochs=100000", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGXCPU)
+            while process.stderr.readline() not in ("stopping after this step and saving\n", ""):
+                pass
+            for number in (signal.SIGXCPU, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):  # as they come when a session ends
+                process.send_signal(number)
+            said = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, json.loads(said[0].splitlines()[-1])["event"]), (75, "stopped"), said)
+        self.assertNotIn("stopping after this step and saving\n", said[1])
+        self.assertEqual(neurim("resume", self.root / "runs" / "SIGUSR1").returncode, 0)
+        with subprocess.Popen([NEURIM, "demo", "epochs=100000", "train_pictures=2", "val_pictures=1", f"project={self.root}/demo", "--json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGUSR2)
+            process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+
+    def test_a_run_under_nohup_goes_on_when_the_terminal_closes(self):
+        words = [*instead(self.words, "epochs=12"), "name=nohup", "plots=false", "--json"]
+        with subprocess.Popen(["bash", "-c", 'trap "" HUP; exec "$@"', "nohup", NEURIM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True) as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGHUP)
+            rest = process.communicate(timeout=60)[0]
+        self.assertEqual((process.returncode, json.loads(rest.splitlines()[-1])["event"]), (0, "summary"), rest)
+
+    def test_a_run_outlives_a_terminal_that_goes_without_a_signal(self):
+        screen, terminal = os.openpty()
+        words = [*instead(self.words, "epochs=12"), "name=alone", "plots=false"]
+        with subprocess.Popen([NEURIM, *map(str, words)], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True) as process:
+            os.close(terminal)
+            os.read(screen, 1)
+            os.close(screen)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("Saved ", (self.root / "runs" / "alone" / "log.txt").read_text())
+
+    def test_what_is_written_is_written_also_where_nobody_reads(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        table, csv = self.root / "unread.csv", self.root / "answers.csv"
+        with os.fdopen(writer, "w") as closed:
+            for words, file in ((["val", self.folder, f"project={self.root}/unread"], self.root / "unread" / "val" / "per_class.csv"),
+                                (["predict", self.folder, self.root / "data" / "val", f"save_csv={csv}"], csv),
+                                (["data", "split", self.root / "data", f"out={table}"], table),
+                                (["export", self.folder, f"output={self.root}/unread.onnx"], self.root / "unread.onnx")):
+                run = subprocess.run([NEURIM, *map(str, words)], stdout=closed, stderr=subprocess.PIPE, timeout=120, check=False)
+                self.assertEqual((run.returncode, run.stderr, file.is_file()), (0, b"", True), words)
 
     @not_sanitized
     def test_a_resumed_run_goes_on_with_the_kernels_that_it_began_with(self):
@@ -205,7 +270,9 @@ class RunFolder(TrainedRun):
         whole = neurim("val", self.folder, "--json", f"project={self.root}/runs")
         run = on_a_full_disk("val", self.folder, "--json", f"project={self.root}/nowhere")
         self.assertEqual(run.returncode, 4, run)
-        told, kept = (json.loads(one.stdout.splitlines()[-1]) for one in (run, whole))
+        *_, told, failed = map(json.loads, run.stdout.splitlines())
+        kept = json.loads(whole.stdout.splitlines()[-1])
+        self.assertEqual((failed["event"], failed["exit_code"], f"neurim val: {failed['message']}\n"), ("error", 4, run.stderr.splitlines(True)[-1]))
         self.assertEqual((told["run"], told["top1"], told["loss"]), ("", kept["top1"], kept["loss"]))
         self.assertIn("top1 ", run.stderr)
         self.assertEqual(list((self.root / "nowhere").iterdir()), [])

@@ -129,8 +129,8 @@ TEST(Options, GivenOnesWinOverAFile) {
   EXPECT_EQ(e.word, "single");
   EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("\nwrod: x\n", "file"); }),
             "file: line 2: there is no option 'wrod'; did you mean 'word'?");
-  EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("word: x\nw: x\nw: y\n", "file"); }),
-            "file: line 3: word is given twice: x and y");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.read_yaml("word: x\nw: y\n", "file"); }),
+            "file: line 2: word is given twice: x and y");
 }
 
 /// Small drawn digits and a run of LeNet-5 over them: 3 steps an epoch, the last one of a smaller batch, and

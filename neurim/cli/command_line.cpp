@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "neurim/base/error.h"
+#include "neurim/cli/open_model.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/model/inference.h"
@@ -15,6 +16,7 @@ namespace neurim::cli {
 namespace {
 
 constexpr const char* kTask = "classify";  // may stand behind the verb, as in other tools
+constexpr const char* kOfEveryVerb = "every verb";
 
 /// Whether the word is a value of a flag.
 bool is_truth(const std::string& word) { return truth_of(word) || lower(word) == "auto"; }
@@ -38,25 +40,39 @@ std::string dashed_name(const std::string& word) {
 }  // namespace
 
 CommandLine::CommandLine(About about) : about_(std::move(about)) {
+  options.topic(kOfEveryVerb);
   options("help", help_, "print this", {"h"});
   options("json", json_, "JSON lines on stdout, text on stderr");
   options("quiet", quiet_, "no text on the terminal");
-  options("config", config_, "file of options, one 'name: value' a line; those of the command line win");
+  options("config", config_,
+          "file of options, one 'name: value' a line; those of the command line win, then those of the file, then those of a file that it "
+          "names itself: 'config: other.yaml', relative to it");
   options("print_config", print_config_, "print all options as such a file, and end");
   options("dry_run", dry_run_, "check everything, say what would be done, and write nothing");
   options("max_picture_mib", max_picture_mib_, "larger pictures are refused: MiB decoded; by default 256");
   options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
+  for (const char* name : {"help", "config", "print_config"}) options.only_typed(name);
+  options.topic("");
 }
 
-void CommandLine::add_device() { options("device", device_, "where to compute: cpu, auto"); }
+void CommandLine::add_device() {
+  options.topic("computing");
+  options("device", device_, "where to compute: cpu, auto");
+}
 
 Device CommandLine::device() const { return device_named(options.find("device")->get()); }
 
 void CommandLine::add_precision() {
+  options.topic("computing");
   options("precision", precision_,
           "f32, or bf16 or fp16: factors of products and what stands between layers are rounded to 16 bits, sums stay f32; gains where "
           "`neurim doctor --bench` shows a higher peak of it",
           {"amp"});
+}
+
+void CommandLine::add_verbose() {
+  options.topic("output");
+  options("verbose", verbose_, "say also what was chosen where nothing was given, which args.yaml has", {"v"});
 }
 
 void CommandLine::add_tuning() {
@@ -91,7 +107,41 @@ void CommandLine::set(const std::string& name, const std::string& value) {
   if (twice) require(option->get() == before, option->name, " is given twice: ", before, " and ", option->get());
 }
 
+void CommandLine::set_plain(const Words& plain) {
+  const Words names = split(about_.plain_words, ' ');
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const std::string& word = plain[i];
+    const auto may_be_data = [&] { return i > 0 || is_there(word) || word.find_first_of("*?[{") != word.npos; };
+    const auto takes = [&](const std::string& name) {
+      if (name.empty() || given(name)) return false;
+      return name != "model" || names.size() == 1 || names_model(word) || !may_be_data();
+    };
+    const bool is_option = names.size() > 1 && options.find(word) && !is_there(word);
+    const auto name = is_option ? names.end() : std::find_if(names.begin(), names.end(), takes);
+    if (name != names.end()) {
+      set(*name, word);
+    } else if (about_.more && !is_option) {
+      about_.more->push_back(word);
+    } else if (i == 0 && names.size() == 1 && !names[0].empty()) {
+      set(names[0], word);  // throws where it has another value already
+    } else {
+      fail(Fault::usage, "the word '", word, "' has no meaning here; options are written name=value or --name value",
+           options.find(word) ? text(": ", word, "=VALUE") : "");
+    }
+  }
+}
+
+void CommandLine::read_config(const std::string& file, std::vector<fs::path>& around) {
+  std::error_code error;
+  const fs::path place = fs::weakly_canonical(file, error);
+  require(std::find(around.begin(), around.end(), place) == around.end(), "config: ", file, " would be read in a circle; remove the line");
+  around.push_back(place);
+  options.read_yaml(read_text(file), file,
+                    [&](const std::string& further) { read_config((fs::path(file).parent_path() / further).string(), around); });
+}
+
 void CommandLine::read(const Words& words) {
+  Words plain;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const std::string name = dashed_name(word);
@@ -110,17 +160,11 @@ void CommandLine::read(const Words& words) {
       }
     } else if (i == 0 && word == kTask) {
       continue;
-    } else if (!about_.plain_word.empty() && !given(about_.plain_word)) {
-      set(about_.plain_word, word);
-    } else if (about_.more) {
-      about_.more->push_back(word);
     } else {
-      const bool is_name = options.find(word) != nullptr;
-      fail(Fault::usage, "the word '", word,
-           "' has no meaning here; options are written name=value or --name value",
-           is_name ? text(": ", word, "=VALUE") : "");
+      plain.push_back(word);
     }
   }
+  set_plain(plain);
 }
 
 bool CommandLine::is_option(const std::string& word) const {
@@ -129,6 +173,7 @@ bool CommandLine::is_option(const std::string& word) const {
 }
 
 bool CommandLine::parse(const Words& words) {
+  options.topic(kOfEveryVerb);
   if (!options.find("seed")) options("seed", seed_, "taken by every verb; nothing is drawn here");
   if (!options.find("device"))
     options("device", device_, "taken by every verb; nothing is computed on a device here");
@@ -137,14 +182,9 @@ bool CommandLine::parse(const Words& words) {
     print_help();
     return false;
   }
-  if (!config_.empty()) options.read_yaml(read_file(config_), config_);
+  if (std::vector<fs::path> around; !config_.empty()) read_config(config_, around);
   if (print_config_) {
-    require(!about_.more || about_.more->empty(), "print_config: such a file holds one ", about_.plain_word,
-            ", not also ", about_.more ? join(*about_.more, ", ") : "", "; give the others beside it");
-    for (const std::string& line : split(options.yaml(), '\n'))
-      if (!line.empty() && !starts_with(line, "help:") && !starts_with(line, "config:") &&
-          !starts_with(line, "print_config:"))
-        write_out(stdout, line + '\n');
+    print_config();
     return false;
   }
   products();  // throws
@@ -161,20 +201,53 @@ bool CommandLine::parse(const Words& words) {
   return true;
 }
 
+void CommandLine::print_config() const {
+  require(!about_.more || about_.more->empty(), "print_config: such a file holds one ", split(about_.plain_words, ' ').back(), ", not also ",
+          about_.more ? join(*about_.more, ", ") : "", "; give the others beside it");
+  if (!json_) return write_out(stdout, options.yaml());
+  JsonObject values;
+  for (const Option& option : options.list())
+    if (!option.typed) values.add(option.name, option.get());
+  Console(console()).event({{"event", "config"}, {"verb", about_.name}, {"options", values}});
+}
+
 void CommandLine::print_help() const {
+  if (json_) {
+    Console console(this->console());
+    for (const Option& option : options.list())
+      console.event({{"event", "option"}, {"name", option.name}, {"value", option.get()}, {"help", option.help}, {"topic", option.topic}, {"aliases", option.aliases}});
+    return console.event({{"event", "summary"}, {"verb", about_.name}, {"summary", about_.summary}});
+  }
   std::string out = text("neurim ", about_.name, ": ", about_.summary, "\n\nusage: neurim ", about_.name);
-  if (!about_.plain_word.empty()) out += text(" [", about_.plain_word, about_.more ? " …]" : "]");
+  for (const std::string& word : split(about_.plain_words, ' '))
+    if (!word.empty()) out += text(" [", word, ']');
+  if (about_.more) out += " …";
   out += " name=value … (or --name value; '-' and '_' are the same)\n\nexamples:\n";
   for (const std::string& example : about_.examples) out += text("  ", example, '\n');
-  out += "\noptions:\n";
-  for (const Option& option : options.list()) {
-    const std::string value = option.name == "help" ? "" : option.get();
-    std::string left = text("  ", option.name, value.empty() || value == "[]" ? "" : text('=', value));
-    left.resize(std::max<std::size_t>(left.size() + 1, 30), ' ');
-    out += text(left, option.help,
-                option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'), '\n');
+  std::vector<std::string> topics;
+  for (const Option& option : options.list())
+    if (option.topic != kOfEveryVerb && std::find(topics.begin(), topics.end(), option.topic) == topics.end()) topics.push_back(option.topic);
+  topics.emplace_back(kOfEveryVerb);
+  for (const std::string& topic : topics) {
+    out += text('\n', topic.empty() ? "options" : topic, ":\n");
+    for (const Option& option : options.list()) {
+      if (option.topic != topic) continue;
+      const std::string value = option.name == "help" ? "" : option.get();
+      std::string left = text("  ", option.name, value.empty() || value == "[]" ? "" : text('=', value));
+      left.resize(std::max<std::size_t>(left.size() + 1, 30), ' ');
+      out += text(left, option.help, option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'), '\n');
+    }
   }
   write_out(stdout, out);
+}
+
+bool asks_for_json(const Words& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string name = dashed_name(words[i]), whole = name.empty() ? words[i] : name;
+    if (name == "json") return i + 1 == words.size() || truth_of(words[i + 1]).value_or(true);
+    if (starts_with(whole, "json=")) return truth_of(whole.substr(5)).value_or(false);
+  }
+  return false;
 }
 
 }  // namespace neurim::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "neurim/base/file.h"
 #include "neurim/compile/plan.h"
 #include "neurim/train/console.h"
 #include "neurim/train/options.h"
@@ -20,9 +21,10 @@ class CommandLine {
  public:
   struct About {
     std::string name, summary;
-    std::string plain_word;               ///< the option that a word without '=' sets; "": none
+    /// The options that words without '=' set, such as "model data"; a first word that is no model is none for `model`.
+    std::string plain_words;
     std::array<std::string, 3> examples;  ///< each a whole command
-    Words* more = nullptr;                ///< takes the further words of that kind; null: one is all
+    Words* more = nullptr;                ///< takes the further words of the last kind; null: one is all
   };
   explicit CommandLine(About about);
   CommandLine(const CommandLine&) = delete;
@@ -34,6 +36,8 @@ class CommandLine {
   void add_device();
   /// Adds the option `precision`, for verbs that run models or measure them.
   void add_precision();
+  /// Adds the option `verbose`, for verbs that have more to say.
+  void add_verbose();
   /// Adds the options `tuning` and `tuning_file`, for verbs that plan a model.
   void add_tuning();
 
@@ -42,7 +46,7 @@ class CommandLine {
   /// does.
   bool parse(const Words& words);
 
-  Console::Options console() const { return {json_, quiet_}; }
+  Console::Options console() const { return {json_, quiet_, verbose_}; }
   bool given(std::string_view name) const { return options.find(name)->given; }
   Device device() const;   ///< where to compute
   DType products() const;  ///< PlanOptions::products; throws Error(usage) for an unknown precision
@@ -57,14 +61,20 @@ class CommandLine {
 
  private:
   void read(const Words& words);
+  void set_plain(const Words& plain);
+  void read_config(const std::string& file, std::vector<fs::path>& around);
   void set(const std::string& name, const std::string& value);  ///< throws where it has another value already
   bool is_option(const std::string& word) const;  ///< "--name" or "--name=value" of an option of the verb
   void print_help() const;
+  void print_config() const;
 
   About about_;
-  bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false;
+  bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false, verbose_ = false;
   std::string config_, plugins_, device_ = "auto", precision_ = "f32", tuning_ = "off", tuning_file_;
   std::optional<std::int64_t> max_picture_mib_, seed_;
 };
+
+/// Whether the words ask for JSON lines, be they wrong otherwise.
+bool asks_for_json(const Words& words);
 
 }  // namespace neurim::cli

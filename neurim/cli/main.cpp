@@ -135,7 +135,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of a file's size then fails, and is told
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
-  if (words.empty() || (help && words.size() == 1)) return guarded("neurim", print_usage, {});
-  if (help) return run_verb({words[1], "--help"});
-  return run_verb(words);
+  if (words.empty() || (help && (words.size() == 1 || words[1].starts_with('-')))) return guarded("neurim", print_usage, words);
+  if (!help) return run_verb(words);
+  Words of_verb(words.begin() + 1, words.end());
+  of_verb.emplace_back("--help");
+  return run_verb(of_verb);
 }

@@ -6,6 +6,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/model/model_file.h"
+#include "neurim/model/recurrent_models.h"
 #include "neurim/model/zoo.h"
 
 namespace neurim::cli {
@@ -44,6 +45,19 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz,
   Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
   ModelCard card = card_of(model, model.image_size, model.image_size);
   return {{}, std::move(card), std::move(model)};
+}
+
+bool names_model(const std::string& word) {
+  std::error_code error;
+  if (fs::is_directory(word, error)) {
+    constexpr const char* kSigns[] = {"args.yaml", "config.json", "weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"};
+    return std::any_of(std::begin(kSigns), std::end(kSigns), [&](const char* sign) { return fs::exists(fs::path(word) / sign, error); });
+  }
+  const std::string name = lower(word);
+  for (const char* kind : {".safetensors", ".index.json", ".pth", ".pt", ".th", ".bin", ".ckpt", ".onnx"})
+    if (ends_with(name, kind)) return true;
+  const std::vector<std::string> known = model_names();
+  return is_model_file(word) || is_recurrent_model(word) || std::find(known.begin(), known.end(), word) != known.end();
 }
 
 std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& checkpoint) {

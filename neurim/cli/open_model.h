@@ -14,6 +14,9 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz 
 inline constexpr const char* kSeedOfWeights =
     "of the weights that are drawn where the model is a known name or a model file";
 
+/// Whether a word names a model: a known name, a model file, a weights file, a run folder, or a model folder.
+bool names_model(const std::string& word);
+
 /// The files that such a name may stand for: itself, and of a checkpoint all beside its weights, or in its run, that models
 /// are read from.
 std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& checkpoint);

@@ -60,21 +60,24 @@ int verb_benchmark(const Words& words) {
   InputOptions input;
   double seconds = 2, max_bad = DataBenchmark().max_bad;
   bool serving = false, deterministic = false;
+  line.options.topic("most used");
   line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
   line.options("mode", mode, "train, infer or data");
+  line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
+  line.options("imgsz", input.imgsz,
+               "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
+               {"img_size", "input_size"});
+  line.options("seconds", seconds, "length of a round");
+  line.options("rounds", rounds, "rounds to measure; their median is told");
+  line.options.topic("mode=data");
   line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
   line.options("decode", decode,
                "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
   line.options("max_bad", max_bad, "mode=data: unreadable pictures to bear: a share of all below 1, else a count");
   line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
-  line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
-  line.options("imgsz", input.imgsz,
-               "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
-               {"img_size", "input_size"});
+  line.options.topic("computing");
   line.options("threads", threads_wanted, "threads that compute; mode=data: that load, 0 for the one that asks for batches");
-  line.options("seconds", seconds, "length of a round");
-  line.options("rounds", rounds, "rounds to measure; their median is told");
   line.options("deterministic", deterministic, "mode=train: the same weights, to the last bit, for any number of threads");
   line.options("serve", serving,
                "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");

@@ -1,6 +1,5 @@
 // neurim data TASK …: looking at data sets and preparing them.
 #include <algorithm>
-#include <cstdio>
 
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
@@ -45,21 +44,27 @@ void check_target(const std::string& out, const std::string& data, bool fresh) {
 
 int verb_data(const Words& words) {
   std::vector<std::string> names;
+  std::string summary = "looks at data sets and prepares them: neurim data TASK name=value …\n\ntasks ('neurim data TASK --help' shows their options and examples):";
   for (const Task& task : kTasks) {
-    if (!words.empty() && words[0] == task.name) return task.run(Words(words.begin() + 1, words.end()));
     names.emplace_back(task.name);
+    summary += text("\n  ", task.name, std::string(11 - names.back().size(), ' '), task.summary);
   }
-  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    std::printf("usage: neurim data TASK name=value …\n\n");
-    for (const Task& task : kTasks) std::printf("  %-10s %s\n", task.name, task.summary);
-    std::printf(
-        "\nexamples:\n  neurim data scan photos\n  neurim data pack photos out=photos.pack\n"
-        "  neurim data preview photos augment=rrc,hflip\n"
-        "\n'neurim data TASK --help' shows the options of a task and examples.\n");
-    return 0;
-  }
-  const std::string near = nearest(words[0], names);
-  fail(Fault::usage, "there is no task '", words[0], "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+  // The first word, or the first that is one behind options.
+  const bool behind = !words.empty() && (words[0].starts_with('-') || words[0].find('=') != std::string::npos);
+  for (std::size_t i = 0; i < (behind ? words.size() : std::min<std::size_t>(words.size(), 1)); ++i)
+    for (const Task& task : kTasks)
+      if (words[i] == task.name) {
+        Words others = words;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        return task.run(others);
+      }
+  CommandLine line({"data", summary, "task",
+                    {"neurim data scan photos", "neurim data pack photos out=photos.pack", "neurim data preview photos augment=rrc,hflip"}});
+  std::string task;
+  line.options("task", task, text("what to do: ", join(names, ", ")));
+  if (!line.parse(words.empty() ? Words{"--help"} : words)) return 0;
+  const std::string near = nearest(task, names);
+  fail(Fault::usage, task.empty() ? "the task is missing; " : text("there is no task '", task, "'; "), near.empty() ? "" : text("did you mean '", near, "'? "),
        "known are ", join(names, ", "));
 }
 

@@ -28,10 +28,12 @@ int verb_export(const Words& words) {
   InputOptions input;
   OnnxExportOptions options;
   std::int64_t seed = 0;
+  line.options.topic("most used");
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("format", format, "onnx");
-  input.visit(line.options);
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
+  input.visit(line.options);
+  line.options.topic("output");
   line.options("opset", options.opset, "version of ONNX's operators");
   line.options("dynamic", options.dynamic_batch, "takes any number of pictures, else exactly one");
   line.options("seed", seed, kSeedOfWeights);

@@ -89,6 +89,7 @@ int verb_info(const Words& words) {
   InputOptions input;
   std::optional<std::int64_t> threads;
   std::int64_t seed = 0;
+  line.options.topic("most used");
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
@@ -99,6 +100,7 @@ int verb_info(const Words& words) {
   line.options("batch", batch, "pictures a step", {"batch_size", "b"});
   line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
                {"img_size", "input_size"});
+  line.options.topic("computing");
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();

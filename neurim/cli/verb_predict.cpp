@@ -170,8 +170,8 @@ int verb_predict(const Words& words) {
   Words more;
   CommandLine line({"predict",
                     "names what is in pictures; of a series says what comes next; goes on with a text",
-                    "source",
-                    {"neurim predict model=runs/classify/train source=photo.jpg",
+                    "model source",
+                    {"neurim predict runs/classify/train photo.jpg",
                      "neurim predict model=runs/forecast/train source=sales.csv save_csv=next.csv",
                      "neurim predict model=runs/language/train prompt='Once' length=300 temperature=0.7"},
                     &more});
@@ -181,6 +181,7 @@ int verb_predict(const Words& words) {
   InputOptions input;
   std::optional<std::int64_t> topk, threads;
   double max_bad = LoaderOptions().max_bad;
+  line.options.topic("most used");
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("source", source,
                "picture, folder of pictures, or pattern such as 'photos/*.jpg'; series, by default the one of training");
@@ -189,15 +190,17 @@ int verb_predict(const Words& words) {
   line.options("reject", reject,
                "call a picture unknown below this probability: a number, auto (training found it), none",
                {"reject_threshold"});
-  input.visit(line.options);
-  line.options("max_bad", max_bad, "unreadable pictures to bear: a share of all below 1, else a count; more end with exit code 3");
+  line.options("max_bad", max_bad, "unreadable images to tolerate: a share of all below 1, else a count; more end with exit code 3");
   line.options("save_csv", save_csv, "file to write path, class and probability to, or the forecast");
+  input.visit(line.options);
+  line.options.topic("texts");
   line.options("prompt", prompt,
                "text: what to go on with; by default a new line, or the first character of a model that knows none");
   line.options("length", generating.length, "text: characters to write");
   line.options("temperature", generating.temperature,
                "text: 1 draws as the model says, less what is likelier, 0 the likeliest");
   line.options("seed", seed, "text: of the draws; elsewhere nothing is drawn");
+  line.options.topic("computing");
   line.options("threads", threads, "compute threads");
   line.add_device();
   line.add_precision();

@@ -7,13 +7,14 @@ namespace neurim::cli {
 
 int verb_train(const Words& words) {
   CommandLine line({"train",
-                    "trains a model on your pictures, series or text; what you do not say is chosen and printed",
-                    "",
+                    "trains a model on your pictures, series or text; what you do not say is chosen: --verbose prints it",
+                    "model data",
                     {"neurim train data=photos model=resnet18",
                      "neurim train data=sales.csv target=sold model=lstm window=28 horizon=7 season=7",
                      "neurim train --data photos --model resnet50 --epochs 60 --lr 0.05 --name second"}});
   TrainOptions options;
   options.visit(line.options);
+  line.add_verbose();
   if (!line.parse(words)) return 0;
   initialize();
   Console console(line.console());

@@ -98,7 +98,7 @@ int verb_val(const Words& words) {
   CommandLine line(
       {"val",
        "judges a trained model on a split of a data set",
-       "model",
+       "model data",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
   std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
@@ -107,15 +107,18 @@ int verb_val(const Words& words) {
   InputOptions input;
   std::int64_t crops = 1;
   bool exist_ok = false, allow_subset = false;
+  line.options.topic("most used");
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
   line.options("data", data, "pictures, series or text; by default those that it was trained on");
   line.options("split", split, "train, val or test");
   line.options("reject", reject,
                "how good the answers of at least this probability are: a number, auto, none",
                {"reject_threshold"});
+  line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
   input.visit(line.options);
   line.options("crops", crops, "judge by the mean probabilities of 5 parts of each picture (corners and centre), or of 10 "
                "with their mirror images");
+  line.options.topic("data");
   line.options("split_seed", split_seed,
                "seed of the split where the data have none of their own; by default as in training");
   line.options("classes", classes,
@@ -123,11 +126,11 @@ int verb_val(const Words& words) {
                "with commas; by default as the model says",
                {"class_names", "labels"});
   line.options("allow_subset", allow_subset, "whether the data may have fewer classes than the model, of which macro averages are then");
-  line.options("batch", batch, "samples a step; by default as in training", {"batch_size", "b"});
-  line.options("workers", workers, "threads that load pictures", {"j"});
-  line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("max_bad", max_bad,
                "unreadable pictures to bear: a share of all splits below 1, else a count; by default as in training");
+  line.options.topic("computing");
+  line.options("workers", workers, "threads that load pictures", {"j"});
+  line.options("loader", loader, text("by default as in training: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options("threads", threads, "compute threads");
   line.options.topic("output");
   line.options("project", project, "folder of the reports; auto: reports in the run, or of other weights in runs/classify and such");

@@ -176,7 +176,7 @@ void append(std::string& out, const PictureSize& size) {
 template <class T>
 Options& Options::operator()(std::string name, T& field, std::string help, Aliases aliases) {
   NEURIM_ASSERT(!find(name));
-  Option option{.name = name, .help = std::move(help), .aliases = std::move(aliases)};
+  Option option{.name = name, .help = std::move(help), .topic = topic_, .aliases = std::move(aliases)};
   option.flag = std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>;
   option.get = [&field] { return written(field); };
   option.set = [&field, name](const std::string& value) { parse(value, field, name); };
@@ -211,7 +211,7 @@ const Option* Options::find(std::string_view name) const { return const_cast<Opt
 void Options::set(std::string_view name, const std::string& value) {
   if (Option* option = look_up(name)) {
     option->set(value);
-    option->given = true;
+    option->given = option->settled = true;
     return;
   }
   std::vector<std::string> known;
@@ -227,6 +227,7 @@ void Options::set(std::string_view name, const std::string& value) {
 std::string Options::yaml() const {
   std::string out;
   for (const Option& option : list_) {
+    if (option.typed) continue;
     const std::string value = option.get();
     const bool list =
         starts_with(value, "[") && value.find_first_not_of("[]0123456789+-.,e ") == std::string::npos;
@@ -235,31 +236,39 @@ std::string Options::yaml() const {
   return out;
 }
 
-void Options::read_yaml(std::string_view yaml, const std::string& where) {
+void Options::read_yaml(std::string_view yaml, const std::string& where, const Include& include) {
+  const auto in_line = [&](int number, const auto& call) { naming([&] { return text(where, ": line ", number); }, call); };
   int number = 0;
-  std::map<const Option*, std::string> values;  // of the lines before
+  std::size_t margin = std::string::npos;  // of the first line
+  std::map<std::string, std::string> values;
+  std::optional<std::pair<int, std::string>> further;
   for (const std::string& line : split(yaml, '\n')) {
     ++number;
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos || line[begin] == '#') continue;
-    const std::size_t colon = line.find(':');
-    require(colon != std::string::npos && colon > begin, where, ": line ", number, ": expected 'name: value'");
-    const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
-    Option* option = look_up(name);
-    try {
+    in_line(number, [&] {
+      if (margin == std::string::npos) margin = begin;
+      const std::size_t colon = line.find(':');
+      require(colon != std::string::npos && colon > begin, "expected 'name: value'");
+      require(begin == margin, "is indented, and options have no parts: write each as 'name: value' at the beginning of a line");
+      const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
       const std::string value = value_of(std::string_view(line).substr(colon + 1));
-      if (option) {
-        const auto [earlier, is_first] = values.emplace(option, value);
-        require(earlier->second == value, option->name, " is given twice: ", earlier->second, " and ", value);
-        if (option->given || !is_first) continue;
+      Option* option = look_up(name);
+      const std::string known = option ? option->name : normal(name);
+      const auto [earlier, is_first] = values.emplace(known, value);
+      require(is_first, known, " is given twice: ", earlier->second, " and ", value);
+      if (include && known == "config") {
+        further.emplace(number, value);
+        return;
       }
+      require(!option || !option->typed, name, " is for the command line alone: remove the line");
+      if (option && option->settled) return;
       const std::string before = option ? option->get() : "";
       set(name, value);
       option->given = option->get() != before;
-    } catch (const Error& error) {
-      fail(error.fault(), where, ": line ", number, ": ", error.what());
-    }
+    });
   }
+  if (further && !further->second.empty()) in_line(further->first, [&] { include(further->second); });
 }
 
 }  // namespace neurim

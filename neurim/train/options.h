@@ -32,18 +32,25 @@ struct ChannelCount {
 
 /// A named option that stands for a field of some struct, which outlives it.
 struct Option {
-  std::string name, help;
+  std::string name, help, topic;
   std::vector<std::string> aliases;
   bool flag = false;                            ///< `--name` alone means true
   std::function<std::string()> get;             ///< the field as text
   std::function<void(const std::string&)> set;  ///< throws Error(usage) naming the option and what it takes
   bool given = false;                           ///< set by name, so not a default
+  bool settled = false;                         ///< a file that is read leaves it as it is
+  bool typed = false;                           ///< for the command line alone: no file of options has it
 };
 
 /// The options of a struct whose `visit(Options&)` lists its fields. Names are told apart with '-' as '_'.
 class Options {
  public:
   using Aliases = std::vector<std::string>;
+  /// Reads the further file that a key `config` names.
+  using Include = std::function<void(const std::string& file)>;
+
+  /// What the options that are listed from here on are about, for the help.
+  void topic(std::string name) { topic_ = std::move(name); }
 
   /// T: std::string, bool, std::int64_t, double, std::vector<double>, PictureSize, ChannelCount, or std::optional of
   /// all but words and lists, where unset is written "auto".
@@ -54,18 +61,21 @@ class Options {
   void set(std::string_view name, const std::string& value);
   const Option* find(std::string_view name) const;  ///< null when there is none
   const std::vector<Option>& list() const { return list_; }
+  void only_typed(std::string_view name) { look_up(name)->typed = true; }
 
-  /// One `name: value` line each: valid YAML, which read_yaml takes back.
+  /// One `name: value` line each but those for the command line alone: valid YAML, which read_yaml takes back.
   std::string yaml() const;
   /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
-  /// call it. Options that were given by name before keep their value; those that it leaves as they are do
-  /// not count as given, so that a file of all options says no more than one of those that matter. Throws
-  /// Error(usage) naming the line that is none of these, or that gives an option another value than an earlier one.
-  void read_yaml(std::string_view yaml, const std::string& where);
+  /// call it. Options that were set by name or read before keep their value; those that it leaves as they are do
+  /// not count as given, so that a file of all options says no more than one of those that matter. `include` is called
+  /// last, so that the text wins over the file that it names. Throws Error(usage) naming the line that is none of these,
+  /// or has an option of an earlier line.
+  void read_yaml(std::string_view yaml, const std::string& where, const Include& include = {});
 
  private:
   Option* look_up(std::string_view name);
   std::vector<Option> list_;
+  std::string topic_;
 };
 
 }  // namespace neurim

@@ -220,6 +220,7 @@ void resolve(std::string& list, const std::vector<double>& of_model, const std::
 }  // namespace
 
 void TrainOptions::visit(Options& o) {
+  o.topic("most used");
   o("data", data,
     "folder of pictures (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or IDX, "
     "CIFAR, NumPy, WebDataset, TFRecord or LMDB files; for gru, lstm and rnn a series (such a table) or a text",
@@ -229,9 +230,36 @@ void TrainOptions::visit(Options& o) {
   o("epochs", epochs, "how often all training pictures are seen");
   o("batch", batch, "pictures a step", {"batch_size", "b"});
   o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
-  o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
-    {"train_img_size"});
+  o("lr", lr, "learning rate", {"lr0"});
+  o("val_split", val_split, "share taken from training for validation where the data have no val split");
+  o("seed", seed, "of weights, order and augmentation");
+  o("name", name, "name of the run; a number is added where it exists", {"experiment"});
+  o.topic("data");
+  o("test_split", test_split, "share taken from training for a test split where the data have none");
+  o("split_seed", split_seed, "seed of that choice");
+  o("folds", folds, "cross-validation: training is cut into so many parts");
+  o("fold", fold, "folds: the part that is validated on, from 0 on");
+  o("classes", classes, "the classes in the order of their numbers: a file with a name a line, or names with commas",
+    {"class_names", "labels"});
+  o("group_by", group_by, "column of the table whose equal values are never separated");
+  o("multi_label", multi_label,
+    "whether a picture may have several classes, in a table such as cat|dog, or none");
+  o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
+  o.topic("pictures");
   o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
+  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
+    {"resize_mode", "crop_mode"});
+  o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
+  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
+  o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
+  o("decode", decode,
+    "exact, or scaled: JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8, much faster and not quite "
+    "the same; the model keeps to it");
+  o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
+  o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
+  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
+  o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
+  o.topic("series and texts");
   o("target", target, "series: column to forecast; may be left out where there is one");
   o("columns", columns, "series: columns that the model sees, such as temp,rain; by default all that hold numbers");
   o("window", window, "series and texts: steps or characters that the model sees", {"seq_len", "block_size"});
@@ -240,8 +268,8 @@ void TrainOptions::visit(Options& o) {
   o("season", season, "series: steps after which it repeats itself roughly, to compare with; 0: none");
   o("hidden_size", hidden_size, "series and texts: units of a layer", {"hidden"});
   o("num_layers", num_layers, "series and texts: layers", {"layers"});
+  o.topic("training");
   o("opt", opt, text("optimizer: ", join(kOptimizers, ", ")), {"optimizer"});
-  o("lr", lr, "learning rate", {"lr0"});
   o("momentum", momentum, "of sgd");
   o("nesterov", nesterov, "Nesterov's momentum in sgd");
   o("weight_decay", weight_decay, "weight decay", {"wd"});
@@ -260,29 +288,18 @@ void TrainOptions::visit(Options& o) {
     text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
   o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "),
                                 " (as the column weight of a table says)"));
-  o("val_split", val_split, "share taken from training for validation where the data have no val split");
-  o("test_split", test_split, "share taken from training for a test split where the data have none");
-  o("split_seed", split_seed, "seed of that choice");
-  o("folds", folds, "cross-validation: training is cut into so many parts");
-  o("fold", fold, "folds: the part that is validated on, from 0 on");
-  o("classes", classes, "the classes in the order of their numbers: a file with a name a line, or names with commas",
-    {"class_names", "labels"});
-  o("group_by", group_by, "column of the table whose equal values are never separated");
-  o("multi_label", multi_label,
-    "whether a picture may have several classes, in a table such as cat|dog, or none");
-  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
-    {"resize_mode", "crop_mode"});
-  o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
-  o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
-  o("decode", decode,
-    "exact, or scaled: JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8, much faster and not quite "
-    "the same; the model keeps to it");
-  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
-  o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
-  o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
-  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
-  o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
+  o("patience", patience, "stop after so many epochs without a better figure; 0: never");
+  o("monitor", monitor,
+    text("the figure that says which epoch is best: ", join(kMonitors, ", "),
+         "; auto: top1, of multi-label data map, of a series mae, of a text loss"),
+    {"eval_metric"});
+  o("reject_keep", reject_keep,
+    "share of the correct validation answers that the model's reject threshold keeps: see predict "
+    "reject=auto");
+  o.topic("augmentation");
   o("augment", augment, "random changes of training pictures that suit the model");
+  o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
+    {"train_img_size"});
   o("random_resized_crop", random_resized_crop, "train on random parts of the pictures");
   o("scale", scale, "random_resized_crop: least and largest area, such as 0.08,1");
   o("ratio", ratio, "random_resized_crop: least and largest width by height");
@@ -294,32 +311,23 @@ void TrainOptions::visit(Options& o) {
     {"aa", "auto_augment"});
   o("mixup", mixup, "blend pairs of pictures: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
   o("cutmix", cutmix, "put a part of one picture into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
-  o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
-  o("seed", seed, "of weights, order and augmentation");
-  o("deterministic", deterministic, "the same bits for any number of threads");
-  o("precision", precision,
-    "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients "
-    "stay f32; with fp16 losses are scaled",
-    {"amp"});
-  o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
-  o("tuning", tuning, kTuningHelp);
-  o("tuning_file", tuning_file, kTuningFileHelp);
+  o.topic("computing");
+  o("device", device, "where to compute: cpu, auto");
   o("threads", threads, "compute threads");
   o("workers", workers, "threads that load pictures", {"j"});
   o("loader", loader, text("what decodes, cuts and scales pictures: ", join(loader_names(), ", "), " (a plug-in)"));
   o("cache", cache, "where resized pictures are kept, if epochs have the same: none, ram, disk, or auto (ram, if they fit)");
   o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
-  o("device", device, "where to compute: cpu, auto");
-  o("patience", patience, "stop after so many epochs without a better figure; 0: never");
-  o("monitor", monitor,
-    text("the figure that says which epoch is best: ", join(kMonitors, ", "),
-         "; auto: top1, of multi-label data map, of a series mae, of a text loss"),
-    {"eval_metric"});
-  o("reject_keep", reject_keep,
-    "share of the correct validation answers that the model's reject threshold keeps: see predict "
-    "reject=auto");
+  o("precision", precision,
+    "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients "
+    "stay f32; with fp16 losses are scaled",
+    {"amp"});
+  o("deterministic", deterministic, "the same bits for any number of threads");
+  o("winograd", winograd, "false: 3x3 convolutions multiply term by term, more slowly");
+  o("tuning", tuning, kTuningHelp);
+  o("tuning_file", tuning_file, kTuningFileHelp);
+  o.topic("output");
   o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language", {"output"});
-  o("name", name, "name of the run; a number is added where it exists", {"experiment"});
   o("exist_ok", exist_ok, "use an existing folder: a run in it is replaced when the new one first saves: after an epoch, or when it is stopped");
   o("plots", plots, "draw pictures of curves and confusions");
 }
