@@ -169,14 +169,14 @@ std::string read_file(const fs::path& path) {
 }
 
 std::string read_text(const fs::path& path) {
-  const std::string bytes = read_file(path);
-  const std::string_view begin = std::string_view(bytes).substr(0, 2);
+  std::string content = read_file(path);
+  const std::string_view begin = std::string_view(content).substr(0, 2);
   if (begin == "\xFF\xFE" || begin == "\xFE\xFF" || begin.find('\0') != begin.npos)
     fail(Fault::data, path.string(), ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"UTF-8\" in Windows' editors");
-  std::string content;
-  content.reserve(bytes.size());
-  for (std::string_view rest = without_mark(bytes); !rest.empty(); rest.remove_prefix(1))
-    if (!rest.starts_with("\r\n")) content += rest[0];
+  std::size_t kept = 0;
+  for (std::size_t at = content.size() - without_mark(content).size(); at < content.size(); ++at)
+    if (content.compare(at, 2, "\r\n") != 0) content[kept++] = content[at];
+  content.resize(kept);
   return content;
 }
 
