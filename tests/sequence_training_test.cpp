@@ -241,7 +241,7 @@ TEST_F(SequenceTraining, LeavesAWholeRunFolder) {
     EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
   }
   const std::string log = read_file(series.run / "log.txt");
-  for (const char* part : {"240 steps of sold", "the column day holds no numbers", "mae", "val_split=0.1"})
+  for (const char* part : {"240 steps of sold", "the column day holds no numbers", "mae", "val: the last 10 % of the data"})
     EXPECT_NE(log.find(part), std::string::npos) << part << '\n' << log;
   // 24 of the 240 steps are validation, and each is forecast once.
   EXPECT_EQ(split(read_file(series.run / "forecasts.csv"), '\n').size(), 1 + 24 + 1u);

@@ -3,7 +3,7 @@
 namespace neurim::cli {
 
 void InputOptions::visit(Options& o) {
-  o.topic("pictures");
+  o.topic("images");
   o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320; auto: as in training",
     {"img_size", "input_size"});
   o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1); auto: as in training",

@@ -88,8 +88,8 @@ int close_dry_run(const TrainResult& result, const CommandLine& line, Console& c
       {{"run", result.run.string()},
        {"epochs", left},
        {"epochs_done", result.epochs},
-       {"validation", result.validation},
-       {"steps_an_epoch", result.steps}});
+       {"steps_an_epoch", result.steps},
+       {"validation", result.validation}});
 }
 
 }  // namespace neurim::cli

@@ -53,7 +53,7 @@ int verb_data(const Words& words) {
   const bool behind = !words.empty() && (words[0].starts_with('-') || words[0].find('=') != std::string::npos);
   for (std::size_t i = 0; i < (behind ? words.size() : std::min<std::size_t>(words.size(), 1)); ++i)
     for (const Task& task : kTasks)
-      if (words[i] == task.name) {
+      if (words[i] == task.name || words[i] == text("task=", task.name)) {
         Words others = words;
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
         return task.run(others);

@@ -245,7 +245,7 @@ void TrainOptions::visit(Options& o) {
   o("multi_label", multi_label,
     "whether a picture may have several classes, in a table such as cat|dog, or none");
   o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
-  o.topic("pictures");
+  o.topic("images");
   o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
   o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
     {"resize_mode", "crop_mode"});
