@@ -215,7 +215,12 @@ void CommandLine::print_help() const {
   if (json_) {
     Console console(this->console());
     for (const Option& option : options.list())
-      console.event({{"event", "option"}, {"name", option.name}, {"value", option.get()}, {"help", option.help}, {"topic", option.topic}, {"aliases", option.aliases}});
+      console.event({{"event", "option"},
+                     {"name", option.name},
+                     {"value", option.get()},
+                     {"help", option.help},
+                     {"topic", option.topic},
+                     {"aliases", option.aliases}});
     return console.event({{"event", "summary"}, {"verb", about_.name}, {"summary", about_.summary}});
   }
   std::string out = text("neurim ", about_.name, ": ", about_.summary, "\n\nusage: neurim ", about_.name);

@@ -50,8 +50,10 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz,
 bool names_model(const std::string& word) {
   std::error_code error;
   if (fs::is_directory(word, error)) {
-    constexpr const char* kSigns[] = {"args.yaml", "config.json", "weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"};
-    return std::any_of(std::begin(kSigns), std::end(kSigns), [&](const char* sign) { return fs::exists(fs::path(word) / sign, error); });
+    constexpr const char* kSigns[] = {"args.yaml",         "config.json",     "weights/best.safetensors", "weights/last.safetensors",
+                                      "best.safetensors", "last.safetensors"};
+    return std::any_of(std::begin(kSigns), std::end(kSigns),
+                       [&](const char* sign) { return fs::exists(fs::path(word) / sign, error); });
   }
   const std::string name = lower(word);
   for (const char* kind : {".safetensors", ".index.json", ".pth", ".pt", ".th", ".bin", ".ckpt", ".onnx"})

@@ -44,7 +44,9 @@ void check_target(const std::string& out, const std::string& data, bool fresh) {
 
 int verb_data(const Words& words) {
   std::vector<std::string> names;
-  std::string summary = "looks at data sets and prepares them: neurim data TASK name=value …\n\ntasks ('neurim data TASK --help' shows their options and examples):";
+  std::string summary =
+      "looks at data sets and prepares them: neurim data TASK name=value …\n\n"
+      "tasks ('neurim data TASK --help' shows their options and examples):";
   for (const Task& task : kTasks) {
     names.emplace_back(task.name);
     summary += text("\n  ", task.name, std::string(11 - names.back().size(), ' '), task.summary);
@@ -64,8 +66,8 @@ int verb_data(const Words& words) {
   line.options("task", task, text("what to do: ", join(names, ", ")));
   if (!line.parse(words.empty() ? Words{"--help"} : words)) return 0;
   const std::string near = nearest(task, names);
-  fail(Fault::usage, task.empty() ? "the task is missing; " : text("there is no task '", task, "'; "), near.empty() ? "" : text("did you mean '", near, "'? "),
-       "known are ", join(names, ", "));
+  fail(Fault::usage, task.empty() ? "the task is missing; " : text("there is no task '", task, "'; "),
+       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(names, ", "));
 }
 
 }  // namespace neurim::cli

@@ -234,7 +234,8 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
     const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
     naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed); });
     listing.validation = text("stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
-                              is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data", " would be used instead");
+                              is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data",
+                              " would be used instead");
   }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }

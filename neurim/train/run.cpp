@@ -193,14 +193,18 @@ std::string Run::judgement() const {
   return cells;
 }
 
-/// Epoch and mean loss, and the columns behind the validation's figures.
+/// Epoch and mean loss.
 std::string Run::begin_of_row() const {
-  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / static_cast<double>(std::max<std::int64_t>(progress_.seen, 1)), 4, 9);
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
+  return cell(text(progress_.epoch + 1, '/', epochs()), 8) + cell(progress_.loss_sum / seen, 4, 9);
 }
+
+/// The columns behind the validation's figures.
 std::vector<std::string> Run::rates() const {
+  const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
   char lr[32];
   std::snprintf(lr, sizeof lr, "%.1e", optimizer_->lr());
-  return {cell(lr, 10), cell(static_cast<double>(std::max<std::int64_t>(progress_.seen, 1)) / std::max(progress_.seconds, 1e-9), 0, 9), cell(data_pct(), 0, 7)};
+  return {cell(lr, 10), cell(seen / std::max(progress_.seconds, 1e-9), 0, 9), cell(data_pct(), 0, 7)};
 }
 
 std::string Run::row(const std::string& middle, const std::string& tail) const {

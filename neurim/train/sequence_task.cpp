@@ -25,7 +25,8 @@ class SequenceTask : public TrainingTask {
   std::string validation() const override {
     if (!has_validation()) return "";
     const double test = options_.test_split;
-    return text("the last ", significant(100 * *options_.val_split), " % of the data", test > 0 ? text(" before the ", significant(100 * test), " % of test") : "");
+    return text("the last ", significant(100 * *options_.val_split), " % of the data",
+                test > 0 ? text(" before the ", significant(100 * test), " % of test") : "");
   }
   std::int64_t validation_samples() const override { return windows_.size(Split::val); }
 
