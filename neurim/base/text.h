@@ -44,7 +44,7 @@ std::string significant(double value);
 std::string thousands(std::int64_t number);                      ///< "60,000"
 std::string plural(std::int64_t count, std::string_view thing);  ///< "1 picture", "1,431 pictures"
 
-/// The candidate nearest to `word` by edit distance, or "" when none is near enough to be meant.
+/// The candidate nearest to `word`, or "" when none is near enough to be meant: at most a third of its characters are to be changed.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace neurim
