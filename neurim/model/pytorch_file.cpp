@@ -9,6 +9,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/zip.h"
+#include "neurim/model/other_kind.h"
 #include "neurim/model/pickle.h"
 
 namespace neurim {
@@ -108,6 +109,9 @@ class ZipStorages : public Storages {
     if (folder_.empty())
       fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kSaveTensors);
     const std::string order = folder_ + "byteorder";
+    std::vector<std::string> names;
+    for (const auto& [name, member] : members_) names.push_back(name);
+    if (const std::string kind = other_kind_of_zip(names); !kind.empty()) fail(Fault::data, kind);
     if (members_.count(order) && as_text(data(order)) != "little")
       fail(Fault::data, "was written on a big-endian machine; save it on a little-endian one");
   }
@@ -392,8 +396,10 @@ StateDict read_pytorch_file(const fs::path& path) {
   const auto file = std::make_shared<const MappedFile>(path);
   StateDict dict{.path = path};
   try {
-    if (!is_pytorch_file(file->bytes()))
-      fail(Fault::data, "does not begin as what torch.save writes; is it cut off, or of another program?");
+    if (!is_pytorch_file(file->bytes())) {
+      const std::string kind = other_kind(file->bytes());
+      fail(Fault::data, kind.empty() ? "does not begin as what torch.save writes; is it cut off, or of another program?" : kind);
+    }
     if (starts_with(as_text(file->bytes()), kZip)) {
       ZipStorages storages(file->bytes());
       const Pickle pickle(storages.pickle(), allowed);

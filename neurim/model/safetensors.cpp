@@ -8,6 +8,8 @@
 #include "neurim/base/bytes.h"
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/base/xxh64.h"
+#include "neurim/model/other_kind.h"
 
 namespace neurim {
 
@@ -20,7 +22,8 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::size_t kLengthBytes = 8, kMaxHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
-constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+constexpr const char *kHeaderSum = "xxh64_header", *kDataSum = "xxh64_data";
+const std::string kNoSum(16, '0');  // in the place of the header's own
 
 struct DTypeName {
   DType dtype;
@@ -85,16 +88,17 @@ SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path) { read
 
 void SafeTensors::read_header() {
   const std::span<const std::byte> all = file_.bytes();
-  if (starts_with(as_text(all), kLfsPointer))
-    fail(Fault::data, path_.string(),
-         ": is a Git LFS pointer, which stands for the file in a repository; get the file itself: git lfs pull");
+  std::uint64_t length = 0;
+  std::memcpy(&length, all.data(), std::min(all.size(), kLengthBytes));
+  const bool begins_well = all.size() > kLengthBytes && length <= all.size() - kLengthBytes && as_text(all)[kLengthBytes] == '{';
+  if (const std::string kind = begins_well ? "" : other_kind(all); !kind.empty()) fail(Fault::data, path_.string(), ": ", kind);
   if (all.size() < kLengthBytes)
     fail(Fault::data, path_.string(), ": only ", all.size(), " bytes; not a safetensors file, or cut off");
   std::uint64_t length = 0;
   std::memcpy(&length, all.data(), kLengthBytes);
   if (length > kMaxHeader)
-    fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes, the limit is ", kMaxHeader,
-         "; not a safetensors file, or damaged");
+    fail(Fault::data, path_.string(), ": is neither safetensors nor what torch.save writes, or is damaged: its header would be of ", length,
+         " bytes, and the limit is ", kMaxHeader);
   if (length > all.size() - kLengthBytes)
     fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes but has only ",
          all.size() - kLengthBytes, " after the length; the file is cut off");

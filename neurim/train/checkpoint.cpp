@@ -169,6 +169,9 @@ Model model_of(const ModelCard& card, const fs::path& path) {
          near.empty() ? "" : text(" (the nearest is '", near, "')"),
          "; a network of your own is loaded from the program that defines it");
   }
+  if (is_there(folder / "saved_model.pb"))
+    fail(Fault::data, folder.string(),
+         ": is a TensorFlow SavedModel, which is not read; convert its weights to safetensors with the names of PyTorch's layers");
   if (card.sequence) {
     const std::int64_t hidden = card.sequence->hidden_size, layers = card.sequence->num_layers;
     // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
@@ -243,11 +246,6 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
 
 Weights open_weights(const fs::path& path) {
   if (!is_there(path)) fail(Fault::data, path.string(), ": there is no such file or folder; check the path");
-  if (lower(path.extension().string()) == ".onnx")
-    fail(Fault::data, path.string(),
-         ": is an ONNX file, which Neurim writes and does not read; give what it was exported from, a run "
-         "folder or a "
-         "weights file (.safetensors, .pth)");
   if (is_model_folder(path)) {
     ModelCard card = card_of_folder(path);
     return {read_state_dict(weights_of_folder(path)), std::move(card)};
