@@ -9,6 +9,7 @@
 #include "neurim/model/state.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/sequential.h"
+#include "tests/memory_file.h"
 
 namespace neurim {
 namespace {
@@ -172,6 +173,75 @@ TEST_F(SafeTensorsFile, ModulesSaveAndLoad) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].tensor.values<float>(), b[i].tensor.values<float>()) << a[i].name;
     EXPECT_NE(a[i].tensor.value(), b[i].tensor.value());
+  }
+}
+
+TEST_F(SafeTensorsFile, EachFlippedBitIsFound) {
+  const nn::Sequential module = net();
+  save_model(module, path(), {{"epoch", "3"}, {"neurim", "1"}});
+  const std::string good = read_file(path());
+  EXPECT_EQ(load_model(module, path()).notes, std::vector<std::string>());
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ 1 << bit % 8);
+    const MemoryFile file(bad);
+    try {
+      load_model(module, file.path());
+      FAIL() << "bit " << bit << " of " << 8 * good.size();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.fault(), Fault::data) << error.what();
+      ASSERT_NE(std::string(error.what()).find(file.path().string()), std::string::npos) << error.what();
+    }
+  }
+  // Of a header that is read by itself, as a run's progress is.
+  std::string bad = good;
+  bad[bad.find("\"epoch\":\"3") + 9] ^= 1;
+  const MemoryFile file(bad);
+  EXPECT_NE(refused(file.path()).find("is damaged: its header is not what its checksum is of"), std::string::npos);
+}
+
+TEST_F(SafeTensorsFile, FilesWithoutChecksumsAreRead) {
+  const nn::Sequential module = net();
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Parameter& p : named_parameters(module)) tensors.emplace_back(p.name, p.tensor);
+  write_safetensors(path(), tensors, {{"neurim", "1"}});
+  const LoadReport own = load_model(module, path());
+  ASSERT_EQ(own.notes.size(), 1u);
+  EXPECT_NE(own.notes[0].find("has no checksum"), std::string::npos);
+  write_safetensors(path(), tensors, {{"format", "pt"}});
+  EXPECT_EQ(load_model(module, path()).notes, std::vector<std::string>());
+}
+
+TEST_F(SafeTensorsFile, OtherKindsOfFilesAreNamed) {
+  using namespace std::string_literals;
+  const std::pair<std::string, const char*> kinds[] = {
+      {"\x1f\x8b\x08\0\0\0\0\0\2\3"s, "is a gzip archive; unpack it"},
+      {"\xfd"
+       "7zXZ\0\0\4\xe6"s,
+       "is an xz archive"},
+      {"7z\xbc\xaf\x27\x1c\0\4\0"s, "is a 7z archive"},
+      {"\x28\xb5\x2f\xfd\x24\0\1\0\0"s, "is a zstd archive"},
+      {std::string(257, 'a') + "ustar\0"s + std::string(20, '\0'), "is a tar archive"},
+      {"\n<!DOCTYPE html>\n<html lang=\"en\">", "is a web page (HTML)"},
+      {"\xEF\xBB\xBF<HTML><body>", "is a web page (HTML)"},
+      {"<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>", "is an XML file"},
+      {"<?xml version=\"1.0\"?>\n<net name=\"m\" version=\"11\"><layers>", "is an OpenVINO model"},
+      {"{\"error\": \"Repository not found\"}", "is a JSON text"},
+      {"{\"weight_map\": {}}", "is an index of weights; give it by a name that ends in .index.json"},
+      {"\x89HDF\r\n\x1a\n\0\0"s, "is an HDF5 file"},
+      {"\x1c\0\0\0TFL3\0\0"s, "is a TensorFlow Lite model"},
+      {"\x08\x01\x12\xab\x01\n"s + std::string(9, '\0'), "is a TensorFlow SavedModel"},
+      {"\x08\x08\x12\x07pytorch\x1a"s, "is an ONNX file"},
+      {"GGUF\3\0\0\0\0"s, "is a GGUF file"},
+      {"\x93NUMPY\1\0v\0{"s, "is a NumPy array"},
+      {"\x80\4\x95\5\0\0\0\0\0\0\0}\x94."s, "is a Python pickle that torch.save has not written"},
+      {"\x89PNG\r\n\x1a\n\0\0"s, "is a PNG picture"},
+      {"model: resnet18\nlayers: 3\n", "is a text file"},
+      {"\1\2\3\4\5\6\7\x08\x09\x0a\xff"s, "is neither safetensors nor what torch.save writes"},
+  };
+  for (const auto& [content, words] : kinds) {
+    write_file(path(), content);
+    EXPECT_NE(refused(path()).find(words), std::string::npos) << words << "\n" << refused(path());
   }
 }
 

@@ -40,6 +40,20 @@ std::string_view file_name(DType dtype) {
   return row->name;
 }
 
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+/// Puts digits in the place of those that the header has as the checksum of that name, if it has them.
+void put_sum(std::string& header, const char* name, const std::string& digits) {
+  const std::string key = text('"', name, "\":\"");
+  const std::size_t at = header.find(key);
+  if (at != header.npos) header.replace(at + key.size(), digits.size(), digits);
+}
+
+[[noreturn]] void fail_sum(const fs::path& path, const char* what) {
+  fail(Fault::data, path.string(), ": is damaged: its ", what, " is not what its checksum is of; use another copy (or, if a program changed the ",
+       "file on purpose, take the metadata ", kHeaderSum, " and ", kDataSum, " out of it)");
+}
+
 /// The header as JSON: tensors by name, with lists in them.
 Json parse_header(std::string_view header, const fs::path& path) {
   try {
@@ -54,6 +68,16 @@ std::uint64_t count(const Json& number, const std::string& where) {
   if (!number.is_number_unsigned() || number.get<std::uint64_t>() > INT64_MAX)
     fail(Fault::data, where, ": sizes and offsets must be integers from 0 to 2^63 - 1");
   return number.get<std::uint64_t>();
+}
+
+Metadata read_metadata(const Json& json, const std::string& where) {
+  if (!json.is_object()) fail(Fault::data, where, " is not an object of strings");
+  Metadata metadata;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) fail(Fault::data, where, ": the value of '", key, "' is not a string");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
 }
 
 Type read_type(const Json& item, const std::string& where) {
@@ -94,8 +118,6 @@ void SafeTensors::read_header() {
   if (const std::string kind = begins_well ? "" : other_kind(all); !kind.empty()) fail(Fault::data, path_.string(), ": ", kind);
   if (all.size() < kLengthBytes)
     fail(Fault::data, path_.string(), ": only ", all.size(), " bytes; not a safetensors file, or cut off");
-  std::uint64_t length = 0;
-  std::memcpy(&length, all.data(), kLengthBytes);
   if (length > kMaxHeader)
     fail(Fault::data, path_.string(), ": is neither safetensors nor what torch.save writes, or is damaged: its header would be of ", length,
          " bytes, and the limit is ", kMaxHeader);
@@ -108,17 +130,12 @@ void SafeTensors::read_header() {
   const Json json = parse_header(header, path_);
   if (!json.is_object() || header.front() != '{')
     fail(Fault::data, path_.string(), ": the header is not a JSON object; not a safetensors file");
+  if (json.contains(kMetadata)) metadata_ = read_metadata(json[std::string(kMetadata)], text(path_.string(), ": '", kMetadata, "'"));
+  check_header(header);
   std::vector<std::pair<std::size_t, const std::pair<const std::string, Entry>*>> order;
   for (const auto& [name, item] : json.items()) {
+    if (name == kMetadata) continue;
     const std::string where = text(path_.string(), ": '", name, "'");
-    if (name == kMetadata) {
-      if (!item.is_object()) fail(Fault::data, where, " is not an object of strings");
-      for (const auto& [key, value] : item.items()) {
-        if (!value.is_string()) fail(Fault::data, where, ": the value of '", key, "' is not a string");
-        metadata_[key] = value.get<std::string>();
-      }
-      continue;
-    }
     const Type type = read_type(item, where);
     const Json& offsets = item["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2)
@@ -150,6 +167,23 @@ void SafeTensors::read_header() {
          " bytes after the last tensor belong to none; the file is damaged");
 }
 
+void SafeTensors::check_header(std::string_view header) {
+  const auto own = metadata_.extract(kHeaderSum), of_data = metadata_.extract(kDataSum);
+  if (!own && !of_data) return;
+  std::string unsummed(header);
+  put_sum(unsummed, kHeaderSum, kNoSum);
+  // One checksum without the other: the name of the other one is damaged.
+  if (!own || !of_data || xxh64_hex(bytes_of(unsummed)) != own.mapped()) fail_sum(path_, "header");
+  data_sum_ = of_data.mapped();
+}
+
+void SafeTensors::check_data() const {
+  if (!has_checksums()) return;
+  std::size_t begin = file_.bytes().size();
+  for (const auto& [name, entry] : entries_) begin = std::min(begin, entry.begin);
+  if (xxh64_hex(file_.bytes().subspan(begin)) != data_sum_) fail_sum(path_, "data");
+}
+
 std::vector<std::string> SafeTensors::names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);
@@ -176,7 +210,7 @@ Tensor SafeTensors::load(std::string_view name, Device device) const {
 }
 
 void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const Metadata& metadata) {
+                       const Metadata& metadata, bool checksums) {
   std::vector<const std::pair<std::string, Tensor>*> order;
   for (const auto& named : tensors) order.push_back(&named);
   // Widest elements first, and the header padded to 8 bytes: every tensor is aligned to its element.
@@ -185,7 +219,8 @@ void write_safetensors(const fs::path& path, const std::vector<std::pair<std::st
   });
 
   Json json = Json::object();
-  if (!metadata.empty()) json[std::string(kMetadata)] = metadata;
+  if (!metadata.empty() || checksums) json[std::string(kMetadata)] = metadata;
+  if (checksums) json[std::string(kMetadata)].update({{kHeaderSum, kNoSum}, {kDataSum, kNoSum}});
   std::size_t end = 0;
   for (const auto* named : order) {
     const auto& [name, tensor] = *named;
@@ -208,12 +243,18 @@ void write_safetensors(const fs::path& path, const std::vector<std::pair<std::st
   const std::uint64_t length = header.size();
   std::string file;
   file.reserve(kLengthBytes + header.size() + end);
-  file.append(reinterpret_cast<const char*>(&length), kLengthBytes).append(header);
+  file.resize(kLengthBytes + header.size());
   for (const auto* named : order) {
     const std::size_t at = file.size();
     file.resize(at + bytes(named->second.type()));
     named->second.read(file.data() + at);
   }
+  if (checksums) {
+    put_sum(header, kDataSum, xxh64_hex(bytes_of(std::string_view(file).substr(kLengthBytes + header.size()))));
+    put_sum(header, kHeaderSum, xxh64_hex(bytes_of(header)));
+  }
+  std::memcpy(file.data(), &length, kLengthBytes);
+  header.copy(file.data() + kLengthBytes, header.size());
   write_file(path, file);
 }
 

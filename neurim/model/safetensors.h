@@ -24,7 +24,10 @@ class SafeTensors {
   explicit SafeTensors(const fs::path& path);
 
   const fs::path& path() const { return path_; }
-  const Metadata& metadata() const { return metadata_; }
+  const Metadata& metadata() const { return metadata_; }  ///< without the checksums
+  bool has_checksums() const { return !data_sum_.empty(); }
+  /// Reads all data; throws Error(data) where they are not those of the checksum.
+  void check_data() const;
   std::vector<std::string> names() const;  ///< sorted
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const Type& type(std::string_view name) const { return entry(name).type; }
@@ -40,15 +43,18 @@ class SafeTensors {
   };
   const Entry& entry(std::string_view name) const;
   void read_header();
+  void check_header(std::string_view header);
 
   fs::path path_;
   MappedFile file_;
   Metadata metadata_;
+  std::string data_sum_;
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-/// Writes name -> tensor, atomically (see write_file). Throws Error(usage) when a name is there twice.
+/// Writes name -> tensor, atomically (see write_file). `checksums`: with the XXH64 of the data as the metadata "xxh64_data" and
+/// that of the header, in which its own digits are zeros, as "xxh64_header". Throws Error(usage) when a name is there twice.
 void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const Metadata& metadata = {});
+                       const Metadata& metadata = {}, bool checksums = false);
 
 }  // namespace neurim

@@ -311,7 +311,28 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const Named& named : distinct_tensors(module)) tensors.emplace_back(named.names.front(), named.tensor);
-  write_safetensors(path, tensors, metadata);
+  write_safetensors(path, tensors, metadata, true);
+}
+
+Ends ends_of(const Model& model, const StateDict& weights) {
+  std::vector<Named> tensors = distinct_tensors(model);
+  if (const std::vector<Named> others = under_other_names(tensors, model); found_in(weights, others) > found_in(weights, tensors))
+    tensors = others;
+  const std::string prefix = wrapping(weights, tensors);
+  const auto shape_of = [&](const Named& named) -> const Shape* {
+    for (const std::string& name : named.names)
+      if (const auto found = weights.entries.find(prefix + name); found != weights.entries.end()) return &found->second.type.shape;
+    return nullptr;
+  };
+  const Shape* last = tensors.empty() ? nullptr : shape_of(tensors.back());
+  if (!last || last->rank() == 0 || (*last)[0] == 0)
+    fail(Fault::data, weights.path.string(), ": has no ", tensors.empty() ? "tensors" : tensors.back().names.front(), ", the last layer of ",
+         model.name, ", which tells the number of classes; is it of another architecture?");
+  Ends ends{(*last)[0], model.in_chans};
+  const Tensor* const first = first_convolution(tensors);
+  for (const Named& named : tensors)
+    if (const Shape* shape = &named.tensor == first ? shape_of(named) : nullptr; shape && shape->rank() == 4) ends.channels = (*shape)[1];
+  return ends;
 }
 
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit) {

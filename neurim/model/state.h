@@ -7,7 +7,7 @@ namespace neurim {
 
 struct Model;
 
-/// Writes all tensors of the module, weights and state, as safetensors under their full names. A tied tensor
+/// Writes all tensors of the module, weights and state, as safetensors with checksums under their full names. A tied tensor
 /// is written once, under its first name.
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata = {});
 
@@ -47,6 +47,13 @@ LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fi
 /// The same with the weights of a file: see read_state_dict.
 LoadReport load_model(ModuleRef module, const fs::path& path, Fit fit = Fit::exact);
 LoadReport load_model(const Model& model, const fs::path& path, Fit fit = Fit::exact);
+
+/// How many classes and input channels weights have that are the model's but for these numbers.
+struct Ends {
+  std::int64_t classes, channels;
+};
+/// Throws Error(data) where they have no such last layer.
+Ends ends_of(const Model& model, const StateDict& weights);
 
 /// Moves all tensors of the model to the device, and gives the model back.
 const Model& place(const Model& model, Device device);

@@ -19,7 +19,10 @@ constexpr std::string_view kIndexEnd = ".index.json";
 
 StateDict read_safetensors(const fs::path& path) {
   const auto file = std::make_shared<const SafeTensors>(path);
+  file->check_data();
   StateDict dict{.path = path, .metadata = file->metadata()};
+  if (!file->has_checksums() && (dict.metadata.count("neurim") || dict.metadata.count("stamp")))
+    dict.notes.push_back("has no checksum, as an earlier version of Neurim wrote it, so damage to its values is not noticed");
   for (const std::string& name : file->names())
     dict.entries[name] = {file->type(name), [file, name](std::byte* host) {
                             const std::span<const std::byte> bytes = file->bytes(name);

@@ -116,16 +116,52 @@ bool belong_together(const fs::path& weights, const fs::path& state) {
   return !stamped.empty() && stamped == stamp_in(weights);
 }
 
+/// Whether it is a file of weights without damage.
+bool is_sound(const fs::path& file) {
+  try {
+    return is_there(file) && !read_state_dict(file).entries.empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// What `read` gives. Where a file is damaged, the error says what is left of the run.
 template <class Read>
 auto reading_state(const fs::path& weights, const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    if (error.fault() != Fault::data || !fs::exists(weights / "best.safetensors")) throw;
+    const fs::path best = weights / "best.safetensors";
+    if (error.fault() != Fault::data || !is_sound(best)) throw;
     fail(Fault::data, error.what(), "; a new run can begin with the best weights of this one: pretrained=",
          weights.parent_path().string());
   }
+}
+
+/// The tensors of a file of a run. Where it is damaged, the error names the other weights of the run.
+StateDict read_weights_of_run(const fs::path& file) {
+  try {
+    return read_state_dict(file);
+  } catch (const Error& error) {
+    const fs::path name = file.filename();
+    const fs::path other = file.parent_path() / (name == "best.safetensors" ? "last.safetensors" : "best.safetensors");
+    if (error.fault() != Fault::data || (name != "best.safetensors" && name != "last.safetensors") || !is_sound(other)) throw;
+    fail(Fault::data, error.what(), "; the run's ", name == "best.safetensors" ? "last" : "best", " weights are sound: ", other.string());
+  }
+}
+
+/// The card of plain weights of the model `arch`. Its classes have numbers for names.
+ModelCard card_of_weights(const StateDict& weights, const std::string& arch) {
+  const auto built = [&](std::int64_t classes, std::int64_t channels) {
+    if (is_model_file(arch))
+      return ModelFile(read_file(arch), arch).build({.num_classes = classes, .in_chans = channels, .seed = {}});
+    return create_model(arch, {.num_classes = classes, .in_chans = channels, .seed = {}});
+  };
+  const auto [classes, channels] = naming([] { return "arch"; }, [&] { return ends_of(built(0, 0), weights); });
+  const Model model = built(classes, channels);
+  ModelCard card{.model = model.name, .in_chans = model.in_chans, .preprocess = usual_preprocess(model), .source = model.source};
+  for (std::int64_t i = 0; i < classes; ++i) card.class_names.push_back(text(i));
+  return card;
 }
 
 /// The best weights of a run.
@@ -251,7 +287,7 @@ Weights open_weights(const fs::path& path) {
     return {read_state_dict(weights_of_folder(path)), std::move(card)};
   }
   const fs::path file = fs::is_directory(path) ? run_weights(path) : path;
-  Weights weights{read_state_dict(file), {}};
+  Weights weights{read_weights_of_run(file)};
   if (weights.tensors.metadata.count("neurim")) weights.card = card_of(weights.tensors.metadata, file);
   return weights;
 }
@@ -293,15 +329,18 @@ std::optional<ModelCard> card_of_state(const fs::path& weights) {
   });
 }
 
-Progress load_state(const fs::path& weights, Model& model, TrainState state) {
+Progress load_state(const fs::path& weights, Model& model, TrainState state, std::vector<std::string>& notes) {
+  // The best weights stay as they are until there are better ones.
+  if (const fs::path best = weights / "best.safetensors"; fs::exists(best)) read_weights_of_run(best);
   return reading_state(weights, [&] {
     // Of the two renames of save_state the first alone may have happened.
     const fs::path last = weights / "last.safetensors";
     for (const char* name : {"last.opt.safetensors", "next.opt.safetensors"}) {
       const fs::path file = weights / name;
       if (!belong_together(last, file)) continue;
-      load_model(model, last);
-      const Metadata metadata = load_model(state, file).metadata;
+      for (const std::string& note : load_model(model, last).notes) notes.push_back(text(last.string(), ": ", note));
+      const LoadReport report = load_model(state, file);
+      for (const std::string& note : report.notes) notes.push_back(text(file.string(), ": ", note));
       try {
         return progress_from(Json::parse(metadata.at("progress")));
       } catch (const std::bad_alloc&) {

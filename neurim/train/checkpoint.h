@@ -99,7 +99,7 @@ void save_state(const fs::path& weights, Model& model, const ModelCard& card, Tr
 /// The card of weights/last.safetensors; nothing where there is none. Throws Error(data), which says what is left of the
 /// run.
 std::optional<ModelCard> card_of_state(const fs::path& weights);
-/// Fills model and state from the newest complete pair. Throws as card_of_state.
-Progress load_state(const fs::path& weights, Model& model, TrainState state);
+/// Fills model and state from the newest complete pair, and adds what there is to say of its files. Throws as card_of_state.
+Progress load_state(const fs::path& weights, Model& model, TrainState state, std::vector<std::string>& notes);
 
 }  // namespace neurim

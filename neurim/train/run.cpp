@@ -42,9 +42,11 @@ Tensor random_key(const TrainOptions& options, Device device) {
 }
 
 Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed,
-                       std::int64_t epochs) {
+                       std::int64_t epochs, Console& console) {
   if (!resumed) return {};
-  const Progress progress = load_state(weights, model, state);
+  std::vector<std::string> notes;
+  const Progress progress = load_state(weights, model, state, notes);
+  for (const std::string& note : notes) console.say(text("note: ", note));
   require(progress.epoch <= epochs, "epochs is ", epochs, ", but the run has ", progress.epoch,
           " already; give at least as many");
   return progress;
@@ -91,7 +93,7 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       optimizer_(
           optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
       random_(random_key(options_, device_named(options_.device))),
-      progress_(start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs)),
+      progress_(start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs, console_)),
       card_(task_->card()),
       names_(names_of(card_.task())),
       notes_(std::move(prepared.notes)),
