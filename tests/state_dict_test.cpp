@@ -240,6 +240,33 @@ TEST(PyTorchFile, WhatIsNoStateDictIsRefusedByName) {
             std::string::npos);
 }
 
+TEST(PyTorchFile, WhatStandsBesideTheWeightsIsPassedOver) {
+  const std::string figure = pickled::tensor({.count = 6, .offset = 5}),
+                    net = pickled::dict({{"fc.w", pickled::tensor({.count = 6, .sizes = {6}, .strides = {1}})}});
+  const auto names = [&](const std::vector<std::pair<std::string, std::string>>& items) {
+    return parsed(pytorch_zip(pickled::dict(items), kStorages)).names();
+  };
+  const std::vector<std::string> weights{"fc.w"};
+  for (const char* key : {"model", "state_dict", "model_state_dict", "model_state", "net", "ema", "module", "params", "network", "backbone"}) {
+    EXPECT_EQ(names({{"epoch", pickled::integer(3)}, {"loss", figure}, {key, net}}), weights) << key;
+    EXPECT_EQ(names({{key, net}, {"best", figure}, {"optimizer", pickled::dict({{"state", "}"}})}}), weights) << key;
+  }
+  EXPECT_EQ(names({{"loss", figure}, {"fc.w", figure}}), (std::vector<std::string>{"fc.w", "loss"}));  // that itself
+  EXPECT_EQ(names({{"weight", figure}, {"bias", figure}}), (std::vector<std::string>{"bias", "weight"}));
+  // NumPy's number, as pickle protocol 2 has it.
+  const std::string type = pickled::global("numpy", "dtype") + pickled::tuple({pickled::string("f8"), "\x89", "\x88"}) + "R" +
+                           pickled::tuple({pickled::integer(3), pickled::string("<"), "N", "N", "N"}) + "b";
+  const std::string number = pickled::global("numpy.core.multiarray", "scalar") + pickled::tuple({type, pickled::string("8 bytes")}) + "R";
+  EXPECT_EQ(names({{"best_acc1", number}, {"state_dict", net}}), weights);
+}
+
+TEST(PyTorchFile, OtherZipArchivesAreNamed) {
+  expect_refused(zip_archive({{"a.npy", "x"}, {"b.npy", "y"}}), {"is a NumPy archive (.npz)"});
+  expect_refused(zip_archive({{"config.json", "{}"}, {"model.weights.h5", "x"}}), {"is a Keras model"});
+  expect_refused(zip_archive({{"net/model.pth", "x"}}), {"is a zip archive of weights; unpack it"});
+  expect_refused(zip_archive({{"net/data.pkl", pickled::whole("N")}, {"net/constants.pkl", "x"}}), {"is a TorchScript program"});
+}
+
 TEST(PyTorchFile, TensorsOutsideTheirStorageAreRefused) {
   const auto refused = [](const pickled::Tensor& tensor, const std::vector<std::string>& words,
                           const std::string& data = raw(Floats{0, 1, 2, 3, 4, 5})) {

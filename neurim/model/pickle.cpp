@@ -18,6 +18,8 @@ constexpr std::size_t kLongestName = 200;
 enum Code : unsigned char {
   kMark = '(',
   kStop = '.',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
   kBinFloat = 'G',
   kBinInt = 'J',
   kBinInt1 = 'K',
@@ -229,9 +231,11 @@ class PickleReader {
         return push(real());
       case kShortBinString:
       case kShortBinUnicode:
+      case kShortBinBytes:
         return push(take(number(1)));
       case kBinString:
       case kBinUnicode:
+      case kBinBytes:
         return push(take(number(4)));
       case kBinUnicode8:
         return push(take(number(8)));
@@ -277,10 +281,13 @@ class PickleReader {
       }
       case kReduce:
         return reduce();
-      case kBuild:  // the attributes of an OrderedDict, such as the versions of a state dict's modules
+      case kBuild: {  // the attributes of an OrderedDict, such as the versions of a state dict's modules, or of what is not looked at
         pop();
-        top(Kind::dict);
-        return;
+        const PickleItem item = pop();
+        const PickleNode* call = node_of(item, Kind::call);
+        if (!node_of(item, Kind::dict) && !(call && starts_with(call->name, "numpy."))) damaged();
+        return push(item);
+      }
       case kBinPersId: {
         const PickleItem identity = pop();
         const PickleNode* tuple = node_of(identity, Kind::tuple);

@@ -59,7 +59,10 @@ bool allowed(std::string_view global) {
   static constexpr std::string_view names[] = {kTensorV2,       kTensor,         kParameter,
                                                kSize,           "torch.device",  "collections.Counter",
                                                "torch.float64", "torch.float32", "torch.float16",
-                                               "torch.bfloat16"};
+                                               "torch.bfloat16", "numpy.dtype",  "numpy.ndarray", "_codecs.encode",
+                                               // NumPy's numbers and arrays, as NumPy 1 and 2 name them.
+                                               "numpy.core.multiarray.scalar",        "numpy._core.multiarray.scalar",
+                                               "numpy.core.multiarray._reconstruct",  "numpy._core.multiarray._reconstruct"};
   return std::find(std::begin(names), std::end(names), global) != std::end(names) ||
          std::any_of(std::begin(kElements), std::end(kElements),
                      [&](const Elements& e) { return e.storage == global; });
@@ -106,12 +109,12 @@ class ZipStorages : public Storages {
       std::string name = member.name;
       members_.emplace(std::move(name), std::move(member));
     }
-    if (folder_.empty())
-      fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kSaveTensors);
-    const std::string order = folder_ + "byteorder";
     std::vector<std::string> names;
     for (const auto& [name, member] : members_) names.push_back(name);
     if (const std::string kind = other_kind_of_zip(names); !kind.empty()) fail(Fault::data, kind);
+    if (folder_.empty())
+      fail(Fault::data, "is a zip archive without a data.pkl, so it is not what torch.save writes", kSaveTensors);
+    const std::string order = folder_ + "byteorder";
     if (members_.count(order) && as_text(data(order)) != "little")
       fail(Fault::data, "was written on a big-endian machine; save it on a little-endian one");
   }
@@ -335,6 +338,21 @@ bool has_tensors(const PickleNode& dict) {
   return false;
 }
 
+/// What programs keep the weights of a model under; those that are averaged over the training go first.
+constexpr std::string_view kUsualKeys[] = {
+    "state_dict_ema", "model_ema", "ema_state_dict", "model_ema_state_dict", "ema_model", "ema",     "params_ema", "state_dict",
+    "model_state_dict", "model_state", "model",      "net_state_dict",       "net",       "network", "module",     "weights",    "params"};
+
+/// Whether a name is of a tensor in a layer, as those of a state dict are but for nets of one layer.
+bool is_in_layer(std::string_view name) { return name.find('.') != name.npos; }
+
+/// Whether a tensor in the dict has such a name.
+bool has_layers(const PickleNode& dict) {
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2)
+    if (const auto* key = std::get_if<std::string_view>(&dict.items[i]); key && is_in_layer(*key) && tensor_call(dict.items[i + 1])) return true;
+  return false;
+}
+
 /// The state dict in what was saved: under a key, or that itself. The usual keys go first: a figure beside the state dict
 /// may be a tensor too.
 const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
@@ -353,9 +371,10 @@ const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes
       if (found->second) leading[*key] = inner;
     }
   std::optional<std::string_view> chosen;
-  for (const std::string_view usual : {"state_dict_ema", "model_ema", "state_dict", "model"})
+  for (const std::string_view usual : kUsualKeys)
     if (!chosen && leading.count(usual)) chosen = usual;
-  if (!chosen && has_tensors(*saved)) return *saved;
+  const bool is_figure = leading.size() == 1 && !has_layers(*saved) && has_layers(*leading.begin()->second);  // what is beside the dict
+  if (!chosen && !is_figure && has_tensors(*saved)) return *saved;
   if (!chosen && leading.size() == 1) chosen = leading.begin()->first;
   if (!chosen) {
     if (!leading.empty()) {
