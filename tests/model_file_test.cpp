@@ -438,6 +438,14 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   expect_words(whole("mean = [0.5]\nstd = [0.5, 0.1]" + end), {"net.toml:2: std has 2 values for 3 channels"});
   expect_words(whole("in_chans = 6\nstd = [1, 1, 1]" + end), {"net.toml:2: std has 3 values for 6 channels"});
   EXPECT_EQ(built("mean = [0, 0.5, 1]" + end).mean, std::vector<double>(4, 0.5));  // of its own 3, for the 4 asked for
+  expect_words(whole("mean = [123.675, 116.28, 103.53]" + end), {"net.toml:1: mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
+  expect_words(whole("\nstd = 58.4" + end), {"net.toml:2: std is 58.4; ", "(0, 4]", "divided by 255"});
+  expect_words(whole("std = [0, 1, 1]" + end), {"net.toml:1: std is 0; "});
+  expect_words(whole("layers = []"), {"net.toml:1: layers is a list without items"});
+  const std::string real =
+      "imgsz = 8.0\nin_chans = 4.0\nlayers = [ { layer = \"Conv2d\", out = 3.0, kernel = [3.0, 1], pad = 1.0 }, { layer = \"Flatten\" }, ";
+  built(real + "{ layer = \"Linear\", out = 5.0 } ]");  // are whole numbers
+  expect_words(whole(real + "{ layer = \"Linear\", out = 5.5 } ]"), {"net.toml:3: layer 2 (Linear): out is 5.5; it is a whole number"});
   expect_words(error_of([] { built("in_chans = 0\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
                {"net.toml:1: in_chans is 0"});
   expect_words(error_of([] { built("imgsz = [1, 2, 3]\nlayers = [ { layer = \"Flatten\" } ]", {}); }),

@@ -1,6 +1,8 @@
 #include "neurim/data/preprocess.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -26,15 +28,25 @@ std::size_t index_of(const char* option, std::string_view word, const std::strin
        near.empty() ? "" : text("did you mean \"", near, "\"? "), "known are ", join(known, ", "));
 }
 
+/// A whole number from 0 to the largest of its type, which get_to would cut others to.
+template <class Whole>
+void read_whole(const std::string& key, const nlohmann::json& value, Whole& to) {
+  constexpr double kMost = std::numeric_limits<Whole>::max();
+  const auto number = value.get<double>();
+  if (!(number >= 0 && number <= kMost && number == std::floor(number)))
+    fail(Fault::data, "preprocess: ", key, " is ", value.dump(), "; it is a whole number from 0 to ", kMost);
+  to = static_cast<Whole>(number);
+}
+
 void read_field(const std::string& key, const nlohmann::json& value, Preprocess& to) {
   if (key == "channels")
-    value.get_to(to.channels);
+    read_whole(key, value, to.channels);
   else if (key == "bits")
-    value.get_to(to.bits);
+    read_whole(key, value, to.bits);
   else if (key == "height")
-    value.get_to(to.height);
+    read_whole(key, value, to.height);
   else if (key == "width")
-    value.get_to(to.width);
+    read_whole(key, value, to.width);
   else if (key == "resize")
     to.resize = resize_mode_named(value.get<std::string>());
   else if (key == "crop_pct")
@@ -42,7 +54,7 @@ void read_field(const std::string& key, const nlohmann::json& value, Preprocess&
   else if (key == "interpolation")
     to.interpolation = interpolation_named(value.get<std::string>());
   else if (key == "fill")
-    value.get_to(to.fill);
+    read_whole(key, value, to.fill);
   else if (key == "mean")
     value.get_to(to.mean);
   else if (key == "std")
@@ -52,7 +64,7 @@ void read_field(const std::string& key, const nlohmann::json& value, Preprocess&
   else if (key == "decode")
     to.decode.scaled = scaled_named(value.get<std::string>());
   else if (key == "background")
-    value.get_to(to.decode.background);
+    for (std::size_t c = 0; c < to.decode.background.size(); ++c) read_whole(key, value.at(c), to.decode.background[c]);
   else
     fail(Fault::data, "preprocess: unknown field \"", key,
          "\"; the model was written by a newer version or edited");

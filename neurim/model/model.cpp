@@ -1,5 +1,6 @@
 #include "neurim/model/model.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "neurim/base/error.h"
@@ -24,6 +25,17 @@ std::vector<double> per_channel(const std::vector<double>& values, std::int64_t 
   if (std::ssize(values) == channels) return values;
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   return std::vector<double>(static_cast<std::size_t>(channels), sum / static_cast<double>(values.size()));
+}
+
+void check_scaling(std::string_view option, const std::vector<double>& values) {
+  // A std of such pixels is at most 0.5. What is some times larger scales on purpose; what is of levels up to 255 is above.
+  constexpr double kMostStd = 4;
+  const bool is_mean = option == "mean";
+  for (const double value : values) {
+    const bool holds = is_mean ? std::abs(value) <= 1 : value > 0 && value <= kMostStd;
+    require(holds, option, " is ", value, "; pixels are scaled to 0 to 1, and it lies in ", is_mean ? "[-1, 1]" : text("(0, ", kMostStd, ']'),
+            value <= 1 ? "" : text("; values for levels up to ", value <= 255 ? "255 are divided by 255" : "65535 are divided by 65535"));
+  }
 }
 
 }  // namespace neurim

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "neurim/nn/layer.h"
@@ -34,5 +35,8 @@ struct Model {
 
 /// Values of each channel for a model of `channels`: as they are, or for another number of them their average for each.
 std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels);
+
+/// Throws Error(usage) with `option`, "mean" or "std", for values that pixels scaled to [0, 1] cannot have: such as levels up to 255.
+void check_scaling(std::string_view option, const std::vector<double>& values);
 
 }  // namespace neurim

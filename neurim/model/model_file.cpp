@@ -72,6 +72,8 @@ Model ModelFile::build(const ModelFileOptions& options) const {
       const std::int64_t size = std::ssize(values);  // those of the file's own channels are fitted to what is asked for
       require(size == 1 || size == channels || size == own_channels, key, " has ", size, " values for ", own_channels,
               " channels; give one, or one for each channel");
+      // Weights that are not drawn are read from what was trained with these values, whatever they are.
+      if (options.seed) check_scaling(key, values);
       return per_channel(values, channels);
     });
   };

@@ -48,7 +48,7 @@ const Toml::Table& table_of(const Toml& value, std::string_view what) {
 
 const Toml::Array& list_of(const Toml& value) {
   const auto* list = value.as<Toml::Array>();
-  require(list && !list->empty(), "layers is ", value,
+  require(list && !list->empty(), "layers is ", list ? "a list without items" : text(value),
           "; it is a list of tables such as { layer = \"ReLU\" }");
   return *list;
 }

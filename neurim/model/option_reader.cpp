@@ -142,9 +142,11 @@ void check_known(const std::string& where, std::string_view what, const Toml::Ta
 
 std::int64_t whole_number(std::string_view what, const Toml& value, std::int64_t least, std::int64_t most) {
   const auto* found = value.as<std::int64_t>();
-  require(found && *found >= least && *found <= most, what, " is ", value, "; it is a whole number from ",
-          least, " to ", most);
-  return *found;
+  const auto* real = value.as<double>();
+  const double number = found ? static_cast<double>(*found) : real ? *real : NAN;  // 8.0 is as good as 8
+  require(number == std::floor(number) && number >= static_cast<double>(least) && number <= static_cast<double>(most), what, " is ",
+          value, "; it is a whole number from ", least, " to ", most);
+  return static_cast<std::int64_t>(number);
 }
 
 std::int64_t whole_number(std::string_view what, const Toml& value) {

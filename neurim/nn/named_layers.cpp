@@ -40,7 +40,7 @@ std::int64_t features(const Type& x) {
 
 /// An option that has no default: 0 says that it is missing.
 std::int64_t given(std::string_view option, std::int64_t value) {
-  require(value != 0, option, " is missing; give it: ", option, " = …");
+  require(value != 0, option, " is missing; give it: ", option, " = …, not 0");
   return value;
 }
 
