@@ -338,6 +338,30 @@ TEST_F(OnnxFiles, RecurrentModels) {
   }
 }
 
+/// Whether the file has a node of that type: op_type is field 4 of a NodeProto.
+bool has_node(const std::string& file, const std::string& type) {
+  return file.find(text('\x22', static_cast<char>(type.size()), type)) != std::string::npos;
+}
+
+TEST_F(OnnxFiles, WhatIsConstantIsAnInitializer) {
+  for (const char* name : {"lstm_classifier", "gru_classifier", "rnn_classifier"}) {
+    const std::string file = onnx_of(create_model(name), path("constant.onnx")).model;
+    for (const char* type : {"Gather", "Concat"}) EXPECT_FALSE(has_node(file, type)) << name << ' ' << type;
+    EXPECT_NE(file.find("rnn.weight_ih_l0"), std::string::npos) << name;  // in ONNX's order of gates
+    EXPECT_LT(file.size(), 4.2 * static_cast<double>(parameter_count(create_model(name))) + 4000) << name;  // and nothing twice
+  }
+  const Tensor w = random_tensor({4, 4}, 1);
+  const auto of = [&](const Function& function, bool dynamic = true) {
+    return onnx_of(function, {{"x", {DType::f32, {1, 4}}}}, {"y"}, path("constant.onnx"), {.dynamic_batch = dynamic}).model;
+  };
+  const std::string sums = of([&](const Tensors& in) -> Tensors { return {matmul(in[0], w * 2.0 + 1.0, false, true)}; });
+  EXPECT_TRUE(has_node(sums, "MatMul"));
+  for (const char* type : {"Mul", "Add", "Transpose"}) EXPECT_FALSE(has_node(sums, type)) << type;
+  EXPECT_TRUE(has_node(of([&](const Tensors&) -> Tensors { return {w * 2.0}; }), "Identity"));  // an output is no initializer
+  // A repeated value would take more room than what it is made of.
+  EXPECT_TRUE(has_node(of([&](const Tensors& in) -> Tensors { return {in[0] + broadcast_to(random_tensor({1, 4}, 2), {8, 4})}; }, false), "Expand"));
+}
+
 TEST_F(OnnxFiles, TheSameModelGivesTheSameBytes) {
   const Model model = create_model("lenet5");
   OnnxExportOptions options{.metadata = {{"b", "2"}, {"a", "1"}}};

@@ -114,6 +114,17 @@ class Onnx(unittest.TestCase):
         sizes = [dim.dim_param or dim.dim_value for dim in image.type.tensor_type.shape.dim]
         self.assertEqual((image.name, sizes, logits.name), ("input", ["batch", 3, 32, 32], "logits"))
 
+    def test_what_is_constant_is_an_initializer(self):
+        """As tools that quantize weights need them."""
+        paths = glob.glob(self.path("forecaster-*.onnx"))
+        self.assertEqual(len(paths), 3)
+        for path in paths:
+            graph = onnx.load(path).graph
+            constants = {weight.name for weight in graph.initializer}
+            self.assertEqual([node.name for node in graph.node if constants.issuperset(filter(None, node.input))], [], path)
+            recurrent = [node for node in graph.node if node.op_type in ("LSTM", "GRU", "RNN")]
+            self.assertEqual([constants.issuperset(node.input[1:4]) for node in recurrent], [True, True], path)
+
     def test_sizes_that_follow_the_batch(self):
         names = [os.path.basename(run).split(".")[0] for run in glob.glob(self.path("*.run4.safetensors"))]
         self.assertGreater(len(names), 5)

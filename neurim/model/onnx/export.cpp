@@ -61,6 +61,35 @@ void check_alike(const Graph& a, const Graph& b) {
             a.values[v].type, kDependsOnBatch);
 }
 
+/// Computes what follows from constants alone and does not depend on the batch size: `larger` is the trace with a larger batch. But
+/// not what weights in bytes and repeated values are made of: a file of the result would be larger.
+void fold_constants(Graph& graph, Graph& larger) {
+  const auto constants = [](const Graph& g, const std::vector<int>& values, Tensors& out) {
+    for (const int v : values) out.push_back(g.values[static_cast<std::size_t>(v)].captured);
+    return std::all_of(out.begin(), out.end(), [](const Tensor& tensor) { return static_cast<bool>(tensor); });
+  };
+  std::vector<bool> gone(graph.nodes.size());
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Graph::Node &node = graph.nodes[n], &other = larger.nodes[n];
+    Tensors in;
+    if (!constants(graph, node.in, in) || attributes(*node.op) != attributes(*other.op) || node.op->name() == "dequantize" ||
+        node.op->name() == "broadcast_to")
+      continue;
+    const Tensors out = neurim::apply(node.op, in);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      for (Graph* each : {&graph, &larger}) {
+        Graph::Value& value = each->values[static_cast<std::size_t>(node.out[i])];
+        value.captured = out[i];
+        value.name = text(node.where, node.where.empty() ? "" : "/", node.op->name());
+      }
+    gone[n] = true;
+  }
+  for (Graph* each : {&graph, &larger}) {
+    std::size_t n = 0;
+    std::erase_if(each->nodes, [&](const Graph::Node&) { return gone[n++]; });
+  }
+}
+
 /// Writes the graph, of which `larger` is the trace with a larger batch.
 class Export {
  public:
@@ -108,6 +137,7 @@ class Export {
   }
 
   OnnxExport finish(const fs::path& path, const OnnxExportOptions& options) {
+    file_.drop_unread();
     file_.metadata(options.metadata);
     OnnxExport files{path, {}, {}};
     if (file_.size() > options.most_bytes) files.data = file_.take_data(files.data_path().filename().string());
@@ -192,9 +222,10 @@ OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::v
     for (const OnnxInput& input : inputs)
       require(!input.type.shape.empty(), "onnx: the input '", input.name,
               "' is a scalar and has no batch axis");
-  const Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, options.opset, device);
-  const Graph larger = options.dynamic_batch ? traced(function, inputs, high, options.opset, device) : graph;
+  Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, options.opset, device);
+  Graph larger = options.dynamic_batch ? traced(function, inputs, high, options.opset, device) : graph;
   check_alike(graph, larger);
+  fold_constants(graph, larger);
   require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ",
           graph.outputs.size(), " outputs");
   Export file(graph, larger, options.opset);

@@ -1,8 +1,11 @@
 #include "neurim/model/onnx/writer.h"
 
+#include <algorithm>
 #include <array>
+#include <set>
 
 #include "neurim/base/error.h"
+#include "neurim/model/onnx/fold.h"
 #include "onnx/onnx.pb.h"
 
 namespace neurim {
@@ -137,6 +140,8 @@ std::string OnnxWriter::node(std::string_view type, const std::vector<std::strin
 std::vector<std::string> OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
                                           const OnnxAttributes& attributes, std::string_view wish,
                                           int outputs) {
+  last_constant_ = outputs == 1 ? constant_of(type, in, attributes, wish) : "";
+  if (!last_constant_.empty()) return {last_constant_};
   onnx::NodeProto& node = *file_->model.mutable_graph()->add_node();
   std::vector<std::string> names;
   for (int i = 0; i < outputs; ++i) names.push_back(fresh(wish));
@@ -148,7 +153,27 @@ std::vector<std::string> OnnxWriter::node(std::string_view type, const std::vect
   return names;
 }
 
+std::string OnnxWriter::constant_of(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
+                                    std::string_view wish) {
+  Tensors values;
+  for (const std::string& each : in) {
+    const auto found = constants_.find(each);
+    if (found == constants_.end()) return {};
+    values.push_back(found->second);
+  }
+  const Tensor result = values.empty() ? Tensor() : folded(type, values, attributes);
+  if (!result) return {};
+  const std::string name = constant(result, wish);
+  const auto whole = [](const Tensor& value) { return !is_floating(value.dtype()); };  // sizes and places
+  if (std::all_of(values.begin() + 1, values.end(), whole)) {
+    const auto origin = made_of_.find(in[0]);
+    made_of_[name] = origin == made_of_.end() ? in[0] : origin->second;
+  }
+  return name;
+}
+
 void OnnxWriter::rename_last(const std::string& name) {
+  if (!last_constant_.empty()) node("Identity", {last_constant_}, {}, "Identity");
   auto& nodes = *file_->model.mutable_graph()->mutable_node();
   *nodes.Mutable(nodes.size() - 1)->mutable_output(0) = name;
 }
@@ -161,7 +186,29 @@ std::string OnnxWriter::constant(const Tensor& tensor, std::string_view wish) {
   std::string& data = *stored.mutable_raw_data();
   data.resize(neurim::bytes(tensor.type()));
   tensor.read(data.data());
+  constants_[stored.name()] = tensor;
   return stored.name();
+}
+
+void OnnxWriter::drop_unread() {
+  onnx::GraphProto& graph = *file_->model.mutable_graph();
+  std::set<std::string_view> read;
+  for (const onnx::NodeProto& node : graph.node()) read.insert(node.input().begin(), node.input().end());
+  auto& all = *graph.mutable_initializer();
+  const auto kept = std::stable_partition(all.pointer_begin(), all.pointer_end(),
+                                          [&](const onnx::TensorProto* tensor) { return read.count(tensor->name()) > 0; });
+  std::set<std::string> free;
+  for (auto dropped = kept; dropped != all.pointer_end(); ++dropped) free.insert((*dropped)->name());
+  all.DeleteSubrange(static_cast<int>(kept - all.pointer_begin()), static_cast<int>(all.pointer_end() - kept));
+  std::map<std::string, std::string> renamed;
+  for (onnx::TensorProto& tensor : all)
+    if (const auto origin = made_of_.find(tensor.name()); origin != made_of_.end() && free.erase(origin->second) > 0) {
+      renamed[tensor.name()] = origin->second;
+      tensor.set_name(origin->second);
+    }
+  for (onnx::NodeProto& node : *graph.mutable_node())
+    for (std::string& in : *node.mutable_input())
+      if (const auto at = renamed.find(in); at != renamed.end()) in = at->second;
 }
 
 std::string OnnxWriter::sizes(const OnnxSizes& sizes, std::string_view wish) {

@@ -43,18 +43,22 @@ class OnnxWriter {
   void input(const std::string& name, DType dtype, const OnnxSizes& sizes);
   void output(const std::string& name, DType dtype, const OnnxSizes& sizes);
 
-  /// Adds a node with `outputs` outputs, whose names it returns: fresh ones.
+  /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant, where it
+  /// is known what it gives.
   std::vector<std::string> node(std::string_view type, const std::vector<std::string>& in,
                                 const OnnxAttributes& attributes, std::string_view wish, int outputs);
   /// The same with one output.
   std::string node(std::string_view type, const std::vector<std::string>& in,
                    const OnnxAttributes& attributes, std::string_view wish);
-  /// Gives the output of the last node this name.
+  /// Gives the result of the last node this name.
   void rename_last(const std::string& name);
   /// Adds a stored tensor as an initializer and returns its name.
   std::string constant(const Tensor& tensor, std::string_view wish);
   /// The sizes as an i64 vector: a constant, or computed from the batch of the first input.
   std::string sizes(const OnnxSizes& sizes, std::string_view wish);
+
+  /// Takes the initializers out that nothing reads, and gives their names to what has been made of them alone.
+  void drop_unread();
 
   void metadata(const std::map<std::string, std::string>& metadata);
 
@@ -64,8 +68,14 @@ class OnnxWriter {
   std::string take_data(const std::string& location);
 
  private:
+  std::string constant_of(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
+                          std::string_view wish);
+
   std::int64_t opset_;
   std::map<std::string, int, std::less<>> taken_;  // a name and the last number that was appended to it
+  std::map<std::string, Tensor, std::less<>> constants_;       // by their names
+  std::map<std::string, std::string, std::less<>> made_of_;   // a constant, and the one whose numbers it has in another order
+  std::string last_constant_;                                  // what the last node was folded to; "" where it was not
   std::string batch_;  // the value that holds the batch size, i64(1); "" while nothing needs it
   std::unique_ptr<struct OnnxFile> file_;
 };
