@@ -7,6 +7,7 @@
 #include <array>
 
 #include "neurim/base/error.h"
+#include "neurim/model/model_file.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
 
@@ -154,6 +155,12 @@ TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   refused(without(kTimm, "\"num_features\": 84", "\"model_args\": 84"), {"model_args is 84; it is an object"});
   refused(without(kTimm, "\"num_features\": 84", R"("neurim": {"preprocess": {"height": "tall"}})"),
           {"preprocess: height cannot be \"tall\""});
+  for (const char* part : {R"("height": 28.5)", R"("fill": 300)", R"("background": [1, 2, 256])"})
+    refused(without(kTimm, "\"num_features\": 84", text(R"("neurim": {"preprocess": {)", part, "}}")),
+            {"preprocess: ", "; it is a whole number from 0 to"});
+  refused(without(kTimm, "[0.5]", "[127.5]"), {"mean is 127.5; pixels are scaled to 0 to 1", "divided by 255"});
+  refused(without(kTimm, "[0.25]", "[58.395]"), {"std is 58.395; "});
+  refused(without(kTimm, "\"num_classes\": 3", "\"num_classes\": 0"), {"num_classes is 0, so the weights have no last layer", "pretrained="});
   refused(without(kTimm, ", \"owl\""), {"num_classes is 3, but label_names are 2"});
   refused(R"({"architecture":"lenet5","num_classes":1000001})", {"num_classes is 1000001"});
   refused(R"({"architecture":"lenet5"})", {"num_classes"});
@@ -162,6 +169,49 @@ TEST_F(ModelFolder, ConfigsThatSayTooLittleAreRefused) {
   refused(without(kTimm, "[0.25]", "[0]"), {"std is 0"});
   refused(without(kTimm, "bicubic", "lanczos"), {"lanczos"});
   refused(without(without(kTimm, "squash", "center"), "\"crop_pct\": 1.0", "\"crop_pct\": 2"), {"crop_pct is 2"});
+}
+
+TEST_F(ModelFolder, WeightsForAnotherModelNeedNoKnownOneInTheConfig) {
+  save_model(create_model("lenet5", {.num_classes = 3, .in_chans = 1, .seed = 1}), folder_ / "model.safetensors");
+  const auto scaling = [&](const std::string& config) {
+    write_file(folder_ / "config.json", config);
+    const Weights weights = open_weights(folder_);
+    EXPECT_EQ(weights.tensors.path, folder_ / "model.safetensors");
+    EXPECT_FALSE(weights.card.has_value());
+    return weights.scaling;
+  };
+  for (const std::string& config : {without(kTimm, "\"num_classes\": 3", "\"num_classes\": 0"), without(kTimm, "lenet5.x1", "nobody_knows_it"),
+                                    without(kTimm, "\"num_features\": 84", R"("global_pool": "max")"), without(kTimm, "squash", "border")}) {
+    const auto found = scaling(config);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->mean, std::vector<double>{0.5});
+    EXPECT_EQ(found->std, std::vector<double>{0.25});
+  }
+  EXPECT_FALSE(scaling(R"({"model_type": "resnet"})").has_value());  // says nothing of pixels
+  expect_refused([&] { scaling(without(kTimm, "[0.25]", "[58]")); }, {"config.json: std is 58"});
+  expect_refused([&] { scaling("{"); }, {"config.json: is not valid JSON"});
+}
+
+TEST_F(ModelFolder, PlainWeightsAreOfTheModelThatIsNamed) {
+  const Model model = create_model("timm/mobilenetv3_small_100", {.num_classes = 7, .in_chans = 4, .seed = 1});
+  const fs::path file = folder_ / "plain.safetensors";
+  save_model(model, file);
+  expect_refused([&] { load_checkpoint(file); }, {"plain.safetensors: holds weights alone", "arch=NAME"});
+  const Checkpoint opened = load_checkpoint(file, "timm/mobilenetv3_small_100");
+  EXPECT_EQ(opened.card.model, "timm/mobilenetv3_small_100");
+  EXPECT_EQ(opened.card.in_chans, 4);
+  EXPECT_EQ(opened.card.class_names, (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6"}));
+  EXPECT_EQ(opened.card.preprocess.channels, 4);
+  EXPECT_EQ(opened.card.preprocess.crop_pct, 0.875);
+  EXPECT_EQ(named_parameters(opened.model)[0].tensor.values<float>(), named_parameters(model)[0].tensor.values<float>());
+  EXPECT_EQ(load_checkpoint(file, "mobilenet_v3_small").card.class_names.size(), 7u);  // by torchvision's names
+  expect_refused([&] { load_checkpoint(file, "resnet18"); }, {"has no fc.bias, the last layer of resnet18"});
+  write_file(folder_ / "net.toml",
+             "layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = \"$classes\", name = \"fc\" } ]\nimgsz = 4\nin_chans = 1");
+  save_model(create_model_file(folder_ / "net.toml", {.num_classes = 5}), file);
+  const Checkpoint own = load_checkpoint(file, (folder_ / "net.toml").string());
+  EXPECT_EQ(own.card.class_names.size(), 5u);
+  EXPECT_EQ(own.card.preprocess.height, 4);
 }
 
 TEST_F(ModelFolder, OpensWithItsWeights) {

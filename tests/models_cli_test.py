@@ -9,7 +9,7 @@ import struct
 import unittest
 from pathlib import Path
 
-from command import ROOT, TrainedRun, neurim, png, tensors
+from command import ROOT, TrainedRun, neurim, png, tensors, without_checksums
 
 
 class Models(TrainedRun):
@@ -189,9 +189,66 @@ layers = [
             self.assertEqual(image, f"{model['in_chans']}x{size}x{size}")
             self.assertLessEqual(float(difference), max(1e-4, 3.5 * float(own or 0)))
 
+    def test_a_weights_file_and_the_architecture(self):
+        weights, picture = self.root / "plain.safetensors", self.root / "data" / "val" / "dark" / "0.png"
+        content = without_checksums((self.folder / "weights" / "best.safetensors").read_bytes())
+        size = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8:8 + size])
+        header.pop("__metadata__")
+        text = json.dumps(header).encode()
+        weights.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size:])
+        names = "classes=bright,dark,middle"
+        for words in (["val", f"data={self.root}/data", f"project={self.root}/judged", names], ["predict", f"source={picture}"], ["info"],
+                      ["export", "dry_run=true"], ["benchmark", "seconds=0.02", "rounds=1"]):
+            with self.subTest(words[0]):
+                run = neurim(*words, f"model={weights}")
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
+                self.assertIn("plain.safetensors: holds weights alone: it does not say of which model; say it with arch=NAME", run.stderr)
+                run = neurim(*words, f"model={weights}", "arch=lenet5")
+                self.assertEqual((run.returncode, run.stderr), (0, ""), run)
+                self.assertEqual(neurim(*words, f"model={weights}", "arch=resnet18").returncode, 3)
+                self.assertEqual(neurim(*words, f"model={weights}", "arch=resnet19").returncode, 2)
+                run = neurim(*words, f"model={self.folder}", "arch=resnet18")
+                self.assertEqual(run.returncode, 2, run)
+                self.assertIn("arch is resnet18, but ", run.stderr)
+        run = neurim("train", f"data={self.root}/data", f"model={weights}")
+        self.assertEqual(run.returncode, 2, run)
+        self.assertIn(f"weights are given beside the model: pretrained={weights}", run.stderr)
+        same = [neurim("val", model, f"data={self.root}/data", f"project={self.root}/judged", *more).stdout.splitlines()[-2]
+                for model, more in ((self.folder, []), (weights, ["arch=lenet5", names]))]
+        self.assertEqual(*same)
+
+    def test_one_rule_for_a_folder_and_its_file(self):
+        """A backbone, as timm publishes it with num_classes=0."""
+        folder = self.root / "backbone"
+        folder.mkdir()
+        content = without_checksums((self.folder / "weights" / "best.safetensors").read_bytes())
+        size = struct.unpack("<Q", content[:8])[0]
+        header, data, kept = json.loads(content[8:8 + size]), b"", {}
+        for name, entry in header.items():
+            if name != "__metadata__" and not name.startswith("f3."):
+                part = content[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+                kept[name] = {**entry, "data_offsets": [len(data), len(data) + len(part)]}
+                data += part
+        text = json.dumps(kept).encode()
+        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        config = {"architecture": "lenet5", "num_classes": 0, "pretrained_cfg": {"input_size": [1, 28, 28], "mean": [0.5], "std": [0.25]}}
+        (folder / "config.json").write_text(json.dumps(config))
+        for weights in (folder, folder / "model.safetensors"):
+            run = neurim(*self.words, f"pretrained={weights}", "dry_run=true", "in_chans=1")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("the last layer starts anew: f3.bias is not in the file", run.stdout)
+            self.assertEqual(bool(re.search(r"mean=0\.5\s", run.stdout)), weights == folder)
+        run = neurim("val", folder, f"data={self.root}/data")
+        self.assertEqual((run.returncode, "num_classes is 0" in run.stderr), (3, True), run)
+        config["pretrained_cfg"]["mean"] = [123.675]
+        (folder / "config.json").write_text(json.dumps(config))
+        run = neurim(*self.words, f"pretrained={folder}", "dry_run=true", "in_chans=1")
+        self.assertEqual((run.returncode, "config.json: mean is 123.675; " in run.stderr), (3, True), run)
+
     def test_weights_that_diverged_are_refused(self):
         broken = self.root / "broken.safetensors"
-        data = (self.folder / "weights" / "best.safetensors").read_bytes()
+        data = without_checksums((self.folder / "weights" / "best.safetensors").read_bytes())
         size = struct.unpack("<Q", data[:8])[0]
         name, at = next((name, entry["data_offsets"][0]) for name, entry in json.loads(data[8:8 + size]).items()
                         if name.endswith("weight"))

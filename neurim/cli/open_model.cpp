@@ -26,8 +26,13 @@ ModelCard card_of(const Model& model, std::int64_t height, std::int64_t width) {
 
 }  // namespace
 
-Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz, std::int64_t seed) {
+Checkpoint open_model(const std::string& name, const std::string& arch, std::optional<PictureSize> imgsz, std::int64_t seed) {
   require(!name.empty(), "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
+  const std::vector<std::string> known = model_names();
+  const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
+             is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
+  require(arch.empty() || !(is_known || is_model_file(name)), "arch says which model a weights file is of, and ", name,
+          is_known ? " is the name of a model" : " is a model file", " without weights; give the weights: model=FILE");
   if (is_model_file(name)) {
     const ModelFile file(read_text(name), name);
     ModelFileOptions wanted{.seed = static_cast<std::uint64_t>(seed)};
@@ -37,11 +42,7 @@ Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz,
     ModelCard card = card_of(model, height, width);
     return {{}, std::move(card), std::move(model)};
   }
-  const std::vector<std::string> known = model_names();
-  const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
-             is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
-  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors")))
-    return load_checkpoint(name);
+  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || !arch.empty())) return load_checkpoint(name, arch);
   Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
   ModelCard card = card_of(model, model.image_size, model.image_size);
   return {{}, std::move(card), std::move(model)};

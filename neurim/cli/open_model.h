@@ -8,8 +8,11 @@ namespace neurim::cli {
 
 /// A checkpoint where `name` is a file or a folder (see open_weights); else the known model of that name, or
 /// the network of a model file for pictures of `imgsz`, with drawn weights and a card without class names.
-/// Throws Error(usage) for neither. `seed` is that of the drawn weights.
-Checkpoint open_model(const std::string& name, std::optional<PictureSize> imgsz = {}, std::int64_t seed = 0);
+/// Throws Error(usage) for neither. `seed` is that of the drawn weights, `arch` that of load_checkpoint.
+Checkpoint open_model(const std::string& name, const std::string& arch, std::optional<PictureSize> imgsz = {}, std::int64_t seed = 0);
+
+inline constexpr const char* kArchOfWeights =
+    "the model that a weights file is of which does not say it: a name of `neurim models`, or a model file";
 
 inline constexpr const char* kSeedOfWeights =
     "of the weights that are drawn where the model is a known name or a model file";

@@ -54,7 +54,7 @@ int verb_benchmark(const Words& words) {
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
                      "neurim benchmark mode=data data=photos imgsz=224 augment=rrc,hflip batch=64 --json"}});
-  std::string model, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
+  std::string model, arch, mode = "infer", data, augment = "rrc,hflip", decode = "exact", loader = "neurim";
   std::optional<std::int64_t> batch_wanted, threads_wanted, seed;
   std::int64_t rounds = 5;
   InputOptions input;
@@ -62,6 +62,7 @@ int verb_benchmark(const Words& words) {
   bool serving = false, deterministic = false;
   line.options.topic("most used");
   line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("mode", mode, "train, infer or data");
   line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
   line.options("imgsz", input.imgsz,
@@ -115,7 +116,7 @@ int verb_benchmark(const Words& words) {
                            .seed = seed.value_or(42)},
                           line, console);
   }
-  const Checkpoint checkpoint = open_model(model, input.imgsz, seed.value_or(0));
+  const Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed.value_or(0));
   place(checkpoint.model, line.device());
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);

@@ -24,12 +24,13 @@ int verb_export(const Words& words) {
                     {"neurim export model=runs/classify/train format=onnx",
                      "neurim export best.safetensors output=shop.onnx",
                      "neurim export runs/classify/train opset=18 dynamic=false"}});
-  std::string model, format = "onnx", output;
+  std::string model, arch, format = "onnx", output;
   InputOptions input;
   OnnxExportOptions options;
   std::int64_t seed = 0;
   line.options.topic("most used");
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("format", format, "onnx");
   line.options("output", output, "file to write; by default export/best.onnx in the run folder");
   input.visit(line.options);
@@ -43,7 +44,7 @@ int verb_export(const Words& words) {
 
   initialize();
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model, input.imgsz, seed);
+  Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
   if (checkpoint.card.sequence)
     refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation", "decode"}, checkpoint);
   else

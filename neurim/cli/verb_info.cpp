@@ -83,7 +83,7 @@ int verb_info(const Words& words) {
                     "model",
                     {"neurim info resnet18", "neurim info runs/classify/train --plan batch=8",
                      "neurim info resnet50 --plan --roofline mode=train batch=16 imgsz=96"}});
-  std::string model, mode = "infer";
+  std::string model, arch, mode = "infer";
   bool show = false, beside_roof = false;
   std::int64_t batch = 1;
   InputOptions input;
@@ -91,6 +91,7 @@ int verb_info(const Words& words) {
   std::int64_t seed = 0;
   line.options.topic("most used");
   line.options("model", model, "run folder, model folder, weights file, model file, or known name", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
   line.options("roofline", beside_roof,
@@ -115,7 +116,7 @@ int verb_info(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  Checkpoint checkpoint = open_model(model, input.imgsz, seed);
+  Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   if (input.imgsz && !checkpoint.card.sequence) check_size(checkpoint.model, *input.imgsz);

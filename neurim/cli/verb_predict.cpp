@@ -175,7 +175,7 @@ int verb_predict(const Words& words) {
                      "neurim predict model=runs/forecast/train source=sales.csv save_csv=next.csv",
                      "neurim predict model=runs/language/train prompt='Once' length=300 temperature=0.7"},
                     &more});
-  std::string model, source, save_csv, reject = "none", prompt;
+  std::string model, arch, source, save_csv, reject = "none", prompt;
   GenerateOptions generating;
   auto seed = static_cast<std::int64_t>(generating.seed);
   InputOptions input;
@@ -183,6 +183,7 @@ int verb_predict(const Words& words) {
   double max_bad = LoaderOptions().max_bad;
   line.options.topic("most used");
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("source", source,
                "picture, folder of pictures, or pattern such as 'photos/*.jpg'; series, by default the one of training");
   line.options("topk", topk,
@@ -217,7 +218,7 @@ int verb_predict(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(model);
+  const Checkpoint checkpoint = load_checkpoint(model, arch);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   if (!save_csv.empty()) check_no_input(save_csv, files_of_model(model, checkpoint));

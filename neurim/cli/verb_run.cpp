@@ -49,10 +49,11 @@ int verb_run(const Words& words) {
                     {"neurim run model=runs/classify/train inputs=in outputs=out",
                      "neurim run best.safetensors inputs=in outputs=out",
                      "neurim run model=resnet18 inputs=in outputs=out threads=1"}});
-  std::string model, inputs, outputs;
+  std::string model, arch, inputs, outputs;
   std::optional<std::int64_t> threads;
   std::int64_t seed = 0;
   line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
   line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes); of a series f64 where the input is");
   line.options("threads", threads, "compute threads");
@@ -66,7 +67,7 @@ int verb_run(const Words& words) {
   initialize();
   if (threads) set_threads(*threads);
   Console console(line.console());
-  const Checkpoint checkpoint = open_model(model, {}, seed);
+  const Checkpoint checkpoint = open_model(model, arch, {}, seed);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   const fs::path input = fs::path(inputs) / "input_0.npy";

@@ -101,7 +101,7 @@ int verb_val(const Words& words) {
        "model data",
        {"neurim val model=runs/classify/train", "neurim val model=best.safetensors data=photos split=test",
         "neurim val runs/classify/train reject=auto --json"}});
-  std::string model, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
+  std::string model, arch, data, loader, classes, split = "val", reject = "none", project = "auto", run_name = "auto";
   std::optional<std::int64_t> batch, workers, threads, split_seed;
   std::optional<double> max_bad;
   InputOptions input;
@@ -109,6 +109,7 @@ int verb_val(const Words& words) {
   bool exist_ok = false, allow_subset = false;
   line.options.topic("most used");
   line.options("model", model, "run folder, model folder (config.json and weights), or weights file", {"m"});
+  line.options("arch", arch, kArchOfWeights);
   line.options("data", data, "pictures, series or text; by default those that it was trained on");
   line.options("split", split, "train, val or test");
   line.options("reject", reject,
@@ -145,7 +146,7 @@ int verb_val(const Words& words) {
 
   initialize();
   Console console(line.console());
-  const Checkpoint checkpoint = load_checkpoint(model);
+  const Checkpoint checkpoint = load_checkpoint(model, arch);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
   const bool multi_label = checkpoint.card.multi_label();

@@ -169,6 +169,9 @@ fs::path run_weights(const fs::path& folder) {
   for (const char* name :
        {"weights/best.safetensors", "weights/last.safetensors", "best.safetensors", "last.safetensors"})
     if (is_there(folder / name)) return folder / name;
+  if (is_there(folder / "saved_model.pb"))
+    fail(Fault::data, folder.string(),
+         ": is a TensorFlow SavedModel, which is not read; convert its weights to safetensors with the names of PyTorch's layers");
   fail(Fault::data, folder.string(),
        ": holds neither weights/best.safetensors nor a config.json; give a run folder, a model's folder or a weights "
        "file");
@@ -205,9 +208,6 @@ Model model_of(const ModelCard& card, const fs::path& path) {
          near.empty() ? "" : text(" (the nearest is '", near, "')"),
          "; a network of your own is loaded from the program that defines it");
   }
-  if (is_there(folder / "saved_model.pb"))
-    fail(Fault::data, folder.string(),
-         ": is a TensorFlow SavedModel, which is not read; convert its weights to safetensors with the names of PyTorch's layers");
   if (card.sequence) {
     const std::int64_t hidden = card.sequence->hidden_size, layers = card.sequence->num_layers;
     // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
@@ -283,22 +283,29 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
 Weights open_weights(const fs::path& path) {
   if (!is_there(path)) fail(Fault::data, path.string(), ": there is no such file or folder; check the path");
   if (is_model_folder(path)) {
-    ModelCard card = card_of_folder(path);
-    return {read_state_dict(weights_of_folder(path)), std::move(card)};
+    std::optional<PixelScaling> scaling = scaling_of_folder(path);  // the smaller file first
+    return {.tensors = read_state_dict(weights_of_folder(path)), .scaling = std::move(scaling)};
   }
   const fs::path file = fs::is_directory(path) ? run_weights(path) : path;
   Weights weights{read_weights_of_run(file)};
   if (weights.tensors.metadata.count("neurim")) weights.card = card_of(weights.tensors.metadata, file);
+  if (weights.card && !weights.card->sequence) weights.scaling = PixelScaling{weights.card->preprocess.mean, weights.card->preprocess.std};
   return weights;
 }
 
-Checkpoint load_checkpoint(const fs::path& path) {
+Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
+  std::optional<ModelCard> of_folder;
+  if (is_model_folder(path)) of_folder = card_of_folder(path);
   Weights weights = open_weights(path);
+  if (of_folder) weights.card = std::move(of_folder);
   const fs::path& file = weights.tensors.path;
+  require(arch.empty() || !weights.card || arch == weights.card->model, "arch is ", arch, ", but ", file.string(), " is of ",
+          weights.card ? weights.card->model : "", ", as it says itself; leave arch out");
+  if (!weights.card && !arch.empty()) weights.card = card_of_weights(weights.tensors, arch);
   if (!weights.card)
     fail(Fault::data, file.string(),
-         ": holds weights alone: it does not say of which model; put it into a folder with a config.json, or train "
-         "from it: pretrained=FILE");
+         ": holds weights alone: it does not say of which model; say it with arch=NAME, a name that `neurim models` lists, put it "
+         "into a folder with a config.json, or train from it: pretrained=FILE");
   Model model = model_of(*weights.card, file);
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")
@@ -342,7 +349,7 @@ Progress load_state(const fs::path& weights, Model& model, TrainState state, std
       const LoadReport report = load_model(state, file);
       for (const std::string& note : report.notes) notes.push_back(text(file.string(), ": ", note));
       try {
-        return progress_from(Json::parse(metadata.at("progress")));
+        return progress_from(Json::parse(report.metadata.at("progress")));
       } catch (const std::bad_alloc&) {
         throw;
       } catch (const std::exception& error) {

@@ -50,13 +50,19 @@ Metadata metadata_of(const ModelCard& card);
 /// Throws Error(data) naming the file where it does not state what a model needs.
 ModelCard card_of(const Metadata& metadata, const fs::path& path);
 
+/// How pixels were scaled for weights: see Preprocess.
+struct PixelScaling {
+  std::vector<double> mean, std;
+};
+
 /// Weights and what they say of themselves: plain ones nothing.
 struct Weights {
   StateDict tensors;
-  std::optional<ModelCard> card;
+  std::optional<ModelCard> card = {};  ///< of a file of Neurim's
+  std::optional<PixelScaling> scaling = {};
 };
 /// Opens a weights file (see read_state_dict), the best weights of a run folder, or a folder as timm and Hugging Face
-/// publish models (model_folder.h). Throws Error(data) when there is none and when it is damaged.
+/// publish models (model_folder.h), whatever model they are of. Throws Error(data) when there is none and when it is damaged.
 Weights open_weights(const fs::path& path);
 
 struct Checkpoint {
@@ -65,9 +71,10 @@ struct Checkpoint {
   Model model;
   std::vector<std::string> notes = {};  ///< what was chosen among several things in the files, a line each
 };
-/// Loads what open_weights opens. Throws Error(data) also when it says nothing of its model, or when the model is not
-/// known.
-Checkpoint load_checkpoint(const fs::path& path);
+/// Loads what open_weights opens. `arch`: the model, a known name or a model file, of weights that say nothing of it; classes and
+/// channels are as many as they have. Throws Error(data) when nobody says which model it is, or when it is not known, and
+/// Error(usage) where the weights are of another one than `arch`.
+Checkpoint load_checkpoint(const fs::path& path, const std::string& arch = {});
 
 /// Where a run stands: between two steps.
 struct Progress {

@@ -30,7 +30,12 @@ std::string shown(const Json& value) {
 /// Whether it is of the other's type.
 bool holds(const Json& value, const std::string&) { return value.is_string(); }
 bool holds(const Json& value, double) { return value.is_number(); }
-bool holds(const Json& value, std::int64_t) { return value.is_number_integer(); }
+/// 8.0 is as good as 8, within what a double tells apart.
+bool holds(const Json& value, std::int64_t) {
+  if (!value.is_number_float()) return value.is_number();
+  const auto number = value.get<double>();
+  return std::abs(number) < 0x1p53 && number == std::floor(number);
+}
 bool holds(const Json& value, const Json&) { return value.is_object(); }
 template <class T>
 bool holds(const Json& value, const std::vector<T>&) {
@@ -76,6 +81,7 @@ std::string model_name(const Json& config, const Json& own) {
 std::vector<std::string> class_names(const Json& config, const Json& pretrained) {
   const Json& holder = config.contains("num_classes") ? config : pretrained;
   const auto count = needed<std::int64_t>(holder, "num_classes", "a whole number");
+  require(count != 0, "num_classes is 0, so the weights have no last layer; begin a training with them: pretrained=FOLDER");
   require(count >= 1 && count <= kMostClasses, "num_classes is ", count, "; it is 1 to ", kMostClasses);
   const Json& labels = member(config, "label_names");
   std::vector<std::string> names;
@@ -107,15 +113,25 @@ void check_arguments(const Json& config, const ModelCard& card) {
   for (const auto& [name, value] : arguments.items()) check(name, value);
 }
 
+PixelScaling scaling(const Json& pretrained) {
+  const auto levels = [&](const char* key) {
+    const auto values = needed<std::vector<double>>(pretrained, key, "a list of numbers, one a channel");
+    require(!values.empty(), key, " is an empty list; it is a list of numbers, one a channel");
+    check_scaling(key, values);
+    return values;
+  };
+  return {levels("mean"), levels("std")};
+}
+
 Preprocess preprocess(const Json& pretrained) {
   Preprocess p;
-  const char *sizes = "a list of channels, height and width", *levels = "a list of numbers, one a channel";
+  const char* sizes = "a list of channels, height and width";
   const auto size = needed<std::vector<std::int64_t>>(pretrained, "input_size", sizes);
   require(size.size() == 3, "input_size has ", size.size(), " numbers; it is ", sizes);
   const auto narrow = [](std::int64_t side) { return static_cast<int>(std::clamp<std::int64_t>(side, 0, 1 << 30)); };
   p.channels = narrow(size[0]), p.height = narrow(size[1]), p.width = narrow(size[2]);
-  p.mean = needed<std::vector<double>>(pretrained, "mean", levels);
-  p.std = needed<std::vector<double>>(pretrained, "std", levels);
+  const PixelScaling scaled = scaling(pretrained);
+  p.mean = scaled.mean, p.std = scaled.std;
   // What is not said is as timm takes it.
   p.crop_pct = given(pretrained, "crop_pct", "a number", 0.875);
   const auto mode = given<std::string>(pretrained, "crop_mode", "a word", "center");
@@ -126,6 +142,25 @@ Preprocess preprocess(const Json& pretrained) {
   p.resize = mode == "squash" ? ResizeMode::squash : ResizeMode::crop;
   p.check();
   return p;
+}
+
+/// What `read` makes of the folder's config.json, of its pretrained_cfg and of what Neurim itself wrote there.
+template <class Read>
+auto reading_config(const fs::path& folder, const Read& read) {
+  const fs::path path = folder / "config.json";
+  try {
+    require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
+    const std::string content = read_text(path);
+    check_json(content, kMostDepth);
+    const Json config = Json::parse(content);
+    require(config.is_object(), "is no JSON object");
+    // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
+    return read(config, given(config, "pretrained_cfg", "an object", config), given(config, "neurim", "an object", Json::object()));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(Fault::data, path.string(), ": ", error.what());
+  }
 }
 
 }  // namespace
@@ -162,17 +197,19 @@ fs::path weights_of_folder(const fs::path& folder) {
   fail(Fault::data, folder.string(), ": has a config.json but none of ", join(names, ", "), " beside it");
 }
 
+std::optional<PixelScaling> scaling_of_folder(const fs::path& folder) {
+  return reading_config(folder, [](const Json&, const Json& pretrained, const Json& own) -> std::optional<PixelScaling> {
+    if (own.contains("preprocess")) {
+      const Preprocess p = Preprocess::from_json(own["preprocess"].dump());
+      return PixelScaling{p.mean, p.std};
+    }
+    if (!pretrained.contains("mean") && !pretrained.contains("std")) return std::nullopt;
+    return scaling(pretrained);
+  });
+}
+
 ModelCard card_of_folder(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
-  try {
-    require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
-    const std::string content = read_text(path);
-    check_json(content, kMostDepth);
-    const Json config = Json::parse(content);
-    require(config.is_object(), "is no JSON object");
-    // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
-    const auto pretrained = given(config, "pretrained_cfg", "an object", config);
-    const auto own = given(config, "neurim", "an object", Json::object());
+  return reading_config(folder, [](const Json& config, const Json& pretrained, const Json& own) {
     ModelCard card{.model = model_name(config, own), .class_names = class_names(config, pretrained)};
     card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
     card.thresholds = given(own, "thresholds", "a list of numbers", card.thresholds);
@@ -183,11 +220,7 @@ ModelCard card_of_folder(const fs::path& folder) {
     card.in_chans = card.preprocess.channels;
     check_arguments(config, card);
     return card;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    fail(Fault::data, path.string(), ": ", error.what());
-  }
+  });
 }
 
 }  // namespace neurim

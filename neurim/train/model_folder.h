@@ -21,4 +21,8 @@ fs::path weights_of_folder(const fs::path& folder);
 /// Classes without names are called "0", "1", … Throws Error(data) naming the file and the field.
 ModelCard card_of_folder(const fs::path& folder);
 
+/// How its config.json says that pixels were scaled; nothing where it does not say. All else may be of a model that is not known
+/// here. Throws as card_of_folder.
+std::optional<PixelScaling> scaling_of_folder(const fs::path& folder);
+
 }  // namespace neurim

@@ -514,6 +514,15 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .std = numbers_in("std", o.std),
                         .decode = {.exif = o.exif, .scaled = scaled_named(o.decode)}};
   preprocess.choose_resize(o.resize, o.crop_pct);
+Preprocess usual_preprocess(const Model& model) {
+  return {.channels = static_cast<int>(model.in_chans),
+          .height = static_cast<int>(model.image_size),
+          .width = static_cast<int>(model.image_size),
+          .crop_pct = recipe_for(model.image_size).crop_pct,
+          .mean = model.mean,
+          .std = model.deviation};
+}
+
   for (std::size_t c = 0; c < 3; ++c)
     preprocess.decode.background[c] = static_cast<std::uint8_t>(o.alpha_bg[o.alpha_bg.size() == 1 ? 0 : c]);
   preprocess.check();

@@ -116,6 +116,9 @@ void check_size(const Model& model, const PictureSize& size);
 // What the parts of a run are told. All take resolved options.
 Preprocess preprocess_of(const TrainOptions& options);
 Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
+/// How pictures reach the model where nobody says, in training as else.
+Preprocess usual_preprocess(const Model& model);
+
 Augment augment_of(const TrainOptions& options);
 MixOptions mix_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);

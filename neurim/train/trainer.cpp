@@ -20,9 +20,9 @@ namespace neurim {
 namespace {
 
 /// Pixels are scaled as those that the weights were learnt from.
-void take_scaling(Model& model, const Preprocess& preprocess) {
-  model.mean = per_channel(preprocess.mean, model.in_chans);
-  model.deviation = per_channel(preprocess.std, model.in_chans);
+void take_scaling(Model& model, const PixelScaling& scaling) {
+  model.mean = per_channel(scaling.mean, model.in_chans);
+  model.deviation = per_channel(scaling.std, model.in_chans);
 }
 
 /// The first weights from elsewhere; what is not as it was there is said.
@@ -113,8 +113,10 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
 
 TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options, const TrainControl& control) {
   std::optional<Weights> weights;
+  check_scaling("mean", model.mean);
+  check_scaling("std", model.deviation);
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
-  if (weights && weights->card && !weights->card->sequence) take_scaling(model, weights->card->preprocess);
+  if (weights && weights->scaling) take_scaling(model, *weights->scaling);
   return start(prepare_pictures(std::move(model), dataset, options), options, weights, control);
 }
 
@@ -199,6 +201,9 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   use_machine(options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
   // An unknown name, or a file that is no model file, shows before the data are read.
+  require(is_known(options.model) || is_model_file(options.model) || !is_there(options.model), "model is ", options.model,
+          ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the model: pretrained=",
+          options.model);
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
     file.emplace(read_text(options.model), options.model);
