@@ -1,15 +1,17 @@
 """The folder of a run: one writer, stopping and resuming, full disks, and what stays in it."""
 import json
 import os
+import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from command import NEURIM, TrainedRun, instead, neurim, not_sanitized, on_a_full_disk, png, tensors
+from command import NEURIM, TrainedRun, instead, neurim, not_sanitized, on_a_full_disk, png, tensors, without_checksums
 
 
 class RunFolder(TrainedRun):
@@ -64,6 +66,70 @@ class RunFolder(TrainedRun):
             process.kill()
             process.communicate(timeout=60)
         self.assertEqual(neurim("resume", busy, "--dry-run").returncode, 0)
+
+    def test_a_flipped_bit_is_found(self):
+        run = self.root / "runs" / "flipped"
+        shutil.copytree(self.folder, run)
+        weights = run / "weights"
+        draw = random.Random(1)
+        for name, words, left in (("last", ["resume", run, "epochs=3", "--dry-run"], "a new run can begin with the best weights of this one"),
+                                  ("last.opt", ["resume", run, "epochs=3", "--dry-run"], "a new run can begin with the best weights of this one"),
+                                  ("best", ["resume", run, "epochs=3", "--dry-run"], f"the run's last weights are sound: {weights}/last.safetensors"),
+                                  ("best", ["predict", f"model={run}", f"source={self.root}/data/val/dark/0.png"], "the run's last weights are sound")):
+            file = weights / f"{name}.safetensors"
+            good = file.read_bytes()
+            size = struct.unpack("<Q", good[:8])[0]
+            header = json.loads(good[8:8 + size])
+            spans = [(0, 8), (8, 8 + size), *([8 + size + at for at in entry["data_offsets"]] for key, entry in header.items() if key != "__metadata__")]
+            for begin, end in spans:
+                with self.subTest(file=name, begin=begin):
+                    bad = bytearray(good)
+                    bad[draw.randrange(begin, end)] ^= 1 << draw.randrange(8)
+                    file.write_bytes(bad)
+                    refused = neurim(*words)
+                    self.assertEqual((refused.returncode, len(refused.stderr.splitlines())), (3, 1), refused)
+                    self.assertIn(f"{file}: ", refused.stderr)
+                    self.assertIn(left, refused.stderr)
+            file.write_bytes(good)
+        self.assertEqual(neurim("resume", run, "epochs=3", "--dry-run").returncode, 0)
+
+    def test_a_run_without_checksums_goes_on(self):
+        run = self.root / "runs" / "older"
+        shutil.copytree(self.folder, run)
+        for file in (run / "weights").glob("*.safetensors"):
+            file.write_bytes(without_checksums(file.read_bytes()))
+        resumed = neurim("resume", run, "epochs=3")
+        self.assertEqual(resumed.returncode, 0, resumed)
+        self.assertEqual(resumed.stdout.count("has no checksum, as an earlier version of Neurim wrote it"), 2, resumed)
+        self.assertIn(b"xxh64_data", (run / "weights" / "last.safetensors").read_bytes())
+
+    def test_names_that_cannot_be_saved_are_refused_before_the_first_step(self):
+        for words, said in (([b"name=\xff\xfe"], "name is "), ([b"name=ok", b"project=" + str(self.root).encode() + b"/\xff"], "project is "),
+                            ([b"name=a\nb"], "name is 'a b' with control characters")):
+            for more in ([], ["--dry-run"]):
+                words_of = [word for word in self.words if not any(word.encode().startswith(other.split(b"=")[0] + b"=") for other in words)]
+                run = subprocess.run([NEURIM.encode(), *(word.encode() for word in words_of), *words, *(word.encode() for word in more)],
+                                     capture_output=True, timeout=60, check=False)
+                error = run.stderr.decode(errors="replace")
+                self.assertEqual((run.returncode, len(error.splitlines())), (2, 1), error)
+                self.assertIn(said, error)
+        self.assertEqual([path for path in os.listdir(os.fsencode(self.root / "runs")) if b"\xff" in path or b"\n" in path], [])
+
+    def test_options_without_an_effect_are_refused(self):
+        for words, said in ((["opt=adamw", "momentum=0.3"], "momentum is an option of opt=sgd, and opt is adamw"),
+                            (["nesterov=true"], "nesterov is an option of opt=sgd, and opt is adamw"),
+                            (["warmup_epochs=0", "warmup_lr=0.1"], "warmup_lr is 0.1, which has no effect with warmup_epochs=0")):
+            run = neurim(*self.words, "name=never", *words)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+            self.assertIn(said, run.stderr)
+        self.assertFalse((self.root / "runs" / "never").exists())
+        again = neurim("train", f"config={self.folder}/args.yaml", "--dry-run")  # which says all options
+        self.assertEqual(again.returncode, 0, again)
+        config = self.root / "options.yaml"
+        config.write_text(neurim(*self.words, "--print-config").stdout)
+        self.assertEqual(neurim("train", f"config={config}", "--dry-run").returncode, 0)
+        run = neurim(*self.words, "freeze=3")
+        self.assertEqual(run.stderr, "neurim train: there is no option 'freeze'\n")
 
     def contents(self, run):
         return {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}

@@ -644,6 +644,61 @@ TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
   refused([](TrainOptions& o) { o.name = ".."; });
   refused([](TrainOptions& o) { o.momentum = 1; });
   refused([](TrainOptions& o) { o.model.clear(); });
+  const auto says = [&](auto change, const std::vector<std::string>& words) {
+    const std::string message = refused(change);
+    for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << "\n" << message;
+  };
+  says([](TrainOptions& o) { o.mean = "123.675,116.28,103.53"; }, {"mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
+  says([](TrainOptions& o) { o.std = "14000"; }, {"std is 14000; ", "divided by 65535"});
+  says([](TrainOptions& o) { o.mean = "-2"; }, {"mean is -2; ", "[-1, 1]"});
+  says([](TrainOptions& o) { o.name = "\xff\xfe"; }, {"name is ", "not UTF-8"});
+  says([](TrainOptions& o) { o.project = "\xff"; }, {"project is ", "not UTF-8"});
+  says([](TrainOptions& o) { o.name = "a\nb"; }, {"name is 'a b' with control characters"});
+}
+
+TEST_F(Training, OptionsWithoutAnEffectAreRefused) {
+  const auto refused = [&](auto change) {
+    TrainOptions wrong = options("wrong");
+    change(wrong);
+    const std::string message = error_of(Fault::usage, [&] { train(wrong); });
+    EXPECT_FALSE(fs::exists(folder_ / "runs")) << message;
+    return message;
+  };
+  const auto says = [&](auto change, const std::vector<std::string>& words) {
+    const std::string message = refused(change);
+    for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << "\n" << message;
+  };
+  const auto adamw = [](auto change) { return [change](TrainOptions& o) { o.opt = "adamw", change(o); }; };
+  says(adamw([](TrainOptions& o) { o.momentum = 0.3; }), {"momentum is an option of opt=sgd, and opt is adamw"});
+  says([](TrainOptions& o) { o.momentum = 0.3; }, {"momentum is an option of opt=sgd, and opt is adamw"});  // which lenet5 takes by itself
+  says(adamw([](TrainOptions& o) { o.nesterov = true; }), {"nesterov is an option of opt=sgd"});
+  says([](TrainOptions& o) { o.opt = "sgd", o.momentum = 0, o.nesterov = true; }, {"nesterov is true, which has no effect with momentum=0"});
+  says([](TrainOptions& o) { o.gamma = 0.3; }, {"gamma is an option of sched=step and multistep, and sched is cosine"});
+  says([](TrainOptions& o) { o.step_epochs = 3; }, {"step_epochs is an option of sched=step"});
+  says([](TrainOptions& o) { o.sched = "step", o.min_lr = 1e-5; }, {"min_lr is an option of sched=cosine and polynomial, and sched is step"});
+  says([](TrainOptions& o) { o.warmup_epochs = 0, o.warmup_lr = 1e-5; }, {"warmup_lr is 1e-05, which has no effect with warmup_epochs=0"});
+  says([](TrainOptions& o) { o.weight_decay = 0, o.decay_norms = false; },
+       {"decay_norms is false, which has no effect with weight_decay=0"});
+  says([](TrainOptions& o) { o.resize = "squash", o.crop_pct = 0.5; }, {"crop_pct is an option of resize=crop and shortest, and resize is squash"});
+  says([](TrainOptions& o) { o.scale = {0.5, 1}; }, {"scale is [0.5, 1], which has no effect with random_resized_crop=false"});
+  says([](TrainOptions& o) { o.cache = "ram", o.cache_mib = 7; }, {"cache_mib is an option of cache=auto, and cache is ram"});
+  TrainOptions labels = options("wrong");
+  labels.data = multi_label_table(labels.data).string();
+  labels.reject_keep = 0.9;
+  EXPECT_NE(error_of(Fault::usage, [&] { train(labels); }).find("reject_keep is 0.9, which has no effect with multi_label=true"), std::string::npos);
+
+  // What a run was resolved to says all options, and is good for another one.
+  for (const char* opt : {"adamw", "sgd"})
+    for (const char* sched : {"cosine", "step"}) {
+      TrainOptions first = options(text(opt, sched));
+      first.opt = opt, first.sched = sched, first.epochs = 1;
+      TrainOptions again = options("again");
+      Options named;
+      again.visit(named);
+      named.read_yaml(read_file(train(first).run / "args.yaml"), "args.yaml");
+      again.name = "again";
+      EXPECT_EQ(train(again).epochs, 1);
+    }
 }
 
 TEST_F(Training, AShapeErrorInAUsersNetworkNamesTheModuleAndBothShapes) {

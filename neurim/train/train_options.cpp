@@ -112,6 +112,20 @@ PictureSize training_size(const PictureSize& size, double share) {
   return {part(size.height), part(size.width)};
 }
 
+constexpr const char* kUsualSchedule = "cosine";
+
+/// Throws where an option's text cannot be kept in the metadata of the model, or where names of folders would break lines.
+void check_names(TrainOptions options) {
+  Options named;
+  options.visit(named);
+  for (const Option& option : named.list())
+    require(is_utf8(option.get()), option.name, " is '", option.get(),
+            "', which is not UTF-8, as the run's files keep it; give another name, or a link to it");
+  for (const auto& [option, value] : {std::pair("name", options.name), std::pair("project", options.project)})
+    require(value == printable(value), option, " is '", printable(value),
+            "' with control characters in it, such as the end of a line; leave them out");
+}
+
 /// What the model says of pictures of a size that it does not take.
 std::optional<Error> refusal(const Model& model, const PictureSize& size) {
   try {
@@ -166,7 +180,7 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
                        : sgd            ? sgd_weight_decay(recipe, *r.lr, *r.epochs * steps_an_epoch)
                                         : 0);
   fill(r.decay_norms, true);
-  fill(r.sched, "cosine");
+  fill(r.sched, kUsualSchedule);
   fill(r.warmup_epochs, std::min<double>(recipe.warmup_epochs, static_cast<double>(*r.epochs) / 10));
 
   const TaskNames& names = names_of(task);
@@ -408,16 +422,12 @@ void TrainOptions::check() const {
 
 void TrainOptions::check_new() const {
   check();
-  const TrainOptions unsaid;
-  const auto of_schedule = [&](std::string_view option, bool given, const std::vector<std::string>& schedules) {
-    require(!given || std::find(schedules.begin(), schedules.end(), sched) != schedules.end(), option,
-            " is an option of sched=", join(schedules, " and "), ", and sched is ", sched == "auto" ? "cosine" : sched,
-            "; give sched=", schedules[0], ", or leave ", option, " out");
-  };
-  of_schedule("milestones", !milestones.empty(), {"multistep"});
-  of_schedule("step_epochs", step_epochs != unsaid.step_epochs, {"step"});
-  of_schedule("gamma", gamma != unsaid.gamma, {"step", "multistep"});
-  of_schedule("power", power != unsaid.power, {"polynomial"});
+  if (mean != "auto") check_scaling("mean", numbers_in("mean", mean));
+  if (std != "auto") check_scaling("std", numbers_in("std", std));
+  check_names(*this);
+  TrainOptions known = *this;
+  fill(known.sched, kUsualSchedule);
+  check_effects(known);
   require(!val_split || folds == 0, "val_split is ", val_split.value_or(0), ", but with folds=", folds, " one of ", folds,
           " parts is validated on; leave val_split out");
   Tuning::named(tuning, tuning_file);  // throws
@@ -504,6 +514,15 @@ TrainOptions TrainOptions::resolved(TaskKind task, std::int64_t steps) const {
   return r;
 }
 
+Preprocess usual_preprocess(const Model& model) {
+  return {.channels = static_cast<int>(model.in_chans),
+          .height = static_cast<int>(model.image_size),
+          .width = static_cast<int>(model.image_size),
+          .crop_pct = recipe_for(model.image_size).crop_pct,
+          .mean = model.mean,
+          .std = model.deviation};
+}
+
 Preprocess preprocess_of(const TrainOptions& o) {
   Preprocess preprocess{.channels = static_cast<int>(*o.in_chans),
                         .bits = static_cast<int>(*o.bits),
@@ -514,15 +533,6 @@ Preprocess preprocess_of(const TrainOptions& o) {
                         .std = numbers_in("std", o.std),
                         .decode = {.exif = o.exif, .scaled = scaled_named(o.decode)}};
   preprocess.choose_resize(o.resize, o.crop_pct);
-Preprocess usual_preprocess(const Model& model) {
-  return {.channels = static_cast<int>(model.in_chans),
-          .height = static_cast<int>(model.image_size),
-          .width = static_cast<int>(model.image_size),
-          .crop_pct = recipe_for(model.image_size).crop_pct,
-          .mean = model.mean,
-          .std = model.deviation};
-}
-
   for (std::size_t c = 0; c < 3; ++c)
     preprocess.decode.background[c] = static_cast<std::uint8_t>(o.alpha_bg[o.alpha_bg.size() == 1 ? 0 : c]);
   preprocess.check();

@@ -101,6 +101,9 @@ struct TrainOptions {
   void check() const;
   /// check of a run that begins: throws also on an option that another one leaves without effect.
   void check_new() const;
+  /// Throws Error(usage) on an option that has no effect beside what others are, which `others` say: "auto" may become anything. What
+  /// is as by default, or as resolved() makes it then, counts as not given.
+  void check_effects(const TrainOptions& others) const;
   /// The same with everything resolved, for this model and this data. What was given stays. Throws Error(usage) on what
   /// has no meaning for them.
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
@@ -113,12 +116,12 @@ struct TrainOptions {
 /// Throws what the model says of pictures of this size, and which it takes where it is made for one size or for larger ones.
 void check_size(const Model& model, const PictureSize& size);
 
-// What the parts of a run are told. All take resolved options.
-Preprocess preprocess_of(const TrainOptions& options);
-Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
 /// How pictures reach the model where nobody says, in training as else.
 Preprocess usual_preprocess(const Model& model);
 
+// What the parts of a run are told. All take resolved options.
+Preprocess preprocess_of(const TrainOptions& options);
+Preprocess training_preprocess_of(const TrainOptions& options);  ///< the same at the size of training
 Augment augment_of(const TrainOptions& options);
 MixOptions mix_of(const TrainOptions& options);
 LoaderOptions loader_of(const TrainOptions& options);

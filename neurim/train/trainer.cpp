@@ -82,6 +82,7 @@ TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainC
 TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::optional<Weights>& weights,
                   const TrainControl& control) {
   const TrainOptions resolved = prepared.options;
+  asked.check_effects(resolved);
   Console silent({.quiet = true});
   const TrainControl watched = with_console(control, silent);
   Console& console = *watched.console;
@@ -112,9 +113,9 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
 }
 
 TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options, const TrainControl& control) {
-  std::optional<Weights> weights;
   check_scaling("mean", model.mean);
   check_scaling("std", model.deviation);
+  std::optional<Weights> weights;
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
   if (weights && weights->scaling) take_scaling(model, *weights->scaling);
   return start(prepare_pictures(std::move(model), dataset, options), options, weights, control);
@@ -200,10 +201,10 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
   options.check_new();
   use_machine(options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
-  // An unknown name, or a file that is no model file, shows before the data are read.
   require(is_known(options.model) || is_model_file(options.model) || !is_there(options.model), "model is ", options.model,
           ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the model: pretrained=",
           options.model);
+  // An unknown name, or a file that is no model file, shows before the data are read.
   std::optional<ModelFile> file;
   if (is_model_file(options.model))
     file.emplace(read_text(options.model), options.model);
