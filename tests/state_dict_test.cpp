@@ -251,6 +251,7 @@ TEST(PyTorchFile, WhatStandsBesideTheWeightsIsPassedOver) {
     EXPECT_EQ(names({{"epoch", pickled::integer(3)}, {"loss", figure}, {key, net}}), weights) << key;
     EXPECT_EQ(names({{key, net}, {"best", figure}, {"optimizer", pickled::dict({{"state", "}"}})}}), weights) << key;
   }
+  EXPECT_EQ(names({{"ema", pickled::dict({{"decay", pickled::integer(1)}, {"module", net}})}, {"loss", figure}}), weights);
   EXPECT_EQ(names({{"loss", figure}, {"fc.w", figure}}), (std::vector<std::string>{"fc.w", "loss"}));  // that itself
   EXPECT_EQ(names({{"weight", figure}, {"bias", figure}}), (std::vector<std::string>{"bias", "weight"}));
   // NumPy's number, as pickle protocol 2 has it.

@@ -343,6 +343,17 @@ constexpr std::string_view kUsualKeys[] = {
     "state_dict_ema", "model_ema", "ema_state_dict", "model_ema_state_dict", "ema_model", "ema",     "params_ema", "state_dict",
     "model_state_dict", "model_state", "model",      "net_state_dict",       "net",       "network", "module",     "weights",    "params"};
 
+/// The dict of tensors that it is, or has under a usual key; or null.
+const PickleNode* tensors_in(const PickleNode& dict) {
+  if (has_tensors(dict)) return &dict;
+  for (const std::string_view usual : kUsualKeys) {
+    const PickleItem* item = find_key(dict, usual);
+    const PickleNode* inner = item ? node_of(*item, PickleNode::dict) : nullptr;
+    if (inner && has_tensors(*inner)) return inner;
+  }
+  return nullptr;
+}
+
 /// Whether a name is of a tensor in a layer, as those of a state dict are but for nets of one layer.
 bool is_in_layer(std::string_view name) { return name.find('.') != name.npos; }
 
@@ -360,15 +371,15 @@ const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes
   if (!saved) fail(Fault::data, "holds no dict of tensors", kSaveTensors);
   std::vector<std::string_view> keys;
   std::map<std::string_view, const PickleNode*> leading;
-  std::map<const PickleNode*, bool> searched;  // many keys may hold one dict
+  std::map<const PickleNode*, const PickleNode*> searched;  // many keys may hold one dict
   for (std::size_t i = 0; i + 1 < saved->items.size(); i += 2)
     if (const auto* key = std::get_if<std::string_view>(&saved->items[i])) {
       keys.push_back(*key);
       const PickleNode* inner = node_of(saved->items[i + 1], PickleNode::dict);
       if (!inner) continue;
-      const auto [found, is_new] = searched.emplace(inner, false);
-      if (is_new) found->second = has_tensors(*inner);
-      if (found->second) leading[*key] = inner;
+      const auto [found, is_new] = searched.emplace(inner, nullptr);
+      if (is_new) found->second = tensors_in(*inner);
+      if (found->second) leading[*key] = found->second;
     }
   std::optional<std::string_view> chosen;
   for (const std::string_view usual : kUsualKeys)
