@@ -115,6 +115,16 @@ class RunFolder(TrainedRun):
                 self.assertIn(said, error)
         self.assertEqual([path for path in os.listdir(os.fsencode(self.root / "runs")) if b"\xff" in path or b"\n" in path], [])
 
+    def test_a_folder_in_the_place_of_a_file_is_found_before_the_first_step(self):
+        for taken in ("weights/best.safetensors", "metrics.jsonl", "per_class.csv"):
+            folder = self.root / "runs" / f"taken-{Path(taken).stem}"
+            (folder / taken).mkdir(parents=True)
+            for more in ([], ["--dry-run"]):
+                run = neurim(*self.words, f"name={folder.name}", "exist_ok=true", *more)
+                self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
+                self.assertIn(f"{folder / taken}: is a folder, and the run writes a file of that name", run.stderr)
+            self.assertTrue((folder / taken).is_dir())
+
     def test_options_without_an_effect_are_refused(self):
         for words, said in ((["opt=adamw", "momentum=0.3"], "momentum is an option of opt=sgd, and opt is adamw"),
                             (["nesterov=true"], "nesterov is an option of opt=sgd, and opt is adamw"),

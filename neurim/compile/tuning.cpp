@@ -5,6 +5,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/json.h"
+#include "neurim/base/writable.h"
 #include "neurim/compile/program.h"
 #include "neurim/graph/value.h"
 #include "neurim/hardware/isa.h"
@@ -87,7 +88,10 @@ std::shared_ptr<Tuning> Tuning::named(std::string_view mode, const std::string& 
   tuning->read(known);
   if (mode == "locked" && tuning->size() == 0)
     fail(Fault::data, known.string(), ": nothing in it was measured on this machine (", measuring_machine(), "); measure with tuning=on");
-  if (mode == "on") tuning->keep_in(path);
+  if (mode == "on") {
+    check_can_make(fs::absolute(path).parent_path());  // before minutes of measuring
+    tuning->keep_in(path);
+  }
   return tuning;
 }
 

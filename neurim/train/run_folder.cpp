@@ -43,13 +43,13 @@ bool is_of_weights(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-/// Those in weights/ first.
-std::vector<fs::path> files_of_run(const fs::path& folder) {
+/// Those in weights/ first. `folders`: instead what has the name of such a file and is a folder.
+std::vector<fs::path> files_of_run(const fs::path& folder, bool folders = false) {
   std::vector<fs::path> files;
   const auto add = [&](const fs::path& part, bool (*is_its_own)(std::string_view)) {
     std::error_code missing;
     for (const fs::directory_entry& entry : fs::directory_iterator(part, missing))
-      if (!entry.is_directory() && is_its_own(entry.path().filename().string())) files.push_back(entry.path());
+      if (entry.is_directory() == folders && is_its_own(entry.path().filename().string())) files.push_back(entry.path());
   };
   add(folder / "weights", is_of_weights);
   add(folder, is_of_run);
@@ -98,6 +98,11 @@ fs::path place_of_new_run(const fs::path& folder) {
       fail(Fault::usage, each.string(), ": is a link, and exist_ok replaces the files of a run; remove it, or choose another name");
   make_folder(inside);
   return inside;
+}
+
+void check_no_folders(const fs::path& folder) {
+  for (const fs::path& each : files_of_run(folder, true))
+    fail(Fault::usage, each.string(), ": is a folder, and the run writes a file of that name; remove it, or choose another name");
 }
 
 void check_data_apart(const std::string& data, const fs::path& folder) {

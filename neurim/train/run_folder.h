@@ -39,6 +39,9 @@ fs::path place_of_new_run(const fs::path& folder);
 /// Moves the files of that place into the folder, and removes those of the earlier run there with its reports; what others put there stays.
 void replace_run(const fs::path& folder, const fs::path& place);
 
+/// Throws Error(usage) where the folder has a folder in the place of a file that a run writes.
+void check_no_folders(const fs::path& folder);
+
 /// Throws Error(usage) where the data are a file that a run or a report in the folder would replace.
 void check_data_apart(const std::string& data, const fs::path& folder);
 

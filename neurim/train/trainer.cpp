@@ -91,11 +91,13 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
   if (control.dry_run) {
     const fs::path folder = run_folder_to_make(resolved.project, resolved.name, resolved.exist_ok);
     check_data_apart(resolved.data, folder);
+    check_no_folders(folder);
     RunLock(folder, false);
     return described(std::move(prepared), folder, watched, false);
   }
   const fs::path folder = make_run_folder(resolved.project, resolved.name, resolved.exist_ok);
   check_data_apart(resolved.data, folder);
+  check_no_folders(folder);
   const RunLock lock(folder);
   const fs::path place = place_of_new_run(folder);
   std::optional<Run> run;
