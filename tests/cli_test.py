@@ -193,7 +193,7 @@ class Trained(TrainedRun):
     def test_train_reports(self):
         self.assertEqual(self.result.returncode, 0, self.result.stderr)
         lines = [json.loads(line) for line in self.result.stdout.splitlines()]
-        self.assertEqual([line["event"] for line in lines], ["epoch", "epoch", "summary"])
+        self.assertEqual([line["event"] for line in lines], ["estimate", "epoch", "epoch", "summary"])
         summary = lines[-1]
         for key in ("top1", "top5", "loss", "f1_macro"):
             self.assertIsInstance(summary[key], (int, float))
@@ -419,7 +419,7 @@ class Trained(TrainedRun):
         words = [*instead(self.words, "model=resnet20", "epochs=2"), "imgsz=32", "amp=fp16", "name=scaled", "plots=false", "--json"]
         run = neurim(*words)
         self.assertEqual(run.returncode, 0, run.stderr)
-        last = [json.loads(line) for line in run.stdout.splitlines()][1]
+        last = [json.loads(line) for line in run.stdout.splitlines()][2]
         self.assertEqual((last["event"], last["epoch"]), ("epoch", 2), run.stdout)
         self.assertEqual(last["loss_scale"], 65536 / 2 ** last["skipped_steps"])
         for words, part in ((["val", self.folder, "precision=fp8"], "precision: there is no 'fp8'; known are f32, bf16, fp16"),

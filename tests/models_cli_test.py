@@ -235,7 +235,7 @@ layers = [
         config = {"architecture": "lenet5", "num_classes": 0, "pretrained_cfg": {"input_size": [1, 28, 28], "mean": [0.5], "std": [0.25]}}
         (folder / "config.json").write_text(json.dumps(config))
         for weights in (folder, folder / "model.safetensors"):
-            run = neurim(*self.words, f"pretrained={weights}", "dry_run=true", "in_chans=1")
+            run = neurim(*self.words, f"pretrained={weights}", "dry_run=true", "in_chans=1", "--verbose")
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("the last layer starts anew: f3.bias is not in the file", run.stdout)
             self.assertEqual(bool(re.search(r"mean=0\.5\s", run.stdout)), weights == folder)

@@ -38,7 +38,8 @@ class Sequences(unittest.TestCase):
 
     def test_train_says_how_good_the_naive_forecast_is(self):
         self.assertEqual(self.forecast.returncode, 0, self.forecast.stderr)
-        *epochs, summary = map(json.loads, self.forecast.stdout.splitlines())
+        estimate, *epochs, summary = map(json.loads, self.forecast.stdout.splitlines())
+        self.assertEqual(estimate["event"], "estimate")
         self.assertEqual(len(epochs), 40)
         self.assertLess(summary["mae"], 0.5 * summary["naive_mae"])
         self.assertLess(summary["seasonal_naive_mae"], 1)

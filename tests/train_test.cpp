@@ -320,7 +320,8 @@ TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   EXPECT_EQ(*few.train_imgsz, 160);
   EXPECT_EQ(training_preprocess_of(few).height, 160);
   EXPECT_EQ(preprocess_of(few).height, 224);
-  EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 100);
+  EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).batch, 3);  // 20 steps an epoch
+  EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 63);
   EXPECT_EQ(*TrainOptions{.imgsz = 96}.resolved(model, dataset).train_imgsz, 64);
   EXPECT_EQ(*(TrainOptions{.imgsz = PictureSize(96, 224)}.resolved(model, dataset).train_imgsz), PictureSize(64, 160));
   EXPECT_EQ(*TrainOptions{.imgsz = 12}.resolved(model, dataset).train_imgsz, 12);  // never larger

@@ -254,20 +254,21 @@ bool Run::train_epoch() {
 /// Says how long the run takes and how much memory, once enough steps of it have been timed.
 void Run::estimate() {
   if (timed_steps_++ == 0) first_step_seconds_ = progress_.seconds;
-  const auto steps = static_cast<double>(timed_steps_ - 1), left = static_cast<double>(task_->batches() - progress_.batch);
+  const auto steps = static_cast<double>(timed_steps_ - 1);
   const double seconds = progress_.seconds - first_step_seconds_;
-  if (left > 0 && (steps < kTimedSteps || seconds < kTimedSeconds)) return;
+  if (progress_.batch < task_->batches() && (steps < kTimedSteps || seconds < kTimedSeconds)) return;
   estimated_ = true;
   const double step = steps > 0 ? seconds / steps : progress_.seconds;
   // A forward pass takes about a third of a training step.
-  const double epoch = step * (static_cast<double>(task_->batches()) + static_cast<double>(task_->validation_samples()) / static_cast<double>(*options_.batch) / 3);
-  const double rest = epoch * static_cast<double>(epochs() - progress_.epoch) - progress_.seconds;
-  const std::time_t end = std::time(nullptr) + std::llround(std::max(0.0, rest));
+  const double validation = static_cast<double>(task_->validation_samples()) / static_cast<double>(*options_.batch) / 3,
+               epoch = step * (static_cast<double>(task_->batches()) + validation),
+               rest = epoch * static_cast<double>(epochs() - progress_.epoch) - step * static_cast<double>(progress_.batch);
+  const std::time_t end = std::time(nullptr) + std::llround(rest);
   std::tm local{};
   char when[32];
   std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", ::localtime_r(&end, &local));
-  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"), " until ", when, " (", duration(rest), "); memory ",
-                    thousands(std::llround(peak_rss_mib())), " MiB"));
+  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"), " until ", when, " (",
+                    duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())), " MiB"));
   console_.event({{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
 }
 

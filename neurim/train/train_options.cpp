@@ -6,6 +6,7 @@
 #include "neurim/base/error.h"
 #include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
+#include "neurim/base/utf8.h"
 #include "neurim/compile/tuning.h"
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
