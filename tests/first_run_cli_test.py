@@ -42,7 +42,8 @@ class FirstRun(unittest.TestCase):
         lines = run.stderr.splitlines()
         line = next(i for i, line in enumerate(lines) if line.startswith("  time "))
         self.assertRegex(lines[line], r"^  time    about \d+:\d\d an epoch; 3 epochs until \d{4}-\d\d-\d\d \d\d:\d\d \(\d+:\d\d\); memory [\d,]+ MiB$")
-        self.assertRegex(lines[line + 1], r"^ +1/3 ")
+        self.assertRegex(lines[line + 1], "^ +Epoch ")
+        self.assertRegex(lines[line + 2], r"^ +1/3 ")
 
     def test_images_much_smaller_than_the_input_are_named(self):
         small, large = self.images("small", 4, 28), self.images("large", 4, 120)

@@ -251,6 +251,13 @@ bool Run::train_epoch() {
   return true;
 }
 
+/// The head of the table of epochs, once.
+void Run::begin_table() {
+  if (std::exchange(table_begun_, true)) return;
+  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8), "        lr",
+                    cell(names_.rate_title, 9), "  data%    time"));
+}
+
 /// Says how long the run takes and how much memory, once enough steps of it have been timed.
 void Run::estimate() {
   if (timed_steps_++ == 0) first_step_seconds_ = progress_.seconds;
@@ -269,6 +276,7 @@ void Run::estimate() {
   std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", ::localtime_r(&end, &local));
   console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"), " until ", when, " (",
                     duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())), " MiB"));
+  begin_table();
   console_.event({{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
 }
 
@@ -360,6 +368,7 @@ void Run::finish_epoch() {
   const bool validated = task_->has_validation();
   const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now)) ||
                     (now == progress_.best && card_.figures.loss < progress_.best_loss);
+  begin_table();
   console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
                                     (best && validated ? "  best" : "")));
   task_->tell(console_, data_pct(), progress_.seconds);
@@ -404,9 +413,6 @@ TrainResult Run::go() {
 
 TrainResult Run::train_epochs() {
   describe();
-  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8),
-                    cell(names_.shown[1].title, 8), "        lr", cell(names_.rate_title, 9),
-                    "  data%    time"));
   if (untouched()) save();  // a full disk shows before an hour of work
   const auto stopped = [&] {
     if (progress_.batch > 0) forget_validation();

@@ -71,6 +71,7 @@ class Run : public OpenRun {
   bool stopping() const { return control_.stop && control_.stop->load() != 0; }
   fs::path weights() const { return place_ / "weights"; }
   bool train_epoch();
+  void begin_table();
   void estimate();
   void train_batch();
   bool validate();
@@ -96,7 +97,7 @@ class Run : public OpenRun {
   double validation_seconds_ = 0;
   double first_step_seconds_ = 0;  // with the making of its plan, of the epoch that this process begins with
   std::int64_t timed_steps_ = 0;   // after that one
-  bool estimated_ = false;
+  bool estimated_ = false, table_begun_ = false;
   double waited_ = 0;  // for batches of the current epoch, as far as this process trained it, seconds
 };
 
