@@ -115,7 +115,7 @@ class EveryVerb(unittest.TestCase):
         dry = self.here(*self.train, "name=spoken", "--dry-run")
         run = self.here(*self.train, "name=spoken")
         self.assertEqual(run.returncode, 0, run.stderr)
-        head = run.stdout[:run.stdout.index("   Epoch ")]
+        head = run.stdout[:run.stdout.index("  time ")]
         self.assertEqual(dry.stdout, head + "dry run: would train 2 epochs of 3 steps into runs/spoken\n")
         for part in ("neurim ", "24 train / 8 val", " parameters "):
             self.assertIn(part, head)

@@ -74,7 +74,7 @@ class Shown(TrainedRun):
             self.assertTrue(drawn, shown)
             for line in drawn:
                 self.assertLess(len(line), columns, drawn)
-                match = re.fullmatch(r" +\d+/900 +\d+\.\d{4}  ([▇·]*) *\d+ %(.*?)(  ETA \d+(:\d\d)+)?", line)
+                match = re.fullmatch(r" +\d+/900 +\d+\.\d{4}  ([▇·]*) *\d+ %(.*?)(  ETA \d+(:\d\d)+| +\d+(:\d\d)+)?", line)
                 self.assertTrue(match, line)
                 self.assertGreaterEqual(len(match[1]), bar, line)
                 self.assertTrue(columns == 30 or match[3], line)

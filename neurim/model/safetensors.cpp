@@ -113,7 +113,7 @@ SafeTensors::SafeTensors(const fs::path& path) : path_(path), file_(path) { read
 void SafeTensors::read_header() {
   const std::span<const std::byte> all = file_.bytes();
   std::uint64_t length = 0;
-  std::memcpy(&length, all.data(), std::min(all.size(), kLengthBytes));
+  if (!all.empty()) std::memcpy(&length, all.data(), std::min(all.size(), kLengthBytes));
   const bool begins_well = all.size() > kLengthBytes && length <= all.size() - kLengthBytes && as_text(all)[kLengthBytes] == '{';
   if (const std::string kind = begins_well ? "" : other_kind(all); !kind.empty()) fail(Fault::data, path_.string(), ": ", kind);
   if (all.size() < kLengthBytes)
