@@ -154,7 +154,7 @@ StateDict read_weights_of_run(const fs::path& file) {
 ModelCard card_of_weights(const StateDict& weights, const std::string& arch) {
   const auto built = [&](std::int64_t classes, std::int64_t channels) {
     if (is_model_file(arch))
-      return ModelFile(read_file(arch), arch).build({.num_classes = classes, .in_chans = channels, .seed = {}});
+      return ModelFile(read_text(arch), arch).build({.num_classes = classes, .in_chans = channels, .seed = {}});
     return create_model(arch, {.num_classes = classes, .in_chans = channels, .seed = {}});
   };
   const auto [classes, channels] = naming([] { return "arch"; }, [&] { return ends_of(built(0, 0), weights); });

@@ -37,25 +37,22 @@ LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples)
   return loader;
 }
 
-/// The share of the median picture's area that resizing cuts off; NaN where no picture can be read.
-double median_cut(const Preprocess& preprocess, const Dataset& dataset) {
-  std::vector<double> shares;
-  for (const ImageHeader& header : some_headers(dataset))
-    shares.push_back(preprocess.cut_share(header.height, header.width));
-  if (shares.empty()) return std::nan("");
-  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
-  std::nth_element(shares.begin(), middle, shares.end());
+/// The median of what `value` gives of the images; nothing where there are none.
+template <class Value>
+auto median(const std::vector<ImageHeader>& headers, const Value& value) -> std::optional<decltype(value(headers[0]))> {
+  if (headers.empty()) return {};
+  std::vector<decltype(value(headers[0]))> values;
+  for (const ImageHeader& header : headers) values.push_back(value(header));
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
 /// What a user should know where images are much smaller than the model's input; "" elsewhere.
-std::string enlarged_note(const Model& model, const Dataset& dataset, const PictureSize& input) {
-  std::vector<std::int64_t> sides;
-  for (const ImageHeader& header : some_headers(dataset)) sides.push_back(std::max(header.height, header.width));
-  if (sides.empty()) return "";
-  const auto middle = sides.begin() + std::ssize(sides) / 2;
-  std::nth_element(sides.begin(), middle, sides.end());
-  const std::int64_t enough = (2 * *middle + 31) / 32 * 32, least = std::min(input.height, input.width);
+std::string enlarged_note(const Model& model, const std::vector<ImageHeader>& headers, const PictureSize& input) {
+  const auto side = median(headers, [](const ImageHeader& header) -> std::int64_t { return std::max(header.height, header.width); });
+  if (!side) return "";
+  const std::int64_t enough = (2 * *side + 31) / 32 * 32, least = std::min(input.height, input.width);
   if (2 * enough > least) return "";
   std::string advice;
   try {
@@ -64,8 +61,8 @@ std::string enlarged_note(const Model& model, const Dataset& dataset, const Pict
   } catch (const Error&) {
     advice = text(model.name, " takes no much smaller ones");
   }
-  return text("the median image has ", *middle, " pixels on its longer side and is enlarged to ", input, ": ", advice,
-              *middle <= kSmallImage ? "; model=resnet20 and model=lenet5 are made for images of this size" : "");
+  return text("the median image has ", *side, " pixels on its longer side and is enlarged to ", input, ": ", advice,
+              *side <= kSmallImage ? "; model=resnet20 and model=lenet5 are made for images of this size" : "");
 }
 
 /// Throws Error(data) where no picture has channels that the model could be fed with: see Preprocess.
@@ -145,11 +142,13 @@ std::vector<std::string> PictureTask::notes() const {
   if (options_.cache != "auto" && options_.cache != "none" && *options_.random_resized_crop)
     notes.push_back(text("cache=", options_.cache,
                          " keeps no training picture: random_resized_crop takes another part of it in each epoch"));
-  if (const double cut = median_cut(preprocess_, dataset_); cut > kMuchCut)
+  const std::vector<ImageHeader> headers = some_headers(dataset_);
+  const auto cut = median(headers, [&](const ImageHeader& header) -> double { return preprocess_.cut_share(header.height, header.width); });
+  if (cut && *cut > kMuchCut)
     notes.push_back(
-        text("the centre crop of evaluation cuts off ", fixed(cut * 100, 0),
+        text("the centre crop of evaluation cuts off ", fixed(*cut * 100, 0),
              " % of the median picture for its shape: resize=letterbox or squash shows all of it"));
-  if (const std::string note = enlarged_note(model_, dataset_, {preprocess_.height, preprocess_.width}); !note.empty()) notes.push_back(note);
+  if (const std::string note = enlarged_note(model_, headers, {preprocess_.height, preprocess_.width}); !note.empty()) notes.push_back(note);
   if (options_.plots)
     if (const auto note = drawn_names_note(dataset_.class_names())) notes.push_back(*note);
   return notes;
