@@ -1,8 +1,8 @@
-// Measures inference in 8 bits: int8 MODEL FILE.onnx [batch=1] [imgsz=224] [threads=2]. A model of the zoo with drawn weights,
-// whose convolutions and fully connected layers read bytes: weights are i8 with a scale for each output channel, activations u8
-// within the range that they have for a batch of drawn pictures. Writes it to FILE.onnx with ONNX's QuantizeLinear and
-// DequantizeLinear, for its peers. Speaks the line protocol of peers/serve.py, so that benchmarks/compare lets it take turns with
-// them.
+// Measures inference in 8 bits: int8 MODEL FILE.onnx [batch=1] [imgsz=224] [threads=2]. A model of the zoo with drawn
+// weights, whose convolutions and fully connected layers read bytes: weights are i8 with a scale for each output
+// channel, activations u8 within the range that they have for a batch of drawn images. Writes it to FILE.onnx with
+// ONNX's QuantizeLinear and DequantizeLinear, for its peers. Speaks the line protocol of peers/serve.py, so that
+// benchmarks/compare lets it take turns with them.
 #include <algorithm>
 #include <cmath>
 
@@ -14,27 +14,28 @@
 namespace neurim {
 namespace {
 
-/// The results of a graph, node by node; `visit` gives those of a node for its inputs. Other values are kept until they have been read.
+/// The results of a graph, node by node; `visit` gives those of a node for its inputs. Other values are kept until they
+/// have been read.
 Tensors results_of(const Graph& graph, const Tensors& in,
                    const std::function<Tensors(const Graph::Node&, const Tensors&)>& visit) {
   Tensors values(graph.values.size());
   std::vector<std::size_t> last_reader(values.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
-    for (const int value : graph.nodes[n].in) last_reader[static_cast<std::size_t>(value)] = n;
-  for (const int value : graph.outputs) last_reader[static_cast<std::size_t>(value)] = graph.nodes.size();
+    for (const int value : graph.nodes[n].in) last_reader[value] = n;
+  for (const int value : graph.outputs) last_reader[value] = graph.nodes.size();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = graph.values[i].captured;
-  for (std::size_t i = 0; i < in.size(); ++i) values[static_cast<std::size_t>(graph.inputs[i])] = in[i];
+  for (std::size_t i = 0; i < in.size(); ++i) values[graph.inputs[i]] = in[i];
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Graph::Node& node = graph.nodes[n];
     Tensors own;
-    for (const int value : node.in) own.push_back(values[static_cast<std::size_t>(value)]);
+    for (const int value : node.in) own.push_back(values[value]);
     const Tensors out = visit(node, own);
-    for (std::size_t i = 0; i < out.size(); ++i) values[static_cast<std::size_t>(node.out[i])] = out[i];
+    for (std::size_t i = 0; i < out.size(); ++i) values[node.out[i]] = out[i];
     for (const int value : node.in)
-      if (last_reader[static_cast<std::size_t>(value)] == n) values[static_cast<std::size_t>(value)] = {};
+      if (last_reader[value] == n) values[value] = {};
   }
   Tensors out;
-  for (const int value : graph.outputs) out.push_back(values[static_cast<std::size_t>(value)]);
+  for (const int value : graph.outputs) out.push_back(values[value]);
   return out;
 }
 
@@ -45,11 +46,11 @@ class Quantized {
  public:
   Quantized(Graph graph, const Tensor& images) : graph_(std::move(graph)) {
     ranges_.resize(graph_.values.size());
-    ranges_[static_cast<std::size_t>(graph_.inputs[0])] = range_of(images);
+    ranges_[graph_.inputs[0]] = range_of(images);
     results_of(graph_, {images}, [this](const Graph::Node& node, const Tensors& in) {
       Tensors out = neurim::apply(node.op, in);
       for (std::size_t i = 0; i < out.size(); ++i)
-        if (out[i].dtype() == DType::f32) ranges_[static_cast<std::size_t>(node.out[i])] = range_of(out[i]);
+        if (out[i].dtype() == DType::f32) ranges_[node.out[i]] = range_of(out[i]);
       return out;
     });
   }
@@ -58,7 +59,7 @@ class Quantized {
     std::map<int, Tensor> restored;  // of the graph's values, through bytes
     const auto through = [&](int value, const Tensor& tensor) {
       Tensor& known = restored[value];
-      if (!known) known = through_bytes(tensor, ranges_[static_cast<std::size_t>(value)]);
+      if (!known) known = through_bytes(tensor, ranges_[value]);
       return known;
     };
     return results_of(graph_, in, [&](const Graph::Node& node, const Tensors& own) {
@@ -70,10 +71,10 @@ class Quantized {
           return quantize(own[1], scales, 0, DType::i8);
         }();
         read[1] = dequantize(bytes, scales);
-      } else if (node.op->name() == "add" && own[0].shape() == own[1].shape()) {  // what the last product makes stays its sums
+      } else if (node.op->name() == "add" &&
+                 own[0].shape() == own[1].shape()) {  // what the last product makes stays its sums
         const int other = product_of(node.in[1]) > product_of(node.in[0]) ? 0 : 1;
-        read[static_cast<std::size_t>(other)] =
-            through(node.in[static_cast<std::size_t>(other)], own[static_cast<std::size_t>(other)]);
+        read[other] = through(node.in[other], own[other]);
       }
       return neurim::apply(node.op, read);
     });
@@ -83,8 +84,8 @@ class Quantized {
   static bool is_product(const Graph::Node& node) { return node.op->name() == "conv2d" || node.op->name() == "linear"; }
   /// The number of the product that makes it, or -1.
   int product_of(int value) const {
-    const int node = graph_.values[static_cast<std::size_t>(value)].node;
-    return node >= 0 && is_product(graph_.nodes[static_cast<std::size_t>(node)]) ? node : -1;
+    const int node = graph_.values[value].node;
+    return node >= 0 && is_product(graph_.nodes[node]) ? node : -1;
   }
 
   struct Range {
@@ -92,7 +93,8 @@ class Quantized {
   };
   static Range range_of(const Tensor& tensor) {
     Range range;
-    for (const float number : tensor.values<float>()) range = {std::min(range.least, number), std::max(range.most, number)};
+    for (const float number : tensor.values<float>())
+      range = {std::min(range.least, number), std::max(range.most, number)};
     return range;
   }
 

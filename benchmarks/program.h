@@ -23,15 +23,16 @@ inline int run_program(int argc, char** argv, void (*run)(const std::vector<std:
 }
 
 /// The words NAME=N behind the first, N of 1 or more, of those that are known.
-inline void read_counts(const std::vector<std::string>& words, std::map<std::string, std::int64_t, std::less<>>& known) {
+inline void read_counts(const std::vector<std::string>& words,
+                        std::map<std::string, std::int64_t, std::less<>>& known) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t equals = std::min(words[i].find('='), words[i].size() - 1);
     const auto at = known.find(words[i].substr(0, equals));
     const char *begin = words[i].data() + equals + 1, *end = words[i].data() + words[i].size();
     std::vector<std::string> names;
     for (const auto& [name, value] : known) names.push_back(name + "=N");
-    require(at != known.end() && std::from_chars(begin, end, at->second).ptr == end && begin < end && at->second > 0, "'",
-            words[i], "' is none of ", join(names, ", "), " with N of 1 or more");
+    require(at != known.end() && std::from_chars(begin, end, at->second).ptr == end && begin < end && at->second > 0,
+            "'", words[i], "' is none of ", join(names, ", "), " with N of 1 or more");
   }
 }
 

@@ -1,18 +1,24 @@
-# One target per folder of the house.
+# One target per floor of the house.
 #
-# neurim_floor(NAME [COLD] [JOINED] [ONE_THREAD] [FOLDER folder] [EXCEPT stem…] [DEPENDS floor…] [LINK library…])
-#   makes the static library neurim_NAME of all sources in the folder (default: NAME below the current one) but those. COLD: see
+# neurim_sources(RESULT FOLDER…)
+#   lists the sources of the folders below the current one.
+function(neurim_sources result)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns APPEND /*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+# neurim_floor(NAME [COLD] [JOINED] [ONE_THREAD] [FOLDERS folder…] [SOURCES file…] [DEPENDS floor…] [LINK library…])
+#   makes the static library neurim_NAME of all sources in the folders (default: NAME below the current one) and these. COLD: see
 #   NEURIM_COLD. JOINED: see neurim_joined. ONE_THREAD: all of it runs on the thread that asks for it, so that the thread sanitizer
 #   need not look.
 function(neurim_floor name)
-  cmake_parse_arguments(arg "COLD;JOINED;ONE_THREAD" "FOLDER" "EXCEPT;DEPENDS;LINK;SOURCES" ${ARGN})
-  if(NOT arg_FOLDER)
-    set(arg_FOLDER ${name})
+  cmake_parse_arguments(arg "COLD;JOINED;ONE_THREAD" "" "FOLDERS;DEPENDS;LINK;SOURCES" ${ARGN})
+  if(NOT arg_FOLDERS)
+    set(arg_FOLDERS ${name})
   endif()
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/*.cpp)
-  foreach(stem ${arg_EXCEPT})
-    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/${stem}.cpp)
-  endforeach()
+  neurim_sources(sources ${arg_FOLDERS})
   add_library(neurim_${name} STATIC ${sources} ${arg_SOURCES})
   target_include_directories(neurim_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   target_compile_options(neurim_${name} PRIVATE -ffp-contract=off -Wall -Wextra -Wshadow -Wno-missing-field-initializers
@@ -27,20 +33,17 @@ function(neurim_floor name)
   set_property(GLOBAL APPEND PROPERTY NEURIM_FLOORS neurim_${name})
 endfunction()
 
-# neurim_registrar(FLOOR FUNCTION PREFIX SUFFIX [EXCEPT stem…])
-#   generates `void FUNCTION()` in namespace neurim, which calls PREFIX<stem>SUFFIX() for every source of the floor's folder.
+# neurim_registrar(FLOOR FUNCTION PREFIX FOLDER…)
+#   generates `void FUNCTION()` in namespace neurim, which calls PREFIX<stem>() for every source of the folders.
 #   Static initialisers would drop out of static archives; this call does not.
-function(neurim_registrar floor function prefix suffix)
-  cmake_parse_arguments(arg "" "FOLDER" "EXCEPT" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${arg_FOLDER}/*.cpp)
+function(neurim_registrar floor function prefix)
+  neurim_sources(sources ${ARGN})
   set(declarations "")
   set(calls "")
   foreach(source ${sources})
     cmake_path(GET source STEM stem)
-    if(NOT stem IN_LIST arg_EXCEPT)
-      string(APPEND declarations "void ${prefix}${stem}${suffix}();\n")
-      string(APPEND calls "  ${prefix}${stem}${suffix}();\n")
-    endif()
+    string(APPEND declarations "void ${prefix}${stem}();\n")
+    string(APPEND calls "  ${prefix}${stem}();\n")
   endforeach()
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   file(CONFIGURE OUTPUT ${generated} @ONLY CONTENT

@@ -19,13 +19,12 @@ int main(int argc, char** argv) try {
   const fs::path work = fs::temp_directory_path() / text("neurim-example-", std::random_device()());
   write_digits(work / "digits", /*seed=*/1, /*train_per_class=*/300, /*val_per_class=*/50);
   const Dataset data = Dataset::open((work / "digits").string());
-  const Model model =
-      create_model_file(argv[2], {.num_classes = static_cast<std::int64_t>(data.class_names().size())});
-  const TrainResult run =
-      train(model, data, {.epochs = 6, .batch = 64, .lr = 2e-3, .project = (work / "runs").string()});
-  std::cout << "top-1 " << run.figures.top1 << ", saved in " << run.run << '\n';
+  const Model model = create_model_file(argv[2], {.num_classes = static_cast<std::int64_t>(data.class_names().size())});
+  const TrainResult run = train(model, data,
+                                {.epochs = 6, .batch = 64, .lr = 2e-3, .project = (work / "runs").string()});
+  std::cout << "top-1 " << run.metrics.top1 << ", saved in " << run.run << '\n';
   export_onnx(load_checkpoint(run.run).model, work / "own.onnx");
-  return run.figures.top1 > 0.9 ? 0 : 1;
+  return run.metrics.top1 > 0.9 ? 0 : 1;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return static_cast<int>(error.fault());

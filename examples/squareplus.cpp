@@ -28,8 +28,7 @@ class Squareplus final : public UnaryOp {
   Tensors decompose(std::span<const Tensor> in) const override { return {(in[0] + root(in[0])) * 0.5}; }
   std::vector<Sample> samples() const override {
     const Type x{DType::f32, {2, 3, 17}};
-    return {{std::make_shared<Squareplus>(), {x}, {{-6, 6}}},
-            {std::make_shared<Squareplus>(0.5), {x}, {{-6, 6}}}};
+    return {{std::make_shared<Squareplus>(), {x}, {{-6, 6}}}, {std::make_shared<Squareplus>(0.5), {x}, {{-6, 6}}}};
   }
 
  private:
@@ -37,35 +36,33 @@ class Squareplus final : public UnaryOp {
 };
 
 /// The specification, in every dtype.
-void body(const Op& op, std::span<const reference::View> in, std::span<const reference::View> out,
-          std::uint32_t&) {
+void body(const Op& op, std::span<const reference::View> in, std::span<const reference::View> out, std::uint32_t&) {
   const double b = static_cast<const Squareplus&>(op).b;
-  for (std::int64_t i = 0; i < out[0].numel(); ++i)
-    out[0].set(i, (in[0][i] + std::sqrt(in[0][i] * in[0][i] + b)) / 2);
+  for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, (in[0][i] + std::sqrt(in[0][i] * in[0][i] + b)) / 2);
 }
 
-/// A fast kernel for f32, cut into parts that run on any thread.
+/// A fast kernel for f32, cut into tasks that run on any thread.
 struct Work {
   std::int64_t count;
   float b;
-  int parts;
+  int tasks;
 };
 
-void run(const void* self, const Args& args, int part) noexcept {
+void run(const void* self, const Args& args, int task) noexcept {
   const auto& work = *static_cast<const Work*>(self);
   const auto* x = static_cast<const float*>(args.in[0]);
   auto* y = static_cast<float*>(args.out[0]);
-  const std::int64_t end = work.count * (part + 1) / work.parts;
-  for (std::int64_t i = work.count * part / work.parts; i < end; ++i)
+  const std::int64_t end = work.count * (task + 1) / work.tasks;
+  for (std::int64_t i = work.count * task / work.tasks; i < end; ++i)
     y[i] = (x[i] + std::sqrt(x[i] * x[i] + work.b)) / 2;
 }
 
-Launch prepare(Site& site) {
-  const Type& x = site.input(0).type;
-  if (site.steps.size() != 1 || x.dtype != DType::f32) return decline(site, "takes one squareplus in f32");
-  const int parts = static_cast<int>(std::clamp<std::int64_t>(x.shape.numel() >> 14, 1, 64));
-  const auto b = static_cast<float>(static_cast<const Squareplus&>(site.op()).b);
-  return {run, std::make_shared<Work>(Work{x.shape.numel(), b, parts}), parts};
+Launch prepare(KernelRequest& request) {
+  const Type& x = request.input(0).type;
+  if (request.steps.size() != 1 || x.dtype != DType::f32) return decline(request, "takes one squareplus in f32");
+  const int tasks = static_cast<int>(std::clamp<std::int64_t>(x.shape.numel() >> 14, 1, 64));
+  const auto b = static_cast<float>(static_cast<const Squareplus&>(request.op()).b);
+  return {run, std::make_shared<Work>(Work{x.shape.numel(), b, tasks}), tasks};
 }
 
 /// What model files call Squareplus.

@@ -1,4 +1,4 @@
-// A libFuzzer target: whatever the bytes are, Decoder gives a picture or Error(data).
+// A libFuzzer target: whatever the bytes are, Decoder gives an image or Error(data).
 #include "neurim/data/decode.h"
 
 #include <algorithm>
@@ -7,17 +7,16 @@
 
 namespace {
 
-constexpr std::int64_t kMostPixels = 1 << 20;  // larger pictures take time and tell nothing more
+constexpr std::int64_t kMostPixels = 1 << 20;  // larger images take time and tell nothing more
 
-/// What one input is decoded by; kept, as a loader's worker keeps it, so that pictures follow each other.
+/// What one input is decoded by; kept, as a loader's worker keeps it, so that images follow each other.
 void decode(std::span<const std::byte> bytes) {
   static neurim::Decoder decoder;
   static neurim::Image image;
   try {
     const neurim::ImageHeader header = decoder.open({bytes});
     if (std::int64_t{header.height} * header.width > kMostPixels) return;
-    const neurim::Box middle{header.height / 3, header.width / 3, (header.height + 2) / 3,
-                             (header.width + 2) / 3};
+    const neurim::Box middle{header.height / 3, header.width / 3, (header.height + 2) / 3, (header.width + 2) / 3};
     const neurim::Box found = decoder.read(middle, image);
     if (found.top < 0 || found.left < 0 || found.top + middle.height > image.height() ||
         found.left + middle.width > image.width())

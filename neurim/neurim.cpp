@@ -16,7 +16,8 @@ void initialize() {
     add_reference_kernels();
     add_reference_kernels_for(0);
     add_cpu_kernels();
-    // What the C library needs where an exception passes it, it looks up at the first, and aborts if there is no memory then.
+    // What the C library needs where an exception passes it, it looks up at the first, and aborts if there is no memory
+    // then.
     void* caller = nullptr;
     ::backtrace(&caller, 1);
     return true;

@@ -12,13 +12,13 @@
 namespace neurim::op_table {
 
 /// How a kernel is asked: the layout that its inputs of three and more axes come in, whether what it wants is
-/// overruled by plain layouts (as in eager code), whether inputs 1… are constant, the count of chunks, and what factors may be
-/// rounded to.
+/// overruled by plain layouts (as in eager code), whether inputs 1… are constant, the count of chunks, and what factors
+/// may be rounded to.
 struct Request {
   Layout layout;
   bool overruled = false, known = false;
   int chunks = 1;
-  DType products = DType::f32;
+  DType compute_dtype = DType::f32;
 };
 
 inline bool equal(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
@@ -28,40 +28,40 @@ inline bool equal(const std::vector<std::byte>& a, const std::vector<std::byte>&
 /// One op asked of one kernel, as compile/ asks: the site and what it refers to.
 class Asked {
  public:
-  Asked(const Kernel& kernel, const Op& op, const Tensors& in, const Request& request)
-      : op_(op), step_{&op, {}, {}} {
+  Asked(const Kernel& kernel, const Op& op, const Tensors& in, const Request& request) : op_(op), step_{&op, {}, {}} {
     for (const Tensor& tensor : in) {
       const bool constant = request.known && !step_.in.empty();
-      step_.in.push_back(static_cast<int>(specs_.size()));
-      specs_.push_back({tensor.type(), kernel.wants && tensor.rank() >= 3 ? request.layout : Layout{}, constant});
+      step_.in.push_back(static_cast<int>(descs_.size()));
+      descs_.push_back(
+          {tensor.type(), kernel.propose_layouts && tensor.rank() >= 3 ? request.layout : Layout{}, constant});
     }
     for (const Type& type : op.infer(types_of(in))) {
-      step_.out.push_back(static_cast<int>(specs_.size()));
-      specs_.push_back({type, {}});
+      step_.out.push_back(static_cast<int>(descs_.size()));
+      descs_.push_back({type, {}});
     }
-    site_.steps = {&step_, 1};
-    site_.values = specs_;
-    site_.in = step_.in;
-    site_.out = step_.out;
-    site_.chunks = request.chunks;
-    site_.products = request.products;
-    if (kernel.wants ? !kernel.wants(site_) : request.layout != Layout{}) return;
+    request_.steps = {&step_, 1};
+    request_.values = descs_;
+    request_.in = step_.in;
+    request_.out = step_.out;
+    request_.chunks = request.chunks;
+    request_.compute_dtype = request.compute_dtype;
+    if (kernel.propose_layouts ? !kernel.propose_layouts(request_) : request.layout != Layout{}) return;
     if (request.overruled)
-      for (Spec& spec : specs_) spec.layout = {};
+      for (TensorDesc& desc : descs_) desc.layout = {};
     for (std::size_t i = 0; i < in.size(); ++i) {
-      std::vector<std::byte> row_major(bytes(specs_[i].type));
+      std::vector<std::byte> row_major(bytes(descs_[i].type));
       in[i].read(row_major.data());
-      physical_.emplace_back(bytes(specs_[i].type, specs_[i].layout));
-      pack(specs_[i].type, specs_[i].layout, row_major.data(), physical_.back().data());
+      physical_.emplace_back(bytes(descs_[i].type, descs_[i].layout));
+      pack(descs_[i].type, descs_[i].layout, row_major.data(), physical_.back().data());
     }
     for (std::size_t i = 1; i < in.size(); ++i)
-      if (specs_[i].constant) specs_[i].known = physical_[i].data();
-    launch_ = kernel.prepare(site_);
+      if (descs_[i].constant) descs_[i].known = physical_[i].data();
+    launch_ = kernel.prepare(request_);
   }
   Asked(const Asked&) = delete;
 
   bool accepted() const { return static_cast<bool>(launch_); }
-  const std::string& why_not() const { return site_.why; }
+  const std::string& why_not() const { return request_.why; }
 
   /// Runs the launch in memory that held `dirt` before; `in_place` lays each output over an input where the
   /// op allows it. `fault` names a status, a write beyond the end of a block, a changed input, or a tail of a
@@ -69,9 +69,7 @@ class Asked {
   Tensors run(Device device, unsigned char dirt, bool in_place, std::string& fault) const {
     constexpr std::size_t kFence = 64;
     // Of its own for each block: a kernel that runs on copies one fence over another.
-    const auto fence = [](std::size_t block) {
-      return std::vector(kFence, static_cast<std::byte>(0xa5 + block));
-    };
+    const auto fence = [](std::size_t block) { return std::vector(kFence, static_cast<std::byte>(0xa5 + block)); };
     std::vector<std::vector<std::byte>> blocks = physical_;
     std::vector<std::size_t> place;  // operand -> block
     for (std::size_t i = 0; i < physical_.size(); ++i) place.push_back(i);
@@ -82,14 +80,14 @@ class Asked {
         overwritten[block] = true;
       else {
         block = blocks.size();
-        blocks.emplace_back(bytes(spec_out(i).type, spec_out(i).layout), std::byte{dirt});
+        blocks.emplace_back(bytes(desc_out(i).type, desc_out(i).layout), std::byte{dirt});
       }
       place.push_back(block);
     }
     place.push_back(blocks.size());
-    blocks.emplace_back(site_.scratch, std::byte{dirt});
+    blocks.emplace_back(request_.scratch, std::byte{dirt});
     place.push_back(blocks.size());
-    blocks.emplace_back(launch_.own_bytes(), std::byte{dirt});
+    blocks.emplace_back(launch_.workspace_bytes(), std::byte{dirt});
 
     std::deque<Storage> memory;
     Stream& stream = default_stream(device);
@@ -101,8 +99,12 @@ class Asked {
     }
     std::vector<void*> pointers;
     for (const std::size_t block : place) pointers.push_back(memory[block].data());
-    const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
-                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own_step()};
+    const Call call{launch_,
+                    0,
+                    static_cast<std::uint16_t>(step_.in.size()),
+                    static_cast<std::uint16_t>(step_.out.size()),
+                    false,
+                    launch_.workspace_step()};
     std::uint32_t status = 0;
     stream.run({&call, 1}, pointers.data(), &status);
     stream.wait();
@@ -120,30 +122,30 @@ class Asked {
     }
     Tensors results;
     for (std::size_t i = 0; i < step_.out.size(); ++i) {
-      const Spec& spec = spec_out(i);
-      std::vector<std::byte> row_major(bytes(spec.type));
+      const TensorDesc& desc = desc_out(i);
+      std::vector<std::byte> row_major(bytes(desc.type));
       std::vector<std::byte>& block = blocks[place[step_.in.size() + i]];
-      block.resize(bytes(spec.type, spec.layout));
-      unpack(spec.type, spec.layout, block.data(), row_major.data());
-      if (spec.layout.kind == Layout::blocked || spec.layout.kind == Layout::last_blocked) {
+      block.resize(bytes(desc.type, desc.layout));
+      unpack(desc.type, desc.layout, block.data(), row_major.data());
+      if (desc.layout.kind == Layout::blocked || desc.layout.kind == Layout::last_blocked) {
         std::vector<std::byte> again(block.size());
-        pack(spec.type, spec.layout, row_major.data(), again.data());
+        pack(desc.type, desc.layout, row_major.data(), again.data());
         if (!equal(again, block)) fault = text("the tail of a block of output ", i, " is not zero");
       }
-      results.push_back(Tensor::from(spec.type, row_major.data()));
+      results.push_back(Tensor::from(desc.type, row_major.data()));
     }
     return results;
   }
 
  private:
-  const Spec& spec_out(std::size_t i) const { return specs_[static_cast<std::size_t>(step_.out[i])]; }
+  const TensorDesc& desc_out(std::size_t i) const { return descs_[step_.out[i]]; }
 
   /// The first free input that output `i` may overwrite, or the count of inputs.
   std::size_t block_under(std::size_t i, const std::vector<bool>& overwritten) const {
     std::size_t in = 0;
     for (; in < overwritten.size(); ++in)
-      if (!overwritten[in] && !specs_[in].known && specs_[in].type == spec_out(i).type &&
-          specs_[in].layout == spec_out(i).layout &&
+      if (!overwritten[in] && !descs_[in].known && descs_[in].type == desc_out(i).type &&
+          descs_[in].layout == desc_out(i).layout &&
           op_.alias(static_cast<int>(i), static_cast<int>(in)) == Alias::overwrite)
         break;
     return in;
@@ -151,9 +153,9 @@ class Asked {
 
   const Op& op_;
   Step step_;
-  std::vector<Spec> specs_;
+  std::vector<TensorDesc> descs_;
   std::vector<std::vector<std::byte>> physical_;
-  Site site_;
+  KernelRequest request_;
   Launch launch_;
 };
 

@@ -88,15 +88,13 @@ TEST(Attention, MessagesNameBothShapes) {
   EXPECT_EQ(attend(k, random_tensor({2, 2, 6, 8}, 1)),
             who + "key (2,2,7,8) and value (2,2,6,8) differ before the last axis");
   const Tensor three = random_tensor({2, 3, 7, 8}, 1), none = Tensor::full({DType::f32, {2, 2, 0, 8}}, 0);
-  EXPECT_EQ(attend(three, three),
-            who + "the 4 heads of query (2,4,5,8) do not divide into the 3 of key (2,3,7,8)");
+  EXPECT_EQ(attend(three, three), who + "the 4 heads of query (2,4,5,8) do not divide into the 3 of key (2,3,7,8)");
   EXPECT_EQ(attend(none, none), who + "query (2,4,5,8) and key (2,2,0,8) have no features or no positions");
   EXPECT_EQ(attend(k, k, random_tensor({2, 5, 7}, 1)),
             who +
                 "attn_mask (2,5,7) does not broadcast to (N,H,L,S) = (2,4,5,7) of query (2,4,5,8) and key "
                 "(2,2,7,8)");
-  EXPECT_EQ(attend(k, k, Tensor::full({DType::i64, {5, 7}}, 1)),
-            who + "attn_mask is i64(5,7), has to be bool or f32");
+  EXPECT_EQ(attend(k, k, Tensor::full({DType::i64, {5, 7}}, 1)), who + "attn_mask is i64(5,7), has to be bool or f32");
   EXPECT_EQ(message([&] { scaled_dot_product_attention(q, k, k, {}, {.dropout_p = 1.5}); }),
             who + "dropout_p is 1.5, has to lie in [0, 1]");
 }
@@ -104,8 +102,7 @@ TEST(Attention, MessagesNameBothShapes) {
 TEST(Attention, WeightsAreTheSoftmaxOfScaledProducts) {
   const float q[] = {1, 2}, k[] = {3, 0, 0, 1}, v[] = {10, 20};
   const auto attend = [&](const AttentionOptions& options) {
-    return scaled_dot_product_attention(Tensor::from(Shape{1, 1, 1, 2}, q),
-                                        Tensor::from(Shape{1, 1, 2, 2}, k),
+    return scaled_dot_product_attention(Tensor::from(Shape{1, 1, 1, 2}, q), Tensor::from(Shape{1, 1, 2, 2}, k),
                                         Tensor::from(Shape{1, 1, 2, 1}, v), {}, options)
         .item();
   };
@@ -140,8 +137,7 @@ TEST(Attention, AQueryWithoutKeysGivesZeroAndNoGradient) {
   const auto attend = [](const Tensor& mask) {
     return [mask](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2], mask); };
   };
-  const Tensors one = with_gradients(attend(by_bool), {q, k, v}),
-                other = with_gradients(attend(by_number), {q, k, v});
+  const Tensors one = with_gradients(attend(by_bool), {q, k, v}), other = with_gradients(attend(by_number), {q, k, v});
   EXPECT_EQ(op_table::difference(one, other, 1e-6), "");
   const std::vector<double> y = one[0].values<double>(), dq = one[1].values<double>();
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -156,9 +152,8 @@ TEST(Attention, AQueryWithoutKeysGivesZeroAndNoGradient) {
   // The only key that query 2 sees is the last one.
   EXPECT_EQ(difference(slice(v, {4}, {5}, {2}), slice(one[0], {2}, {3}, {2})), "");
   // The gradient of a floating mask is finite too.
-  const Tensors by_mask =
-      with_gradients([](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2], x[3]); },
-                     {q, k, v, by_number});
+  const Tensors by_mask = with_gradients(
+      [](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2], x[3]); }, {q, k, v, by_number});
   for (const double value : by_mask.back().values<double>()) EXPECT_TRUE(std::isfinite(value));
   // Nor does causality bring one back: without its first key query 0 sees nothing.
   const Tensor later = bools({1, 5}, {0, 1, 1, 1, 1});
@@ -182,19 +177,18 @@ TEST(Attention, DropoutTakesWeightsInTrainingAlone) {
     ASSERT_TRUE(some[i] == 0 || std::abs(some[i] - whole[i] / 0.75) < 1e-6) << i;
     kept += some[i] != 0;
   }
-  EXPECT_NEAR(kept / 12800, 0.75, 0.0154);  // four standard deviations
+  EXPECT_NEAR(kept / 12800, 0.75, 0.0154);  // four stds
 }
 
 TEST(Attention, ATrainingPlanKeepsTheWeightsForTheGradient) {
   const Type x{DType::f32, {2, 4, 16, 8}};
   const Plan step = plan(
       [&](const Tensors& in) {
-        const Tensor y =
-            scaled_dot_product_attention(in[0], in[1], in[2], in[3], {.is_causal = true, .dropout_p = 0.1});
+        const Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], in[3],
+                                                      {.is_causal = true, .dropout_p = 0.1});
         return gradients(std::span(&y, 1), std::span(in).first(3), std::span(&in[4], 1));
       },
-      {x, x, x, {DType::boolean, {16, 16}}, x},
-      {.training = true, .random = Tensor::full({DType::i64, {2}}, 1)});
+      {x, x, x, {DType::boolean, {16, 16}}, x}, {.training = true, .random = Tensor::full({DType::i64, {2}}, 1)});
   const auto count = [&](std::string_view op) {
     std::ptrdiff_t found = 0;
     for (const PlanRow& row : step.rows())
@@ -211,8 +205,8 @@ TEST(MultiheadAttention, ParametersArePyTorchs) {
   nn::MultiheadAttention one(8, 2), two(8, 2, {.kdim = 6, .vdim = 8}), bare(8, 2, {.bias = false});
   const std::vector<std::string> out{"out_proj.weight", "out_proj.bias"};
   EXPECT_EQ(names(one), (std::vector<std::string>{"in_proj_weight", "in_proj_bias", out[0], out[1]}));
-  EXPECT_EQ(names(two), (std::vector<std::string>{"q_proj_weight", "k_proj_weight", "v_proj_weight",
-                                                  "in_proj_bias", out[0], out[1]}));
+  EXPECT_EQ(names(two), (std::vector<std::string>{"q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias",
+                                                  out[0], out[1]}));
   EXPECT_EQ(names(bare), (std::vector<std::string>{"in_proj_weight", out[0]}));
   EXPECT_EQ(one.in_proj_weight.shape(), (Shape{24, 8}));
   EXPECT_EQ(two.k_proj_weight.shape(), (Shape{8, 6}));
@@ -235,8 +229,7 @@ TEST(MultiheadAttention, PaddingAndTheFutureAreNotSeen) {
   const nn::MultiheadAttention attention(12, 3);
   const Tensor x = random_tensor({1, 6, 12}, 1), padding = bools({1, 6}, {0, 0, 0, 0, 1, 1});
   const Tensor first = slice(x, {0}, {4}, {1});
-  EXPECT_EQ(difference(attention(first), slice(attention(x, {.key_padding_mask = padding}), {0}, {4}, {1})),
-            "");
+  EXPECT_EQ(difference(attention(first), slice(attention(x, {.key_padding_mask = padding}), {0}, {4}, {1})), "");
   const Tensor causal = attention(x, {.is_causal = true});
   EXPECT_EQ(difference(attention(first, {.is_causal = true}), slice(causal, {0}, {4}, {1})), "");
   std::vector<double> later;
@@ -251,25 +244,22 @@ TEST(MultiheadAttention, MessagesNameTheShapes) {
   EXPECT_EQ(message([] { nn::MultiheadAttention(8, 2, {.dropout = 2}); }),
             "MultiheadAttention: dropout is 2, has to lie in [0, 1]");
   const nn::MultiheadAttention attention(8, 2, {.kdim = 6});
-  const Tensor x = random_tensor({2, 5, 8}, 1), key = random_tensor({2, 7, 6}, 2),
-               value = random_tensor({2, 7, 8}, 3);
+  const Tensor x = random_tensor({2, 5, 8}, 1), key = random_tensor({2, 7, 6}, 2), value = random_tensor({2, 7, 8}, 3);
   const auto attend = [&](const Tensor& k, const Tensor& v, const nn::AttentionMask& mask = {}) {
     return message([&] { attention(x, k, v, mask); });
   };
   EXPECT_EQ(attend(key, value), "nothing was thrown");
   EXPECT_EQ(attend(value, value), "MultiheadAttention: takes a key (N,length,6), got (2,7,8)");
-  EXPECT_EQ(
-      attend(key, x),
-      "MultiheadAttention: query (2,5,8), key (2,7,6) and value (2,5,8) are of different batches, or key "
-      "and value of different lengths");
+  EXPECT_EQ(attend(key, x),
+            "MultiheadAttention: query (2,5,8), key (2,7,6) and value (2,5,8) are of different batches, or key "
+            "and value of different lengths");
   EXPECT_EQ(attend(key, value, {.key_padding_mask = bools({2, 5}, std::vector<double>(10))}),
             "MultiheadAttention: key_padding_mask is (2,5), key (2,7,6) expects (2,7)");
   EXPECT_EQ(attend(key, value, {.attn_mask = random_tensor({7, 5}, 1)}),
             "MultiheadAttention: attn_mask is (7,5), query (2,5,8) and key (2,7,6) expect (5,7) or (4,5,7)");
   EXPECT_EQ(message([] { nn::TransformerEncoderLayer(8, 2, {.activation = "silu"}); }),
             "TransformerEncoderLayer: activation is \"silu\", has to be relu or gelu");
-  EXPECT_EQ(message([] { nn::TransformerDecoder(8, 2, 0); }),
-            "TransformerDecoder: layers (0) must be 1 or more");
+  EXPECT_EQ(message([] { nn::TransformerDecoder(8, 2, 0); }), "TransformerDecoder: layers (0) must be 1 or more");
 }
 
 TEST(Transformer, StacksNameTheirPartsAsPyTorch) {
@@ -279,11 +269,10 @@ TEST(Transformer, StacksNameTheirPartsAsPyTorch) {
   for (const std::string name : {"layers.0.self_attn.in_proj_weight", "layers.1.multihead_attn.out_proj.bias",
                                  "layers.1.linear2.weight", "layers.0.norm3.bias", "norm.weight"})
     EXPECT_TRUE(std::find(all.begin(), all.end(), name) != all.end()) << name;
-  EXPECT_EQ(
-      names(nn::TransformerEncoder(8, 2, 1, {.bias = false})),
-      (std::vector<std::string>{"layers.0.self_attn.in_proj_weight", "layers.0.self_attn.out_proj.weight",
-                                "layers.0.linear1.weight", "layers.0.linear2.weight", "layers.0.norm1.weight",
-                                "layers.0.norm2.weight"}));
+  EXPECT_EQ(names(nn::TransformerEncoder(8, 2, 1, {.bias = false})),
+            (std::vector<std::string>{"layers.0.self_attn.in_proj_weight", "layers.0.self_attn.out_proj.weight",
+                                      "layers.0.linear1.weight", "layers.0.linear2.weight", "layers.0.norm1.weight",
+                                      "layers.0.norm2.weight"}));
 }
 
 TEST(Transformer, DropoutActsInTrainingAlone) {
@@ -319,8 +308,8 @@ TEST(Transformer, ATrainingPlanLearns) {
     std::vector<std::int64_t> labels(kBatch);
     for (std::int64_t n = 0; n < kBatch; ++n) {
       const auto place = static_cast<std::int64_t>(random.uniform(0, kLength));
-      x[static_cast<std::size_t>(n * kLength + place)] = 1;
-      labels[static_cast<std::size_t>(n)] = place >= kLength / 2;
+      x[n * kLength + place] = 1;
+      labels[n] = place >= kLength / 2;
     }
     loss = step({Tensor::from(Shape{kBatch, kLength, 1}, x), Tensor::from(Shape{kBatch}, labels)})[0].item();
   }
@@ -329,11 +318,10 @@ TEST(Transformer, ATrainingPlanLearns) {
 
 TEST(ViTBlock, HasTimmsNamesAndLayerScales) {
   nn::ViTBlock block(8, 2, {.init_values = 0.0});
-  EXPECT_EQ(names(block),
-            (std::vector<std::string>{"norm1.weight", "norm1.bias", "attn.qkv.weight", "attn.qkv.bias",
-                                      "attn.proj.weight", "attn.proj.bias", "ls1.gamma", "norm2.weight",
-                                      "norm2.bias", "mlp.fc1.weight", "mlp.fc1.bias", "mlp.fc2.weight",
-                                      "mlp.fc2.bias", "ls2.gamma"}));
+  EXPECT_EQ(names(block), (std::vector<std::string>{"norm1.weight", "norm1.bias", "attn.qkv.weight", "attn.qkv.bias",
+                                                    "attn.proj.weight", "attn.proj.bias", "ls1.gamma", "norm2.weight",
+                                                    "norm2.bias", "mlp.fc1.weight", "mlp.fc1.bias", "mlp.fc2.weight",
+                                                    "mlp.fc2.bias", "ls2.gamma"}));
   const Tensor x = random_tensor({2, 3, 8}, 1);
   EXPECT_EQ(difference(x, block(x), 0), "") << "gamma is 0";
   nn::ViTBlock dropped(8, 2, {.drop_path = 1});
@@ -346,8 +334,7 @@ TEST(Positions, SinusoidalTableIsThatOfThePaper) {
   for (int p = 0; p < 3; ++p)
     for (int k = 0; k < 5; ++k) {
       const double angle = p / std::pow(10000, k / 2 * 2 / 5.0);
-      EXPECT_NEAR(table[static_cast<std::size_t>(p * 5 + k)], k % 2 ? std::cos(angle) : std::sin(angle),
-                  1e-6);
+      EXPECT_NEAR(table[p * 5 + k], k % 2 ? std::cos(angle) : std::sin(angle), 1e-6);
     }
 }
 

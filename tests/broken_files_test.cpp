@@ -60,7 +60,8 @@ TEST(BrokenFiles, OfEveryKindAreNamedOnceAndPassedOver) {
   for (const auto& [file, result] : scanned) {
     const bool is_bad = bad.contains(fs::path(file).filename().string());
     EXPECT_EQ(result.status != ScannedFile::Status::ok, is_bad) << file << ": " << result.reason;
-    EXPECT_EQ(result.status == ScannedFile::Status::ok && file != "a/wrong-extension.jpg", result.reason.empty()) << file;
+    EXPECT_EQ(result.status == ScannedFile::Status::ok && file != "a/wrong-extension.jpg", result.reason.empty())
+        << file;
   }
   EXPECT_EQ(scanned["a/zero-bytes.jpg"].status, ScannedFile::Status::error);
   EXPECT_EQ(scanned["a/cut-in-scan.jpg"].status, ScannedFile::Status::partial);
@@ -123,7 +124,7 @@ TEST(BrokenFiles, MemoryStaysFlatOverEpochs) {
     }
     if (epoch == 9) before = resident_mib();
   }
-  EXPECT_LT(resident_mib() - before, 2);  // in 50 epochs; one leaked picture each would be 10
+  EXPECT_LT(resident_mib() - before, 2);  // in 50 epochs; one leaked image each would be 10
 }
 
 }  // namespace

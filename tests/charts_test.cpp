@@ -10,18 +10,18 @@
 #include "neurim/evaluate/class_counts.h"
 #include "neurim/evaluate/contact_sheet.h"
 #include "neurim/evaluate/curves.h"
-#include "neurim/train/batch_picture.h"
-#include "tests/pictures.h"
+#include "neurim/train/batch_image.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
 
 TEST(Charts, CurvesWithGaps) {
   const double none = std::nan("");
-  const std::string two =
-      curves_picture({}, {{"Loss", {{"training", {2, 1, 0.5}}, {"validation", {none, 1.2, none}, Best::lowest}}},
-                          {"Accuracy", {{"validation", {none, 0.4, none}, Best::highest}}, true}});
-  const std::string one = curves_picture({}, {{"Loss", {{"training", {none}}}}}, 7);
+  const std::string two = curves_image(
+      {}, {{"Loss", {{"training", {2, 1, 0.5}}, {"validation", {none, 1.2, none}, Best::lowest}}},
+           {"Accuracy", {{"validation", {none, 0.4, none}, Best::highest}}, true}});
+  const std::string one = curves_image({}, {{"Loss", {{"training", {none}}}}}, 7);
   EXPECT_EQ(decoded(two).width(), 2 * decoded(one).width());
   EXPECT_EQ(decoded(two).height(), decoded(one).height());
 }
@@ -33,11 +33,11 @@ struct Extent {
 
 /// Of the pixels of the first curve's colour, below the legend and the values of outliers.
 Extent first_curve_in(const std::string& png) {
-  const Image picture = decoded(png);
+  const Image image = decoded(png);
   Extent extent;
-  for (int y = 264; y < picture.height(); ++y)
-    for (int x = 0; x < picture.width(); ++x)
-      if (const std::uint8_t* rgb = picture.row(y) + 3 * x; rgb[2] > rgb[0] + 100) {
+  for (int y = 264; y < image.height(); ++y)
+    for (int x = 0; x < image.width(); ++x)
+      if (const std::uint8_t* rgb = image.row(y) + 3 * x; rgb[2] > rgb[0] + 100) {
         extent.left = std::min(extent.left, x), extent.right = std::max(extent.right, x);
         extent.top = std::min(extent.top, y), extent.bottom = std::max(extent.bottom, y);
       }
@@ -45,23 +45,23 @@ Extent first_curve_in(const std::string& png) {
 }
 
 TEST(Charts, ASingleEpochStandsInTheMiddle) {
-  const Extent dot = first_curve_in(curves_picture({}, {{"Loss", {{"training", {0.5}}}}}));
+  const Extent dot = first_curve_in(curves_image({}, {{"Loss", {{"training", {0.5}}}}}));
   EXPECT_NEAR(dot.left + dot.right, 2 * (62 + 400 / 2) * 2, 4);  // at 2 pixels a unit
 }
 
 TEST(Charts, AxesOfConstantsAreOfTheirSize) {
-  const auto picture = [](double value) { return curves_picture({}, {{"Learning rate", {{"", {value, value}}}}}); };
-  for (const double value : {2e-3, 2e-4, 2e-7}) EXPECT_NE(picture(value), picture(value / 10)) << value;
-  EXPECT_FALSE(picture(0).empty());
+  const auto image = [](double value) { return curves_image({}, {{"Learning rate", {{"", {value, value}}}}}); };
+  for (const double value : {2e-3, 2e-4, 2e-7}) EXPECT_NE(image(value), image(value / 10)) << value;
+  EXPECT_FALSE(image(0).empty());
 }
 
 TEST(Charts, OutliersLeaveTheAxisToTheOthers) {
   const double none = std::nan(""), infinite = std::numeric_limits<double>::infinity();
   EXPECT_EQ(axis_top({2.1, 1.5, 1.2, 25, 1.8, 1.4}), 2.1);
   EXPECT_EQ(axis_top({2.1, none, 1.5, infinite, 25, 1.8}), 2.1);
-  EXPECT_EQ(axis_top({2.3, 1.9, 1.6, 1.4, 1.3, 1.2}), 2.3);       // falls as losses do
-  EXPECT_EQ(axis_top({2, 25}), 25);                               // either may be the usual one
-  EXPECT_EQ(axis_top({1, 1.1, 25, 1, 1.2, 25}), 25);              // a third of the values
+  EXPECT_EQ(axis_top({2.3, 1.9, 1.6, 1.4, 1.3, 1.2}), 2.3);  // falls as losses do
+  EXPECT_EQ(axis_top({2, 25}), 25);                          // either may be the usual one
+  EXPECT_EQ(axis_top({1, 1.1, 25, 1, 1.2, 25}), 25);         // a third of the values
   EXPECT_EQ(axis_top({0.5, 0.5, 0.5, 25}), 0.5);
   EXPECT_EQ(axis_top({}), 1);
   std::vector<double> many(20, 1.0);
@@ -71,53 +71,57 @@ TEST(Charts, OutliersLeaveTheAxisToTheOthers) {
   many[2] = 52;
   EXPECT_EQ(axis_top(many), 52);  // more than a tenth
 
-  const auto picture = [](double first, bool clipped) {
-    return curves_picture({}, {{.title = "Loss",
-                                .curves = {{"training", {2.1, 1.5, 1.2}}, {"validation", {first, 1.8, 1.4}, Best::lowest}},
-                                .clipped = clipped}});
+  const auto image = [](double first, bool clipped) {
+    return curves_image({},
+                        {{.title = "Loss",
+                          .curves = {{"training", {2.1, 1.5, 1.2}}, {"validation", {first, 1.8, 1.4}, Best::lowest}},
+                          .clipped = clipped}});
   };
-  EXPECT_GT(first_curve_in(picture(25, true)).height(), 5 * first_curve_in(picture(25, false)).height());
-  EXPECT_EQ(first_curve_in(picture(25, true)).height(), first_curve_in(picture(30, true)).height());
-  EXPECT_NE(picture(25, true), picture(30, true));  // the value is written
-  EXPECT_NE(picture(25, true), picture(none, true));
-  EXPECT_NE(picture(infinite, true), picture(none, true));
-  EXPECT_EQ(picture(2, true), picture(2, false));
+  EXPECT_GT(first_curve_in(image(25, true)).height(), 5 * first_curve_in(image(25, false)).height());
+  EXPECT_EQ(first_curve_in(image(25, true)).height(), first_curve_in(image(30, true)).height());
+  EXPECT_NE(image(25, true), image(30, true));  // the value is written
+  EXPECT_NE(image(25, true), image(none, true));
+  EXPECT_NE(image(infinite, true), image(none, true));
+  EXPECT_EQ(image(2, true), image(2, false));
 
   // Of the first curve: the triangle at the upper end, over the first epoch.
-  const std::string spike = curves_picture({}, {{.title = "Loss", .curves = {{"training", {25, 1.8, 1.4, 1.2}}}, .clipped = true}});
+  const std::string spike = curves_image(
+      {}, {{.title = "Loss", .curves = {{"training", {25, 1.8, 1.4, 1.2}}}, .clipped = true}});
   const Extent drawn = first_curve_in(spike);
   EXPECT_NEAR(drawn.left, 62 * 2 - 9, 2);  // half as wide as it is to the left of the axis
-  EXPECT_NEAR(drawn.top, first_curve_in(curves_picture({}, {{"Loss", {{"training", {1.8, 1.8, 1.4, 1.2}}}}})).top, 2);
+  EXPECT_NEAR(drawn.top, first_curve_in(curves_image({}, {{"Loss", {{"training", {1.8, 1.8, 1.4, 1.2}}}}})).top, 2);
 }
 
 /// An image of classes whose names and counts are given, with a second split of one sample each.
-std::string counts_picture(const std::vector<std::string>& names, const std::vector<std::int64_t>& counts, const std::string& data = "photos",
-                           std::int64_t samples = 100) {
-  return class_counts_picture(data, names,
-                              {{"train", counts, samples}, {"val", std::vector<std::int64_t>(counts.size(), 1), std::ssize(counts)}});
+std::string counts_image(const std::vector<std::string>& names, const std::vector<std::int64_t>& counts,
+                         const std::string& data = "photos", std::int64_t samples = 100) {
+  return class_counts_image(
+      data, names,
+      {{"train", counts, samples}, {"val", std::vector<std::int64_t>(counts.size(), 1), std::ssize(counts)}});
 }
 
 TEST(Charts, CountsOfClassesFallAndTheTitleTellsOfWhat) {
-  const std::string picture = counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10});
-  EXPECT_EQ(picture, counts_picture({"a", "b", "c", "d"}, {20, 40, 10, 30}));
-  EXPECT_EQ(counts_picture({"x", "y", "z"}, {1, 2, 2}), counts_picture({"y", "z", "x"}, {2, 2, 1}));
-  EXPECT_NE(picture, counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, "drawings"));
-  EXPECT_NE(picture, counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, "photos", 101));
-  EXPECT_EQ(decoded(picture).size(), decoded(counts_picture({"b", "d", "a", "c"}, {40, 30, 20, 10}, std::string(900, 'p'))).size());
+  const std::string image = counts_image({"b", "d", "a", "c"}, {40, 30, 20, 10});
+  EXPECT_EQ(image, counts_image({"a", "b", "c", "d"}, {20, 40, 10, 30}));
+  EXPECT_EQ(counts_image({"x", "y", "z"}, {1, 2, 2}), counts_image({"y", "z", "x"}, {2, 2, 1}));
+  EXPECT_NE(image, counts_image({"b", "d", "a", "c"}, {40, 30, 20, 10}, "drawings"));
+  EXPECT_NE(image, counts_image({"b", "d", "a", "c"}, {40, 30, 20, 10}, "photos", 101));
+  EXPECT_EQ(decoded(image).size(),
+            decoded(counts_image({"b", "d", "a", "c"}, {40, 30, 20, 10}, std::string(900, 'p'))).size());
 }
 
 TEST(Charts, CountsOfManyClassesAreACurve) {
-  const auto picture = [](int classes, const std::string& changed = "", int at = 0, int by = 0) {
+  const auto image = [](int classes, const std::string& changed = "", int at = 0, int by = 0) {
     std::vector<std::string> names;
     std::vector<std::int64_t> counts;
     for (int c = 0; c < classes; ++c) names.push_back(text("class ", c)), counts.push_back(classes - c);
-    if (!changed.empty()) names[static_cast<std::size_t>(at)] = changed;
-    counts[static_cast<std::size_t>(at)] += by;
-    return counts_picture(names, counts);
+    if (!changed.empty()) names[at] = changed;
+    counts[at] += by;
+    return counts_image(names, counts);
   };
   int before = 0;
   for (const int classes : {2, 10, 40, 41, 100, 1000, 5000}) {
-    const ImageSize size = decoded(picture(classes)).size();
+    const ImageSize size = decoded(image(classes)).size();
     EXPECT_EQ(size.width, 1540);
     EXPECT_GE(size.height, 200);
     EXPECT_LE(size.height, 1900) << classes;
@@ -126,38 +130,41 @@ TEST(Charts, CountsOfManyClassesAreACurve) {
     }
     before = size.height;
   }
-  EXPECT_EQ(decoded(picture(100)).size(), decoded(picture(1000)).size());
-  EXPECT_NE(picture(130), picture(140));
-  EXPECT_EQ(picture(100), picture(100, "changed", 50));  // one between has no name
-  EXPECT_NE(picture(100), picture(100, "changed", 14));
-  EXPECT_NE(picture(100), picture(100, "changed", 85));
-  EXPECT_NE(picture(100), picture(100, "class 15", 15, -30));  // the curve has its count
+  EXPECT_EQ(decoded(image(100)).size(), decoded(image(1000)).size());
+  EXPECT_NE(image(130), image(140));
+  EXPECT_EQ(image(100), image(100, "changed", 50));  // one between has no name
+  EXPECT_NE(image(100), image(100, "changed", 14));
+  EXPECT_NE(image(100), image(100, "changed", 85));
+  EXPECT_NE(image(100), image(100, "class 15", 15, -30));  // the curve has its count
 }
 
 // A black and a white pixel side by side.
 TEST(ContactSheet, SmallOnesShowTheirPixels) {
   const auto sheet = [](int height, int width, const std::vector<std::string>& caption) {
-    Thumbnail one{.rgb = std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * 3)), .height = height, .width = width, .caption = caption};
+    Thumbnail one{.rgb = std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * 3)),
+                  .height = height,
+                  .width = width,
+                  .caption = caption};
     for (int i = 0; i < height * width; ++i)
       if (i % width >= width / 2) std::fill_n(one.rgb.begin() + 3 * i, 3, std::uint8_t{255});
     return decoded(contact_sheet(std::vector{one}, 8, 160));
   };
   // The columns of levels between black and white, of the row through the middle.
-  const auto between = [](const Image& picture) {
+  const auto between = [](const Image& image) {
     int count = 0;
-    for (int x = 0; x < picture.width(); ++x)
-      if (const int level = picture.row(6 + 80)[3 * x]; level > 60 && level < 195) ++count;
+    for (int x = 0; x < image.width(); ++x)
+      if (const int level = image.row(6 + 80)[3 * x]; level > 60 && level < 195) ++count;
     return count;
   };
-  const auto black = [](const Image& picture) {
+  const auto black = [](const Image& image) {
     int count = 0;
-    for (int x = 0; x < picture.width(); ++x) count += picture.row(6 + 80)[3 * x] < 128;
+    for (int x = 0; x < image.width(); ++x) count += image.row(6 + 80)[3 * x] < 128;
     return count;
   };
   for (const int side : {2, 28, 32, 62}) {
-    const Image picture = sheet(side, side, {"cat"});
-    EXPECT_EQ(between(picture), 0) << side;
-    EXPECT_EQ(black(picture), 160 / side * (side / 2)) << side;
+    const Image image = sheet(side, side, {"cat"});
+    EXPECT_EQ(between(image), 0) << side;
+    EXPECT_EQ(black(image), 160 / side * (side / 2)) << side;
   }
   EXPECT_GT(between(sheet(64, 64, {"cat"})), 0);
   EXPECT_NEAR(black(sheet(64, 64, {"cat"})), 80, 2);
@@ -168,21 +175,23 @@ TEST(ContactSheet, SmallOnesShowTheirPixels) {
   EXPECT_EQ(sheet(28, 28, {std::string(300, 'n')}).width(), sheet(28, 28, {}).width());
 }
 
-TEST(BatchPicture, TheLargestShareOfAMixComesFirst) {
+TEST(BatchImage, TheLargestShareOfAMixComesFirst) {
   float levels[4] = {}, targets[] = {1, 0, 1};
   std::int64_t label[] = {0};
   Batch batch{.images = levels, .labels = label, .targets = {}, .indices = {}, .size = 1};
   const Preprocess preprocess{.channels = 1, .height = 2, .width = 2, .mean = {0}, .std = {1}};
   const auto sheet = [](const std::vector<std::string>& caption) {
-    return contact_sheet(std::vector{Thumbnail{.rgb = std::vector<std::uint8_t>(12), .height = 2, .width = 2, .caption = caption}}, 8, 160);
+    return contact_sheet(
+        std::vector{Thumbnail{.rgb = std::vector<std::uint8_t>(12), .height = 2, .width = 2, .caption = caption}}, 8,
+        160);
   };
   const std::int64_t partner[] = {2};
   const std::vector<std::string> names{"ant", "bee", "cat"};
-  EXPECT_EQ(batch_picture(batch, preprocess, names), sheet({"ant"}));
-  EXPECT_EQ(batch_picture(batch, preprocess, names, {.lambda = 0.7, .labels = partner}), sheet({"ant 70%", "cat 30%"}));
-  EXPECT_EQ(batch_picture(batch, preprocess, names, {.lambda = 0.2, .labels = partner}), sheet({"cat 80%", "ant 20%"}));
+  EXPECT_EQ(batch_image(batch, preprocess, names), sheet({"ant"}));
+  EXPECT_EQ(batch_image(batch, preprocess, names, {.lambda = 0.7, .labels = partner}), sheet({"ant 70%", "cat 30%"}));
+  EXPECT_EQ(batch_image(batch, preprocess, names, {.lambda = 0.2, .labels = partner}), sheet({"cat 80%", "ant 20%"}));
   batch.targets = targets;
-  EXPECT_EQ(batch_picture(batch, preprocess, names), sheet({"ant", "cat"}));
+  EXPECT_EQ(batch_image(batch, preprocess, names), sheet({"ant", "cat"}));
 }
 
 TEST(Canvas, AxisSteps) {

@@ -5,8 +5,8 @@
 
 #include "neurim/backend/reference/view.h"
 #include "neurim/graph/kernel.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "tests/errors.h"
 
 namespace neurim {
@@ -67,21 +67,20 @@ class WrongDecomposition final : public Scaled {
   Tensors decompose(std::span<const Tensor> in) const override { return {in[0] * (scale + 1e-6)}; }
 };
 
-void threefold(const Op&, std::span<const reference::View> in, std::span<const reference::View> out,
-               std::uint32_t&) {
+void threefold(const Op&, std::span<const reference::View> in, std::span<const reference::View> out, std::uint32_t&) {
   for (std::int64_t i = 0; i < out[0].numel(); ++i) out[0].set(i, 3 * in[0][i]);
 }
 
 /// Leaves the last element as it was made: 0.
-Launch all_but_one(Site& site) {
-  if (site.input(0).type.dtype != DType::f32) return decline(site, "takes f32 only");
+Launch all_but_one(KernelRequest& request) {
+  if (request.input(0).type.dtype != DType::f32) return decline(request, "takes f32 only");
   const auto run = [](const void* self, const Args& args, int) noexcept {
     const auto count = *static_cast<const std::int64_t*>(self);
     const auto* x = static_cast<const float*>(args.in[0]);
     auto* y = static_cast<float*>(args.out[0]);
     for (std::int64_t i = 0; i < count; ++i) y[i] = i + 1 < count ? 3 * x[i] : 0;
   };
-  return {run, std::make_shared<std::int64_t>(site.input(0).type.shape.numel())};
+  return {run, std::make_shared<std::int64_t>(request.input(0).type.shape.numel())};
 }
 
 class CheckOp : public testing::Test {
@@ -110,8 +109,7 @@ class CheckOp : public testing::Test {
 };
 
 TEST_F(CheckOp, SaysNothingOfSoundOps) {
-  for (const char* op :
-       {"scaled", "conv2d", "max_pool2d", "gelu", "softmax", "dropout", "argmax", "where", "concat"})
+  for (const char* op : {"scaled", "conv2d", "max_pool2d", "gelu", "softmax", "dropout", "argmax", "where", "concat"})
     EXPECT_EQ(check_op(op), std::vector<std::string>()) << op;
 }
 

@@ -104,7 +104,7 @@ class Grammar(unittest.TestCase):
             for output in ("mine/x.onnx", "mine/a/b/x.onnx"):
                 said = self.refused("export", "model=lenet5", f"output={folder}/{output}", "imgsz=3")
                 self.assertIn("c2: conv2d", said)
-                self.assertIn("lenet5 is made for one size of pictures: give imgsz=28", said)
+                self.assertIn("lenet5 is made for one size of images: give imgsz=28", said)
                 self.assertEqual((mine.is_dir(), list(mine.iterdir())), (True, []))
             (mine / "target.onnx").touch()
             (mine / "link.onnx").symlink_to("target.onnx")
@@ -218,10 +218,10 @@ class Trained(TrainedRun):
     def test_val_gives_the_runs_figures(self):
         run = neurim("val", self.folder, "--json", f"project={self.root}/runs")
         self.assertEqual(run.returncode, 0, run.stderr)
-        trained, judged = (json.loads(text.splitlines()[-1]) for text in (self.result.stdout, run.stdout))
+        trained, evaluated = (json.loads(text.splitlines()[-1]) for text in (self.result.stdout, run.stdout))
         for key in ("top1", "top5", "loss", "f1_macro", "samples"):
-            self.assertEqual(trained[key], judged[key], key)
-        self.assertTrue(Path(judged["run"], "confusion_matrix.png").is_file())
+            self.assertEqual(trained[key], evaluated[key], key)
+        self.assertTrue(Path(evaluated["run"], "confusion_matrix.png").is_file())
 
     def test_crops_and_other_inputs(self):
         run = neurim("val", self.folder, "--json", "crops=10", "crop_pct=0.8", "interpolation=bicubic", f"project={self.root}/runs")
@@ -270,9 +270,9 @@ class Trained(TrainedRun):
         self.assertEqual(neurim("data", "preview", data, "in_chans=6", "imgsz=32", "augment=hflip", f"out={self.root}/bands.jpg").returncode, 0)
         wrong = neurim("train", f"data={data}", *words, "channels=rgb", "name=three")
         self.assertEqual(wrong.returncode, 3)
-        self.assertIn("the pictures have 6 channels and the model takes 3", wrong.stderr)
+        self.assertIn("the images have 6 channels and the model takes 3", wrong.stderr)
         self.assertIn("give in_chans=6", wrong.stderr)
-        self.assertIn("takes pictures of 1, 3 or 4 channels", neurim("train", f"data={data}", *words, "changes=trivial", "name=no").stderr)
+        self.assertIn("takes images of 1, 3 or 4 channels", neurim("train", f"data={data}", *words, "changes=trivial", "name=no").stderr)
         self.assertIn("gray, la, rgb or rgba", neurim("train", f"data={data}", *words, "channels=rbg").stderr)
         clear = neurim("train", f"data={self.root}/data", *words, "channels=rgba", "name=clear")
         self.assertIn("input 4x32x32", clear.stdout, clear)
@@ -337,9 +337,9 @@ class Trained(TrainedRun):
     def test_predict_takes_patterns_and_many_words(self):
         run = neurim("predict", f"{self.root}/data/val/*/1.png", f"model={self.folder}")
         self.assertEqual((run.returncode, len(run.stdout.splitlines())), (0, 3), run)
-        pictures = [self.root / "data" / "val" / name / "2.png" for name in ("dark", "bright")]
-        run = neurim("predict", *pictures, f"model={self.folder / 'weights'}")
-        self.assertEqual([line.split("  ")[0] for line in run.stdout.splitlines()], [str(p) for p in pictures], run)
+        images = [self.root / "data" / "val" / name / "2.png" for name in ("dark", "bright")]
+        run = neurim("predict", *images, f"model={self.folder / 'weights'}")
+        self.assertEqual([line.split("  ")[0] for line in run.stdout.splitlines()], [str(p) for p in images], run)
         run = neurim("predict", f"{self.root}/data/val/*/none.png", f"model={self.folder}")
         self.assertEqual((run.returncode, run.stdout), (3, ""), run)
 
@@ -348,11 +348,11 @@ class Trained(TrainedRun):
         weights.parent.mkdir()
         content = without_checksums((self.folder / "weights" / "best.safetensors").read_bytes())
         weights.write_bytes(content[:-12 - 4 * 252] + struct.pack("<f", 3e38) * 252 + content[-12:])  # of the last layer, before its biases
-        picture = self.root / "data" / "val" / "dark" / "2.png"
-        run = neurim("predict", f"model={weights}", f"source={picture}")
+        image = self.root / "data" / "val" / "dark" / "2.png"
+        run = neurim("predict", f"model={weights}", f"source={image}")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
         self.assertRegex(run.stdout, r"^note: .*nan\.safetensors: has no checksum, .*\n$")
-        self.assertIn(f"{picture}: the model gives NaN for it", run.stderr)
+        self.assertIn(f"{image}: the model gives NaN for it", run.stderr)
 
     def test_names_that_are_not_utf8(self):
         coffee, tea = (os.fsdecode(name) for name in (b"caf\xe9", b"th\xe9"))
@@ -413,8 +413,8 @@ class Trained(TrainedRun):
             furthest = max(abs(a - b) for a, b in zip(exact, logits(f"precision={kind}")))
             self.assertGreater(furthest, 0)
             self.assertLess(furthest, most * max(map(abs, exact)))
-        judged = [neurim("val", self.folder, f"project={self.root}/runs", f"precision={kind}", "--json") for kind in ("f32", "bf16", "fp16")]
-        for run in judged:
+        evaluated = [neurim("val", self.folder, f"project={self.root}/runs", f"precision={kind}", "--json") for kind in ("f32", "bf16", "fp16")]
+        for run in evaluated:
             self.assertEqual(run.returncode, 0, run.stderr)
         words = [*instead(self.words, "model=resnet20", "epochs=2"), "imgsz=32", "amp=fp16", "name=scaled", "plots=false", "--json"]
         run = neurim(*words)
@@ -462,7 +462,7 @@ class Trained(TrainedRun):
         for more in ([], ["--dry-run"]):
             run = neurim(*self.words, "in_chans=5", "name=never", *more)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-            self.assertIn("the pictures have 1 channel and the model takes 5", run.stderr)
+            self.assertIn("the images have 1 channel and the model takes 5", run.stderr)
             run = neurim(*instead(self.words, "model=resnet18", "batch=1"), "imgsz=32", "name=never", *more)
             self.assertEqual(run.returncode, 2, run)
             self.assertRegex(run.stderr, r"layer\d\.\d\.bn\d: batch_norm: .* one value per channel")
@@ -481,11 +481,11 @@ class Trained(TrainedRun):
         run = neurim(*words, "max_bad=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("broken.png", run.stderr)
-        judge = ["val", self.root / "runs" / "spoilt", "split=train", f"project={self.root}/runs"]
-        run = neurim(*judge, "max_bad=0")
+        evaluate = ["val", self.root / "runs" / "spoilt", "split=train", f"project={self.root}/runs"]
+        run = neurim(*evaluate, "max_bad=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("raise max_bad", run.stderr)
-        run = neurim(*judge)
+        run = neurim(*evaluate)
         self.assertEqual(run.returncode, 0, run)
         self.assertIn("broken.png", run.stdout)
         for i in range(8):
@@ -493,9 +493,9 @@ class Trained(TrainedRun):
         run = neurim(*words, "max_bad=9", "val_split=0")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stdout.count("skipped: "), 9, run.stdout)
-        self.assertIn("9 of 25 train pictures cannot be read", run.stdout)
-        for picture in data.rglob("*.png"):
-            picture.write_bytes(b"x")
+        self.assertIn("9 of 25 train images cannot be read", run.stdout)
+        for image in data.rglob("*.png"):
+            image.write_bytes(b"x")
         run = neurim(*words, "max_bad=100", "val_split=0")
         self.assertEqual(run.returncode, 3, run)
         self.assertIn("the train split has no sample that can be decoded, of 25: ", run.stderr)
@@ -509,7 +509,7 @@ class Trained(TrainedRun):
         words = ["train", f"data={self.root}/turned", "model=lenet5", "epochs=1", "val_split=0", f"project={self.root}/runs",
                  "plots=false", "augment=false"]
         upright = neurim(*words, "name=upright")
-        self.assertIn("EXIF says to turn 8 training pictures", upright.stdout)
+        self.assertIn("EXIF says to turn 8 training images", upright.stdout)
         left = neurim(*words, "name=left", "exif=false")
         self.assertEqual(left.returncode, 0, left.stderr)
         self.assertNotIn("EXIF", left.stdout)
@@ -537,7 +537,7 @@ class Trained(TrainedRun):
         self.assertIn("try lr=1e+24; ", run.stderr)
 
     def test_demo(self):
-        run = neurim("demo", "epochs=1", "train_pictures=8", "val_pictures=3", f"project={self.root}/demo")
+        run = neurim("demo", "epochs=1", "train_images=8", "val_images=3", f"project={self.root}/demo")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertTrue((self.root / "demo" / "demo" / "export" / "best.onnx").is_file())
         self.assertTrue((self.root / "demo" / "demo" / "confusion_matrix.png").is_file())
@@ -546,7 +546,7 @@ class Trained(TrainedRun):
         pack = self.root / "demo" / "digits-42-8-3.pack"
         self.assertIn(f"Drawing 110 digits into {pack}\n", run.stdout)
         before = pack.stat()
-        again = neurim("demo", "epochs=1", "train_pictures=8", "val_pictures=3", f"project={self.root}/demo")
+        again = neurim("demo", "epochs=1", "train_images=8", "val_images=3", f"project={self.root}/demo")
         self.assertEqual((again.returncode, pack.stat().st_mtime_ns, "Drawing" in again.stdout), (0, before.st_mtime_ns, False), again)
         self.assertEqual(neurim("resume", self.root / "demo" / "demo", "epochs=2").returncode, 0)
 

@@ -90,7 +90,7 @@ def npy(path, shape, values):
 
 
 def npy_picture(path, height, width, channels, level):
-    """A picture of any channels, the last of which is bright where the level is high."""
+    """An image of any channels, the last of which is bright where the level is high."""
     header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({height}, {width}, {channels}), }}"
     header += " " * (63 - (10 + len(header)) % 64) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "neurim/ops/add.h"
-#include "neurim/ops/bilinear.h"
+#include "neurim/ops/common/bilinear.h"
+#include "neurim/ops/common/positions.h"
 #include "neurim/ops/embedding.h"
 #include "neurim/ops/flatten.h"
 #include "neurim/ops/glu.h"
 #include "neurim/ops/log_sigmoid.h"
 #include "neurim/ops/pixel_shuffle.h"
-#include "neurim/ops/positions.h"
 #include "neurim/ops/prelu.h"
 #include "neurim/ops/shrink.h"
 #include "neurim/ops/threshold.h"
@@ -85,9 +85,7 @@ inline std::vector<Composition> compositions() {
        {f32({2, 9, 7})}},
       {"rotary_positions",
        R"({"base": 100, "interleaved": true, "first": 3})",
-       [](const Tensors& x) {
-         return rotary_positions(x[0], {.base = 100, .interleaved = true, .first = 3});
-       },
+       [](const Tensors& x) { return rotary_positions(x[0], {.base = 100, .interleaved = true, .first = 3}); },
        {f32({2, 3, 5, 8})}},
       {"rotary_positions",
        R"({"base": 10000, "interleaved": false, "first": 0})",

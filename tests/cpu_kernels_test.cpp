@@ -28,7 +28,7 @@
 #include "neurim/ops/reduce_min.h"
 #include "neurim/ops/sgd_step.h"
 #include "neurim/ops/sum.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 #include "tests/op_table.h"
 
 namespace neurim {
@@ -39,8 +39,7 @@ using namespace op_table;
 constexpr Layout kPlain{}, kBlocked{Layout::blocked, 16}, kLast{Layout::channels_last},
     kImages{Layout::batch_blocked, 16};
 
-Tensor uniform(const Shape& shape, std::uint64_t seed, double low = -2, double high = 2,
-               DType dtype = DType::f32) {
+Tensor uniform(const Shape& shape, std::uint64_t seed, double low = -2, double high = 2, DType dtype = DType::f32) {
   Random random(seed);
   return from_doubles({dtype, shape}, numbers({dtype, shape}, {low, high}, random));
 }
@@ -78,8 +77,8 @@ struct Region {
   /// The results of the CPU kernel whose full inputs come in `layout`; outputs are checked to be zero beyond
   /// the channels. Nothing when it declines, with the reason in `why`.
   Tensors computed(const Layout& layout, int chunks, std::string* why = nullptr) const {
-    std::vector<Spec> specs;
-    for (const Tensor& input : inputs) specs.push_back({input.type(), input.rank() == 4 ? layout : kPlain});
+    std::vector<TensorDesc> descs;
+    for (const Tensor& input : inputs) descs.push_back({input.type(), input.rank() == 4 ? layout : kPlain});
     std::vector<Step> steps;
     std::vector<int> in = nodes[0].in;  // one op sees its operands as they are
     if (nodes.size() > 1) {
@@ -88,67 +87,70 @@ struct Region {
     }
     for (const Node& node : nodes) {
       Types types;
-      for (const int i : node.in) types.push_back(specs[static_cast<std::size_t>(i)].type);
+      for (const int i : node.in) types.push_back(descs[i].type);
       steps.push_back({node.op.get(), node.in, node.out});
-      for (const Type& type : node.op->infer(types)) specs.push_back({type, {}});
+      for (const Type& type : node.op->infer(types)) descs.push_back({type, {}});
     }
-    Site site{.steps = steps, .values = specs, .in = in, .out = results, .chunks = chunks};
+    KernelRequest request{.steps = steps, .values = descs, .in = in, .out = results, .chunks = chunks};
     for (const Kernel& kernel : kernels(nodes[0].op->name(), 0)) {
-      if (kernel.name != "cpu" || (kernel.wants && !kernel.wants(site))) continue;
-      if (const Launch launch = kernel.prepare(site)) return run(launch, site, specs);
+      if (kernel.name != "cpu" || (kernel.propose_layouts && !kernel.propose_layouts(request))) continue;
+      if (const Launch launch = kernel.prepare(request)) return run(launch, request, descs);
     }
-    if (why) *why = site.why;
+    if (why) *why = request.why;
     return {};
   }
 
  private:
   static Tensors selected(const Tensors& values, const std::vector<int>& which) {
     Tensors chosen;
-    for (const int i : which) chosen.push_back(values[static_cast<std::size_t>(i)]);
+    for (const int i : which) chosen.push_back(values[i]);
     return chosen;
   }
 
-  Tensors run(const Launch& launch, const Site& site, const std::vector<Spec>& specs) const {
+  Tensors run(const Launch& launch, const KernelRequest& request, const std::vector<TensorDesc>& descs) const {
     std::deque<std::vector<std::byte>> memory;
     std::vector<void*> pointers;
-    for (const int value : site.in) {
-      const Spec& spec = specs[static_cast<std::size_t>(value)];
-      std::vector<std::byte> row_major(bytes(spec.type));
-      inputs[static_cast<std::size_t>(value)].read(row_major.data());
-      memory.emplace_back(bytes(spec.type, spec.layout));
-      pack(spec.type, spec.layout, row_major.data(), memory.back().data());
+    for (const int value : request.in) {
+      const TensorDesc& desc = descs[value];
+      std::vector<std::byte> row_major(bytes(desc.type));
+      inputs[value].read(row_major.data());
+      memory.emplace_back(bytes(desc.type, desc.layout));
+      pack(desc.type, desc.layout, row_major.data(), memory.back().data());
       pointers.push_back(memory.back().data());
     }
-    for (const int value : site.out) {
-      const Spec& spec = specs[static_cast<std::size_t>(value)];
-      memory.emplace_back(bytes(spec.type, spec.layout), std::byte{0xff});
+    for (const int value : request.out) {
+      const TensorDesc& desc = descs[value];
+      memory.emplace_back(bytes(desc.type, desc.layout), std::byte{0xff});
       pointers.push_back(memory.back().data());
     }
-    std::vector<std::byte> scratch(site.scratch);
+    std::vector<std::byte> scratch(request.scratch);
     pointers.push_back(scratch.data());
-    std::vector<std::byte> own(launch.own_bytes());
+    std::vector<std::byte> own(launch.workspace_bytes());
     pointers.push_back(own.data());
     std::uint32_t status = 0;
-    const Call call{launch, 0, static_cast<std::uint16_t>(site.in.size()),
-                    static_cast<std::uint16_t>(site.out.size()), false, launch.own_step()};
+    const Call call{launch,
+                    0,
+                    static_cast<std::uint16_t>(request.in.size()),
+                    static_cast<std::uint16_t>(request.out.size()),
+                    false,
+                    launch.workspace_step()};
     default_stream({}).run({&call, 1}, pointers.data(), &status);
     EXPECT_EQ(status, 0u);
     Tensors out;
-    for (std::size_t i = 0; i < site.out.size(); ++i) {
-      const Spec& spec = specs[static_cast<std::size_t>(site.out[i])];
-      const std::vector<std::byte>& block = memory[site.in.size() + i];
-      std::vector<std::byte> row_major(bytes(spec.type)), again(block.size());
-      unpack(spec.type, spec.layout, block.data(), row_major.data());
-      pack(spec.type, spec.layout, row_major.data(), again.data());
+    for (std::size_t i = 0; i < request.out.size(); ++i) {
+      const TensorDesc& desc = descs[request.out[i]];
+      const std::vector<std::byte>& block = memory[request.in.size() + i];
+      std::vector<std::byte> row_major(bytes(desc.type)), again(block.size());
+      unpack(desc.type, desc.layout, block.data(), row_major.data());
+      pack(desc.type, desc.layout, row_major.data(), again.data());
       EXPECT_TRUE(block == again) << "output " << i << " is not zero beyond the channels";
-      out.push_back(Tensor::from(spec.type, row_major.data()));
+      out.push_back(Tensor::from(desc.type, row_major.data()));
     }
     return out;
   }
 };
 
-void expect_agreement(const Region& region, const Layout& layout, double tolerance,
-                      const std::string& where) {
+void expect_agreement(const Region& region, const Layout& layout, double tolerance, const std::string& where) {
   std::string why;
   const Tensors once = region.computed(layout, 1, &why);
   ASSERT_FALSE(once.empty()) << where << ": declined: " << why;
@@ -165,9 +167,7 @@ Region epilogue(const Shape& shape) {
   region.inputs = {uniform(shape, 1), uniform({c, 1, 1}, 2),    uniform({1, c, 1, 1}, 3),
                    uniform(shape, 4), uniform({n, c, 1, 1}, 5), uniform({n, 1, h, w}, 6),
                    uniform({w}, 7),   uniform({}, 8),           uniform({1, c, h, w}, 9)};
-  const auto step = [&](std::string_view op, std::vector<int> in) {
-    return region.add(make_op(op), std::move(in));
-  };
+  const auto step = [&](std::string_view op, std::vector<int> in) { return region.add(make_op(op), std::move(in)); };
   int y = step("mul", {0, 1});
   y = step("add", {y, 2});
   const int kept = y = step("add", {3, y});
@@ -183,13 +183,8 @@ Region epilogue(const Shape& shape) {
 }
 
 TEST(CpuPointwise, ChainsTakeEveryOperandInEveryLayout) {
-  for (const Shape& shape : {Shape{2, 32, 5, 7},
-                             {2, 37, 9, 11},
-                             {3, 5, 1, 1},
-                             {1, 16, 1, 40},
-                             {2, 3, 33, 35},
-                             {3, 20, 4, 1},
-                             {32, 5, 3, 4}})
+  for (const Shape& shape :
+       {Shape{2, 32, 5, 7}, {2, 37, 9, 11}, {3, 5, 1, 1}, {1, 16, 1, 40}, {2, 3, 33, 35}, {3, 20, 4, 1}, {32, 5, 3, 4}})
     for (const Layout& layout : {kPlain, kBlocked, kLast, kImages})
       expect_agreement(epilogue(shape), layout, 2e-6, text(shape, ' ', layout));
 }
@@ -206,8 +201,7 @@ TEST(CpuPointwise, ChainsMixTruthValuesAndNumbers) {
   const int root = region.add(make_op("exp"), {0});
   const int chosen = region.add(make_op("where"), {any, root, 0});
   region.results = {any, chosen};
-  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages})
-    expect_agreement(region, layout, 1e-6, text(layout));
+  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) expect_agreement(region, layout, 1e-6, text(layout));
 }
 
 TEST(CpuPointwise, DeclinesWithAReason) {
@@ -242,12 +236,10 @@ TEST(CpuPointwise, FunctionsAreAccurateEverywhere) {
                          {std::make_shared<Gelu>("tanh"), -2, 4}}) {
     Region region;
     std::vector<float> x(kCount);
-    for (int i = 0; i < kCount; ++i)
-      x[static_cast<std::size_t>(i)] = static_cast<float>(row.low + (row.high - row.low) * i / (kCount - 1));
+    for (int i = 0; i < kCount; ++i) x[i] = static_cast<float>(row.low + (row.high - row.low) * i / (kCount - 1));
     region.inputs = {Tensor::from({kCount}, std::span<const float>(x))};
     region.results = {region.add(row.op, {0})};
-    const auto want = region.expected()[0].values<double>(),
-               got = region.computed(kPlain, 1)[0].values<double>();
+    const auto want = region.expected()[0].values<double>(), got = region.computed(kPlain, 1)[0].values<double>();
     double worst = 0;
     for (std::size_t i = 0; i < want.size(); ++i)
       if (std::abs(want[i]) > 1e-37) worst = std::max(worst, std::abs(got[i] - want[i]) / std::abs(want[i]));
@@ -257,14 +249,13 @@ TEST(CpuPointwise, FunctionsAreAccurateEverywhere) {
 
 TEST(CpuPointwise, EndsOfTheRange) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (const char* op : {"exp", "log", "tanh", "sigmoid", "erf", "elu", "softplus", "relu", "abs", "sign",
-                         "floor", "sqrt", "clamp"}) {
+  for (const char* op :
+       {"exp", "log", "tanh", "sigmoid", "erf", "elu", "softplus", "relu", "abs", "sign", "floor", "sqrt", "clamp"}) {
     Region region;
-    region.inputs = {Tensor::from(
-        {10}, std::vector<float>{inf, -inf, nan, 0.f, -0.f, 100.f, -100.f, 1e30f, -1e30f, 1e-30f})};
+    region.inputs = {
+        Tensor::from({10}, std::vector<float>{inf, -inf, nan, 0.f, -0.f, 100.f, -100.f, 1e30f, -1e30f, 1e-30f})};
     region.results = {region.add(make_op(op), {0})};
-    const auto want = region.expected()[0].values<float>(),
-               got = region.computed(kPlain, 1)[0].values<float>();
+    const auto want = region.expected()[0].values<float>(), got = region.computed(kPlain, 1)[0].values<float>();
     for (std::size_t i = 0; i < want.size(); ++i)
       EXPECT_TRUE((std::isnan(want[i]) && std::isnan(got[i])) || want[i] == got[i] ||
                   std::abs(want[i] - got[i]) <= 1e-6f * std::abs(want[i]) + 1e-37f)
@@ -288,10 +279,8 @@ TEST(CpuReduce, AllAxesInEveryLayout) {
       for (const Reduce reduce : {Reduce(sum), Reduce(mean), Reduce(reduce_max), Reduce(reduce_min)})
         for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
           Region region;
-          region.inputs = {
-              uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
-          const auto op =
-              op_of(region.inputs[0].type(), [&](const Tensor& x) { return reduce(x, axes, false); });
+          region.inputs = {uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
+          const auto op = op_of(region.inputs[0].type(), [&](const Tensor& x) { return reduce(x, axes, false); });
           region.results = {region.add(op, {0})};
           expect_agreement(region, layout, 1e-6, text(op->name(), attributes(*op), ' ', shape, ' ', layout));
         }
@@ -302,8 +291,8 @@ TEST(CpuReduce, ManyElementsKeepTheirDigits) {
            {{1000000}, {}}, {{20000, 48}, {0}}, {{48, 20000}, {1}}}) {
     Region region;
     region.inputs = {uniform(shape, 1, 0, 1)};
-    region.results = {region.add(
-        op_of(region.inputs[0].type(), [&, &over = axes](const Tensor& x) { return sum(x, over); }), {0})};
+    region.results = {
+        region.add(op_of(region.inputs[0].type(), [&, &over = axes](const Tensor& x) { return sum(x, over); }), {0})};
     expect_agreement(region, kPlain, 2e-7, text(shape));
   }
 }
@@ -315,8 +304,8 @@ TEST(CpuReduce, NotANumberWins) {
   region.inputs = {Tensor::from({2, 100}, std::span<const float>(x))};
   for (const auto reduce : {reduce_max, reduce_min}) {
     region.nodes.clear();
-    region.results = {region.add(
-        op_of(region.inputs[0].type(), [&](const Tensor& t) { return reduce(t, {-1}, false); }), {0})};
+    region.results = {
+        region.add(op_of(region.inputs[0].type(), [&](const Tensor& t) { return reduce(t, {-1}, false); }), {0})};
     const auto y = region.computed(kPlain, 1)[0].values<float>();
     EXPECT_EQ(y[0], 1.f);
     EXPECT_TRUE(std::isnan(y[1]));
@@ -328,27 +317,39 @@ TEST(CpuReduce, NotANumberWins) {
 
 /// Several tiles of rows and ranges of the depth, with tails, and either operand turned.
 TEST(CpuMatmul, TilesAndTails) {
-  for (const auto& [m, k, n] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 3, 5}, {37, 600, 50}, {450, 1100, 33}, {260, 70, 208}, {900, 16, 16}})
+  for (const auto& [m, k, n] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 3, 5},
+                                {37, 600, 50},
+                                {450, 1100, 33},
+                                {260, 70, 208},
+                                {900, 16, 16}})
     for (const bool a : {false, true})
       for (const bool b : {false, true}) {
-        op_table::Chain chain;
+        op_table::FusionGroup group;
         auto op = std::make_shared<Matmul>();
         op->transpose_a = a, op->transpose_b = b;
-        const int x = chain.input(op_table::uniform(a ? Shape{k, m} : Shape{m, k}, -1, 1, 1)), y = chain.input(op_table::uniform(b ? Shape{n, k} : Shape{k, n}, -1, 1, 2));
-        const std::vector<int> out = chain.then(op, {x, y});
-        const Tensors expected = chain.expected(out), got = chain.run({}, 1, out, nullptr, "cpu matmul");
+        const int x = group.input(op_table::uniform(a ? Shape{k, m} : Shape{m, k}, -1, 1, 1)),
+                  y = group.input(op_table::uniform(b ? Shape{n, k} : Shape{k, n}, -1, 1, 2));
+        const std::vector<int> out = group.then(op, {x, y});
+        const Tensors expected = group.expected(out), got = group.run({}, 1, out, nullptr, "cpu matmul");
         ASSERT_FALSE(got.empty());
-        EXPECT_EQ(op_table::difference(expected, got, 1e-4), "") << m << ' ' << k << ' ' << n << (a ? " a turned" : "") << (b ? " b turned" : "");
-        for (const int chunks : {2, 8}) EXPECT_EQ(op_table::difference(got, chain.run({}, chunks, out, nullptr, "cpu matmul"), 0), "") << chunks;
+        EXPECT_EQ(op_table::difference(expected, got, 1e-4), "")
+            << m << ' ' << k << ' ' << n << (a ? " a turned" : "") << (b ? " b turned" : "");
+        for (const int chunks : {2, 8})
+          EXPECT_EQ(op_table::difference(got, group.run({}, chunks, out, nullptr, "cpu matmul"), 0), "") << chunks;
       }
 }
 
 /// With AVX2 it comes before oneDNN where that is slow.
 TEST(CpuMatmul, WeightGradientsOfManyRows) {
-  for (const auto& [k, m, n, slow] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>{1100, 512, 384, true}, {1024, 256, 512, true}, {1023, 512, 512, false},
-                                      {1100, 768, 256, false}, {1100, 520, 512, false}, {1100, 128, 512, false}})
+  for (const auto& [k, m, n, slow] : {std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>{1100, 512, 384, true},
+                                      {1024, 256, 512, true},
+                                      {1023, 512, 512, false},
+                                      {1100, 768, 256, false},
+                                      {1100, 520, 512, false},
+                                      {1100, 128, 512, false}})
     for (const bool turned : {true, false}) {
-      const Tensor a = op_table::uniform(turned ? Shape{k, m} : Shape{m, k}, -1, 1, 1), b = op_table::uniform({k, n}, -1, 1, 2);
+      const Tensor a = op_table::uniform(turned ? Shape{k, m} : Shape{m, k}, -1, 1, 1),
+                   b = op_table::uniform({k, n}, -1, 1, 2);
       const auto net = [turned](const Tensors& in) { return Tensors{matmul(in[0], in[1], turned)}; };
       const Types types = op_table::types_of({a, b});
       const Plan planned = plan(net, types);
@@ -357,21 +358,26 @@ TEST(CpuMatmul, WeightGradientsOfManyRows) {
         EXPECT_EQ(planned.rows()[0].kernel, own ? "cpu matmul" : "onednn") << m << ' ' << k << ' ' << n;
       }
       if (!own) continue;
-      EXPECT_EQ(op_table::difference(plan(net, types, {.interpret = true})({a, b}), planned({a, b}), 1e-4), "") << m << ' ' << k << ' ' << n;
+      EXPECT_EQ(op_table::difference(plan(net, types, {.interpret = true})({a, b}), planned({a, b}), 1e-4), "")
+          << m << ' ' << k << ' ' << n;
     }
 }
 
 TEST(CpuMatmul, StepsBehindAFullyConnectedLayer) {
-  for (const auto& [rows, in, features] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{3, 40, 20}, {210, 530, 650}}) {
-    op_table::Chain chain;
-    const int x = chain.input(op_table::uniform({2, rows, in}, -1, 1, 1)), weight = chain.input(op_table::uniform({features, in}, -1, 1, 2)),
-              bias = chain.input(op_table::uniform({features}, -1, 1, 3)), residual = chain.input(op_table::uniform({2, rows, features}, -1, 1, 4));
-    const int y = chain.then(std::make_shared<Linear>(), {x, weight, bias})[0];
-    const std::vector<int> out = chain.then(make_op("add"), {chain.then(std::make_shared<Gelu>(), {y})[0], residual});
+  for (const auto& [rows, in, features] :
+       {std::tuple<std::int64_t, std::int64_t, std::int64_t>{3, 40, 20}, {210, 530, 650}}) {
+    op_table::FusionGroup group;
+    const int x = group.input(op_table::uniform({2, rows, in}, -1, 1, 1)),
+              weight = group.input(op_table::uniform({features, in}, -1, 1, 2)),
+              bias = group.input(op_table::uniform({features}, -1, 1, 3)),
+              residual = group.input(op_table::uniform({2, rows, features}, -1, 1, 4));
+    const int y = group.then(std::make_shared<Linear>(), {x, weight, bias})[0];
+    const std::vector<int> out = group.then(make_op("add"), {group.then(std::make_shared<Gelu>(), {y})[0], residual});
     for (const std::vector<int>& wanted : {out, std::vector<int>{y, out[0]}}) {
-      const Tensors expected = chain.expected(wanted);
+      const Tensors expected = group.expected(wanted);
       for (const int chunks : {1, 3})
-        EXPECT_EQ(op_table::difference(expected, chain.run({}, chunks, wanted, nullptr, "cpu matmul"), 1e-4), "") << rows << ' ' << chunks;
+        EXPECT_EQ(op_table::difference(expected, group.run({}, chunks, wanted, nullptr, "cpu matmul"), 1e-4), "")
+            << rows << ' ' << chunks;
     }
   }
 }
@@ -429,8 +435,7 @@ TEST(CpuRandom, SameBitsAsTheReference) {
   Region region;
   region.inputs = {key, uniform({70001}, 1)};
   region.results = {region.add(dropout, {1, 0})};
-  const std::vector<float> x = region.inputs[1].values<float>(),
-                           y = region.computed(kPlain, 3)[0].values<float>();
+  const std::vector<float> x = region.inputs[1].values<float>(), y = region.computed(kPlain, 3)[0].values<float>();
   region.inputs = {key};
   region.nodes.clear();
   region.results = {region.add(random, {0})};
@@ -445,13 +450,14 @@ TEST(CpuRandom, SameBitsAsTheReference) {
 }
 
 TEST(CpuOptimizer, FindsTheOneNumberThatIsNotFinite) {
-  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::max()})
+  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::nanf(""), std::numeric_limits<float>::max()})
     for (const Shape& shape : {Shape{30, 21, 9, 7}, {3, 17}, {1}})
       for (const std::int64_t place : {std::int64_t{0}, shape.numel() / 2, shape.numel() - 1})
         for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
           if (shape.rank() < 4 && layout != kPlain) continue;
           std::vector<float> values = uniform(shape, 1).values<float>();
-          values[static_cast<std::size_t>(place)] = odd;
+          values[place] = odd;
           Region region;
           region.inputs = {uniform({5, 3}, 2), Tensor::from(shape, values), uniform({1000}, 3)};
           region.results = {region.add(std::make_shared<AllFinite>(), {0, 1, 2}, 1)};
@@ -461,25 +467,24 @@ TEST(CpuOptimizer, FindsTheOneNumberThatIsNotFinite) {
 
 TEST(CpuOptimizer, StepsInEveryLayout) {
   const Shape shape{30, 21, 9, 7};  // enough for two parts
-  const Tensor lr = Tensor::scalar(0.1),
-               step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
+  const Tensor lr = Tensor::scalar(0.1), step = Tensor::from({DType::i64, {}}, std::vector<std::int64_t>{7}.data());
   for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
     for (const AdamRule& rule :
-         {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05}, AdamRule{.scaled = true},
-          AdamRule{.weight_decay = 0.05, .scaled = true}}) {
+         {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05},
+          AdamRule{.scaled = true}, AdamRule{.weight_decay = 0.05, .scaled = true}}) {
       Region region;
-      region.inputs = {
-          uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
+      region.inputs = {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
       std::vector<int> in{0, 1, 2, 3, 4, 5};
       if (rule.scaled) region.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25)), in.push_back(6);
       const int weight = region.add(std::make_shared<AdamStep>(rule), in, 3);
       region.results = {weight, weight + 1, weight + 2};
       expect_agreement(region, layout, 3e-7, text("adam ", layout));
     }
-    for (const SgdRule& rule : {SgdRule{}, SgdRule{.momentum = 0.9, .weight_decay = 0.01},
-                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, SgdRule{.scaled = true},
-                                SgdRule{.momentum = 0.9, .scaled = true}, SgdRule{.weight_decay = 0.01, .scaled = true},
-                                SgdRule{.momentum = 0.9, .weight_decay = 0.01, .scaled = true}}) {
+    for (const SgdRule& rule :
+         {SgdRule{}, SgdRule{.momentum = 0.9, .weight_decay = 0.01},
+          SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, SgdRule{.scaled = true},
+          SgdRule{.momentum = 0.9, .scaled = true}, SgdRule{.weight_decay = 0.01, .scaled = true},
+          SgdRule{.momentum = 0.9, .weight_decay = 0.01, .scaled = true}}) {
       Region region;
       const bool buffer = rule.momentum != 0;
       region.inputs = {uniform(shape, 1), uniform(shape, 2)};

@@ -109,7 +109,7 @@ class Data(TrainedRun):
         self.assertEqual(again.returncode, 0, again)
         said = "left out as written by train or val: 1 folder, such as ./runs/classify/train"
         self.assertEqual(again.stdout.count(said), 1, again)
-        self.assertNotIn("hold no picture", again.stdout)
+        self.assertNotIn("hold no image", again.stdout)
         known = json.loads((root / "runs" / "classify" / "train2" / "data.json").read_text())
         self.assertEqual(known["train"]["classes"], {"a": 3, "b": 3})
         scan = neurim("data", "scan", ".", "--json", cwd=root)
@@ -122,7 +122,7 @@ class Data(TrainedRun):
         shutil.copy(whole / "val-000000.tar", shards)
         for i in range(3):
             png(one / "cats" / f"{i}.png", 28, 28, 40 * i)
-        for data, count, said in ((shards, 15, "the training split is empty: it holds 15 pictures of val alone"),
+        for data, count, said in ((shards, 15, "the training split is empty: it holds 15 images of val alone"),
                                   (one, 3, 'only the class "cats" was found')):
             for task, *options in (["scan"], ["stats", "imgsz=28", "in_chans=1"], ["dedupe"], ["pack", f"out={data}.pack"],
                                    ["convert", "to=folders", f"out={data}-folders"],
@@ -201,7 +201,7 @@ class Data(TrainedRun):
         for i in range(12):
             png(root / "photos" / ("cat", "\U0010FFFD")[i % 2] / f"{i}.png", 28, 28, 20 * i)  # a letter of no font
         words = ["train", f"data={root}/photos", "model=lenet5", "epochs=1", "val_split=0.34", f"project={root}/runs"]
-        said = "pictures show numbers for 1 class name that the font cannot draw, such as #1 for \U0010FFFD"
+        said = "images show numbers for 1 class name that the font cannot draw, such as #1 for \U0010FFFD"
         for more, count in (([], 1), (["plots=false"], 0)):
             run = neurim(*words, *more)
             self.assertEqual((run.returncode, run.stdout.count(said)), (0, count), run)
@@ -310,13 +310,13 @@ class Data(TrainedRun):
         data = self.root / "large"
         png(data / "a" / "0.png", 28, 28, 1)
         png(data / "b" / "0.png", 1200, 1200, 1)
-        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=1", "--json")
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_image_mib=1", "--json")
         self.assertEqual((run.returncode, json.loads(run.stdout.splitlines()[-1])["pictures"]), (0, 1), run)
-        run = neurim("data", "scan", data, "max_picture_mib=1")
-        self.assertIn("1200 x 1200 pixels takes 2 MiB decoded, more than the 1 MiB of max_picture_mib", run.stdout)
-        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_picture_mib=2", "--json")
+        run = neurim("data", "scan", data, "max_image_mib=1")
+        self.assertIn("1200 x 1200 pixels takes 2 MiB decoded, more than the 1 MiB of max_image_mib", run.stdout)
+        run = neurim("data", "stats", data, "imgsz=28", "in_chans=1", "max_image_mib=2", "--json")
         self.assertEqual(json.loads(run.stdout.splitlines()[-1])["pictures"], 2, run)
-        self.assertEqual(neurim("data", "stats", data, "max_picture_mib=0").returncode, 2)
+        self.assertEqual(neurim("data", "stats", data, "max_image_mib=0").returncode, 2)
 
     def test_odd_pictures_are_what_their_manifest_says(self):
         archive = Path(os.environ.get("NEURIM_DATA", "none"), "images-odd.tar")
@@ -333,7 +333,7 @@ class Data(TrainedRun):
             output.seek(0)
             files = [json.loads(line) for line in output]
         self.assertEqual(process.returncode, 0)
-        self.assertLess(used.ru_maxrss, 1.5 * 2**20)  # KiB; decoded, a picture takes 256 MiB at most
+        self.assertLess(used.ru_maxrss, 1.5 * 2**20)  # KiB; decoded, an image takes 256 MiB at most
         found = {file["file"]: file for file in files if file["event"] == "file"}
         self.assertEqual(set(found), set(manifest))
         for name, row in manifest.items():
@@ -354,8 +354,8 @@ class Data(TrainedRun):
             (root / name).write_text("x")
         run = neurim("data", "stats", root, "imgsz=28", "in_chans=1")
         self.assertEqual(run.returncode, 0, run)
-        self.assertIn(f"left out as no pictures: 3 files, such as {root}/a/notes.txt", run.stdout)
-        self.assertIn(f"no classes, as they hold no picture: 1 folder, such as {root}/c", run.stdout)
+        self.assertIn(f"left out as no images: 3 files, such as {root}/a/notes.txt", run.stdout)
+        self.assertIn(f"no classes, as they hold no image: 1 folder, such as {root}/c", run.stdout)
 
     def test_a_log_beside_folders_of_classes_is_no_table(self):
         root = self.root / "logged"
@@ -385,7 +385,7 @@ class Data(TrainedRun):
         words = ["train", f"data={root}", "model=lenet5", "epochs=1", f"project={self.root}/runs", "name=both"]
         run = neurim(*words, "max_bad=3")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-        self.assertIn("4 pictures cannot be read (2 of train, 2 of val), more than the 3 that max_bad allows", run.stderr)
+        self.assertIn("4 images cannot be read (2 of train, 2 of val), more than the 3 that max_bad allows", run.stderr)
         run = neurim(*words, "max_bad=4")
         self.assertEqual((run.returncode, run.stdout.count("skipped: ")), (0, 4), run)
 
@@ -398,7 +398,7 @@ class Data(TrainedRun):
 
     def test_a_cache_that_keeps_nothing_is_said(self):
         words = [*instead(self.words, "epochs=1"), "name=kept", "--dry-run"]
-        said = "cache=ram keeps no training picture"
+        said = "cache=ram keeps no training image"
         self.assertIn(said, neurim(*words, "cache=ram", "random_resized_crop=true").stdout)
         self.assertNotIn(said, neurim(*words, "cache=ram", "random_resized_crop=false").stdout)
 
@@ -430,7 +430,7 @@ class Data(TrainedRun):
             (self.root / "unreadable" / name).write_bytes(b"")
         run = neurim("predict", f"model={self.folder}", f"source={self.root}/unreadable")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-        self.assertIn("none of the 2 pictures can be read", run.stderr)
+        self.assertIn("none of the 2 images can be read", run.stderr)
 
     def test_val_says_when_its_split_is_another(self):
         root = self.root / "grown"

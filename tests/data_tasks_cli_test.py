@@ -30,7 +30,7 @@ class DataTasks(TrainedRun):
         self.assertEqual([found["x/ok.png"][key] for key in ("width", "height", "orientation", "channels", "bits", "reason")],
                          [28, 28, 1, 1, 8, ""])
         self.assertIn("PNG", found["x/named.jpg"]["reason"])
-        self.assertIn("not a picture", found["x/text.jpg"]["reason"])
+        self.assertIn("not an image", found["x/text.jpg"]["reason"])
         self.assertEqual([summary[key] for key in ("ok", "partial", "error", "other_files")], [3, 1, 1, 1])
         self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in odd.rglob("*")), before)
         self.assertEqual(neurim("data", "scan", odd, "strict=true").returncode, 3)
@@ -54,7 +54,7 @@ class DataTasks(TrainedRun):
         self.assertEqual(neurim("data", "scan", root, "strict=true").returncode, 0)
         said = neurim("data", "scan", root).stdout
         self.assertIn("labels   4 problems", said)
-        self.assertIn("val has no pictures of Ant, ant", said)
+        self.assertIn("val has no images of Ant, ant", said)
         self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")), before)
         self.assertIn("0, as for label problems", neurim("data", "scan", "--help").stdout)
 
@@ -93,7 +93,7 @@ class DataTasks(TrainedRun):
             png(classes / name, 28, 28, 1)
         (classes / "c").symlink_to("nowhere")
         said = neurim("data", "scan", classes).stdout
-        self.assertIn(f"left out as of no class: 1 picture, such as {classes}/loose.png", said)
+        self.assertIn(f"left out as of no class: 1 image, such as {classes}/loose.png", said)
         self.assertIn(f"left out as leading nowhere: 1 symbolic link, such as {classes}/c", said)
 
     def test_data_scan_of_a_set_that_cannot_be_read_looks_at_its_pictures(self):
@@ -102,8 +102,8 @@ class DataTasks(TrainedRun):
         (packed / "all.tar.gz").write_bytes(b"\x1f\x8b")
         run = neurim("data", "scan", packed, "--json")
         self.assertEqual(run.returncode, 0, run)
-        picture, problem, summary = map(json.loads, run.stdout.splitlines())
-        self.assertEqual((picture["file"], problem["kind"], summary["ok"]), ("0.png", "unusable", 1))
+        image, problem, summary = map(json.loads, run.stdout.splitlines())
+        self.assertEqual((image["file"], problem["kind"], summary["ok"]), ("0.png", "unusable", 1))
 
     def test_stats_say_why_pictures_are_left_out(self):
         data = self.root / "six-bands"
@@ -111,18 +111,18 @@ class DataTasks(TrainedRun):
             npy_picture(data / "ab"[i % 2] / f"{i}.npy", 30, 34, 6, 40 * i)
         run = neurim("data", "stats", data, "imgsz=28")
         self.assertEqual((run.returncode, len(run.stderr.splitlines())), (3, 1), run)
-        self.assertIn(f"none of 4 train pictures can be used, such as {data}/a/0.npy: it has 6 channels and the model takes 3", run.stderr)
+        self.assertIn(f"none of 4 train images can be used, such as {data}/a/0.npy: it has 6 channels and the model takes 3", run.stderr)
         png(data / "a" / "gray.png", 28, 28, 1)
         run = neurim("data", "stats", data, "imgsz=28")
         self.assertEqual(run.returncode, 0, run)
-        self.assertIn(f"left out of these: 4 pictures, such as {data}/a/0.npy: it has 6 channels", run.stdout)
+        self.assertIn(f"left out of these: 4 images, such as {data}/a/0.npy: it has 6 channels", run.stdout)
 
     def test_a_folder_is_no_file_to_write(self):
         folder = self.root / "given.csv"
         folder.mkdir()
-        picture = self.root / "data" / "val" / "dark" / "0.png"
+        image = self.root / "data" / "val" / "dark" / "0.png"
         for words, code in ((["export", self.folder, f"output={folder}"], 4), (["export", self.folder, f"output={self.root}/none/"], 4),
-                            (["predict", f"model={self.folder}", picture, f"save_csv={folder}"], 4),
+                            (["predict", f"model={self.folder}", image, f"save_csv={folder}"], 4),
                             (["data", "pack", self.root / "data", f"out={folder}"], 2), (["data", "split", self.root / "data", f"out={folder}"], 2),
                             (["data", "preview", self.root / "data", f"out={folder}"], 2), (["data", "dedupe", self.root / "data", f"sheet={folder}"], 2)):
             run = neurim(*words)
@@ -151,7 +151,7 @@ class DataTasks(TrainedRun):
         run = neurim("data", "convert", numpy_set, "to=wds", f"out={self.root / 'six-out'}")
         self.assertEqual(run.returncode, 3, run)
         self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
-        self.assertIn("none of the 4 pictures can be converted", run.stderr)
+        self.assertIn("none of the 4 images can be converted", run.stderr)
         self.assertIn("6 channels", run.stderr)
         self.assertFalse((self.root / "six-out").exists())
 
@@ -199,9 +199,9 @@ class DataTasks(TrainedRun):
             (root / folder).mkdir(parents=True)
         (root / "here" / "link").symlink_to(root / "far" / "away")
         (root / "here" / "deep").symlink_to(root / "far" / "away" / "deep")
-        (root / "here" / "pictures").symlink_to(root / "here" / "photos")
+        (root / "here" / "images").symlink_to(root / "here" / "photos")
         for data, out in (("photos", "t.csv"), ("photos", "../t.csv"), ("photos", "../beside/t.csv"), ("photos", "./../here/../u.csv"),
-                          ("photos", "link/t.csv"), ("../here/photos", "link/../../t.csv"), ("pictures", "../far/t.csv"),
+                          ("photos", "link/t.csv"), ("../here/photos", "link/../../t.csv"), ("images", "../far/t.csv"),
                           ("deep/../../../here/photos", "v.csv"), ("photos", "deep/t.csv"), (root / "here" / "photos", "link/u.csv")):
             run = neurim("data", "split", data, f"out={out}", "val_split=0.25", cwd=root / "here")
             self.assertEqual(run.returncode, 0, run)
@@ -298,9 +298,9 @@ class DataTasks(TrainedRun):
         self.assertEqual({path: path.read_bytes() for path in before}, before)
 
     def test_data_convert_there_and_back(self):
-        pictures = {}
+        images = {}
         for path in (self.root / "data").rglob("*.png"):
-            pictures.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
+            images.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
         for form, shards in (("wds", 7), ("tfrecord", 7), ("folders", 0)):
             out, back = self.root / f"as-{form}", self.root / f"back-{form}"
             run = neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}", "shard=10", "--json")
@@ -313,7 +313,7 @@ class DataTasks(TrainedRun):
             for path in back.rglob("*.png"):
                 found.setdefault(path.read_bytes(), []).append((path.parts[-3], path.parts[-2]))
             self.assertEqual({key: sorted(places) for key, places in found.items()},
-                             {key: sorted(places) for key, places in pictures.items()})
+                             {key: sorted(places) for key, places in images.items()})
             self.assertEqual(neurim("data", "convert", self.root / "data", f"to={form}", f"out={out}").returncode, 2)
 
     def test_names_of_classes_come_back_as_they_were(self):
@@ -378,13 +378,13 @@ class DataTasks(TrainedRun):
         whole = (data / "a" / "0.png").read_bytes()
         for i, content in enumerate((b"", whole[:-30], b"a note")):
             (data / "a" / f"bad{i}.png").write_bytes(content)
-        for words, out, last in ((["pack", data], "part.pack", "6 pictures, 3 skipped"),
-                                 (["convert", data, "to=wds"], "part-wds", "6 pictures in 1 file, 3 skipped"),
-                                 (["convert", data, "to=folders", "threads=2"], "part-folders", "6 pictures, 3 skipped")):
+        for words, out, last in ((["pack", data], "part.pack", "6 images, 3 skipped"),
+                                 (["convert", data, "to=wds"], "part-wds", "6 images in 1 file, 3 skipped"),
+                                 (["convert", data, "to=folders", "threads=2"], "part-folders", "6 images, 3 skipped")):
             run = neurim("data", *words, f"out={self.root}/{out}")
             self.assertEqual((run.returncode, len(run.stderr.splitlines()), run.stdout.count("skipped: ")), (3, 1, 3), run)
             self.assertTrue(run.stdout.splitlines()[-1].endswith(last), run)
-            self.assertIn(f"{out}: gets only the part of the data that can be read: 3 of 9 pictures are left out", run.stderr)
+            self.assertIn(f"{out}: gets only the part of the data that can be read: 3 of 9 images are left out", run.stderr)
         self.assertEqual(sorted(path.read_bytes() for path in (self.root / "part-folders").rglob("*.png")),
                          sorted((data / "ab"[i % 2] / f"{i}.png").read_bytes() for i in range(6)))
         for words in (["data", "preview", data, "imgsz=28", f"out={self.root}/part.jpg"],
@@ -426,9 +426,9 @@ class DataTasks(TrainedRun):
                   for y in range(28) for x in range(28)]
         self.assertAlmostEqual(summary["mean"][0], sum(levels) / len(levels), 5)
         self.assertAlmostEqual(summary["std"][0], statistics.pstdev(levels), 5)
-        picture = self.root / "preview.jpg"
-        self.assertEqual(neurim("data", "preview", self.root / "data", "imgsz=32", f"out={picture}").returncode, 0)
-        self.assertTrue(picture.read_bytes().startswith(b"\xff\xd8\xff"))
+        image = self.root / "preview.jpg"
+        self.assertEqual(neurim("data", "preview", self.root / "data", "imgsz=32", f"out={image}").returncode, 0)
+        self.assertTrue(image.read_bytes().startswith(b"\xff\xd8\xff"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Decoding, on pictures made here and, where NEURIM_DATA is set, on odd and broken ones.
+// Decoding, on images made here and, where NEURIM_DATA is set, on odd and broken ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "neurim/core/random.h"
 #include "neurim/data/formats/exif.h"
 #include "neurim/data/formats/jpeg_rows.h"
-#include "tests/picture_bytes.h"
+#include "tests/image_bytes.h"
 
 namespace neurim {
 namespace {
@@ -67,18 +67,17 @@ TEST(Decode, APartHasThePixelsOfTheWhole) {
   }
 }
 
-// What a part leaves out is looked at too: the same files are refused as by decoding the whole picture.
+// What a part leaves out is looked at too: the same files are refused as by decoding the whole image.
 TEST(Decode, TheRestOfAPartIsChecked) {
-  const Image noise = image_of(120, 90, 3, [](int y, int x, int c) {
-    return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
-  });
-  std::vector<std::string> files{png_of(noise), jpeg_of(image_of(70, 60, 1, [](int y, int x, int) {
-                                   return static_cast<std::uint8_t>(y * 31 + x * 17);
-                                 })),
-                                 jpeg_of(image_of(70, 60, 4, [](int y, int x, int c) {
-                                   return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
-                                 }), {.stored = JCS_YCCK}),
-                                 jpeg_of(noise, {.orientation = 6}), jpeg_of(noise, {.arithmetic = true})};
+  const Image noise = image_of(
+      120, 90, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1)); });
+  std::vector<std::string> files{
+      png_of(noise),
+      jpeg_of(image_of(70, 60, 1, [](int y, int x, int) { return static_cast<std::uint8_t>(y * 31 + x * 17); })),
+      jpeg_of(
+          image_of(70, 60, 4, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1)); }),
+          {.stored = JCS_YCCK}),
+      jpeg_of(noise, {.orientation = 6}), jpeg_of(noise, {.arithmetic = true})};
   for (const bool progressive : {false, true})
     for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}})
       files.push_back(jpeg_of(noise, {.progressive = progressive, .across = across, .down = down}));
@@ -86,7 +85,8 @@ TEST(Decode, TheRestOfAPartIsChecked) {
   for (std::size_t f = 0; f < sound; ++f)
     for (const std::size_t percent : {60, 80, 90, 97}) {
       std::string damaged = files[f];
-      for (std::size_t i = 0; i < 12; ++i) damaged[damaged.size() * percent / 100 + i] = static_cast<char>(255 - 40 * i);
+      for (std::size_t i = 0; i < 12; ++i)
+        damaged[damaged.size() * percent / 100 + i] = static_cast<char>(255 - 40 * i);
       files.push_back(damaged);
     }
   Decoder decoder;
@@ -169,8 +169,8 @@ TEST(Decode, RowsOfBlocksStandAlone) {
   error_of([&] { with_jpeg_rows(std::as_bytes(std::span(cut)), none); });
 }
 
-/// JPEGs of all kinds that make a difference to how one is decoded smaller, of a size that no block divides; colour, which
-/// has a lower resolution, changes slowly.
+/// JPEGs of all kinds that make a difference to how one is decoded smaller, of a size that no block divides; colour,
+/// which has a lower resolution, changes slowly.
 std::vector<std::string> jpegs_to_reduce() {
   const auto waves = [](int y, int x, int c) {
     return static_cast<std::uint8_t>(128 + 50 * std::sin(0.2 * x) + 40 * std::cos(0.17 * y) +
@@ -182,11 +182,12 @@ std::vector<std::string> jpegs_to_reduce() {
   for (const bool progressive : {false, true})
     for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}})
       files.push_back(jpeg_of(rgb, {.progressive = progressive, .across = across, .down = down}));
-  for (int orientation = 2; orientation <= 8; ++orientation) files.push_back(jpeg_of(rgb, {.orientation = orientation}));
+  for (int orientation = 2; orientation <= 8; ++orientation)
+    files.push_back(jpeg_of(rgb, {.orientation = orientation}));
   return files;
 }
 
-TEST(Decode, AReducedPictureHasTheMeansOfTheFullOne) {
+TEST(Decode, AReducedImageHasTheMeansOfTheFullOne) {
   Decoder decoder;
   const std::vector<std::string> files = jpegs_to_reduce();
   for (std::size_t f = 0; f < files.size(); ++f) {
@@ -212,7 +213,8 @@ TEST(Decode, AReducedPictureHasTheMeansOfTheFullOne) {
             for (int i = 0; i < reduction * reduction; ++i)
               sum += full.row(top + i / reduction)[(left + i % reduction) * full.channels() + c];
             const double mean = sum / reduction / reduction;
-            ASSERT_NEAR(image.row(y)[x * full.channels() + c], mean, 12) << "1/" << reduction << " at " << y << ", " << x;
+            ASSERT_NEAR(image.row(y)[x * full.channels() + c], mean, 12)
+                << "1/" << reduction << " at " << y << ", " << x;
             off += std::abs(image.row(y)[x * full.channels() + c] - mean);
           }
         }
@@ -268,11 +270,13 @@ TEST(Decode, AReductionIsTheMostThatEnlargesNothing) {
   struct {
     Box part;
     int height, width, reduction;
-  } const cases[] = {{whole, 200, 300, 1}, {whole, 400, 600, 1}, {whole, 101, 10, 1}, {whole, 10, 151, 1}, {whole, 100, 150, 2},
-                     {whole, 51, 50, 2},   {whole, 50, 75, 4},   {whole, 25, 37, 8},  {whole, 1, 1, 8},    {part, 33, 10, 1},
-                     {part, 32, 80, 2},    {part, 16, 41, 2},    {part, 16, 40, 4}};
+  } const cases[] = {{whole, 200, 300, 1}, {whole, 400, 600, 1}, {whole, 101, 10, 1}, {whole, 10, 151, 1},
+                     {whole, 100, 150, 2}, {whole, 51, 50, 2},   {whole, 50, 75, 4},  {whole, 25, 37, 8},
+                     {whole, 1, 1, 8},     {part, 33, 10, 1},    {part, 32, 80, 2},   {part, 16, 41, 2},
+                     {part, 16, 40, 4}};
   for (const auto& [of_part, height, width, reduction] : cases)
-    EXPECT_EQ(of(of_part, height, width), reduction) << of_part.height << " x " << of_part.width << " to " << height << " x " << width;
+    EXPECT_EQ(of(of_part, height, width), reduction)
+        << of_part.height << " x " << of_part.width << " to " << height << " x " << width;
   decoder.open(stored(turned), {.scaled = true});
   EXPECT_EQ(of({0, 0, 300, 200}, 75, 50), 4);
   for (const std::string& bytes : {jpeg, png}) {
@@ -306,8 +310,7 @@ TEST(Decode, PngOfEveryKind) {
   transparent.type3_alpha[0] = 0;
   const std::uint8_t indexed = SPNG_COLOR_TYPE_INDEXED;
   EXPECT_EQ(png("\0\x01"s, {indexed, 8, &palette}), (std::vector<int>{10, 20, 30, 40, 50, 60}));
-  EXPECT_EQ(png("\0\x01"s, {indexed, 8, &palette, &transparent}),
-            (std::vector<int>{255, 255, 255, 40, 50, 60}));
+  EXPECT_EQ(png("\0\x01"s, {indexed, 8, &palette, &transparent}), (std::vector<int>{255, 255, 255, 40, 50, 60}));
   const Image red = decoded(png_of(1, 1, "\0\0"s, {gray_alpha}), {.background = {255, 0, 0}});
   EXPECT_EQ(levels(red), (std::vector<int>{255, 0, 0}));
 }
@@ -330,7 +333,7 @@ TEST(Decode, BmpOfEveryKind) {
   // Runs: two of colour 1, then colours 0 1 0 one by one and filled up; a move up; the end.
   const Image runs = decoded(bmp_of(2, 5, 8, palette, "\2\1\0\3\0\1\0\0\0\0\0\2\3\0\2\1\0\1"s, 1));
   std::vector<int> blue;
-  for (int i = 2; i < 30; i += 3) blue.push_back(levels(runs)[static_cast<std::size_t>(i)] / 255);
+  for (int i = 2; i < 30; i += 3) blue.push_back(levels(runs)[i] / 255);
   EXPECT_EQ(blue, (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 0, 1, 0}));
   const Image nibbles = decoded(bmp_of(1, 5, 4, palette, "\3\x10\0\1\0\1"s, 2));
   EXPECT_EQ(levels(nibbles)[2], 255);
@@ -357,7 +360,7 @@ TEST(Decode, PnmOfEveryKind) {
   expect_words(error_of([] { decoded("P6 1 1 255\n\x01\x02"s); }), {"PNM", "cut off"});
   expect_words(error_of([] { decoded("P2 1 1 9\n10\n"); }), {"above the largest"});
   expect_words(error_of([] { decoded("P5 1 1 255#\1"); }), {"no blank"});
-  expect_words(error_of([] { decoded("P1\xC3\xA4 is a text"); }), {"not a picture"});
+  expect_words(error_of([] { decoded("P1\xC3\xA4 is a text"); }), {"not an image"});
   expect_words(error_of([] { decoded("P5 60000 60000 255\n"); }), {"above the limit"});
 }
 
@@ -379,25 +382,25 @@ TEST(Decode, Gif) {
   EXPECT_EQ(decoded(gif(60, 50, std::string(3000, '\1'))).size(), (ImageSize{60, 50, 3}));
   // Of an animation the first frame counts, and damage after it does not; a frame may be smaller than the
   // canvas and larger.
-  EXPECT_EQ(
-      levels(decoded(gif_of(1, 3, gif_frame(1, 3, "\1\2\3"s) + gif_frame(1, 3, "\0\0\0"s).substr(0, 20)))),
-      colors);
+  EXPECT_EQ(levels(decoded(gif_of(1, 3, gif_frame(1, 3, "\1\2\3"s) + gif_frame(1, 3, "\0\0\0"s).substr(0, 20)))),
+            colors);
   EXPECT_EQ(levels(decoded(gif_of(1, 2, gif_frame(1, 1, "\1"s)), {.background = {9, 8, 7}})),
             (std::vector<int>{255, 0, 0, 9, 8, 7}));
   EXPECT_EQ(levels(decoded(gif_of(1, 1, gif_frame(1, 3, "\1\2\3"s)))), colors);
 }
 
 TEST(Decode, WebP) {
-  const Image rgb = image_of(7, 5, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(30 * y + 9 * x + c); });
+  const Image rgb = image_of(7, 5, 3,
+                             [](int y, int x, int c) { return static_cast<std::uint8_t>(30 * y + 9 * x + c); });
   const std::string file = webp_of(rgb);
   EXPECT_EQ(levels(decoded(file)), levels(rgb));
-  const Image half = image_of(1, 1, 4, [](int, int, int c) { return static_cast<std::uint8_t>(c == 3 ? 51 : 100); });
-  EXPECT_EQ(levels(decoded(webp_of(half), {.background = {200, 0, 50}})), (std::vector<int>{180, 20, 60}));
+  const Image storage = image_of(1, 1, 4, [](int, int, int c) { return static_cast<std::uint8_t>(c == 3 ? 51 : 100); });
+  EXPECT_EQ(levels(decoded(webp_of(storage), {.background = {200, 0, 50}})), (std::vector<int>{180, 20, 60}));
   expect_words(error_of([&] { decoded(file.substr(0, file.size() - 3)); }), {"WebP", "cut off"});
   // Of an animation the first frame shows, on its canvas.
   const Image red = plain(2, 2, {255, 0, 0}), blue = plain(4, 4, {0, 0, 255});
-  const std::string animation =
-      webp_animation(4, 4, webp_frame(webp_of(red), red, 2, 0) + webp_frame(webp_of(blue), blue));
+  const std::string animation = webp_animation(4, 4,
+                                               webp_frame(webp_of(red), red, 2, 0) + webp_frame(webp_of(blue), blue));
   const Image first = decoded(animation, {.background = {9, 8, 7}});
   EXPECT_EQ(first.size(), (ImageSize{4, 4, 3}));
   for (int y = 0; y < 4; ++y)
@@ -409,9 +412,8 @@ TEST(Decode, WebP) {
 
 TEST(Decode, TiffOfEveryKind) {
   enum Photometric { kWhiteIsZero = 0, kRgb = 2, kPalette = 3, kInks = 5 };
-  enum Extra { kUnspecified = 0, kMultiplied = 1, kStraight = 2 };
-  const auto tiff = [](int width, int samples, int bits, const std::string& rows,
-                       const TiffOptions& options = {}) {
+  enum Extra { kUnspecified = 0, kMultiplied = 1, kUnrolled = 2 };
+  const auto tiff = [](int width, int samples, int bits, const std::string& rows, const TiffOptions& options = {}) {
     return levels(decoded(tiff_of(1, width, samples, bits, rows, options), {.background = {200, 200, 0}}));
   };
   EXPECT_EQ(tiff(3, 1, 8, "\x01\x80\xFF"s), (std::vector<int>{1, 128, 255}));
@@ -427,39 +429,39 @@ TEST(Decode, TiffOfEveryKind) {
   EXPECT_EQ(tiff(2, 1, 1, "\x40"s, {.photometric = kPalette, .color_map = map}),
             (std::vector<int>{0, 0, 0, 16, 32, 255}));
   // A palette past the end of the file.
-  const std::string indexed =
-      tiff_of(1, 2, 1, 8, "\0\1"s, {.photometric = kPalette, .color_map = std::string(1536, 'x')});
+  const std::string indexed = tiff_of(1, 2, 1, 8, "\0\1"s,
+                                      {.photometric = kPalette, .color_map = std::string(1536, 'x')});
   std::string lost = indexed;
   lost.replace(lost.find(little(320, 2) + little(3, 2)) + 8, 4, little(1 << 20, 4));
   EXPECT_EQ(levels(decoded(indexed)), std::vector<int>(6, 'x'));
   expect_words(error_of([&] { decoded(lost); }), {"TIFF", "cut off"});
   // Alpha of 51 is a fifth; colours may be multiplied by it already.
-  EXPECT_EQ(tiff(1, 4, 8, "\x64\x64\x64\x33"s, {.extra = {kStraight}}), (std::vector<int>{180, 180, 20}));
+  EXPECT_EQ(tiff(1, 4, 8, "\x64\x64\x64\x33"s, {.extra = {kUnrolled}}), (std::vector<int>{180, 180, 20}));
   EXPECT_EQ(tiff(1, 4, 8, "\x14\x14\x14\x33"s, {.extra = {kMultiplied}}), (std::vector<int>{180, 180, 20}));
   EXPECT_EQ(tiff(1, 4, 8, "\x64\x65\x66\x33"s, {.extra = {kUnspecified}}), (std::vector<int>{100, 101, 102}));
-  EXPECT_EQ(tiff(1, 2, 8, "\x64\x33"s, {.extra = {kStraight}}), (std::vector<int>{180, 180, 20}));
+  EXPECT_EQ(tiff(1, 2, 8, "\x64\x33"s, {.extra = {kUnrolled}}), (std::vector<int>{180, 180, 20}));
   EXPECT_EQ(tiff(1, 2, 8, "\x14\x33"s, {.extra = {kMultiplied}}), (std::vector<int>{180, 180, 20}));
   EXPECT_EQ(tiff(1, 2, 8, "\x64\x33"s, {.extra = {kUnspecified}}), (std::vector<int>{100}));
   const auto refused = [&](int samples, int bits, const TiffOptions& options, const std::string& word) {
-    expect_words(error_of([&] { tiff(1, samples, bits, std::string(64, 'x'), options); }),
-                 {"TIFF", word, "convert"});
+    expect_words(error_of([&] { tiff(1, samples, bits, std::string(64, 'x'), options); }), {"TIFF", word, "convert"});
   };
   refused(1, 32, {}, "32 bits");
   refused(1, 32, {.sample_format = 3}, "floating-point");
   refused(1, 8, {.sample_format = 2}, "signed");
   // More samples than gray or colour with alpha have are all given; fewer where they are asked for.
-  EXPECT_EQ(tiff(2, 5, 8, "abcdefghij", {.extra = {kStraight, kUnspecified}}),
+  EXPECT_EQ(tiff(2, 5, 8, "abcdefghij", {.extra = {kUnrolled, kUnspecified}}),
             (std::vector<int>{'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'}));
   EXPECT_EQ(tiff(1, 3, 8, "abc", {.photometric = 1}), (std::vector<int>{'a', 'b', 'c'}));
-  EXPECT_EQ(tiff(1, 6, 16, "\x01\x01\x80\x80\xFF\xFF\x02\x02\x03\x03\x04\x04"s), (std::vector<int>{1, 128, 255, 2, 3, 4}));
+  EXPECT_EQ(tiff(1, 6, 16, "\x01\x01\x80\x80\xFF\xFF\x02\x02\x03\x03\x04\x04"s),
+            (std::vector<int>{1, 128, 255, 2, 3, 4}));
   const auto all = [&](int samples, const std::string& rows, const TiffOptions& options) {
     return levels(decoded(tiff_of(1, 1, samples, 8, rows, options), {.all_channels = true}));
   };
   EXPECT_EQ(all(4, "\x64\x65\x66\x33"s, {.extra = {kUnspecified}}), (std::vector<int>{100, 101, 102, 51}));
   EXPECT_EQ(all(4, "\x14\x15\x33\x33"s, {.extra = {kMultiplied}}), (std::vector<int>{100, 105, 255, 51}));
-  EXPECT_EQ(all(2, "\x64\x33"s, {.extra = {kStraight}}), (std::vector<int>{100, 51}));
+  EXPECT_EQ(all(2, "\x64\x33"s, {.extra = {kUnrolled}}), (std::vector<int>{100, 51}));
   refused(513, 8, {}, "513 levels");
-  refused(2, 16, {.extra = {kStraight}}, "alpha");
+  refused(2, 16, {.extra = {kUnrolled}}, "alpha");
   refused(5, 8, {.photometric = kInks}, "5 inks");
   expect_words(error_of([] { decoded(tiff_of(9, 9, 1, 8, "\0\0"s)); }),
                {"TIFF", "damaged"});  // a strip that is too short
@@ -467,11 +469,12 @@ TEST(Decode, TiffOfEveryKind) {
 
 TEST(Decode, AlphaIsAChannelWhereItIsAskedFor) {
   const DecodeOptions all{.all_channels = true};
-  const Image half = plain(1, 1, {200, 100, 0, 51});
-  EXPECT_EQ(levels(decoded(webp_of(half), all)), (std::vector<int>{200, 100, 0, 51}));
+  const Image storage = plain(1, 1, {200, 100, 0, 51});
+  EXPECT_EQ(levels(decoded(webp_of(storage), all)), (std::vector<int>{200, 100, 0, 51}));
   EXPECT_EQ(levels(decoded(png_of(1, 1, "\xC8\x64\0\x33"s, {SPNG_COLOR_TYPE_TRUECOLOR_ALPHA}), all)),
             (std::vector<int>{200, 100, 0, 51}));
-  EXPECT_EQ(levels(decoded(png_of(1, 1, "\x64\x33"s, {SPNG_COLOR_TYPE_GRAYSCALE_ALPHA}), all)), (std::vector<int>{100, 51}));
+  EXPECT_EQ(levels(decoded(png_of(1, 1, "\x64\x33"s, {SPNG_COLOR_TYPE_GRAYSCALE_ALPHA}), all)),
+            (std::vector<int>{100, 51}));
   EXPECT_EQ(levels(decoded(gif_of(1, 2, gif_frame(1, 2, "\1\2"s, false, 2)), all)),
             (std::vector<int>{255, 0, 0, 255, 0, 0, 0, 0}));
   const std::string masks = little(0xFF0000, 4) + little(0xFF00, 4) + little(0xFF, 4) + little(0xFF000000, 4);
@@ -490,10 +493,12 @@ TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
   };
   using Levels = std::vector<int>;
   const auto png = [](const std::string& rows, std::uint8_t type) { return png_of(1, 1, rows, {type, 16}); };
-  const std::uint8_t gray = SPNG_COLOR_TYPE_GRAYSCALE, rgb = SPNG_COLOR_TYPE_TRUECOLOR, rgba = SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
+  const std::uint8_t gray = SPNG_COLOR_TYPE_GRAYSCALE, rgb = SPNG_COLOR_TYPE_TRUECOLOR,
+                     rgba = SPNG_COLOR_TYPE_TRUECOLOR_ALPHA;
   EXPECT_EQ(levels16(decoded(png("\x02\x01"s, gray), wide)), (Levels{0x0102}));
   EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05"s, rgb), wide)), (Levels{0x0102, 0x0304, 0x0506}));
-  EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05\xFF\xFF"s, rgba), all)), (Levels{0x0102, 0x0304, 0x0506, 65535}));
+  EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05\xFF\xFF"s, rgba), all)),
+            (Levels{0x0102, 0x0304, 0x0506, 65535}));
   EXPECT_EQ(levels16(decoded(png("\x02\x01\x04\x03\x06\x05\0\0"s, rgba), wide)), (Levels{51400, 51400, 0}));
   EXPECT_EQ(levels16(decoded("P5 2 1 65535\n\x80\x81\xFF\xFF"s, wide)), (Levels{0x8081, 65535}));
   EXPECT_EQ(levels16(decoded("P5 2 1 1023\n\x03\xFF\x02\x00"s, wide)), (Levels{65535, 32800}));
@@ -503,9 +508,12 @@ TEST(Decode, SixteenBitsAreKeptWhereTheyAreAskedFor) {
   EXPECT_EQ(levels16(decoded(tiff(1, "\x02\x01"s), wide)), (Levels{0x0102}));
   EXPECT_EQ(levels16(decoded(tiff(1, "\x02\x01"s, {.photometric = 0}), wide)), (Levels{65535 - 0x0102}));
   EXPECT_EQ(levels16(decoded(tiff(3, "\x02\x01\x04\x03\x06\x05"s), wide)), (Levels{0x0102, 0x0304, 0x0506}));
-  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), wide)), (Levels{51400, 51400, 0}));
-  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {0}}), wide)), (Levels{0x0102, 0x0304, 0x0506}));
-  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), all)), (Levels{0x0102, 0x0304, 0x0506, 0}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), wide)),
+            (Levels{51400, 51400, 0}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {0}}), wide)),
+            (Levels{0x0102, 0x0304, 0x0506}));
+  EXPECT_EQ(levels16(decoded(tiff(4, "\x02\x01\x04\x03\x06\x05\0\0"s, {.extra = {2}}), all)),
+            (Levels{0x0102, 0x0304, 0x0506, 0}));
   EXPECT_EQ(levels16(decoded(tiff(2, "\x02\x01\xFF\xFF"s, {.extra = {2}}), all)), (Levels{0x0102, 65535}));
   // Turned, they are still whole levels; what has 8 bits stays as it is.
   EXPECT_EQ(decoded(jpeg_of(plain(4, 4, {77})), wide).size().bits, 8);
@@ -535,13 +543,12 @@ TEST(Decode, Npy) {
 }
 
 TEST(Decode, AllEightOrientations) {
-  // A picture of 16 x 8 whose quarters differ; the corners of the upright picture say how it was turned.
+  // An image of 16 x 8 whose quarters differ; the corners of the upright image say how it was turned.
   const Image stored = image_of(16, 32, 1, [](int y, int x, int) {
     return static_cast<std::uint8_t>(y < 8 ? (x < 16 ? 0 : 80) : (x < 16 ? 160 : 240));
   });
-  const std::vector<int> corners[] = {{0, 80, 160, 240}, {80, 0, 240, 160}, {240, 160, 80, 0},
-                                      {160, 240, 0, 80}, {0, 160, 80, 240}, {160, 0, 240, 80},
-                                      {240, 80, 160, 0}, {80, 240, 0, 160}};
+  const std::vector<int> corners[] = {{0, 80, 160, 240}, {80, 0, 240, 160}, {240, 160, 80, 0}, {160, 240, 0, 80},
+                                      {0, 160, 80, 240}, {160, 0, 240, 80}, {240, 80, 160, 0}, {80, 240, 0, 160}};
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const std::string bytes = jpeg_of(stored, {.orientation = orientation});
     const Image upright = decoded(bytes);
@@ -577,8 +584,8 @@ TEST(Decode, ScansAreLimited) {
 }
 
 TEST(Decode, EveryFormatWithAnOrientationIsTurned) {
-  const Image image =
-      image_of(3, 5, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * y + 9 * x + c); });
+  const Image image = image_of(3, 5, 3,
+                               [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * y + 9 * x + c); });
   const std::string rows(reinterpret_cast<const char*>(image.data()), image.size().bytes());
   const std::string webp = webp_of(image).substr(12);
   constexpr std::uint8_t kHasExif = 0x08;
@@ -598,9 +605,8 @@ TEST(Decode, EveryFormatWithAnOrientationIsTurned) {
     }
     const std::string keyword = "Raw profile type exif\0"s;
     for (const std::string& file :
-         {tiff_of(3, 5, 3, 8, rows, {.orientation = orientation}),
-          png_with(png, png_chunk("eXIf", exif)), png_with(png, png_chunk("eXIf", as_long)),
-          png.substr(0, end) + png_chunk("eXIf", exif) + png.substr(end),
+         {tiff_of(3, 5, 3, 8, rows, {.orientation = orientation}), png_with(png, png_chunk("eXIf", exif)),
+          png_with(png, png_chunk("eXIf", as_long)), png.substr(0, end) + png_chunk("eXIf", exif) + png.substr(end),
           png_with(png, png_chunk("tEXt", keyword + digits + "\n")),
           png.substr(0, end) + png_chunk("zTXt", keyword + "\0"s + deflated(digits)) + png.substr(end),
           png_with(png, png_chunk("iTXt", keyword + "\0\0\0\0"s + digits)),
@@ -632,14 +638,14 @@ TEST(Decode, DamagedExifMeansUpright) {
 }
 
 TEST(Decode, ErrorsSayCauseAndFix) {
-  const std::string jpeg = jpeg_of(image_of(
-      64, 64, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1)); }));
+  const std::string jpeg = jpeg_of(
+      image_of(64, 64, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1)); }));
   const std::string png = png_of(plain(64, 64, {1, 2, 3}));
   for (const std::string* whole : {&jpeg, &png})
     for (const std::size_t size : {std::size_t{9}, whole->size() / 2, whole->size() - 20})
       expect_words(error_of([&] { decoded(whole->substr(0, size)); }), {"cannot decode"});
   expect_words(error_of([] { decoded(""); }), {"empty"});
-  expect_words(error_of([] { decoded("hello, world"); }), {"not a picture"});
+  expect_words(error_of([] { decoded("hello, world"); }), {"not an image"});
   expect_words(error_of([] { decoded("GIF89a…"); }), {"cannot decode this GIF"});
   expect_words(error_of([] { decoded(std::string("\0\0\0 ftypavif", 12)); }), {"AVIF", "convert"});
   expect_words(error_of([] { Decoder().open_file("no/such.jpg"); }), {"cannot read"});
@@ -652,12 +658,11 @@ TEST(Decode, HugeSizesAreRefusedByTheHeader) {
        {with_frame_header(jpeg_of(dot), 5, "\xEA\x60\xEA\x60"), png_resized(png, 60000, 60000),
         bmp_of(60000, 60000, 24, "", ""), bmp_of(-60000, 60000, 8, std::string(1024, 'p'), "\0\1"s, 1),
         "P5 60000 60000 255\n"s, "P1 60000 60000\n"s, gif_of(60000, 60000, gif_frame(1, 1, "\1"s)),
-        gif_of(1, 1, gif_frame(60000, 60000, "\1"s)),
-        webp_animation(60000, 60000, webp_frame(webp_of(dot), dot)), tiff_of(60000, 60000, 1, 8, "\0"s)})
+        gif_of(1, 1, gif_frame(60000, 60000, "\1"s)), webp_animation(60000, 60000, webp_frame(webp_of(dot), dot)),
+        tiff_of(60000, 60000, 1, 8, "\0"s)})
     expect_words(error_of([&] { Decoder().open(stored(file)); }), {huge, "limit of 100 million"});
   // Of a size in bounds memory is taken only where a format cannot tell that the pixels are missing.
-  for (const std::string& file :
-       {bmp_of(9000, 9000, 24, "", "x"), "P6 9000 9000 255\nx"s, "P2 10000 10000 255\n1 2"s})
+  for (const std::string& file : {bmp_of(9000, 9000, 24, "", "x"), "P6 9000 9000 255\nx"s, "P2 10000 10000 255\n1 2"s})
     expect_words(error_of([&] { decoded(file); }), {"cut off"});
   expect_words(error_of([&] { decoded(png_with(png, png_text_bomb(64 << 20))); }), {"PNG"});
   const TempFolder temp;
@@ -666,22 +671,23 @@ TEST(Decode, HugeSizesAreRefusedByTheHeader) {
   expect_words(error_of([&] { Decoder().open_file(temp.at("sparse.bmp")); }), {"bytes is above the limit"});
 }
 
-TEST(Decode, LargePicturesAreRefusedByTheirBytes) {
+TEST(Decode, LargeImagesAreRefusedByTheirBytes) {
   const std::string png = png_resized(png_of(plain(1, 1, {1, 2, 3})), 10000, 10000);
-  expect_words(error_of([&] { Decoder().open(stored(png)); }), {"10000 x 10000", "287 MiB", "256 MiB of max_picture_mib"});
-  const std::int64_t before = most_picture_bytes();
-  set_most_picture_bytes(300'000'000);
+  expect_words(error_of([&] { Decoder().open(stored(png)); }),
+               {"10000 x 10000", "287 MiB", "256 MiB of max_image_mib"});
+  const std::int64_t before = most_image_bytes();
+  set_most_image_bytes(300'000'000);
   EXPECT_EQ(Decoder().open(stored(png)).width, 10000);
-  set_most_picture_bytes(299'999'999);
+  set_most_image_bytes(299'999'999);
   error_of([&] { Decoder().open(stored(png)); });
-  error_of([] { set_most_picture_bytes(0); }, Fault::usage);
-  set_most_picture_bytes(before);
+  error_of([] { set_most_image_bytes(0); }, Fault::usage);
+  set_most_image_bytes(before);
 }
 
 // What a file says of itself is known also where its pixels are missing.
-TEST(Decode, HeadersOfBrokenPictures) {
-  const Image image =
-      image_of(6, 9, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 + c); });
+TEST(Decode, HeadersOfBrokenImages) {
+  const Image image = image_of(6, 9, 3,
+                               [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 + c); });
   const std::string rows(reinterpret_cast<const char*>(image.data()), image.size().bytes());
   const std::string jpeg = jpeg_of(image), tiff = tiff_of(6, 9, 3, 8, rows), webp = webp_of(image);
   const std::string gif = gif_of(6, 9, gif_frame(6, 9, std::string(54, '\1')));
@@ -705,24 +711,23 @@ TEST(Decode, HeadersOfBrokenPictures) {
     Image pixels;
     expect_words(error_of([&] { decoder.read(pixels); }), {"cannot decode this", format});
   }
-  // A thumbnail in the header ends as a picture does.
+  // A thumbnail in the header ends as an image does.
   const std::string thumbnail = exif_of(1) + jpeg_of(plain(8, 8, {1, 2, 3}));
   const std::string cut = jpeg_with_exif(jpeg.substr(0, jpeg.size() - 30), thumbnail);
   expect_words(error_of([&] { decoded(cut); }), {"cut off"});
 }
 
 TEST(Decode, NoDamageCrashes) {
-  const Image image =
-      image_of(40, 40, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * x * (c + 1)); });
+  const Image image = image_of(40, 40, 3,
+                               [](int y, int x, int c) { return static_cast<std::uint8_t>(y * x * (c + 1)); });
   for (const std::string& whole :
        {jpeg_of(image, {.orientation = 6}), jpeg_of(image, {.progressive = true}), png_of(image),
         bmp_of(40, 40, 24, "", std::string(4800, 'x')),
         gif_of(20, 20, gif_frame(20, 20, std::string(400, '\1'), true, 2)),
         tiff_of(40, 40, 3, 8, std::string(4800, 'x'), {.orientation = 5}),
         tiff_of(40, 40, 6, 8, std::string(9600, 'x')), tiff_of(40, 40, 4, 16, std::string(12800, 'x'), {.extra = {1}}),
-        npy_of("<u2", "(20, 20, 6)", std::string(4800, 'x')),
-        "P5 40 40 255\n" + std::string(1600, 'x'), "P3 4 4 9 " + std::string(100, '7'), webp_of(image),
-        webp_animation(40, 40, webp_frame(webp_of(image), image)),
+        npy_of("<u2", "(20, 20, 6)", std::string(4800, 'x')), "P5 40 40 255\n" + std::string(1600, 'x'),
+        "P3 4 4 9 " + std::string(100, '7'), webp_of(image), webp_animation(40, 40, webp_frame(webp_of(image), image)),
         bmp_of(4, 4, 8, std::string(16, 'p'), std::string("\4\1\0\0\4\2\0\0\0\4\1\2\1\2\0\1", 16), 1)})
     for (std::uint64_t round = 0; round < 120; ++round) {
       Random random(1, round);
@@ -763,7 +768,7 @@ TEST(Decode, OddImages) {
       EXPECT_EQ(expect, "decode");
       EXPECT_EQ(text(image.width(), "x", image.height()), text(row[8], "x", row[9]));
       EXPECT_EQ(text(decoder.header().orientation), row[7]);
-      // The manifest's mean drops alpha, so it holds for pictures that have none.
+      // The manifest's mean drops alpha, so it holds for images that have none.
       const bool inks = row[3] == "CMYK", alpha = decoder.header().channels % 2 == 0 && !inks;
       if (row[10] == "-" || alpha) continue;
       ++compared;
@@ -774,7 +779,7 @@ TEST(Decode, OddImages) {
         for (std::size_t i = static_cast<std::size_t>(c); i < image.size().bytes();
              i += static_cast<std::size_t>(image.channels()))
           sum += image.data()[i];
-        EXPECT_NEAR(sum / pixels, std::stod(means[static_cast<std::size_t>(c)]), 0.75) << "channel " << c;
+        EXPECT_NEAR(sum / pixels, std::stod(means[c]), 0.75) << "channel " << c;
       }
     } catch (const Error& e) {
       EXPECT_NE(expect, "decode") << e.what();

@@ -5,7 +5,7 @@
 #include "neurim/ops/conv.h"
 #include "neurim/ops/hardswish.h"
 #include "neurim/ops/relu.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -20,7 +20,7 @@ struct Row {
   Conv2dOptions options = {};
 };
 
-std::vector<int> weight_grad(Chain& chain, const Row& row) {
+std::vector<int> weight_grad(FusionGroup& group, const Row& row) {
   const std::int64_t channels = row.x[1];
   auto op = std::make_shared<Conv2dWeightGrad>();
   op->options = row.options;
@@ -29,8 +29,8 @@ std::vector<int> weight_grad(Chain& chain, const Row& row) {
   Conv2d forward;
   forward.options = op->options;
   const Types in{{DType::f32, row.x}, {DType::f32, op->weight_shape}};
-  const int dy = chain.input(uniform(forward.infer(in)[0].shape, -1, 1, 1));
-  return chain.then(op, {dy, chain.input(uniform(row.x, -1, 1, 2))});
+  const int dy = group.input(uniform(forward.infer(in)[0].shape, -1, 1, 1));
+  return group.then(op, {dy, group.input(uniform(row.x, -1, 1, 2))});
 }
 
 std::vector<Row> rows() {
@@ -55,7 +55,8 @@ std::vector<Row> small_and_large() {
     for (const std::int64_t pad : {0, 1})
       for (const std::int64_t width : {1, 2, 3, 8, 9})
         for (const std::int64_t rows : {1, 2, 3})
-          if (width + 2 * pad >= 3) all.push_back({{1, 24, 4, width}, rows, 3, {.stride = {stride, stride}, .pad = {rows - 1, pad, 0, pad}}});
+          if (width + 2 * pad >= 3)
+            all.push_back({{1, 24, 4, width}, rows, 3, {.stride = {stride, stride}, .pad = {rows - 1, pad, 0, pad}}});
   all.push_back({{1, 16, 9, 8}, 3, 3, {.dilation = {2, 1}, .pad = {2, 1, 2, 1}}});
   all.push_back({{1, 16, 5, 6}, 3, 3, {.pad = {1, 1, 1, 2}}});
   all.push_back({{1, 16, 1, 1}, 3, 3, {.stride = {3, 3}, .dilation = {2, 2}, .pad = {3, 3, 3, 3}}});
@@ -73,7 +74,8 @@ TEST(DepthwiseKernels, ConvolutionsAgree) {
   for (const Row& row : all) {
     Conv2dOptions options = row.options;
     options.groups = row.x[1];
-    const Tensor x = uniform(row.x, -1, 1, 1), weight = uniform({row.x[1], 1, row.kernel_height, row.kernel_width}, -1, 1, 2),
+    const Tensor x = uniform(row.x, -1, 1, 1),
+                 weight = uniform({row.x[1], 1, row.kernel_height, row.kernel_width}, -1, 1, 2),
                  bias = uniform({row.x[1]}, -1, 1, 3);
     for (int kind = 0; kind < 3; ++kind) {
       SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width, " kind ", kind));
@@ -84,7 +86,8 @@ TEST(DepthwiseKernels, ConvolutionsAgree) {
       const Plan planned = plan(net, {x.type()}, {.freeze = true});
       EXPECT_EQ(difference(plan(net, {x.type()}, {.interpret = true})({x}), planned({x}), 1e-5), "");
       const auto tasks = planned.rows();
-      EXPECT_EQ(std::count_if(tasks.begin(), tasks.end(), [](const PlanRow& task) { return task.kernel == kKernel; }), 1);
+      EXPECT_EQ(std::count_if(tasks.begin(), tasks.end(), [](const PlanRow& task) { return task.kernel == kKernel; }),
+                1);
     }
   }
 }
@@ -92,13 +95,13 @@ TEST(DepthwiseKernels, ConvolutionsAgree) {
 TEST(DepthwiseKernels, WeightGradientsAgree) {
   for (const Row& row : isa() == Isa::avx512 ? rows() : small_and_large()) {
     SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width));
-    Chain chain;
-    const std::vector<int> out = weight_grad(chain, row);
+    FusionGroup group;
+    const std::vector<int> out = weight_grad(group, row);
     std::string why;
-    const Tensors one = chain.run({}, 1, out, &why, kKernel);
+    const Tensors one = group.run({}, 1, out, &why, kKernel);
     ASSERT_FALSE(one.empty()) << why;
-    EXPECT_EQ(difference(chain.expected(out), one, 1e-5), "");
-    EXPECT_EQ(difference(one, chain.run({}, 8, out, &why, kKernel), 0), "");
+    EXPECT_EQ(difference(group.expected(out), one, 1e-5), "");
+    EXPECT_EQ(difference(one, group.run({}, 8, out, &why, kKernel), 0), "");
   }
 }
 
@@ -108,7 +111,7 @@ TEST(DepthwiseKernels, DataGradientsAgree) {
   for (const Row& row : small_and_large()) {
     if (row.options.pad[0] > row.kernel_height) continue;  // left to oneDNN
     SCOPED_TRACE(text(row.x, " kernel ", row.kernel_height, 'x', row.kernel_width));
-    Chain chain;
+    FusionGroup group;
     auto op = std::make_shared<Conv2dInputGrad>();
     op->options = row.options;
     op->options.groups = row.x[1];
@@ -117,12 +120,13 @@ TEST(DepthwiseKernels, DataGradientsAgree) {
     forward.options = op->options;
     const Shape weight{row.x[1], 1, row.kernel_height, row.kernel_width};
     const Shape y = forward.infer(Types{{DType::f32, row.x}, {DType::f32, weight}})[0].shape;
-    const std::vector<int> out = chain.then(op, {chain.input(uniform(y, -1, 1, 1)), chain.input(uniform(weight, -1, 1, 2))});
+    const std::vector<int> out = group.then(
+        op, {group.input(uniform(y, -1, 1, 1)), group.input(uniform(weight, -1, 1, 2))});
     std::string why;
-    const Tensors one = chain.run({}, 1, out, &why, kKernel);
+    const Tensors one = group.run({}, 1, out, &why, kKernel);
     ASSERT_FALSE(one.empty()) << why;
-    EXPECT_EQ(difference(chain.expected(out), one, 1e-5), "");
-    EXPECT_EQ(difference(one, chain.run({}, 8, out, &why, kKernel), 0), "");
+    EXPECT_EQ(difference(group.expected(out), one, 1e-5), "");
+    EXPECT_EQ(difference(one, group.run({}, 8, out, &why, kKernel), 0), "");
   }
 }
 
@@ -130,9 +134,9 @@ TEST(DepthwiseKernels, LeavesTheOthersToOneDnn) {
   for (const auto& [row, reason] :
        {std::pair{Row{{1, 16, 8, 8}, 3, 3}, "up to 3x3"}, {Row{{1, 4, 8, 8}, 5, 5}, "of 8 channels and more"}}) {
     if (isa() != Isa::avx512 && row.kernel_height == 3) continue;  // where it has no kernels for blocks
-    Chain chain;
+    FusionGroup group;
     std::string why;
-    EXPECT_TRUE(chain.run({}, 1, weight_grad(chain, row), &why, kKernel).empty());
+    EXPECT_TRUE(group.run({}, 1, weight_grad(group, row), &why, kKernel).empty());
     EXPECT_NE(why.find(reason), std::string::npos) << why;
   }
 }

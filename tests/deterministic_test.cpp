@@ -65,8 +65,15 @@ TEST(Deterministic, SlowNetworksOfTheZoo) {
     const char* name;
     std::int64_t size, batch;
   };
-  for (const Case& c : {Case{"mobilenet_v3_small", 96, 5}, {"shufflenet_v2_x0_5", 96, 5}, {"convnext_tiny", 64, 3}, {"densenet121", 64, 3},
-                        {"efficientnet_b0", 64, 3}, {"resnext50_32x4d", 64, 3}, {"vit_tiny_patch16_224", 224, 2}, {"vgg11_bn", 64, 3}, {"resnet20", 32, 33}})
+  for (const Case& c : {Case{"mobilenet_v3_small", 96, 5},
+                        {"shufflenet_v2_x0_5", 96, 5},
+                        {"convnext_tiny", 64, 3},
+                        {"densenet121", 64, 3},
+                        {"efficientnet_b0", 64, 3},
+                        {"resnext50_32x4d", 64, 3},
+                        {"vit_tiny_patch16_224", 224, 2},
+                        {"vgg11_bn", 64, 3},
+                        {"resnet20", 32, 33}})
     expect_same(c.name, [&](int count) {
       Model model = create_model(c.name, {.num_classes = 7, .seed = 1});
       model.image_size = c.size;

@@ -32,15 +32,14 @@ TEST(Digits, FilesOfEachClassThatDependOnTheSeedAlone) {
   EXPECT_EQ(files.size(), 50u);
   EXPECT_EQ(files, files_in(second));
 
-  std::set<std::string> pictures;
+  std::set<std::string> images;
   for (const auto& [name, bytes] : files) {
     EXPECT_TRUE(starts_with(bytes, "\x89PNG")) << name;
-    EXPECT_EQ(bytes.substr(16, 10), std::string("\0\0\0\x1C\0\0\0\x1C\x08\0", 10))
-        << name;  // 28 x 28, 8 bits, gray
-    pictures.insert(bytes);
+    EXPECT_EQ(bytes.substr(16, 10), std::string("\0\0\0\x1C\0\0\0\x1C\x08\0", 10)) << name;  // 28 x 28, 8 bits, gray
+    images.insert(bytes);
   }
-  for (const auto& [name, bytes] : files_in(third)) pictures.insert(bytes);
-  EXPECT_EQ(pictures.size(), 100u);
+  for (const auto& [name, bytes] : files_in(third)) images.insert(bytes);
+  EXPECT_EQ(images.size(), 100u);
   for (const char* name : {"train/0/00000.png", "train/9/00002.png", "val/0/00001.png", "val/9/00000.png"})
     EXPECT_EQ(files.count(name), 1u) << name;
 }

@@ -1,11 +1,12 @@
 // Duplicates: equal files, files that look alike, and files that do not.
+#include "neurim/data/duplicates.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "neurim/data/duplicates.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -25,9 +26,9 @@ TEST(Duplicates, AreFoundAcrossSplitsAndClasses) {
     const std::string folder = i % 2 ? "train/a/" : "train/b/";
     write(temp.at(text(folder, i, ".png")), png_of(scene(80, 96, i)));
   }
-  write(temp.at("train/a/again.png"), png_of(scene(80, 96, 3)));       // equal
-  write(temp.at("val/b/small.jpg"), jpeg_of(scene(60, 72, 4, 4)));     // smaller, lighter, compressed
-  write(temp.at("val/b/wrong.jpg"), jpeg_of(scene(80, 96, 5)));        // of the other class
+  write(temp.at("train/a/again.png"), png_of(scene(80, 96, 3)));    // equal
+  write(temp.at("val/b/small.jpg"), jpeg_of(scene(60, 72, 4, 4)));  // smaller, lighter, compressed
+  write(temp.at("val/b/wrong.jpg"), jpeg_of(scene(80, 96, 5)));     // of the other class
   write(temp.at("val/b/new.png"), png_of(scene(80, 96, 30)));
   write(temp.at("val/b/broken.png"), "x");
   fs::create_directories(temp.path() + "/val/a");
@@ -55,7 +56,7 @@ TEST(Duplicates, AreFoundInAnotherLight) {
     write(temp.at(text("a/", 10 + i, ".png")), png_of(scene(80, 96, i)));
     write(temp.at(text("b/", 10 + i, ".jpg")), jpeg_of(scene(60, 72, i, plus[i % 4], times[i % 4])));
   }
-  // Pictures of one level have no structure: their levels are compared.
+  // Images of one level have no structure: their levels are compared.
   write(temp.at("a/dark.png"), png_of(plain(20, 20, {40, 40, 40})));
   write(temp.at("b/dark.png"), png_of(plain(30, 20, {41, 41, 41})));
   write(temp.at("b/light.png"), png_of(plain(20, 20, {200, 200, 200})));
@@ -65,8 +66,7 @@ TEST(Duplicates, AreFoundInAnotherLight) {
   for (const DuplicateGroup& group : found.groups) {
     ASSERT_EQ(group.samples.size(), 2u);
     std::vector<std::string> stems;
-    for (const SampleId& id : group.samples)
-      stems.push_back(fs::path(data.name(id.split, id.index)).stem().string());
+    for (const SampleId& id : group.samples) stems.push_back(fs::path(data.name(id.split, id.index)).stem().string());
     EXPECT_EQ(stems[0], stems[1]);
   }
 }

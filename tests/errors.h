@@ -23,8 +23,7 @@ inline std::string error_of(const std::function<void()>& action, Fault fault = F
 }
 
 inline void expect_words(const std::string& message, const std::vector<std::string>& words) {
-  for (const std::string& word : words)
-    EXPECT_NE(message.find(word), std::string::npos) << word << " | " << message;
+  for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << " | " << message;
 }
 
 }  // namespace neurim

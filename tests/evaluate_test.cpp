@@ -7,14 +7,14 @@
 
 #include "neurim/base/error.h"
 #include "neurim/evaluate/class_counts.h"
-#include "neurim/evaluate/confusion_picture.h"
+#include "neurim/evaluate/confusion_image.h"
 #include "neurim/evaluate/csv.h"
 #include "neurim/evaluate/drawn_names.h"
 #include "neurim/evaluate/evaluation.h"
 #include "neurim/evaluate/letters.h"
 #include "neurim/evaluate/multi_label.h"
 #include "neurim/evaluate/report.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -66,10 +66,8 @@ TEST(Evaluation, ScoresOfScikitLearnWithEmptyClasses) {
   const auto scores = evaluation.per_class();
   ASSERT_EQ(scores.size(), 6u);
   for (std::size_t c = 0; c < 6; ++c) expect_scores(scores[c], expected[c]);
-  expect_scores(evaluation.average(Average::macro),
-                {0.3522316821465428, 0.34871794871794876, 0.34548250173250167, 68});
-  expect_scores(evaluation.average(Average::micro),
-                {0.6323529411764706, 0.6323529411764706, 0.6323529411764706, 68});
+  expect_scores(evaluation.average(Average::macro), {0.3522316821465428, 0.34871794871794876, 0.34548250173250167, 68});
+  expect_scores(evaluation.average(Average::micro), {0.6323529411764706, 0.6323529411764706, 0.6323529411764706, 68});
   expect_scores(evaluation.average(Average::weighted),
                 {0.6757648879985431, 0.6323529411764706, 0.6467932157270394, 68});
   EXPECT_NEAR(evaluation.accuracy(), 0.6323529411764706, 1e-12);
@@ -89,18 +87,16 @@ TEST(Evaluation, WilsonInterval) {
 
 TEST(Evaluation, TopKFromLogits) {
   // scikit-learn's top_k_accuracy_score: 0.25 for k of 1 to 4.
-  const std::vector<float> logits = {0,    3.7f, 7.4f, 1,    4.7f, 8.4f, 2,    5.7f, 9.4f, 3,
-                                     6.7f, 0.3f, 4,    7.7f, 1.3f, 5,    8.7f, 2.3f, 6,    9.7f,
-                                     3.3f, 7,    0.6f, 4.3f, 8,    1.6f, 5.3f, 9,    2.6f, 6.3f,
-                                     10,   3.6f, 7.3f, 0.9f, 4.6f, 8.3f, 1.9f, 5.6f, 9.3f, 2.9f};
+  const std::vector<float> logits = {0,    3.7f, 7.4f, 1,    4.7f, 8.4f, 2,    5.7f, 9.4f, 3,    6.7f, 0.3f, 4,    7.7f,
+                                     1.3f, 5,    8.7f, 2.3f, 6,    9.7f, 3.3f, 7,    0.6f, 4.3f, 8,    1.6f, 5.3f, 9,
+                                     2.6f, 6.3f, 10,   3.6f, 7.3f, 0.9f, 4.6f, 8.3f, 1.9f, 5.6f, 9.3f, 2.9f};
   const std::vector<std::int64_t> labels = {0, 3, 1, 4, 2, 0, 3, 1};
   Evaluation evaluation({"a", "b", "c", "d", "e"});
   evaluation.add(logits, labels);
   for (const int k : {1, 2, 3, 4}) EXPECT_EQ(evaluation.top_k(k), 0.25) << k;
   for (const int k : {5, 6, 100}) EXPECT_EQ(evaluation.top_k(k), 1) << k;
   EXPECT_EQ(evaluation.accuracy(), 0.25);
-  const Counts confusion = {
-      {0, 0, 2, 0, 0}, {0, 0, 0, 2, 0}, {0, 0, 0, 0, 1}, {1, 0, 0, 1, 0}, {0, 0, 0, 0, 1}};
+  const Counts confusion = {{0, 0, 2, 0, 0}, {0, 0, 0, 2, 0}, {0, 0, 0, 0, 1}, {1, 0, 0, 1, 0}, {0, 0, 0, 0, 1}};
   for (int t = 0; t < 5; ++t)
     for (int p = 0; p < 5; ++p) EXPECT_EQ(evaluation.count(t, p), confusion[t][p]) << t << ' ' << p;
 }
@@ -137,7 +133,7 @@ TEST(Evaluation, NothingSeen) {
   EXPECT_EQ(evaluation.accuracy_interval().high, 1);
   expect_scores(evaluation.average(Average::weighted), {});
   EXPECT_NE(per_class_table(evaluation).find("(no samples)"), std::string::npos);
-  EXPECT_FALSE(confusion_picture(evaluation, Cells::shares).empty());
+  EXPECT_FALSE(confusion_image(evaluation, Cells::shares).empty());
 }
 
 /// Logits of two classes whose larger softmax is `confidence`, for the class `answer`.
@@ -244,8 +240,7 @@ TEST(MultiLabel, ThresholdsOfTheBestF1) {
 TEST(MultiLabel, ReportsAndRefusals) {
   MultiLabelEvaluation evaluation = multi_label_example();
   const std::string csv = per_class_csv(evaluation);
-  EXPECT_NE(csv.find("\nb,0.5,0.5833333333333333,0.6666666666666666,1,0.8,2\nc,0.5,,0,0,0,0\n"),
-            std::string::npos)
+  EXPECT_NE(csv.find("\nb,0.5,0.5833333333333333,0.6666666666666666,1,0.8,2\nc,0.5,,0,0,0,0\n"), std::string::npos)
       << csv;
   const std::string table = per_class_table(evaluation);
   EXPECT_NE(table.find("micro average"), std::string::npos);
@@ -303,8 +298,7 @@ TEST(Evaluation, RefusesWhatDoesNotFitAndAddsNothing) {
 
 TEST(Evaluation, MostConfusedFirst) {
   const auto worst = evaluation_of(kCounts).most_confused(4);
-  const Confusion expected[] = {
-      {2, 1, 5, 5.0 / 28}, {0, 3, 4, 4.0 / 20}, {1, 0, 3, 3.0 / 13}, {4, 1, 3, 3.0 / 7}};
+  const Confusion expected[] = {{2, 1, 5, 5.0 / 28}, {0, 3, 4, 4.0 / 20}, {1, 0, 3, 3.0 / 13}, {4, 1, 3, 3.0 / 7}};
   ASSERT_EQ(worst.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(worst[i].truth, expected[i].truth) << i;
@@ -316,8 +310,7 @@ TEST(Evaluation, MostConfusedFirst) {
 
 TEST(Report, Csv) {
   const Evaluation evaluation = evaluation_of({{3, 1}, {0, 2}}, {"a, \"b\"", "c"});
-  EXPECT_EQ(confusion_matrix_csv(evaluation),
-            "true\\predicted,\"a, \"\"b\"\"\",c\n\"a, \"\"b\"\"\",3,1\nc,0,2\n");
+  EXPECT_EQ(confusion_matrix_csv(evaluation), "true\\predicted,\"a, \"\"b\"\"\",c\n\"a, \"\"b\"\"\",3,1\nc,0,2\n");
   EXPECT_EQ(per_class_csv(evaluation),
             "class,precision,recall,f1,support\n"
             "\"a, \"\"b\"\"\",1,0.75,0.8571428571428571,4\n"
@@ -328,8 +321,8 @@ TEST(Report, Csv) {
 }
 
 TEST(Report, TableAlignsAndMarksTheWeakest) {
-  const Evaluation evaluation = evaluation_of(
-      {{9, 1, 0}, {4, 6, 0}, {0, 0, 10}}, {"Übergroß", "犬", "a name that is far too long for a table row"});
+  const Evaluation evaluation = evaluation_of({{9, 1, 0}, {4, 6, 0}, {0, 0, 10}},
+                                              {"Übergroß", "犬", "a name that is far too long for a table row"});
   EXPECT_EQ(per_class_table(evaluation),
             "class                             precision   recall       f1   support\n"
             "Übergroß                             0.6923   0.9000   0.7826        10\n"
@@ -356,9 +349,8 @@ TEST(Report, WritesEveryFile) {
   EXPECT_EQ(read_file(folder / "confusion_matrix.csv"), confusion_matrix_csv(evaluation));
   EXPECT_EQ(read_file(folder / "per_class.csv"), per_class_csv(evaluation));
   EXPECT_EQ(read_file(folder / "most_confused.csv"), most_confused_csv(evaluation));
-  EXPECT_EQ(read_file(folder / "confusion_matrix.png"), confusion_picture(evaluation, Cells::counts));
-  EXPECT_EQ(read_file(folder / "confusion_matrix_normalized.png"),
-            confusion_picture(evaluation, Cells::shares));
+  EXPECT_EQ(read_file(folder / "confusion_matrix.png"), confusion_image(evaluation, Cells::counts));
+  EXPECT_EQ(read_file(folder / "confusion_matrix_normalized.png"), confusion_image(evaluation, Cells::shares));
 }
 
 // Width and height of a PNG, after a check of its signature.
@@ -372,17 +364,16 @@ std::pair<unsigned, unsigned> size_of(const std::string& png) {
   return {number(16), number(20)};
 }
 
-TEST(Picture, ConfusionMatrixFromTwoToManyClasses) {
+TEST(Image, ConfusionMatrixFromTwoToManyClasses) {
   for (const int classes : {2, 3, 45, 101, 1003}) {
     std::vector<std::string> names;
     for (int c = 0; c < classes; ++c) names.push_back(text(c, " ", std::string(c % 7 == 0 ? 300 : 3, 'n')));
     Evaluation evaluation(names);
     std::vector<std::int64_t> labels, predicted;
-    for (int i = 0; i < 2 * classes; ++i)
-      labels.push_back(i % classes), predicted.push_back((i + i % 3) % classes);
+    for (int i = 0; i < 2 * classes; ++i) labels.push_back(i % classes), predicted.push_back((i + i % 3) % classes);
     evaluation.add_predictions(predicted, labels);
     for (const Cells cells : {Cells::counts, Cells::shares}) {
-      const auto [width, height] = size_of(confusion_picture(evaluation, cells));
+      const auto [width, height] = size_of(confusion_image(evaluation, cells));
       EXPECT_GE(width, 400u);
       EXPECT_GE(height, 200u);
       EXPECT_LE(width, 3000u);  // long names are shortened
@@ -391,24 +382,25 @@ TEST(Picture, ConfusionMatrixFromTwoToManyClasses) {
   }
 }
 
-TEST(Picture, NamesOfAnyBytes) {
-  const Evaluation evaluation =
-      evaluation_of({{1, 2}, {0, 4}}, {"\xFF\xFE broken \xC3", std::string("nul\0here", 8)});
-  EXPECT_GT(size_of(confusion_picture(evaluation, Cells::counts)).first, 0u);
+TEST(Image, NamesOfAnyBytes) {
+  const Evaluation evaluation = evaluation_of({{1, 2}, {0, 4}}, {"\xFF\xFE broken \xC3", std::string("nul\0here", 8)});
+  EXPECT_GT(size_of(confusion_image(evaluation, Cells::counts)).first, 0u);
 }
 
 // The name of the first one is a letter of no font.
-TEST(Picture, NumbersStandForNamesThatCannotBeDrawn) {
+TEST(Image, NumbersStandForNamesThatCannotBeDrawn) {
   const std::vector<std::string> names{"\U0010FFFD", "cat", "\u0642\u0628\u0639\u0629", "\u05DB\u05DC\u05D1", "hat"};
   const std::vector<std::string> numbers{"#0", "cat", "#2", "#3", "hat"};
   EXPECT_EQ(drawn_names(names), numbers);
-  expect_words(drawn_names_note(names).value_or(""), {"3 class names that the font cannot draw", "#0 for \U0010FFFD", "per_class.csv"});
+  expect_words(drawn_names_note(names).value_or(""),
+               {"3 class names that the font cannot draw", "#0 for \U0010FFFD", "per_class.csv"});
   EXPECT_FALSE(drawn_names_note(numbers));
   const Counts counts(5, {1, 2, 3, 4, 5});
   for (const Cells cells : {Cells::counts, Cells::shares})
-    EXPECT_EQ(confusion_picture(evaluation_of(counts, names), cells), confusion_picture(evaluation_of(counts, numbers), cells));
+    EXPECT_EQ(confusion_image(evaluation_of(counts, names), cells),
+              confusion_image(evaluation_of(counts, numbers), cells));
   const std::vector<ClassCounts> splits{{"train", {1, 2, 3, 4, 5}}};
-  EXPECT_EQ(class_counts_picture("photos", names, splits), class_counts_picture("photos", numbers, splits));
+  EXPECT_EQ(class_counts_image("photos", names, splits), class_counts_image("photos", numbers, splits));
 }
 
 TEST(Letters, ElideInTheMiddle) {

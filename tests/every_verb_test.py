@@ -278,7 +278,7 @@ class EveryVerb(unittest.TestCase):
         self.assertEqual((pixels[0] == pixels[1], pixels[0] == pixels[2]), (True, False))
 
     def test_the_split_of_val_is_that_of_training_whatever_the_seed(self):
-        losses = [json.loads(self.here("val", "runs/train", "project=judged", "--json", *more).stdout.splitlines()[-1])["loss"]
+        losses = [json.loads(self.here("val", "runs/train", "project=evaluated", "--json", *more).stdout.splitlines()[-1])["loss"]
                   for more in ((), ("seed=7",), ("split_seed=42",), ("split_seed=7",))]
         self.assertEqual(losses[:3], [losses[0]] * 3)
         self.assertNotEqual(losses[0], losses[3])
@@ -291,7 +291,7 @@ class EveryVerb(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run)
             self.assertIn(" · test, ", run.stdout)
             shutil.rmtree(self.root / "runs" / "there")
-        for words in (["val", "runs/train", "project=judged"], ["val", "runs/train", "crops=5", "project=judged"], ["val", "runs/lstm", "project=judged"],
+        for words in (["val", "runs/train", "project=evaluated"], ["val", "runs/train", "crops=5", "project=evaluated"], ["val", "runs/lstm", "project=evaluated"],
                       ["val", "runs/gru"], ["predict", "model=runs/train", "data", "topk=2"], ["predict", "model=runs/lstm"]):
             with self.subTest(words):
                 there, here = (self.here(*words, *more, "--json") for more in (test, ()))

@@ -1,5 +1,5 @@
-// Preloaded into a program: from its allocation number FAIL_MALLOC on, counted from 1, it gets 1 MiB and what it gives back, as at a
-// limit. At the end a line on stderr says how many allocations there were and how many of them failed.
+// Preloaded into a program: from its allocation number FAIL_MALLOC on, counted from 1, it gets 1 MiB and what it gives
+// back, as at a limit. At the end a line on stderr says how many allocations there were and how many of them failed.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -31,7 +31,8 @@ bool fails(std::size_t bytes) {
 struct Report {
   ~Report() {
     char line[80];
-    const int size = std::snprintf(line, sizeof line, "fail_malloc: %ld allocations, %ld failed\n", count.load(), failed.load());
+    const int size = std::snprintf(line, sizeof line, "fail_malloc: %ld allocations, %ld failed\n", count.load(),
+                                   failed.load());
     if (size > 0) (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(size));
   }
 } report;
@@ -50,10 +51,16 @@ void free(void* memory) {
   __libc_free(memory);
 }
 void* malloc(std::size_t bytes) { return fails(bytes) ? nullptr : __libc_malloc(bytes); }
-void* calloc(std::size_t items, std::size_t bytes) { return fails(items * bytes) ? nullptr : __libc_calloc(items, bytes); }
+void* calloc(std::size_t items, std::size_t bytes) {
+  return fails(items * bytes) ? nullptr : __libc_calloc(items, bytes);
+}
 void* realloc(void* from, std::size_t bytes) { return fails(bytes) ? nullptr : __libc_realloc(from, bytes); }
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return fails(bytes) ? nullptr : __libc_memalign(alignment, bytes); }
-void* memalign(std::size_t alignment, std::size_t bytes) { return fails(bytes) ? nullptr : __libc_memalign(alignment, bytes); }
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return fails(bytes) ? nullptr : __libc_memalign(alignment, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) {
+  return fails(bytes) ? nullptr : __libc_memalign(alignment, bytes);
+}
 int posix_memalign(void** to, std::size_t alignment, std::size_t bytes) {
   if (fails(bytes)) return ENOMEM;
   *to = __libc_memalign(alignment, bytes);

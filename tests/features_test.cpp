@@ -1,4 +1,5 @@
-// Rows of features in blocks of 16: the regions of transformers and what views of images lead to, planned against interpreted.
+// Rows of features in blocks of 16: the regions of transformers and what views of images lead to, planned against
+// interpreted.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@
 #include "neurim/ops/sum.h"
 #include "neurim/ops/tanh.h"
 #include "neurim/ops/transpose.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -42,8 +43,8 @@ Tensor tensor(const Shape& shape, std::uint64_t seed, double mean = 0) {
   return op_table::uniform(shape, mean - 1.5, mean + 1.5, seed);
 }
 
-/// The plan with frozen weights, beside the interpreter's values in one thread, two and three; a deterministic one gives the same
-/// bits in each.
+/// The plan with frozen weights, beside the interpreter's values in one thread, two and three; a deterministic one
+/// gives the same bits in each.
 Plan checked(const Net& net, const Tensors& in, const std::string& where, double tolerance = 2e-5) {
   const Types types = op_table::types_of(in);
   const Tensors expected = plan(net, types, {.interpret = true})(in);
@@ -71,15 +72,16 @@ std::int64_t count(const Plan& planned, std::string_view op, std::string_view ke
   });
 }
 
-/// A norm, one or two layers and what stands between and behind them: whole blocks and tails, rows that are cut and too few to
-/// be.
+/// A norm, one or two layers and what stands between and behind them: whole blocks and tails, rows that are cut and too
+/// few to be.
 TEST(Features, LayersInARow) {
   struct Case {
     Shape x;
     std::int64_t wide, out;
   };
-  const std::vector<Case> cases{{{2, 70, 48}, 96, 48}, {{1, 197, 64}, 256, 64}, {{3, 33, 40}, 72, 24},   {{1, 4, 17, 20}, 36, 20},
-                                {{5, 7, 16}, 32, 16},  {{1, 1, 32}, 48, 32},    {{1, 150, 96}, 1600, 96}};
+  const std::vector<Case> cases{{{2, 70, 48}, 96, 48},    {{1, 197, 64}, 256, 64}, {{3, 33, 40}, 72, 24},
+                                {{1, 4, 17, 20}, 36, 20}, {{5, 7, 16}, 32, 16},    {{1, 1, 32}, 48, 32},
+                                {{1, 150, 96}, 1600, 96}};
   for (const Case& c : cases)
     for (int kind = 0; kind < 8; ++kind) {
       const bool norm = kind % 2, two = kind & 2, more = kind & 4;
@@ -100,7 +102,7 @@ TEST(Features, LayersInARow) {
       const Plan planned = checked(net, {x, residual}, where);
       const bool several = norm || two, enough = c.x.numel() / (c.x[0] * in) >= (c.x[0] > 1 ? 32 : 64);
       if (several && enough) {
-        EXPECT_EQ(count(planned, "linear", "cpu bands"), 1) << where;
+        EXPECT_EQ(count(planned, "linear", "cpu row-tiled"), 1) << where;
         EXPECT_EQ(count(planned, "layer_norm"), norm) << where;
         EXPECT_EQ(count(planned, "add") + count(planned, "relu"), more && two ? 2 : 1) << where;
       } else {
@@ -133,7 +135,8 @@ TEST(Features, Attention) {
     const auto apart = [&](const Tensors& in) {
       return Tensors{multihead_attention(in[0], in[1], in[2], c.heads, {}, {.scale = 2})};
     };
-    const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ', c.values);
+    const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ',
+                                   c.values);
     EXPECT_EQ(count(checked(packed, {all}, where), "multihead_attention", "cpu"), 1) << where;
     EXPECT_EQ(count(checked(apart, {query, key, value}, where), "multihead_attention", "cpu"), 1) << where;
   }
@@ -143,22 +146,23 @@ TEST(Features, Attention) {
 TEST(Features, AttentionBehindOtherSlices) {
   const Tensor x = tensor({2, 20, 96}, 1), q = tensor({2, 20, 32}, 2);
   const std::int64_t all = -1000;
-  const std::vector<Net> nets{[&](const Tensors& in) -> Tensors {
-                                const Tensors p = split(in[0], {32, 32, 32}, 2);
-                                return {multihead_attention(slice(in[0], {-1, 0}, {all, 32}, {1, 2}, {-1, 1}), p[1], p[2], 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensors p = split(in[0], {32, 32, 32}, 2);
-                                return {multihead_attention(p[0], p[1], slice(in[0], {-1, 64}, {all, 96}, {0, 2}, {-1, 1}), 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensor v = slice(in[0], {0}, {64}, {2}), k = slice(v, {0}, {32}, {2});
-                                return {multihead_attention(in[1], k, v, 2)};
-                              },
-                              [&](const Tensors& in) -> Tensors {
-                                const Tensor k = slice(in[0], {16}, {48}, {2});
-                                return {multihead_attention(k, k, k, 2), multihead_attention(in[1], k, in[0], 2)};
-                              }};
+  const std::vector<Net> nets{
+      [&](const Tensors& in) -> Tensors {
+        const Tensors p = split(in[0], {32, 32, 32}, 2);
+        return {multihead_attention(slice(in[0], {-1, 0}, {all, 32}, {1, 2}, {-1, 1}), p[1], p[2], 2)};
+      },
+      [&](const Tensors& in) -> Tensors {
+        const Tensors p = split(in[0], {32, 32, 32}, 2);
+        return {multihead_attention(p[0], p[1], slice(in[0], {-1, 64}, {all, 96}, {0, 2}, {-1, 1}), 2)};
+      },
+      [&](const Tensors& in) -> Tensors {
+        const Tensor v = slice(in[0], {0}, {64}, {2}), k = slice(v, {0}, {32}, {2});
+        return {multihead_attention(in[1], k, v, 2)};
+      },
+      [&](const Tensors& in) -> Tensors {
+        const Tensor k = slice(in[0], {16}, {48}, {2});
+        return {multihead_attention(k, k, k, 2), multihead_attention(in[1], k, in[0], 2)};
+      }};
   for (std::size_t i = 0; i < nets.size(); ++i) checked(nets[i], {x, q}, text("net ", i));
 }
 
@@ -172,7 +176,8 @@ TEST(Features, OtherAttentionFallsApart) {
       {packed, odd},
       {[&](const Tensors& in) { return Tensors{multihead_self_attention(in[0], 1, mask)}; }, tensor({2, 9, 48}, 4)},
       {[&](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, mask)}; }, x},
-      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.is_causal = true})}; }, x},
+      {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.is_causal = true})}; },
+       x},
       {[](const Tensors& in) { return Tensors{multihead_attention(in[0], in[0], in[0], 2, {}, {.scale = -1})}; }, x},
       {[](const Tensors& in) {  // every other feature
          const Tensor some = slice(in[0], {0}, {32}, {2}, {2});
@@ -191,10 +196,13 @@ TEST(Features, AttentionInTraining) {
     std::int64_t images, length, positions, heads, features, values;
     bool masked = false;
   };
-  for (const Case& c : {Case{2, 197, 197, 3, 64, 64}, Case{4, 20, 20, 2, 16, 16}, Case{1, 5, 70, 1, 32, 48}, Case{2, 130, 16, 3, 48, 16},
-                        Case{1, 1, 1, 1, 16, 16}, Case{1, 40, 1500, 2, 16, 32}, Case{2, 9, 9, 2, 12, 16}, Case{2, 9, 9, 2, 16, 16, true}}) {
-    const Tensor query = tensor({c.images, c.length, c.heads * c.features}, 1), key = tensor({c.images, c.positions, c.heads * c.features}, 2),
-                 value = tensor({c.images, c.positions, c.heads * c.values}, 3), dy = tensor({c.images, c.length, c.heads * c.values}, 4),
+  for (const Case& c : {Case{2, 197, 197, 3, 64, 64}, Case{4, 20, 20, 2, 16, 16}, Case{1, 5, 70, 1, 32, 48},
+                        Case{2, 130, 16, 3, 48, 16}, Case{1, 1, 1, 1, 16, 16}, Case{1, 40, 1500, 2, 16, 32},
+                        Case{2, 9, 9, 2, 12, 16}, Case{2, 9, 9, 2, 16, 16, true}}) {
+    const Tensor query = tensor({c.images, c.length, c.heads * c.features}, 1),
+                 key = tensor({c.images, c.positions, c.heads * c.features}, 2),
+                 value = tensor({c.images, c.positions, c.heads * c.values}, 3),
+                 dy = tensor({c.images, c.length, c.heads * c.values}, 4),
                  mask = c.masked ? tensor({c.length, c.positions}, 5) : Tensor();
     const Net step = [&](const Tensors& in) -> Tensors {
       const Tensor y = multihead_attention(in[0], in[1], in[2], c.heads, mask);
@@ -203,7 +211,8 @@ TEST(Features, AttentionInTraining) {
     };
     const Tensors in{query, key, value, dy};
     const Types types = op_table::types_of(in);
-    const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ', c.values);
+    const std::string where = text(c.images, ' ', c.length, ' ', c.positions, ' ', c.heads, ' ', c.features, ' ',
+                                   c.values);
     const Tensors expected = plan(step, types, {.training = true, .interpret = true})(in);
     const bool taken = c.features % 16 == 0 && !c.masked;
     const int before = threads();
@@ -221,7 +230,8 @@ TEST(Features, AttentionInTraining) {
     set_threads(before);
   }
   // All three packed.
-  for (const auto& [length, heads, features] : {std::array<std::int64_t, 3>{197, 3, 64}, {20, 2, 16}, {1, 1, 16}, {300, 1, 48}, {9, 2, 12}}) {
+  for (const auto& [length, heads, features] :
+       {std::array<std::int64_t, 3>{197, 3, 64}, {20, 2, 16}, {1, 1, 16}, {300, 1, 48}, {9, 2, 12}}) {
     const Tensors in{tensor({2, length, 3 * heads * features}, 1), tensor({2, length, heads * features}, 2)};
     const Net step = [heads = heads](const Tensors& given) -> Tensors {
       const Tensor y = multihead_self_attention(given[0], heads);
@@ -229,7 +239,10 @@ TEST(Features, AttentionInTraining) {
     };
     const Plan planned = plan(step, op_table::types_of(in), {.training = true});
     const std::string where = text(length, ' ', heads, ' ', features);
-    EXPECT_EQ(op_table::difference(plan(step, op_table::types_of(in), {.training = true, .interpret = true})(in), planned(in), 2e-5), "") << where;
+    EXPECT_EQ(op_table::difference(plan(step, op_table::types_of(in), {.training = true, .interpret = true})(in),
+                                   planned(in), 2e-5),
+              "")
+        << where;
     const bool taken = features % 16 == 0;
     EXPECT_EQ(count(planned, "multihead_attention", "cpu rows"), taken ? 2 : 0) << where;
     EXPECT_EQ(planned.rows().size() == 2, taken) << where << ": something is cut or joined";
@@ -240,7 +253,8 @@ TEST(Features, AttentionInTraining) {
     return gradients(Tensors{multihead_attention(in[0], in[0], in[0], 2)}, Tensors{in[0]});
   };
   EXPECT_EQ(op_table::difference(plan(alike, {x.type()}, {.training = true, .interpret = true})({x}),
-                                 plan(alike, {x.type()}, {.training = true})({x}), 2e-5), "");
+                                 plan(alike, {x.type()}, {.training = true})({x}), 2e-5),
+            "");
 }
 
 /// As in ConvNeXt: images become rows of pixels and images again, of which nothing is left in the plan.
@@ -257,8 +271,9 @@ TEST(Features, ViewsOfImages) {
     EXPECT_EQ(count(checked(block, {x}, text("block of ", channels)), "transpose"), 0);
     // Views that are results, that several read, that others look through, and such as are none.
     const Net views = [&](const Tensors& in) -> Tensors {
-      const Tensor y = conv2d(in[0], w, {}, {.pad = {1, 1, 1, 1}, .groups = channels}), last = transpose(y, {0, 2, 3, 1}),
-                   flat = reshape(y, {2, channels, 108}), rows = transpose(flat, {0, 2, 1});
+      const Tensor y = conv2d(in[0], w, {}, {.pad = {1, 1, 1, 1}, .groups = channels}),
+                   last = transpose(y, {0, 2, 3, 1}), flat = reshape(y, {2, channels, 108}),
+                   rows = transpose(flat, {0, 2, 1});
       return {last,
               rows + rows,
               sum(last, {1, 2}),
@@ -276,8 +291,8 @@ TEST(Features, ViewsOfImages) {
 
 /// A residual stream of both, in training: the views are those of gradients too.
 TEST(Features, Training) {
-  const Tensor x = tensor({2, 32, 10, 10}, 1), w = tensor({32, 32, 3, 3}, 2), w1 = tensor({48, 32}, 3), w2 = tensor({32, 48}, 4),
-               gain = tensor({32}, 5), shift = tensor({32}, 6);
+  const Tensor x = tensor({2, 32, 10, 10}, 1), w = tensor({32, 32, 3, 3}, 2), w1 = tensor({48, 32}, 3),
+               w2 = tensor({32, 48}, 4), gain = tensor({32}, 5), shift = tensor({32}, 6);
   const Net step = [&](const Tensors& in) -> Tensors {
     const Tensor y = conv2d(in[0], w, {}, {.pad = {1, 1, 1, 1}});
     const Tensor rows = linear(gelu(linear(layer_norm(transpose(y, {0, 2, 3, 1}), {32}, gain, shift), w1)), w2);
@@ -291,8 +306,8 @@ TEST(Features, Training) {
 
 /// The channels of a batch norm are not the features of a layer.
 TEST(Features, BatchNormBehindALayer) {
-  const Tensor u = tensor({4, 32, 32}, 1), z = tensor({4, 32, 48}, 2), w = tensor({32, 48}, 3), gain = tensor({32}, 4, 3),
-               shift = tensor({32}, 5);
+  const Tensor u = tensor({4, 32, 32}, 1), z = tensor({4, 32, 48}, 2), w = tensor({32, 48}, 3),
+               gain = tensor({32}, 4, 3), shift = tensor({32}, 5);
   const Net step = [&](const Tensors& in) -> Tensors {
     const Tensor b = batch_norm(in[0], gain, shift, {}, {});
     const Tensors of{b * linear(in[1], w)}, wrt{in[0]};
@@ -362,10 +377,12 @@ TEST(Features, ExtremeNumbers) {
 
 /// Far from zero, at the ends of what powers of two can say, and where nothing is a number.
 TEST(Features, ExtremeActivations) {
-  std::vector<float> given{0, -0.0f, 3e38f, -3e38f, 1e20f, -1e20f, 1e-20f, -1e-20f, 9.9f, -9.9f, 10.1f, -10.1f, 40, -40};
+  std::vector<float> given{0,       -0.0f, 3e38f, -3e38f, 1e20f,  -1e20f, 1e-20f,
+                           -1e-20f, 9.9f,  -9.9f, 10.1f,  -10.1f, 40,     -40};
   for (float size = 84; size < 92; size += 0.25f) given.insert(given.end(), {size, -size});
   const std::size_t numbers = given.size();
-  for (const unsigned bits : {0x7fc00000u, 0x7fc00001u, 0x7fffffffu, 0xffc00003u}) given.push_back(std::bit_cast<float>(bits));
+  for (const unsigned bits : {0x7fc00000u, 0x7fc00001u, 0x7fffffffu, 0xffc00003u})
+    given.push_back(std::bit_cast<float>(bits));
   const Tensor x = Tensor::from(Shape{static_cast<std::int64_t>(given.size())}, given);
   using One = double (*)(double);
   const auto agrees = [&](const char* name, const Tensor& y, One expected) {
@@ -384,7 +401,8 @@ TEST(Features, ExtremeActivations) {
     return plan([&](const Tensors& in) { return Tensors{op(in[0])}; }, {x.type()})({x})[0];
   };
   agrees("exp", planned([](const Tensor& v) { return exp(v); }), [](double v) { return std::exp(v); });
-  agrees("sigmoid", planned([](const Tensor& v) { return sigmoid(v); }), [](double v) { return 1 / (1 + std::exp(-v)); });
+  agrees("sigmoid", planned([](const Tensor& v) { return sigmoid(v); }),
+         [](double v) { return 1 / (1 + std::exp(-v)); });
   agrees("tanh", planned([](const Tensor& v) { return tanh(v); }), [](double v) { return std::tanh(v); });
   agrees("silu", planned([](const Tensor& v) { return silu(v); }), [](double v) { return v / (1 + std::exp(-v)); });
 }

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "errors.h"
-#include "pictures.h"
+#include "images.h"
 
 namespace neurim {
 namespace {
@@ -37,8 +37,7 @@ TEST(File, WritesBehindLinks) {
   EXPECT_EQ(names_in(temp.at("far")), (std::set<std::string>{"file", "new"}));
 
   fs::create_symlink("loop", temp.at("loop"));
-  expect_words(error_of([&] { write_file(temp.at("loop"), "x"); }, Fault::resource),
-               {"loop", "symbolic link"});
+  expect_words(error_of([&] { write_file(temp.at("loop"), "x"); }, Fault::resource), {"loop", "symbolic link"});
   expect_words(error_of([&] { is_there(temp.at("loop")); }), {"loop", "symbolic links", "check the path"});
   EXPECT_TRUE(is_there(temp.at("link")));
   EXPECT_FALSE(is_there(temp.at("none")));
@@ -100,19 +99,28 @@ TEST(File, IsMovedInPlaceOfAnother) {
   expect_words(error_of([&] { move_file(temp.at("a"), temp.at("b")); }, Fault::resource), {"b: ", "No such file"});
   EXPECT_TRUE(make_folder(temp.at("x/y")));
   EXPECT_FALSE(make_folder(temp.at("x/y")));
-  expect_words(error_of([&] { make_folder(fs::path(temp.at("b")) / "z"); }, Fault::resource), {"b/z: ", "cannot make the folder"});
+  expect_words(error_of([&] { make_folder(fs::path(temp.at("b")) / "z"); }, Fault::resource),
+               {"b/z: ", "cannot make the folder"});
 }
 
 TEST(File, TextsAreReadAsEditorsOnWindowsSaveThem) {
   const TempFolder temp;
-  const std::pair<std::string_view, std::string_view> texts[] = {
-      {"\xEF\xBB\xBF" "a: 1\r\nb: 2\r\n", "a: 1\nb: 2\n"}, {"a\rb\r\r\n", "a\rb\r\n"}, {"\xEF\xBB\xBF", ""}, {"", ""}, {"\n", "\n"}, {"a\r", "a\r"}};
+  const std::pair<std::string_view, std::string_view> texts[] = {{"\xEF\xBB\xBF"
+                                                                  "a: 1\r\nb: 2\r\n",
+                                                                  "a: 1\nb: 2\n"},
+                                                                 {"a\rb\r\r\n", "a\rb\r\n"},
+                                                                 {"\xEF\xBB\xBF", ""},
+                                                                 {"", ""},
+                                                                 {"\n", "\n"},
+                                                                 {"a\r", "a\r"}};
   for (const auto& [saved, read] : texts) {
     write_file(temp.at("text"), saved);
     EXPECT_EQ(read_text(temp.at("text")), read) << saved;
   }
   using namespace std::string_view_literals;
-  for (const std::string_view wide : {"\xFF\xFE" "a\0"sv, "\xFE\xFF\0a"sv, "a\0b\0"sv, "\0a\0b"sv}) {
+  for (const std::string_view wide : {"\xFF\xFE"
+                                      "a\0"sv,
+                                      "\xFE\xFF\0a"sv, "a\0b\0"sv, "\0a\0b"sv}) {
     write_file(temp.at("wide"), wide);
     expect_words(error_of([&] { read_text(temp.at("wide")); }), {"wide: is UTF-16", "save it as UTF-8"});
   }
@@ -126,7 +134,8 @@ TEST(File, ALockIsForOneAtATime) {
   {
     const FileLock lock(path, whole);
     for (const bool make : {true, false})
-      expect_words(error_of([&] { FileLock(path, whole, make); }, Fault::resource), {whole + " is being written by another process"});
+      expect_words(error_of([&] { FileLock(path, whole, make); }, Fault::resource),
+                   {whole + " is being written by another process"});
     fs::rename(path, whole);
     const FileLock next(path, whole);  // of the file that has the name now
     error_of([&] { FileLock(path, whole); }, Fault::resource);
@@ -139,11 +148,10 @@ TEST(File, LeftoversOfKilledProcessesAreRemoved) {
   if (child == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   const TempFolder temp;
-  const std::string left = text(".best.safetensors.", child, ".3.tmp"),
-                    own = text(".a.", ::getpid(), ".0.tmp");
+  const std::string left = text(".best.safetensors.", child, ".3.tmp"), own = text(".a.", ::getpid(), ".0.tmp");
   const std::set<std::string> kept{text(".b.", ::getppid(), ".0.tmp"), ".mine.tmp",
-                                   text("best.safetensors.", child, ".3.tmp"),
-                                   text(".notes.", child, ".x.tmp"), text(".c.", child, ".3.bak")};
+                                   text("best.safetensors.", child, ".3.tmp"), text(".notes.", child, ".x.tmp"),
+                                   text(".c.", child, ".3.bak")};
   for (const std::string& name : kept) write_file(temp.at(name), "x");
   for (const std::string& name : {left, own}) write_file(temp.at(name), "x");
   remove_leftovers(temp.path());

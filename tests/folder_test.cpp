@@ -1,4 +1,6 @@
 // What may lie among the classes of a folder, and sets that nothing can be trained on.
+#include "neurim/data/sources/folder.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,9 +9,8 @@
 #include "neurim/data/label_problems.h"
 #include "neurim/data/loader.h"
 #include "neurim/data/scan.h"
-#include "neurim/data/sources/folder.h"
 #include "tests/epochs.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -34,9 +35,9 @@ TEST(Folder, RunsAreNoClasses) {
   EXPECT_EQ(data.class_names(), kAB);
   EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{3, 3}));
   ASSERT_EQ(data.notes().size(), 2u);
-  expect_words(data.notes()[0], {"no pictures: 1 file", "b/args.yaml"});
+  expect_words(data.notes()[0], {"no images: 1 file", "b/args.yaml"});
   expect_words(data.notes()[1], {"written by train or val: 4 folders", "a/old"});
-  EXPECT_EQ(pictures_below(temp.path()).files.size(), 6u);
+  EXPECT_EQ(images_below(temp.path()).files.size(), 6u);
   std::int64_t seen = 0;
   scan(temp.path(), 1, [&](const ScannedFile&) { ++seen; });
   EXPECT_EQ(seen, 6);
@@ -50,7 +51,7 @@ TEST(Folder, WhatLiesBesideTheClassesIsSaid) {
   for (const char* link : {"c", "a/more"}) fs::create_directory_symlink("nowhere", temp.at(link));
   const std::vector<std::string> notes = Dataset::open(temp.path()).notes();
   ASSERT_EQ(notes.size(), 2u);
-  expect_words(notes[0], {"of no class: 1 picture,", "loose.jpg"});
+  expect_words(notes[0], {"of no class: 1 image,", "loose.jpg"});
   expect_words(notes[1], {"leading nowhere: 2 symbolic links", "a/more"});
 
   const TempFolder splits;
@@ -59,11 +60,11 @@ TEST(Folder, WhatLiesBesideTheClassesIsSaid) {
   for (const char* link : {"train/c", "val"}) fs::create_directory_symlink("nowhere", splits.at(link));
   const std::vector<std::string> of_splits = Dataset::open(splits.path()).notes();
   ASSERT_EQ(of_splits.size(), 2u);
-  expect_words(of_splits[0], {"of no class: 2 pictures", "train/x.png"});
+  expect_words(of_splits[0], {"of no class: 2 images", "train/x.png"});
   expect_words(of_splits[1], {"leading nowhere: 2 symbolic links", "train/c"});
 }
 
-TEST(Folder, SplitsWithoutClassesOrPicturesAreSaid) {
+TEST(Folder, SplitsWithoutClassesOrImagesAreSaid) {
   const TempFolder beside;
   write_classes(beside, "", {"a", "b", "train"}, 2);
   const Dataset trains = Dataset::open(beside.path());
@@ -82,8 +83,8 @@ TEST(Folder, SplitsWithoutClassesOrPicturesAreSaid) {
   const Dataset cut = Dataset::open(temp.path());
   EXPECT_EQ(cut.size(Split::val), 2);
   ASSERT_EQ(cut.notes().size(), 2u);
-  expect_words(cut.notes()[0], {"val holds no picture", "validation is taken from train"});
-  expect_words(cut.notes()[1], {"test holds no picture, as if it were not there"});
+  expect_words(cut.notes()[0], {"val holds no image", "validation is taken from train"});
+  expect_words(cut.notes()[1], {"test holds no image, as if it were not there"});
 }
 
 TEST(Folder, OneCalledAsAPictureIsAPictureThatCannotBeRead) {
@@ -111,8 +112,10 @@ TEST(Folder, OneCalledAsAPictureIsAPictureThatCannotBeRead) {
 
 TEST(Folder, WhatSystemsLeaveIsNoData) {
   const TempFolder temp;
-  write_classes(temp, "", {"a", "b", "@eaDir", "a/@eaDir", "$RECYCLE.BIN", "#recycle", "System Volume Information", "lost+found",
-                           ".Trash-1000", "__pycache__"}, 2);
+  write_classes(temp, "",
+                {"a", "b", "@eaDir", "a/@eaDir", "$RECYCLE.BIN", "#recycle", "System Volume Information", "lost+found",
+                 ".Trash-1000", "__pycache__"},
+                2);
   write(temp.at("a/Thumbs.db"), "thumbnails");
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   EXPECT_EQ(data.class_names(), kAB);
@@ -127,8 +130,8 @@ TEST(Folder, SplitsThatAClassLacksAreSaid) {
   write_classes(temp, "c/", {"train"}, 2);
   const std::vector<std::string> notes = Dataset::open(temp.path()).notes();
   ASSERT_EQ(notes.size(), 2u);
-  expect_words(notes[0], {"val has no pictures of 1 of the 3 classes, such as c"});
-  expect_words(notes[1], {"test has no pictures of 2 of the 3 classes, such as b"});
+  expect_words(notes[0], {"val has no images of 1 of the 3 classes, such as c"});
+  expect_words(notes[1], {"test has no images of 2 of the 3 classes, such as b"});
 }
 
 TEST(Folder, SetsWithoutTrainAreReadButNotTrainedOn) {
@@ -137,19 +140,19 @@ TEST(Folder, SetsWithoutTrainAreReadButNotTrainedOn) {
   EXPECT_EQ(Dataset::open(temp.path(), kAsItIs).class_counts(Split::test), (std::vector<std::int64_t>{2, 2}));
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"no train folder, only test/", "split=test"});
   fs::create_directories(temp.path() + "/train/a");
-  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"holds 4 pictures of test alone", "split=test"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"holds 4 images of test alone", "split=test"});
 
   write(temp.at("m.csv"), "path,label,split\ntest/a/0.JPG,x,val\ntest/b/0.JPG,y,test\n");
   const Dataset table = Dataset::open(temp.at("m.csv"), kAsItIs);
   EXPECT_EQ(table.class_names(), (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(table.label_name(Split::test, 0), "y");
   expect_words(error_of([&] { Dataset::open(temp.at("m.csv")); }),
-               {"holds 1 picture of val and 1 picture of test alone", "split=val"});
+               {"holds 1 image of val and 1 image of test alone", "split=val"});
 
   const TempFolder within;
   for (const std::string& class_name : kAB) write_classes(within, class_name + "/", {"val"}, 2);
   EXPECT_EQ(Dataset::open(within.path(), kAsItIs).size(Split::val), 4);
-  expect_words(error_of([&] { Dataset::open(within.path()); }), {"holds 4 pictures of val alone"});
+  expect_words(error_of([&] { Dataset::open(within.path()); }), {"holds 4 images of val alone"});
 }
 
 TEST(Folder, OneClassIsReadButNotTrainedOn) {
@@ -164,9 +167,9 @@ TEST(Folder, OneClassIsReadButNotTrainedOn) {
   fs::create_directories(temp.path() + "/deep/1/empty");
   expect_words(error_of([&] { Dataset::open(temp.at("deep")); }), {"did you mean", "deep/1/2?"});
   write_classes(temp, "chain/1/2/", {"a"}, 1);
-  const std::string chain = error_of([&] { Dataset::open(temp.at("chain")); });
-  expect_words(chain, {"only the class \"1\"", "at least two", "train/CLASS/"});
-  EXPECT_EQ(chain.find("did you mean"), std::string::npos);
+  const std::string group = error_of([&] { Dataset::open(temp.at("chain")); });
+  expect_words(group, {"only the class \"1\"", "at least two", "train/CLASS/"});
+  EXPECT_EQ(group.find("did you mean"), std::string::npos);
 }
 
 TEST(Preprocess, TheLeastCrop) {
@@ -178,15 +181,15 @@ TEST(Preprocess, TheLeastCrop) {
 }
 
 TEST(CanonicalForm, IsTheSameForAllForms) {
-  for (const auto& [text, form] : std::vector<std::pair<std::string, std::string>>{
-           {"plain", "plain"},
-           {"caf\u00E9", "cafe\u0301"},
-           {"\u01D6", "u\u0308\u0304"},                              // a letter of a letter
-           {"\u212B\u2126", "A\u030A\u03A9"},                        // one for one
-           {"q\u0307\u0323", "q\u0323\u0307"},                       // the order of marks
-           {"\uAC01\uAC00", "\u1100\u1161\u11A8\u1100\u1161"},      // Hangul
-           {"\U0001D15E", "\U0001D157\U0001D165"},
-           {"\uFB01", "\uFB01"}}) {                                  // looks alike, and is another text
+  for (const auto& [text, form] :
+       std::vector<std::pair<std::string, std::string>>{{"plain", "plain"},
+                                                        {"caf\u00E9", "cafe\u0301"},
+                                                        {"\u01D6", "u\u0308\u0304"},         // a letter of a letter
+                                                        {"\u212B\u2126", "A\u030A\u03A9"},   // one for one
+                                                        {"q\u0307\u0323", "q\u0323\u0307"},  // the order of marks
+                                                        {"\uAC01\uAC00", "\u1100\u1161\u11A8\u1100\u1161"},  // Hangul
+                                                        {"\U0001D15E", "\U0001D157\U0001D165"},
+                                                        {"\uFB01", "\uFB01"}}) {  // looks alike, and is another text
     EXPECT_EQ(canonical_form(text), form);
     EXPECT_EQ(canonical_form(form), form);
   }

@@ -8,8 +8,8 @@
 #include "neurim/compile/plan.h"
 #include "neurim/core/device.h"
 #include "neurim/ops/conv.h"
+#include "tests/ask_group.h"
 #include "tests/in_child.h"
-#include "tests/ask_chain.h"
 
 namespace neurim {
 namespace {
@@ -17,7 +17,9 @@ namespace {
 TEST(Fork, AChildRunsItsParentsPlans) {
   set_threads(3);
   const Tensor x = op_table::uniform({4, 32, 28, 28}, -1, 1, 1), weight = op_table::uniform({32, 32, 3, 3}, -1, 1, 2);
-  const Plan planned = plan([&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, {.pad = {1, 1, 1, 1}})}; }, op_table::types_of({x}));
+  const Plan planned = plan(
+      [&](const Tensors& in) -> Tensors { return {conv2d(in[0], weight, {}, {.pad = {1, 1, 1, 1}})}; },
+      op_table::types_of({x}));
   const std::vector<float> expected = planned({x})[0].values<float>();
   const auto same = [&] { return planned({x})[0].values<float>() == expected; };
   EXPECT_EQ(in_child(same), 0);

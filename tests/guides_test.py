@@ -1,4 +1,4 @@
-"""Runs the commands of docs/guides/*.md, in order, in a folder with a few pictures, a series, a text and the example's plug-in.
+"""Runs the commands of docs/guides/*.md, in order, in a folder with a few images, a series, a text and the example's plug-in.
 
 A block of TOML is the file that its first line names: `# own.toml: …`. A block of C++ stands in an example, which
 install_test builds.
@@ -18,7 +18,7 @@ PLUGIN = Path(os.environ["NEURIM_BUILD"], "libsquareplus.so").resolve()
 
 
 def png(path, color, number):
-    """A picture of a colour with stripes that depend on a number."""
+    """An image of a colour with stripes that depend on a number."""
     side = 40
     rows = [bytes(min(255, color[c] + (x * number + y) % 23) for x in range(side) for c in range(3)) for y in range(side)]
     write_png(path, side, side, 8, 2, rows)

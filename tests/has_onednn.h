@@ -1,4 +1,5 @@
-// Whether this build has oneDNN's kernels: not on AArch64, for which PyPI carries none. There the reference stands in for them.
+// Whether this build has oneDNN's kernels: not on AArch64, for which PyPI carries none. There the reference stands in
+// for them.
 #pragma once
 #include <algorithm>
 

@@ -9,7 +9,8 @@
 
 namespace neurim {
 
-/// The exit status of a child that does this: 0 where it says true, 1 where false, 2 where it throws; -1 where it takes longer than ten seconds.
+/// The exit status of a child that does this: 0 where it says true, 1 where false, 2 where it throws; -1 where it takes
+/// longer than ten seconds.
 inline int in_child(const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,5 +1,6 @@
-// Convolutions and fully connected layers of numbers of 8 bits, with what stands before and behind them, as one kernel. Of scales
-// that are powers of two, and sums that floats have, all numbers are exact, so that results are those of f32, bit by bit.
+// Convolutions and fully connected layers of numbers of 8 bits, with what stands before and behind them, as one kernel.
+// Of scales that are powers of two, and sums that floats have, all numbers are exact, so that results are those of f32,
+// bit by bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@
 #include "neurim/ops/silu.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/transpose.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -130,16 +131,25 @@ TEST(Int8, ConvolutionsAreExact) {
       };
       with({.x = kImages, .weight = {48, 32, 1, 1}});
       with({.x = kImages, .weight = {48, 32, 3, 3}, .options = {.pad = {1, 1, 1, 1}}});
-      with({.x = {1, 37, 9, 11}, .weight = {43, 37, 3, 3}, .options = {.pad = {1, 1, 1, 1}}, .relu = true});  // blocks with tails
+      with({.x = {1, 37, 9, 11},
+            .weight = {43, 37, 3, 3},
+            .options = {.pad = {1, 1, 1, 1}},
+            .relu = true});  // blocks with tails
       with({.x = {3, 50, 6, 5}, .weight = {19, 50, 1, 1}, .relu6 = true, .residual = true});
       with({.x = kImages, .weight = {32, 32, 3, 3}, .options = {.pad = {1, 1, 1, 1}}, .relu = true, .residual = true});
-      with({.x = {2, 3, 20, 17}, .weight = {16, 3, 7, 7}, .options = {.stride = {2, 2}, .pad = {3, 3, 3, 3}}, .relu = true});
+      with({.x = {2, 3, 20, 17},
+            .weight = {16, 3, 7, 7},
+            .options = {.stride = {2, 2}, .pad = {3, 3, 3, 3}},
+            .relu = true});
       with({.x = {2, 1, 12, 9}, .weight = {20, 1, 5, 5}, .options = {.pad = {2, 2, 2, 2}}});
       with({.x = {2, 40, 10, 9},
             .weight = {40, 1, 3, 3},
             .options = {.stride = {2, 2}, .pad = {1, 1, 1, 1}, .groups = 40},
             .relu6 = true});
-      with({.x = {1, 23, 10, 9}, .weight = {23, 1, 5, 5}, .options = {.pad = {2, 2, 2, 2}, .groups = 23}, .residual = true});
+      with({.x = {1, 23, 10, 9},
+            .weight = {23, 1, 5, 5},
+            .options = {.pad = {2, 2, 2, 2}, .groups = 23},
+            .residual = true});
     }
 }
 
@@ -147,15 +157,17 @@ TEST(Int8, WindowsOfEveryForm) {
   expect_exact({.x = kImages, .weight = {16, 32, 3, 3}, .options = {.stride = {2, 2}, .pad = {1, 1, 1, 1}}});
   expect_exact({.x = kImages, .weight = {16, 32, 1, 1}, .options = {.stride = {2, 2}}});
   expect_exact({.x = kImages, .weight = {16, 32, 1, 1}, .options = {.pad = {1, 0, 2, 1}}});
-  expect_exact({.x = kImages, .weight = {16, 32, 3, 5}, .options = {.stride = {1, 3}, .dilation = {1, 1}, .pad = {0, 2, 1, 3}}});
   expect_exact(
-      {.x = {1, 32, 19, 17}, .weight = {16, 32, 3, 3}, .options = {.stride = {1, 2}, .dilation = {2, 3}, .pad = {2, 2, 2, 2}}});
+      {.x = kImages, .weight = {16, 32, 3, 5}, .options = {.stride = {1, 3}, .dilation = {1, 1}, .pad = {0, 2, 1, 3}}});
+  expect_exact({.x = {1, 32, 19, 17},
+                .weight = {16, 32, 3, 3},
+                .options = {.stride = {1, 2}, .dilation = {2, 3}, .pad = {2, 2, 2, 2}}});
   expect_exact({.x = {1, 32, 19, 17}, .weight = {16, 32, 1, 7}, .options = {.pad = {0, 3, 0, 3}}});
   expect_exact({.x = {1, 32, 19, 17}, .weight = {16, 32, 7, 1}, .options = {.stride = {2, 2}, .pad = {3, 0, 3, 0}}});
   expect_exact({.x = {1, 16, 70, 90}, .weight = {32, 16, 3, 3}, .options = {.pad = {1, 1, 1, 1}}});  // several bands
   for (const std::int64_t side : {3, 5, 10, 22, 58})  // odd and even counts of Winograd's tiles in a task
     expect_exact({.x = {1, 16, side, side - 1}, .weight = {24, 16, 3, 3}, .options = {.pad = {1, 1, 1, 1}}});
-  expect_exact({.x = {1, 16, 2, 2}, .weight = {160, 16, 2, 2}});                                     // one pixel, cut by channels
+  expect_exact({.x = {1, 16, 2, 2}, .weight = {160, 16, 2, 2}});  // one pixel, cut by channels
   expect_exact({.x = {1, 4, 9, 300}, .weight = {16, 4, 3, 3}, .options = {.stride = {1, 2}, .pad = {1, 1, 1, 1}}});
   expect_exact({.x = {2, 20, 40, 30},
                 .weight = {20, 1, 7, 3},
@@ -169,8 +181,8 @@ TEST(Int8, DepthwiseWindowsOfEveryForm) {
     for (const DType in : {DType::u8, DType::i8})
       expect_exact({.x = x, .weight = {x[1], 1, height, width}, .options = options, .in = in, .relu = in == DType::u8});
   };
-  of({2, 16, 7, 7}, 3, 3, {.pad = {1, 1, 1, 1}});      // whole planes
-  of({1, 24, 30, 60}, 3, 3, {.pad = {1, 1, 1, 1}});    // some rows of them
+  of({2, 16, 7, 7}, 3, 3, {.pad = {1, 1, 1, 1}});    // whole planes
+  of({1, 24, 30, 60}, 3, 3, {.pad = {1, 1, 1, 1}});  // some rows of them
   of({1, 32, 30, 60}, 5, 5, {.stride = {2, 2}, .pad = {2, 2, 2, 2}});
   of({1, 32, 12, 20}, 7, 7, {.pad = {3, 3, 3, 3}});
   of({1, 32, 12, 20}, 1, 9, {.stride = {1, 4}, .pad = {0, 4, 0, 4}});
@@ -178,9 +190,9 @@ TEST(Int8, DepthwiseWindowsOfEveryForm) {
   of({1, 32, 12, 20}, 9, 1, {.stride = {3, 3}});
   of({1, 16, 12, 20}, 3, 3, {.stride = {1, 1}, .dilation = {2, 3}, .pad = {2, 3, 2, 3}});
   of({1, 16, 20, 26}, 5, 6, {.stride = {2, 3}, .dilation = {3, 3}, .pad = {1, 2, 3, 4}});
-  of({1, 16, 6, 5}, 3, 3, {.pad = {4, 4, 4, 4}});      // windows outside of x
-  of({1, 16, 9, 9}, 1, 1, {.stride = {4, 4}});         // rows that nothing reads
-  of({1, 16, 5, 2}, 2, 4, {.pad = {0, 1, 1, 2}});      // wider than x
+  of({1, 16, 6, 5}, 3, 3, {.pad = {4, 4, 4, 4}});  // windows outside of x
+  of({1, 16, 9, 9}, 1, 1, {.stride = {4, 4}});     // rows that nothing reads
+  of({1, 16, 5, 2}, 2, 4, {.pad = {0, 1, 1, 2}});  // wider than x
 }
 
 TEST(Int8, LayersAreExact) {
@@ -201,7 +213,8 @@ TEST(Int8, OneScaleForAllWeights) {
 /// The largest sums there are: two of their products do not fit 16 bits.
 TEST(Int8, SumsAreNotCutShort) {
   for (const double value : {127.0, -128.0}) {
-    const Tensor x = Tensor::full({DType::u8, {1, 64, 5, 5}}, 255), w = Tensor::full({DType::i8, {16, 64, 3, 3}}, value);
+    const Tensor x = Tensor::full({DType::u8, {1, 64, 5, 5}}, 255),
+                 w = Tensor::full({DType::i8, {16, 64, 3, 3}}, value);
     const Net net = [&](const Tensors& in) -> Tensors {
       return {conv2d(dequantize(in[0], number(1)), dequantize(w, number(1)), {}, {})};
     };
@@ -211,27 +224,27 @@ TEST(Int8, SumsAreNotCutShort) {
   }
 }
 
-/// A value has one layout: where weights are also an activation they are read as floats. And steps of a residual's own are none
-/// of the sum's.
+/// A value has one layout: where weights are also an activation they are read as floats. And steps of a residual's own
+/// are none of the sum's.
 TEST(Int8, ValuesInTwoRoles) {
   const Tensor scale = number(0.5), weight = weights({32, 32, 1, 1}, 4), matrix = weights({32, 32}, 5),
                x = activation(DType::u8, {32, 32, 1, 1}, 6);
   const auto of = [&](const Tensor& bytes) { return dequantize(bytes, scale); };
-  const std::vector<Net> nets{[&](const Tensors&) -> Tensors { return {conv2d(of(weight), dequantize(weight, number(2)))}; },
-                              [&](const Tensors&) -> Tensors { return {linear(of(matrix), dequantize(matrix, number(2)))}; },
-                              [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), of(weight))}; },
-                              [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), of(in[0]))}; },
-                              [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), relu(of(in[0])))}; },
-                              [&](const Tensors& in) -> Tensors {
-                                return {conv2d(of(in[0]), of(weight)), of(in[0])};
-                              }};
+  const std::vector<Net> nets{
+      [&](const Tensors&) -> Tensors { return {conv2d(of(weight), dequantize(weight, number(2)))}; },
+      [&](const Tensors&) -> Tensors { return {linear(of(matrix), dequantize(matrix, number(2)))}; },
+      [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), of(weight))}; },
+      [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), of(in[0]))}; },
+      [&](const Tensors& in) -> Tensors { return {add(conv2d(of(in[0]), of(weight)), relu(of(in[0])))}; },
+      [&](const Tensors& in) -> Tensors { return {conv2d(of(in[0]), of(weight)), of(in[0])}; }};
   for (std::size_t i = 0; i < nets.size(); ++i)
     EXPECT_EQ(op_table::difference(plan(nets[i], {x.type()}, {.interpret = true})({x}),
                                    plan(nets[i], {x.type()}, {.freeze = true})({x}), 1e-6),
               "")
         << i;
   const auto rows = plan(nets.back(), {x.type()}, {.freeze = true}).rows();
-  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel.starts_with("cpu int8"); }));
+  EXPECT_TRUE(
+      std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.kernel.starts_with("cpu int8"); }));
 }
 
 /// Large terms that cancel each other, and such that do not fit f32.
@@ -250,12 +263,14 @@ TEST(Int8, ExtremeScales) {
   EXPECT_EQ(op_table::difference(plan(cancelling, types, {.interpret = true})({x, full}),
                                  plan(cancelling, types, {.freeze = true})({x, full}), 1e-5),
             "");
-  for (const PlanRow& row : plan(net(1e36, -3e38, true), types, {.freeze = true}).rows()) EXPECT_FALSE(row.kernel.starts_with("cpu int8"));
+  for (const PlanRow& row : plan(net(1e36, -3e38, true), types, {.freeze = true}).rows())
+    EXPECT_FALSE(row.kernel.starts_with("cpu int8"));
 }
 
 /// More terms of a depthwise convolution than floats have digits for.
 TEST(Int8, LongSumsOfOneChannel) {
-  const Tensor filter = bytes_of(DType::i8, {32, 1, 33, 33}, 7, 120, 128), image = bytes_of(DType::u8, {1, 32, 40, 40}, 8, 0, 256);
+  const Tensor filter = bytes_of(DType::i8, {32, 1, 33, 33}, 7, 120, 128),
+               image = bytes_of(DType::u8, {1, 32, 40, 40}, 8, 0, 256);
   const Net net = [&](const Tensors& in) -> Tensors {
     return {conv2d(dequantize(in[0], number(1)), dequantize(filter, number(1)), {}, {.groups = 32})};
   };
@@ -268,7 +283,8 @@ TEST(Int8, LongSumsOfOneChannel) {
 TEST(Int8, LargestSumsOfWindows) {
   for (const double weight : {-128., 127.})
     for (const std::int64_t zero : {0, 255}) {
-      const Tensor filter = Tensor::full({DType::i8, {16, 896, 3, 3}}, weight), image = Tensor::full({DType::u8, {1, 896, 8, 8}}, zero == 0 ? 255 : 0);
+      const Tensor filter = Tensor::full({DType::i8, {16, 896, 3, 3}}, weight),
+                   image = Tensor::full({DType::u8, {1, 896, 8, 8}}, zero == 0 ? 255 : 0);
       const Net net = [&](const Tensors& in) -> Tensors {
         return {conv2d(dequantize(in[0], number(1), zero), dequantize(filter, number(1)), {}, {.pad = {1, 1, 1, 1}})};
       };
@@ -281,19 +297,19 @@ TEST(Int8, LargestSumsOfWindows) {
 /// Weights of bytes whose activation is none are floats before the first run.
 TEST(Int8, OtherWeightsAreFolded) {
   const Tensor weight = weights({32, 32, 3, 3}, 4);
-  const Plan planned =
-      plan([&](const Tensors& in) -> Tensors { return {conv2d(in[0], dequantize(weight, scales(weight.shape(), 0.5)))}; },
-           {{DType::f32, {1, 32, 9, 9}}}, {.freeze = true});
+  const Plan planned = plan(
+      [&](const Tensors& in) -> Tensors { return {conv2d(in[0], dequantize(weight, scales(weight.shape(), 0.5)))}; },
+      {{DType::f32, {1, 32, 9, 9}}}, {.freeze = true});
   for (const PlanRow& row : planned.rows()) EXPECT_EQ(row.op.find("dequantize"), std::string::npos) << row.op;
 }
 
 TEST(Int8, AnotherCpu) {
   const Device other = device_named("cpu:1");
-  const Tensor weight = Tensor::full({DType::i8, {32, 32, 3, 3}}, 3, other), one = Tensor::full({DType::f32, {}}, 1, other),
-               x = Tensor::full({DType::u8, {1, 32, 3, 3}}, 2);
-  const Plan planned =
-      plan([&](const Tensors& in) -> Tensors { return {conv2d(dequantize(in[0], one), dequantize(weight, one))}; }, {x.type()},
-           {.freeze = true, .device = other});
+  const Tensor weight = Tensor::full({DType::i8, {32, 32, 3, 3}}, 3, other),
+               one = Tensor::full({DType::f32, {}}, 1, other), x = Tensor::full({DType::u8, {1, 32, 3, 3}}, 2);
+  const Plan planned = plan(
+      [&](const Tensors& in) -> Tensors { return {conv2d(dequantize(in[0], one), dequantize(weight, one))}; },
+      {x.type()}, {.freeze = true, .device = other});
   Tensor y = Tensor::empty({DType::f32, {1, 32, 1, 1}});
   planned.run({{x}}, {{y}});
   for (const float each : y.values<float>()) EXPECT_EQ(each, 32 * 9 * 6);
@@ -320,11 +336,12 @@ TEST(Int8, AnyScale) {
   }
 }
 
-/// What a network is made of: values that several read, a stem, pooling and a layer at the end; and what no kernel of bytes
-/// takes.
+/// What a network is made of: values that several read, a stem, pooling and a layer at the end; and what no kernel of
+/// bytes takes.
 TEST(Int8, Networks) {
-  const Tensor stem = weights({32, 3, 3, 3}, 10), first = weights({32, 32, 3, 3}, 11), second = weights({32, 32, 3, 3}, 12),
-               grouped = weights({32, 16, 1, 1}, 13), changed = weights({48, 32, 1, 1}, 14);
+  const Tensor stem = weights({32, 3, 3, 3}, 10), first = weights({32, 32, 3, 3}, 11),
+               second = weights({32, 32, 3, 3}, 12), grouped = weights({32, 16, 1, 1}, 13),
+               changed = weights({48, 32, 1, 1}, 14);
   const Tensor sixteenth = number(1.0 / 16), small = number(1.0 / 128);
   const auto restored = [&](const Tensor& x) { return dequantize(quantize(x, sixteenth, 9, DType::u8), sixteenth, 9); };
   const auto of = [&](const Tensor& w) { return dequantize(w, small); };
@@ -350,9 +367,11 @@ TEST(Int8, Networks) {
 
 /// Bytes are made before they are moved and pooled, and not made again of themselves; all of it exact.
 TEST(Int8, QuantizesFirst) {
-  const Tensor half = number(0.5), quarter = number(0.25);
-  const auto bytes = [&](const Tensor& x, const Tensor& scale = {}) { return quantize(x, scale ? scale : half, 100, DType::u8); };
-  const auto real = [&](const Tensor& q) { return dequantize(q, half, 100); };
+  const Tensor storage = number(0.5), quarter = number(0.25);
+  const auto bytes = [&](const Tensor& x, const Tensor& scale = {}) {
+    return quantize(x, scale ? scale : storage, 100, DType::u8);
+  };
+  const auto real = [&](const Tensor& q) { return dequantize(q, storage, 100); };
   const Pool2dOptions window{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
   const Tensor x = op_table::uniform({2, 32, 9, 11}, -60, 90, 20), z = op_table::uniform({2, 16, 9, 11}, -60, 90, 21),
                q = activation(DType::u8, {2, 32, 9, 11}, 22);
@@ -372,9 +391,12 @@ TEST(Int8, QuantizesFirst) {
        },
        {"slice", "transpose"}},
       {"again", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window))}; }, {"max_pool2d"}},
-      {"by another scale", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window), quarter)}; },
+      {"by another scale",
+       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(real(in[2]), window), quarter)}; },
        {"dequantize+quantize", "max_pool2d"}},
-      {"by a negative scale", [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), number(-0.5))}; }, {}},
+      {"by a negative scale",
+       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), number(-0.5))}; },
+       {}},
       {"read twice",
        [&](const Tensors& in) -> Tensors {
          const Tensor pooled = max_pool2d(in[0], window);
@@ -382,7 +404,8 @@ TEST(Int8, QuantizesFirst) {
        },
        {}},
       {"scales of channels",
-       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), scales({32, 1, 1}, 0.25))}; }, {}},
+       [&](const Tensors& in) -> Tensors { return {bytes(max_pool2d(in[0], window), scales({32, 1, 1}, 0.25))}; },
+       {}},
   };
   for (const Moves& each : all) {
     SCOPED_TRACE(each.what);
@@ -399,14 +422,17 @@ TEST(Int8, QuantizesFirst) {
 /// Quantized numbers at the edges of their range.
 TEST(Int8, QuantizeLimits) {
   const float inf = std::numeric_limits<float>::infinity();
-  const Tensor x =
-      Tensor::from(Shape{9}, std::vector<float>{inf, -inf, std::nanf(""), 1e30f, -1e30f, 0.25f, 0.75f, -0.25f, 127.25f});
-  const std::vector<std::int64_t> of_u8{255, 0, 0, 255, 0, 10, 12, 10, 255}, of_i8{127, -128, -128, 127, -128, -3, -1, -3, 127};
+  const Tensor x = Tensor::from(
+      Shape{9}, std::vector<float>{inf, -inf, std::nanf(""), 1e30f, -1e30f, 0.25f, 0.75f, -0.25f, 127.25f});
+  const std::vector<std::int64_t> of_u8{255, 0, 0, 255, 0, 10, 12, 10, 255},
+      of_i8{127, -128, -128, 127, -128, -3, -1, -3, 127};
   EXPECT_EQ(whole(quantize(x, number(0.5), 10, DType::u8)), of_u8);
   EXPECT_EQ(whole(quantize(x, number(0.5), -3, DType::i8)), of_i8);
   for (const bool interpret : {true, false}) {
     const Plan planned = plan(
-        [&](const Tensors& in) -> Tensors { return {dequantize(quantize(in[0], number(0.5), 10, DType::u8), number(2), 10)}; },
+        [&](const Tensors& in) -> Tensors {
+          return {dequantize(quantize(in[0], number(0.5), 10, DType::u8), number(2), 10)};
+        },
         {x.type()}, {.interpret = interpret});
     EXPECT_EQ(planned({x})[0].values<float>(), (std::vector<float>{490, -20, -20, 490, -20, 0, 4, 0, 490}));
   }
@@ -425,11 +451,8 @@ TEST(Int8, SaysWhatDoesNotFit) {
   };
   says([&] { quantize(x, number(1), 256, DType::u8); }, "quantize: the zero point is 256, but u8 is in [0,255]");
   says([&] { quantize(x, number(1), 0, DType::i32); }, "quantize: to i32, but takes u8 and i8");
-  says(
-      [&] {
-        quantize(x, Tensor::full({DType::f32, {5, 2, 3}}, 0), 0, DType::u8);
-      },
-      "quantize: the scale is f32(5,2,3), which does not broadcast to f32(2,3)");
+  says([&] { quantize(x, Tensor::full({DType::f32, {5, 2, 3}}, 0), 0, DType::u8); },
+       "quantize: the scale is f32(5,2,3), which does not broadcast to f32(2,3)");
   says([&] { dequantize(x, number(1)); }, "dequantize: of f32(2,3), but takes u8, i8 and i32");
   says([&] { dequantize(q, number(1), -1); }, "dequantize: the zero point is -1, but u8 is in [0,255]");
 }

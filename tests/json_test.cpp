@@ -25,17 +25,16 @@ void expect_same(const Value& value) {
 }
 
 TEST(Json, Strings) {
-  for (const std::string_view value : {"", "plain", "say \"no\"", "a\\b/c", "tab\tline\r\n\b\f",
-                                       "\x01\x1F\x7F", "Käse 犬 😀", "\\", "\"", "{\"a\": [1, 2]}"})
+  for (const std::string_view value : {"", "plain", "say \"no\"", "a\\b/c", "tab\tline\r\n\b\f", "\x01\x1F\x7F",
+                                       "Käse 犬 😀", "\\", "\"", "{\"a\": [1, 2]}"})
     expect_same(value);
   expect_same(std::string("nul\0inside", 10));
   expect_same("a literal");
 }
 
 TEST(Json, StringsThatAreNotUtf8) {
-  for (const std::string_view value :
-       {"caf\xE9.jpg", "cut off \xC3", "\xC0\xAF overlong", "\xED\xA0\x80 surrogate", "\xF5\x80\x80\x80",
-        "\x80\x80", "\xE9\"quoted\"\xE9"}) {
+  for (const std::string_view value : {"caf\xE9.jpg", "cut off \xC3", "\xC0\xAF overlong", "\xED\xA0\x80 surrogate",
+                                       "\xF5\x80\x80\x80", "\x80\x80", "\xE9\"quoted\"\xE9"}) {
     expect_same(value);
     EXPECT_NE(JsonText(value).line().find("\uFFFD"), std::string::npos);
     const JsonObject object{{value, value}};
@@ -47,12 +46,11 @@ TEST(Json, StringsThatAreNotUtf8) {
 TEST(Json, Numbers) {
   using Limits = std::numeric_limits<double>;
   for (const double value :
-       {0.0, -0.0, 1.0, -1.5, 0.1, 1.0 / 3, 1e15, 1e16, 123456789012345680.0, 1e-5, 1e300, 5e-324,
-        Limits::max(), Limits::min(), Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()})
+       {0.0, -0.0, 1.0, -1.5, 0.1, 1.0 / 3, 1e15, 1e16, 123456789012345680.0, 1e-5, 1e300, 5e-324, Limits::max(),
+        Limits::min(), Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()})
     expect_same(value);
   for (std::uint64_t bits = 1; bits < 1000; ++bits) {
-    const double value =
-        std::ldexp(static_cast<double>(bits * 0x9E3779B97F4A7C15), static_cast<int>(bits % 200) - 100);
+    const double value = std::ldexp(static_cast<double>(bits * 0x9E3779B97F4A7C15), static_cast<int>(bits % 200) - 100);
     expect_same(value);
     expect_same(static_cast<float>(value));
   }
@@ -76,16 +74,14 @@ TEST(Json, Vectors) {
 }
 
 TEST(Json, Objects) {
-  JsonObject object{
-      {"event", "summary"}, {"a \"key\"\n", 1}, {"empty", JsonObject()}, {"none", std::vector<int>()}};
+  JsonObject object{{"event", "summary"}, {"a \"key\"\n", 1}, {"empty", JsonObject()}, {"none", std::vector<int>()}};
   Json json{{"event", "summary"}, {"a \"key\"\n", 1}, {"empty", Json::object()}, {"none", Json::array()}};
   const auto expect_alike = [&] {
     EXPECT_EQ(object.line(), dumped(json));
     EXPECT_EQ(object.indented(), dumped(json, 2));
   };
   expect_alike();
-  object.add("files",
-             std::vector{JsonObject{{"file", "a: {b}, [c] \\"}, {"sizes", std::vector{1, 2}}}, JsonObject()});
+  object.add("files", std::vector{JsonObject{{"file", "a: {b}, [c] \\"}, {"sizes", std::vector{1, 2}}}, JsonObject()});
   json["files"] = {{{"file", "a: {b}, [c] \\"}, {"sizes", {1, 2}}}, Json::object()};
   object.add("deep", JsonObject{{"er", JsonObject{{"est", std::vector<std::vector<int>>{{}, {1}}}}}});
   json["deep"] = {{"er", {{"est", {Json::array(), {1}}}}}};

@@ -39,7 +39,7 @@ class Lab(unittest.TestCase):
             self.assertAlmostEqual(rate, 2e-6 * multiply_adds / ms, delta=0.01 * rate + 0.1)
             self.assertAlmostEqual(of_peak, 100 * rate / peak, delta=0.05 * of_peak + 0.2)
             self.assertGreater(of_roof, 0)
-        self.assertRegex(run.stdout, r"(?m)^cpu winograd region +declined: takes chains of ops only$")
+        self.assertRegex(run.stdout, r"(?m)^cpu winograd fused +declined: takes chains of ops only$")
 
     def test_one_kernel(self):
         run = lab(*CONV, "seconds=0.001", "threads=1", "only=reference")

@@ -1,4 +1,6 @@
 // The loader: order, pixels, bad samples and limits.
+#include "neurim/data/loader.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,17 +10,15 @@
 #include <optional>
 #include <set>
 
-#include "neurim/data/loader.h"
 #include "tests/epochs.h"
+#include "tests/images.h"
 #include "tests/in_child.h"
-#include "tests/pictures.h"
 
 namespace neurim {
 namespace {
 
-
 const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std = {0.2}};
-const Augment kMuch{.changes = parse_changes("rotate(15),jitter(0.2,0.1,0.1,0.1),trivial,erase(0.5)"),
+const Augment kMuch{.changes = parse_augmentations("rotate(15),jitter(0.2,0.1,0.1,0.1),trivial,erase(0.5)"),
                     .crop_padding = 2,
                     .hflip = 0.5};
 
@@ -63,7 +63,7 @@ TEST(Loader, CacheOnDiskServesLaterRunsAndNoticesChanges) {
   const auto epoch = [&](std::int64_t decoded_turned) {
     Loader loader(data, Split::train, kSmall, {}, options);
     const Epoch all = epoch_of(loader, 0);
-    EXPECT_EQ(loader.turned(), decoded_turned);  // counts pictures when they are decoded
+    EXPECT_EQ(loader.turned(), decoded_turned);  // counts images when they are decoded
     return all;
   };
   const Epoch first = epoch(1);
@@ -122,15 +122,14 @@ TEST(Loader, PixelsAreThoseOfTheTransform) {
     transform(decoder, expected.data());
     const auto begin = all.images.begin() + i * static_cast<std::int64_t>(expected.size());
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), begin));
-    EXPECT_EQ(all.labels[static_cast<std::size_t>(i)], data.label(Split::train, i));
+    EXPECT_EQ(all.labels[i], data.label(Split::train, i));
   }
 }
 
 TEST(Loader, TargetsOfAMultiLabelSet) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 3);
-  write(temp.at("m.csv"),
-        "path,label,weight\na/0.JPG,x|z,1\na/1.png,y,1\nb/0.JPG,,0\na/2.JPG,z|y|x,1\nb/1.png,z,1\n");
+  write(temp.at("m.csv"), "path,label,weight\na/0.JPG,x|z,1\na/1.png,y,1\nb/0.JPG,,0\na/2.JPG,z|y|x,1\nb/1.png,z,1\n");
   const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
   Loader loader(data, Split::train, kSmall, {}, {.batch = 2, .workers = 2});
   loader.start(0);
@@ -141,9 +140,8 @@ TEST(Loader, TargetsOfAMultiLabelSet) {
     targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
   }
   EXPECT_EQ(targets, (std::vector<float>{1, 0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1}));
-  expect_words(
-      error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::balanced}); }, Fault::usage),
-      {"sampler=balanced", "one class a picture"});
+  expect_words(error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::balanced}); }, Fault::usage),
+               {"sampler=balanced", "one class an image"});
   Loader weighted(data, Split::train, kSmall, {}, {.sampler = Sampler::weighted});
   for (const std::int64_t index : epoch_of(weighted, 0).indices) EXPECT_NE(index, 2);
 }
@@ -167,8 +165,7 @@ TEST(Loader, StartsAnywhereAndDropsTheRest) {
                     {.batch = 8, .workers = workers, .shuffle = true, .drop_last = true});
     EXPECT_EQ(epoch_of(dropping, 3).sizes, std::vector<int>(3, 8));
   }
-  error_of([&] { Loader(data, Split::train, preprocess, {}, {.batch = 31, .drop_last = true}); },
-           Fault::usage);
+  error_of([&] { Loader(data, Split::train, preprocess, {}, {.batch = 31, .drop_last = true}); }, Fault::usage);
   error_of([&] { Loader(data, Split::train, preprocess, {}, {.batch = 0}); }, Fault::usage);
   error_of([&] { Loader(data, Split::train, preprocess, {.hflip = 2}); }, Fault::usage);
   Loader unstarted(data, Split::train, preprocess);
@@ -176,12 +173,12 @@ TEST(Loader, StartsAnywhereAndDropsTheRest) {
   error_of([&] { unstarted.next(batch); }, Fault::usage);
 }
 
-// A run that is resumed anywhere in an epoch, with any number of workers and after whatever it had seen, goes on with the
-// same samples and pixels, broken files and random changes included.
+// A run that is resumed anywhere in an epoch, with any number of workers and after whatever it had seen, goes on with
+// the same samples and pixels, broken files and random changes included.
 TEST(Loader, GoesOnAnywhereForAnyNumberOfWorkers) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 12);
-  write(temp.at("a/3.png"), "no picture");
+  write(temp.at("a/3.png"), "no image");
   write(temp.at("b/11.png"), read_file(temp.at("b/11.png")).substr(0, 40));
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   Augment augment = kMuch;
@@ -189,13 +186,14 @@ TEST(Loader, GoesOnAnywhereForAnyNumberOfWorkers) {
   std::optional<Epoch> whole;
   for (const int workers : {0, 1, 2, 7})
     for (const std::int64_t first : {0, 1, 2, 3, 4, 5}) {
-      Loader loader(data, Split::train, kSmall, augment, {.batch = 4, .workers = workers, .shuffle = true, .max_bad = 2});
+      Loader loader(data, Split::train, kSmall, augment,
+                    {.batch = 4, .workers = workers, .shuffle = true, .max_bad = 2});
       if (first % 2 == 1) epoch_of(loader, 7);  // what was seen before has no influence
       const Epoch rest = epoch_of(loader, 2, first);
       if (!whole) whole = rest;
       const std::size_t samples = static_cast<std::size_t>(first) * 4, size = kSmall.size().levels();
-      EXPECT_TRUE(std::equal(rest.indices.begin(), rest.indices.end(), whole->indices.begin() + static_cast<std::ptrdiff_t>(samples),
-                             whole->indices.end()))
+      EXPECT_TRUE(std::equal(rest.indices.begin(), rest.indices.end(),
+                             whole->indices.begin() + static_cast<std::ptrdiff_t>(samples), whole->indices.end()))
           << workers << " workers from batch " << first;
       EXPECT_TRUE(std::equal(rest.images.begin(), rest.images.end(),
                              whole->images.begin() + static_cast<std::ptrdiff_t>(samples * size), whole->images.end()))
@@ -206,9 +204,8 @@ TEST(Loader, GoesOnAnywhereForAnyNumberOfWorkers) {
 TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 10);
-  write(temp.at("a/3.png"), "no picture");
-  write(temp.at("b/9.png"),
-        read_file(temp.at("b/9.png")).substr(0, 40));  // the last sample: replaced by the first
+  write(temp.at("a/3.png"), "no image");
+  write(temp.at("b/9.png"), read_file(temp.at("b/9.png")).substr(0, 40));  // the last sample: replaced by the first
   write(temp.at("a/4.JPG"), jpeg_of(plain(20, 24, {1, 2, 3}), {.orientation = 6}));
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   for (const int workers : {0, 2}) {
@@ -217,19 +214,19 @@ TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
     EXPECT_EQ(all.indices[3], 4);
     EXPECT_EQ(all.indices[19], 0);
     EXPECT_EQ(all.labels[19], 0);
-    EXPECT_TRUE(
-        std::equal(all.images.begin() + 3 * 576, all.images.begin() + 4 * 576, all.images.begin() + 4 * 576));
+    EXPECT_TRUE(std::equal(all.images.begin() + 3 * 576, all.images.begin() + 4 * 576, all.images.begin() + 4 * 576));
     EXPECT_TRUE(epoch_of(loader, 0) == all);
     const std::vector<BadSample> bad = loader.bad();
     ASSERT_EQ(bad.size(), 2u);  // once each, after two epochs
     EXPECT_EQ(bad[0].index, 3);
-    expect_words(bad[0].reason, {"a/3.png", "not a picture"});
+    expect_words(bad[0].reason, {"a/3.png", "not an image"});
     expect_words(bad[1].reason, {"b/9.png", "cannot decode"});
     EXPECT_EQ(loader.turned(), 1);
 
     Loader strict(data, Split::train, kSmall, {}, {.batch = 4, .workers = workers});  // 1 % of 20: one sample
     const std::string message = error_of([&] { epoch_of(strict, 0); });
-    expect_words(message, {"at least 2 of the 20 samples of the train split", "a/3.png", "b/9.png", "max_bad", "neurim data scan"});
+    expect_words(message, {"at least 2 of the 20 samples of the train split", "a/3.png", "b/9.png", "max_bad",
+                           "neurim data scan"});
     error_of([&] { epoch_of(strict, 1); });  // and it stays so
   }
 }
@@ -238,9 +235,8 @@ TEST(Loader, BadSamplesAreReplacedNamedAndLimited) {
 // others keep their pixels.
 TEST(Loader, DamageOutsideOfARandomPartIsFoundAtOnce) {
   const TempFolder sound, damaged;
-  const Image noise = image_of(96, 96, 3, [](int y, int x, int c) {
-    return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1));
-  });
+  const Image noise = image_of(
+      96, 96, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1)); });
   for (const TempFolder* folder : {&sound, &damaged}) {
     write_classes(*folder, "", {"a", "b"}, 10);
     for (const char* file : {"a/0.JPG", "a/2.JPG", "b/4.JPG"}) write(folder->at(file), jpeg_of(noise));
@@ -270,7 +266,8 @@ TEST(Loader, DamageOutsideOfARandomPartIsFoundAtOnce) {
           continue;
         }
         const auto at = static_cast<std::ptrdiff_t>(i * kSmall.size().levels());
-        EXPECT_TRUE(std::equal(all.images.begin() + at, all.images.begin() + at + static_cast<std::ptrdiff_t>(kSmall.size().levels()),
+        EXPECT_TRUE(std::equal(all.images.begin() + at,
+                               all.images.begin() + at + static_cast<std::ptrdiff_t>(kSmall.size().levels()),
                                expected.images.begin() + at));
       }
       EXPECT_EQ(replaced, 2u);
@@ -282,11 +279,11 @@ TEST(Loader, AShareThatMayBeBadIsOneOfAllSplits) {
   const TempFolder temp;
   write_classes(temp, "train/", {"a", "b"}, 50);
   write_classes(temp, "val/", {"a", "b"}, 50);
-  for (const char* file : {"train/a/3.png", "train/b/9.png"}) write(temp.at(file), "no picture");
+  for (const char* file : {"train/a/3.png", "train/b/9.png"}) write(temp.at(file), "no image");
   Loader loader(Dataset::open(temp.path()), Split::train, kSmall, {}, {.batch = 4});  // 1 % of 200
   epoch_of(loader, 0);
   EXPECT_EQ(loader.bad().size(), 2u);
-  write(temp.at("train/b/11.png"), "no picture");
+  write(temp.at("train/b/11.png"), "no image");
   Loader strict(Dataset::open(temp.path()), Split::train, kSmall, {}, {.batch = 4});
   expect_words(error_of([&] { epoch_of(strict, 0); }), {"3 of the 100 samples", "more than the 2"});
 }
@@ -361,11 +358,11 @@ TEST(Loader, WeightedEpochsDrawInProportion) {
   std::vector<int> counts(8, 0);
   constexpr int kEpochs = 700;
   for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch)
-    for (const std::int64_t i : epoch_of(loader, epoch).indices) ++counts[static_cast<std::size_t>(i)];
+    for (const std::int64_t i : epoch_of(loader, epoch).indices) ++counts[i];
   EXPECT_EQ(counts[0], 0);
   for (int i = 1; i < 8; ++i) {
-    const double expected = 8.0 * kEpochs * i / 28, deviation = std::sqrt(expected * (1 - i / 28.0));
-    EXPECT_NEAR(counts[static_cast<std::size_t>(i)], expected, 5 * deviation) << i;
+    const double expected = 8.0 * kEpochs * i / 28, std = std::sqrt(expected * (1 - i / 28.0));
+    EXPECT_NEAR(counts[i], expected, 5 * std) << i;
   }
   Loader fresh(data, Split::train, kSmall, {}, options);
   EXPECT_EQ(epoch_of(fresh, 3).indices, epoch_of(loader, 3).indices);
@@ -377,21 +374,21 @@ TEST(Loader, WeightedNeedsWeights) {
   write(temp.at("ones.csv"), "path,label,weight\na/0.JPG,a,1\nb/0.JPG,b,1\n");
   for (const std::string& path : {temp.path(), temp.at("ones.csv")}) {
     const Dataset data = Dataset::open(path, {.val_split = 0.0});
-    expect_words(error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::weighted}); }, Fault::usage),
-                 {"sampler=weighted", "column weight", "sampler=balanced"});
+    expect_words(
+        error_of([&] { Loader(data, Split::train, kSmall, {}, {.sampler = Sampler::weighted}); }, Fault::usage),
+        {"sampler=weighted", "column weight", "sampler=balanced"});
   }
 }
 
-// A sample that comes again in an epoch is another picture each time, the first time the one of an epoch that has each
+// A sample that comes again in an epoch is another image each time, the first time the one of an epoch that has each
 // once; and so from any batch on, for any number of workers and of ranks.
-TEST(Loader, RepeatsWithinAnEpochAreOtherPictures) {
+TEST(Loader, RepeatsWithinAnEpochAreOtherImages) {
   const TempFolder temp;
   std::string table = "path,label,weight\n";
   for (int i = 0; i < 8; ++i) {
-    const Image picture = image_of(24, 24, 3, [i](int y, int x, int c) {
-      return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1) + i);
-    });
-    write(temp.at(text(i, ".png")), png_of(picture));
+    const Image image = image_of(
+        24, 24, 3, [i](int y, int x, int c) { return static_cast<std::uint8_t>(y * 31 + x * 17 * (c + 1) + i); });
+    write(temp.at(text(i, ".png")), png_of(image));
     table += text(i, ".png,", i == 7 ? "rare" : "often", ',', i < 2 ? 1 : 0, '\n');
   }
   write(temp.at("set.csv"), table);
@@ -399,7 +396,7 @@ TEST(Loader, RepeatsWithinAnEpochAreOtherPictures) {
   Augment augment = kMuch;
   augment.random_resized_crop = true;
   constexpr std::uint32_t kEpoch = 2;
-  const auto picture_of = [](const Epoch& all, std::size_t at) {
+  const auto image_of = [](const Epoch& all, std::size_t at) {
     const auto size = static_cast<std::ptrdiff_t>(kSmall.size().levels());
     const auto begin = all.images.begin() + static_cast<std::ptrdiff_t>(at) * size;
     return std::vector<float>(begin, begin + size);
@@ -411,16 +408,16 @@ TEST(Loader, RepeatsWithinAnEpochAreOtherPictures) {
     options.sampler = sampler;
     Loader loader(data, Split::train, kSmall, augment, options);
     const Epoch whole = epoch_of(loader, kEpoch);
-    std::map<std::int64_t, std::set<std::vector<float>>> pictures;
+    std::map<std::int64_t, std::set<std::vector<float>>> images;
     for (std::size_t i = 0; i < whole.indices.size(); ++i) {
       const std::int64_t index = whole.indices[i];
-      const std::vector<float> picture = picture_of(whole, i);
-      if (!pictures.contains(index)) {
-        EXPECT_EQ(picture, picture_of(once, static_cast<std::size_t>(index)));
+      const std::vector<float> image = image_of(whole, i);
+      if (!images.contains(index)) {
+        EXPECT_EQ(image, image_of(once, static_cast<std::size_t>(index)));
       }
-      EXPECT_TRUE(pictures[index].insert(picture).second) << "sample " << index << " at " << i;
+      EXPECT_TRUE(images[index].insert(image).second) << "sample " << index << " at " << i;
     }
-    EXPECT_LT(pictures.size(), whole.indices.size());
+    EXPECT_LT(images.size(), whole.indices.size());
     for (const int workers : {0, 3})
       for (const std::int64_t first : {1, 2}) {
         LoaderOptions others = options;
@@ -437,7 +434,7 @@ TEST(Loader, RepeatsWithinAnEpochAreOtherPictures) {
       Loader share(data, Split::train, kSmall, augment, shared);
       const Epoch part = epoch_of(share, kEpoch);
       for (std::size_t i = 0; i < part.indices.size(); ++i)
-        EXPECT_EQ(picture_of(part, i), picture_of(whole, 2 * i + static_cast<std::size_t>(rank)));
+        EXPECT_EQ(image_of(part, i), image_of(whole, 2 * i + static_cast<std::size_t>(rank)));
     }
   }
 }
@@ -448,8 +445,7 @@ TEST(Loader, AllBadEnds) {
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   for (const int workers : {0, 2}) {
     Loader loader(data, Split::train, kSmall, {}, {.batch = 2, .workers = workers, .max_bad = 100});
-    expect_words(error_of([&] { epoch_of(loader, 0); }),
-                 {"train split has no sample that can be decoded, of 4"});
+    expect_words(error_of([&] { epoch_of(loader, 0); }), {"train split has no sample that can be decoded, of 4"});
   }
 }
 
@@ -457,9 +453,7 @@ TEST(Loader, AllBadEnds) {
 class BrokenSource : public Source {
  public:
   std::string name(std::int64_t) const override { return "broken"; }
-  StoredImage read(std::int64_t, std::vector<std::byte>&) const override {
-    throw std::logic_error("cable pulled");
-  }
+  StoredImage read(std::int64_t, std::vector<std::byte>&) const override { throw std::logic_error("cable pulled"); }
 };
 
 TEST(Loader, WorkersErrorsReachTheUser) {
@@ -478,8 +472,8 @@ TEST(Loader, RealPhotos) {
   ASSERT_EQ(std::system(text("tar xf '", archive, "' -C '", temp.path(), "'").c_str()), 0);
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"did you mean", "clothing"});
   const Dataset data = Dataset::open(temp.path() + "/clothing");
-  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"dress", "hat", "longsleeve", "outwear", "pants",
-                                                          "shirt", "shoes", "shorts", "skirt", "t-shirt"}));
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"dress", "hat", "longsleeve", "outwear", "pants", "shirt",
+                                                          "shoes", "shorts", "skirt", "t-shirt"}));
   EXPECT_EQ(data.class_counts(Split::train), std::vector<std::int64_t>(10, 100));
   EXPECT_EQ(data.size(Split::train) + data.size(Split::val) + data.size(Split::test), 1431);
   const Preprocess preprocess{.height = 64, .width = 64, .crop_pct = 0.875};
@@ -499,7 +493,8 @@ TEST(Loader, InAForkedProcessSaysThatItsWorkersAreElsewhere) {
   write_classes(temp, "", {"a", "b"}, 6);
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   for (const int workers : {0, 2}) {
-    auto loader = std::make_unique<Loader>(data, Split::train, kSmall, Augment{}, LoaderOptions{.batch = 4, .workers = workers});
+    auto loader = std::make_unique<Loader>(data, Split::train, kSmall, Augment{},
+                                           LoaderOptions{.batch = 4, .workers = workers});
     const Epoch expected = epoch_of(*loader, 0);
     EXPECT_EQ(in_child([&] {
                 if (workers == 0) return epoch_of(*loader, 0) == expected;

@@ -44,8 +44,7 @@ struct Case {
 
 Tensor signs(const Tensor& zero_or_one) { return zero_or_one * 2 - 1; }
 
-const Type kMatrix{DType::f32, {4, 5}}, kVector{DType::f32, {5}}, kLabels{DType::i64, {4}},
-    kFlags{DType::i64, {4, 5}};
+const Type kMatrix{DType::f32, {4, 5}}, kVector{DType::f32, {5}}, kLabels{DType::i64, {4}}, kFlags{DType::i64, {4, 5}};
 const Fill kFive{0, 5}, kTwo{0, 2}, kPositive{0.2, 2}, kUnit{0.1, 0.9};
 
 const std::vector<Case> kCases{
@@ -154,9 +153,7 @@ Tensor zeros(const Shape& shape, DType dtype = DType::f32) { return Tensor::full
 Tensor vector(const std::vector<double>& values) {
   return from_doubles({DType::f32, {static_cast<std::int64_t>(values.size())}}, values);
 }
-Tensor integers(const Shape& shape, const std::vector<std::int64_t>& values) {
-  return Tensor::from(shape, values);
-}
+Tensor integers(const Shape& shape, const std::vector<std::int64_t>& values) { return Tensor::from(shape, values); }
 
 TEST(Losses, GradientsAgreeWithFiniteDifferences) {
   constexpr double kStep = 1e-6;
@@ -165,8 +162,7 @@ TEST(Losses, GradientsAgreeWithFiniteDifferences) {
     std::size_t floating = 0;
     for (std::size_t k = 0; k < in.size(); ++k) {
       if (!is_floating(in[k].dtype())) continue;
-      const std::vector<double> gradient = found[floating++].values<double>(),
-                                values = in[k].values<double>();
+      const std::vector<double> gradient = found[floating++].values<double>(), values = in[k].values<double>();
       for (std::size_t i = 0; i < values.size(); ++i) {
         const auto at = [&](double step) {
           std::vector<double> moved = values;
@@ -193,8 +189,7 @@ TEST(Losses, AreFiniteForLargeInputs) {
       for (std::size_t i = 0; i < large.size(); ++i) large[i] = i % 3 == 0 ? 1e4 : -1e4;
       in[0] = from_doubles(in[0].type(), large);
       // f16 ends at 65504, which a squared distance may well exceed.
-      const bool squares =
-          starts_with(c.name, "multi_margin_loss") || starts_with(c.name, "gaussian_nll_loss");
+      const bool squares = starts_with(c.name, "multi_margin_loss") || starts_with(c.name, "gaussian_nll_loss");
       if (dtype == DType::f16 && squares) continue;
       EXPECT_TRUE(std::isfinite(c.loss(in).item())) << c.name << ' ' << name(dtype);
       for (const Tensor& gradient : gradients_at(c.loss, in))
@@ -211,31 +206,25 @@ TEST(Losses, RoundNarrowDtypesOnce) {
       const Tensor loss = c.loss(in);
       EXPECT_EQ(loss.dtype(), dtype) << c.name;
       EXPECT_EQ(difference({c.loss(exact)}, {loss}, 0.51 * epsilon(dtype)), "") << c.name;
-      EXPECT_EQ(difference(gradients_at(c.loss, exact), gradients_at(c.loss, in), 2 * epsilon(dtype)), "")
-          << c.name;
+      EXPECT_EQ(difference(gradients_at(c.loss, exact), gradients_at(c.loss, in), 2 * epsilon(dtype)), "") << c.name;
     }
 }
 
 TEST(Losses, GradientsAtTheKinksArePyTorchs) {
-  const auto expect = [](const Loss& loss, const std::vector<double>& x,
-                         const std::vector<double>& gradient) {
+  const auto expect = [](const Loss& loss, const std::vector<double>& x, const std::vector<double>& gradient) {
     EXPECT_EQ(gradients_at(loss, {vector(x)})[0].values<double>(), gradient);
   };
   expect([](const Tensors& x) { return l1_loss(x[0], zeros({1}), "sum"); }, {0}, {0});
   expect([](const Tensors& x) { return smooth_l1_loss(x[0], zeros({1}), 0, "sum"); }, {0}, {0});
   expect([](const Tensors& x) { return smooth_l1_loss(x[0], zeros({3}), 2, "sum"); }, {-2, 0, 2}, {-1, 0, 1});
   expect([](const Tensors& x) { return huber_loss(x[0], zeros({3}), 2, "sum"); }, {-2, 0, 2}, {-2, 0, 2});
-  expect([](const Tensors& x) { return hinge_embedding_loss(x[0], vector({-1, -1}), 1, "sum"); }, {1, 1.5},
-         {0, 0});
-  expect([](const Tensors& x) { return margin_ranking_loss(x[0], zeros({1}), vector({1}), 0, "sum"); }, {0},
-         {0});
+  expect([](const Tensors& x) { return hinge_embedding_loss(x[0], vector({-1, -1}), 1, "sum"); }, {1, 1.5}, {0, 0});
+  expect([](const Tensors& x) { return margin_ranking_loss(x[0], zeros({1}), vector({1}), 0, "sum"); }, {0}, {0});
   expect([](const Tensors& x) { return bce_loss(x[0], vector({1, 0}), {}, "sum"); }, {0, 0}, {-1e12F, 0});
   // Below eps a variance counts as eps, and is drawn up.
-  expect([](const Tensors& x) { return gaussian_nll_loss(zeros({1}), zeros({1}), x[0], {.eps = 0.5}); },
-         {0.25}, {1});
-  expect(
-      [](const Tensors& x) { return poisson_nll_loss(zeros({2}), x[0], {.full = true, .reduction = "sum"}); },
-      {0, 1}, {0, 0});
+  expect([](const Tensors& x) { return gaussian_nll_loss(zeros({1}), zeros({1}), x[0], {.eps = 0.5}); }, {0.25}, {1});
+  expect([](const Tensors& x) { return poisson_nll_loss(zeros({2}), x[0], {.full = true, .reduction = "sum"}); },
+         {0, 1}, {0, 0});
   // All distances are 0: a root would have an infinite slope there.
   const Tensor x = zeros({1, 2});
   const auto triplet = [](const Tensors& t) { return triplet_margin_loss(t[0], t[0], t[0], {.eps = 0}); };
@@ -248,9 +237,7 @@ TEST(Losses, MixedTargetsAreTheMixedLoss) {
   const Tensor a = integers({4}, {0, 1, 2, 3}), b = integers({4}, {4, 1, 0, 2});
   const auto soft = [](const Tensor& label) { return one_hot(label, 5, DType::f64); };
   const double mixed = cross_entropy(logits, soft(a) * 0.3 + soft(b) * 0.7, {.label_smoothing = 0.1}).item();
-  const auto hard = [&](const Tensor& label) {
-    return cross_entropy(logits, label, {.label_smoothing = 0.1}).item();
-  };
+  const auto hard = [&](const Tensor& label) { return cross_entropy(logits, label, {.label_smoothing = 0.1}).item(); };
   EXPECT_NEAR(mixed, 0.3 * hard(a) + 0.7 * hard(b), 1e-12);
 }
 
@@ -259,9 +246,8 @@ TEST(Losses, FocalLossesWithoutFocusAreCrossEntropies) {
   EXPECT_NEAR(softmax_focal_loss(in[0], in[1], {.gamma = 0, .ignore_index = 2}, in[2]).item(),
               cross_entropy(in[0], in[1], {.ignore_index = 2}, in[2]).item(), 1e-12);
   EXPECT_NEAR(
-      sigmoid_focal_loss(vector({30, -30}), vector({0, 1}), {.alpha = -1, .gamma = 0, .reduction = "sum"})
-          .item(),
-      60, 1e-5);
+      sigmoid_focal_loss(vector({30, -30}), vector({0, 1}), {.alpha = -1, .gamma = 0, .reduction = "sum"}).item(), 60,
+      1e-5);
 }
 
 TEST(Losses, IgnoredPlacesCountNothingWhateverTheyHold) {
@@ -288,9 +274,8 @@ TEST(Losses, ClassesOutsideTheirRangeAreRefused) {
   }
   const auto ctc = [&](std::vector<std::int64_t> labels, std::int64_t steps, std::int64_t length) {
     const Shape shape{1, static_cast<std::int64_t>(labels.size())};
-    return fault([&] {
-      ctc_loss(zeros({4, 1, 3}), integers(shape, labels), integers({1}, {steps}), integers({1}, {length}));
-    });
+    return fault(
+        [&] { ctc_loss(zeros({4, 1, 3}), integers(shape, labels), integers({1}, {steps}), integers({1}, {length})); });
   };
   EXPECT_EQ(ctc({1, 2}, 4, 2), Fault::gate) << "is in order";
   EXPECT_EQ(ctc({1, 3}, 4, 2), Fault::data) << "no such class";
@@ -323,19 +308,15 @@ TEST(Losses, MessagesNameBothShapes) {
   const Tensor x = zeros({2, 3}), y = zeros({3}), labels = zeros({3}, DType::i64);
   EXPECT_EQ(message([&] { l1_loss(x, y); }),
             "l1_loss: x is f32(2,3), y is f32(3); they have to be equal, this loss does not broadcast");
-  EXPECT_EQ(message([&] { l1_loss(labels, labels); }),
-            "l1_loss: x is i64(3), but has to be floating: cast it first");
+  EXPECT_EQ(message([&] { l1_loss(labels, labels); }), "l1_loss: x is i64(3), but has to be floating: cast it first");
   EXPECT_EQ(message([&] { l1_loss(x, x, "average"); }),
             "l1_loss: reduction is \"average\", has to be mean, sum or none");
-  EXPECT_EQ(message([&] { smooth_l1_loss(x, x, -1); }),
-            "smooth_l1_loss: beta is -1, but must not be negative");
+  EXPECT_EQ(message([&] { smooth_l1_loss(x, x, -1); }), "smooth_l1_loss: beta is -1, but must not be negative");
   EXPECT_EQ(message([&] { huber_loss(x, x, 0); }), "huber_loss: delta is 0, but has to be positive");
-  EXPECT_EQ(
-      message([&] { cross_entropy(x, y); }),
-      "cross_entropy: target is f32(3), logits f32(2,3) expect probabilities (2,3) or class numbers i64");
-  EXPECT_EQ(
-      message([&] { cross_entropy(x, x, {.ignore_index = 1}); }),
-      "cross_entropy: ignore_index is 1, but probabilities as target are not class numbers; leave it out");
+  EXPECT_EQ(message([&] { cross_entropy(x, y); }),
+            "cross_entropy: target is f32(3), logits f32(2,3) expect probabilities (2,3) or class numbers i64");
+  EXPECT_EQ(message([&] { cross_entropy(x, x, {.ignore_index = 1}); }),
+            "cross_entropy: ignore_index is 1, but probabilities as target are not class numbers; leave it out");
   EXPECT_EQ(message([&] { cross_entropy(x, x, {}, zeros({2})); }),
             "cross_entropy: class_weights are f32(2), logits (2,3) expect floating (3)");
   EXPECT_EQ(message([&] { nll_loss(x, labels); }),
@@ -355,18 +336,14 @@ TEST(Losses, MessagesNameBothShapes) {
             "hinge_embedding_loss: the target is i64(3), x f32(2,3) expects numbers (2,3)");
   EXPECT_EQ(message([&] { cosine_embedding_loss(x, x, labels); }),
             "cosine_embedding_loss: the target is i64(3), x f32(2,3) expects numbers (2)");
-  EXPECT_EQ(message([&] { multi_margin_loss(x, labels, {.p = 3}); }),
-            "multi_margin_loss: p is 3, has to be 1 or 2");
-  EXPECT_EQ(
-      message([&] { triplet_margin_loss(x, x, y); }),
-      "triplet_margin_loss: the anchor is f32(2,3), the negative is f32(3); they have to be equal, this "
-      "loss does not broadcast");
-  EXPECT_EQ(message([&] { bce_loss(x, x, zeros({2})); }),
-            "bce_loss: weight: shapes (2) and (2,3) do not broadcast");
-  EXPECT_EQ(
-      message([&] { gaussian_nll_loss(x, x, zeros({3})); }),
-      "gaussian_nll_loss: var is f32(3), x f32(2,3) expects its type, with size 1 in place of at most one "
-      "axis, or without the last axis");
+  EXPECT_EQ(message([&] { multi_margin_loss(x, labels, {.p = 3}); }), "multi_margin_loss: p is 3, has to be 1 or 2");
+  EXPECT_EQ(message([&] { triplet_margin_loss(x, x, y); }),
+            "triplet_margin_loss: the anchor is f32(2,3), the negative is f32(3); they have to be equal, this "
+            "loss does not broadcast");
+  EXPECT_EQ(message([&] { bce_loss(x, x, zeros({2})); }), "bce_loss: weight: shapes (2) and (2,3) do not broadcast");
+  EXPECT_EQ(message([&] { gaussian_nll_loss(x, x, zeros({3})); }),
+            "gaussian_nll_loss: var is f32(3), x f32(2,3) expects its type, with size 1 in place of at most one "
+            "axis, or without the last axis");
   const auto ctc = [&](const Shape& targets, std::int64_t lengths, std::int64_t blank) {
     const Tensor n = zeros({lengths}, DType::i64);
     return message([&] { ctc_loss(zeros({4, 2, 3}), zeros(targets, DType::i64), n, n, {.blank = blank}); });

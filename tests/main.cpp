@@ -25,7 +25,8 @@ static void imitate_f16_products() {
 }
 
 int main(int argc, char** argv) {
-  ::unsetenv("LD_PRELOAD");  // a sanitizer's: it is for this program, not for the tar that unpacks its data (whose leaks would fail it)
+  ::unsetenv("LD_PRELOAD");  // a sanitizer's: it is for this program, not for the tar that unpacks its data (whose
+                             // leaks would fail it)
   neurim::define_ops();
   neurim::add_reference_kernels();
   neurim::add_reference_kernels_for(0);

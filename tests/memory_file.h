@@ -14,8 +14,7 @@ namespace neurim {
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("neurim-test", MFD_CLOEXEC)) {
-    if (descriptor_ < 0 ||
-        ::write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    if (descriptor_ < 0 || ::write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
       fail(Fault::resource, "cannot make a file in memory");
   }
   ~MemoryFile() { ::close(descriptor_); }

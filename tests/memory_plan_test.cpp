@@ -25,7 +25,7 @@
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
 #include "neurim/optim/sgd.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -35,13 +35,14 @@ using op_table::uniform;
 Tensor x(const Shape& shape, std::uint64_t seed = 1) { return uniform(shape, -1, 1, seed); }
 
 /// How many concatenations the plan runs; what it gives is what the graph says.
-std::int64_t joins(const std::function<Tensors(Tensors)>& net, const Tensors& in) {
+std::int64_t reduction_tasks(const std::function<Tensors(Tensors)>& net, const Tensors& in) {
   const Types types = op_table::types_of(in);
   const Plan planned = plan(net, types, {.freeze = true});
   EXPECT_EQ(op_table::difference(plan(net, types, {.interpret = true})(in), planned(in), 2e-5), "");
   EXPECT_EQ(op_table::difference(planned(in), planned(in), 0), "");  // nothing is left over from the run before
   const auto rows = planned.rows();
-  return std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op.find("concat") != row.op.npos; });
+  return std::count_if(rows.begin(), rows.end(),
+                       [](const PlanRow& row) { return row.op.find("concat") != row.op.npos; });
 }
 
 TEST(MemoryPlan, ChannelsOfOneImageAreMadeWhereTheyAreJoined) {
@@ -50,50 +51,70 @@ TEST(MemoryPlan, ChannelsOfOneImageAreMadeWhereTheyAreJoined) {
     const Tensor both = concat({relu(conv2d(in[0], a)), relu(conv2d(in[0], b, {}, {.pad = {1, 1, 1, 1}}))}, 1);
     return {relu(conv2d(both, c))};
   };
-  EXPECT_EQ(joins(fire, {x({1, 16, 9, 11})}), 0);
-  EXPECT_EQ(joins(fire, {x({2, 16, 9, 11})}), 1);  // the images of both lie apart
+  EXPECT_EQ(reduction_tasks(fire, {x({1, 16, 9, 11})}), 0);
+  EXPECT_EQ(reduction_tasks(fire, {x({2, 16, 9, 11})}), 1);  // the images of both lie apart
 
   const Tensor tail = x({40, 16, 1, 1}, 5), after = x({16, 88, 1, 1}, 6);
-  const auto with_tail = [&](const Tensors& in) -> Tensors { return {conv2d(concat({conv2d(in[0], tail), conv2d(in[0], b, {}, {.pad = {1, 1, 1, 1}})}, 1), after)}; };
-  EXPECT_EQ(joins(with_tail, {x({1, 16, 9, 11})}), 1);  // 8 of its channels' places are not the next one's
+  const auto with_tail = [&](const Tensors& in) -> Tensors {
+    return {conv2d(concat({conv2d(in[0], tail), conv2d(in[0], b, {}, {.pad = {1, 1, 1, 1}})}, 1), after)};
+  };
+  EXPECT_EQ(reduction_tasks(with_tail, {x({1, 16, 9, 11})}), 1);  // 8 of its channels' places are not the next one's
 }
 
 /// Layers that add channels to all that come before; what was joined is read later too.
 TEST(MemoryPlan, WhatIsJoinedAgain) {
   const Tensor first = x({16, 16, 1, 1}, 2), second = x({16, 32, 3, 3}, 3), third = x({16, 48, 1, 1}, 4);
   const auto dense = [&](const Tensors& in) -> Tensors {
-    const Tensor a = conv2d(in[0], first), b = conv2d(a, first), one = concat({a, b}, 1), two = concat({one, relu(conv2d(one, second, {}, {.pad = {1, 1, 1, 1}}))}, 1);
+    const Tensor a = conv2d(in[0], first), b = conv2d(a, first), one = concat({a, b}, 1),
+                 two = concat({one, relu(conv2d(one, second, {}, {.pad = {1, 1, 1, 1}}))}, 1);
     return {conv2d(two, third) + conv2d(one, second, {}, {.pad = {1, 1, 1, 1}}) + conv2d(b, first) + a};
   };
-  EXPECT_EQ(joins(dense, {x({1, 16, 8, 8})}), 0);
+  EXPECT_EQ(reduction_tasks(dense, {x({1, 16, 8, 8})}), 0);
 }
 
 TEST(MemoryPlan, WhatCannotStandThere) {
   const auto make = [](const Tensor& in) { return exp(in * Tensor::full({DType::f32, {}}, 0.5)); };
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; }, {x({3, 32}), x({5, 32}, 2)}), 0);
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 1))}; }, {x({3, 32}), x({3, 32}, 2)}), 1);
+  EXPECT_EQ(reduction_tasks([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; },
+                            {x({3, 32}), x({5, 32}, 2)}),
+            0);
+  EXPECT_EQ(reduction_tasks([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 1))}; },
+                            {x({3, 32}), x({3, 32}, 2)}),
+            1);
   // The graph's own inputs; the same value twice, and in two places; one that begins within a line of the cache.
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), in[0]}, 0))}; }, {x({3, 32})}), 1);
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { const Tensor a = make(in[0]); return {exp(concat({a, a}, 0))}; }, {x({3, 32})}), 1);
-  EXPECT_EQ(joins(
+  EXPECT_EQ(reduction_tasks([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), in[0]}, 0))}; },
+                            {x({3, 32})}),
+            1);
+  EXPECT_EQ(reduction_tasks(
+                [&](const Tensors& in) -> Tensors {
+                  const Tensor a = make(in[0]);
+                  return {exp(concat({a, a}, 0))};
+                },
+                {x({3, 32})}),
+            1);
+  EXPECT_EQ(reduction_tasks(
                 [&](const Tensors& in) -> Tensors {
                   const Tensor a = make(in[0]), b = make(in[1]);
                   return {exp(concat({a, b}, 0)), exp(concat({b, a}, 0)), a};
                 },
                 {x({3, 32}), x({5, 32}, 2)}),
             2);  // a is a result, with a place of its own
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; }, {x({3, 5}), x({5, 5}, 2)}), 1);
+  EXPECT_EQ(reduction_tasks([&](const Tensors& in) -> Tensors { return {exp(concat({make(in[0]), make(in[1])}, 0))}; },
+                            {x({3, 5}), x({5, 5}, 2)}),
+            1);
   // What is joined is a result itself.
-  EXPECT_EQ(joins([&](const Tensors& in) -> Tensors { return {concat({make(in[0]), make(in[1])}, 0)}; }, {x({3, 32}), x({5, 32}, 2)}), 1);
+  EXPECT_EQ(reduction_tasks([&](const Tensors& in) -> Tensors { return {concat({make(in[0]), make(in[1])}, 0)}; },
+                            {x({3, 32}), x({5, 32}, 2)}),
+            1);
 }
 
 /// A value that dies there may have given its memory away: what is joined keeps it until its last reader.
 TEST(MemoryPlan, JoinedMemoryIsNotTakenOver) {
   const auto net = [](const Tensors& in) -> Tensors {
-    const Tensor a = exp(in[0]), b = exp(in[1]), both = concat({a, b}, 0), c = relu(a), d = c * c;  // d may overwrite c, not a
+    const Tensor a = exp(in[0]), b = exp(in[1]), both = concat({a, b}, 0), c = relu(a),
+                 d = c * c;  // d may overwrite c, not a
     return {exp(both) + Tensor::full({DType::f32, {}}, 1.0), exp(d)};
   };
-  EXPECT_EQ(joins(net, {x({4, 64}), x({4, 64}, 2)}), 0);
+  EXPECT_EQ(reduction_tasks(net, {x({4, 64}), x({4, 64}, 2)}), 0);
 }
 
 /// Two weights, the second of which may be large, and an optimizer's steps.
@@ -135,12 +156,14 @@ std::string order_of_step(std::int64_t wide, Asked asked) {
   EXPECT_EQ(op_table::difference(run(true, true, other), got, 2e-5), "");
   if (asked == Asked::checked_data) {
     const Net before(wide);
-    EXPECT_EQ(op_table::difference({before.first, before.second}, run(false, false, other), 0), "") << "a step whose data are at fault changes nothing";
+    EXPECT_EQ(op_table::difference({before.first, before.second}, run(false, false, other), 0), "")
+        << "a step whose data are at fault changes nothing";
   }
   return order;
 }
 
-/// Before the other gradient is made, whose memory may then be its own; not where something later reads the old weight or checks data.
+/// Before the other gradient is made, whose memory may then be its own; not where something later reads the old weight
+/// or checks data.
 TEST(MemoryPlan, ALargeWeightIsSteppedAtOnce) {
   const std::string forward = "matmul+relu, matmul, matmul+relu_grad, ";
   EXPECT_EQ(order_of_step(8192, Asked::nothing), forward + "matmul, sgd_step, matmul, add, sgd_step");
@@ -153,7 +176,7 @@ TEST(MemoryPlan, ALargeWeightIsSteppedAtOnce) {
 TEST(MemoryPlan, AThreadsOwnMemoryStandsInOnePlace) {
   const auto task = [](std::size_t own, int places) {
     Task asking;
-    asking.launch.own = own, asking.launch.places = places;
+    asking.launch.workspace = own, asking.launch.max_concurrency = places;
     return asking;
   };
   constexpr std::size_t kLarge = std::size_t{3} << 20;
@@ -161,12 +184,13 @@ TEST(MemoryPlan, AThreadsOwnMemoryStandsInOnePlace) {
   program.tasks = {task(100, 2), task(5000, 3), task(kLarge, 2), task(0, 0)};
   plan_memory(program);
   const auto& tasks = program.tasks;
-  EXPECT_GE(tasks[0].own_step, 5000u);
-  EXPECT_EQ(tasks[0].own_step, tasks[1].own_step);
-  EXPECT_EQ(tasks[0].own_offset, tasks[1].own_offset);
-  EXPECT_EQ(tasks[2].own_step, kLarge);
-  const std::size_t all = 3 * tasks[1].own_step;
-  EXPECT_TRUE(tasks[2].own_offset >= tasks[1].own_offset + all || tasks[1].own_offset >= tasks[2].own_offset + 2 * kLarge);
+  EXPECT_GE(tasks[0].workspace_step, 5000u);
+  EXPECT_EQ(tasks[0].workspace_step, tasks[1].workspace_step);
+  EXPECT_EQ(tasks[0].workspace_offset, tasks[1].workspace_offset);
+  EXPECT_EQ(tasks[2].workspace_step, kLarge);
+  const std::size_t all = 3 * tasks[1].workspace_step;
+  EXPECT_TRUE(tasks[2].workspace_offset >= tasks[1].workspace_offset + all ||
+              tasks[1].workspace_offset >= tasks[2].workspace_offset + 2 * kLarge);
   EXPECT_EQ(program.arena_bytes, all + 2 * kLarge);
 }
 
@@ -178,13 +202,17 @@ TEST(MemoryPlan, PartsGetTheMemoryOfTheirThread) {
   } seen;
   const Launch launch{[](const void* self, const Args& args, int part) noexcept {
                         Seen& all = *static_cast<Seen*>(const_cast<void*>(self));
-                        const std::size_t thread = *static_cast<const std::uint8_t*>(args.own);
+                        const std::size_t thread = *static_cast<const std::uint8_t*>(args.workspace);
                         EXPECT_EQ(++all.running[thread], 1);  // nobody else writes there
-                        all.own[static_cast<std::size_t>(part)] = args.own;
+                        all.own[part] = args.workspace;
                         std::this_thread::yield();
                         --all.running[thread];
                       },
-                      std::shared_ptr<const void>(std::shared_ptr<void>(), &seen), kParts, 0, 2, 8};
+                      std::shared_ptr<const void>(std::shared_ptr<void>(), &seen),
+                      kParts,
+                      0,
+                      2,
+                      8};
   std::array<std::uint8_t, 200> memory{};
   memory[64] = 1;
   ThreadPool pool(3);  // more than there are places

@@ -41,8 +41,7 @@ Model built(const std::string& text, const ModelFileOptions& options = kSmall) {
 
 /// A network of these entries, which Flatten and Linear make a classifier.
 Model built_of(const std::string& entries) {
-  return built("layers = [\n" + entries +
-               ",\n{ layer = \"Flatten\" }, { layer = \"Linear\", out = \"$classes\" } ]");
+  return built("layers = [\n" + entries + ",\n{ layer = \"Flatten\" }, { layer = \"Linear\", out = \"$classes\" } ]");
 }
 
 /// What building it says; lines count from the one behind `layers = [`, which is 2.
@@ -52,8 +51,7 @@ std::string refused(const std::string& entries) {
 
 std::vector<std::string> parameters(const Model& model) {
   std::vector<std::string> all;
-  for (const Parameter& p : named_parameters(Model(model)))
-    all.push_back(text(p.name, ' ', p.tensor.shape()));
+  for (const Parameter& p : named_parameters(Model(model))) all.push_back(text(p.name, ' ', p.tensor.shape()));
   return all;
 }
 
@@ -93,7 +91,7 @@ layers = [
   EXPECT_EQ(model.name, "net");
   EXPECT_EQ(model.num_classes, 5);
   EXPECT_EQ(model.mean, (std::vector<double>{0.5, 0.4, 0.3, 0.2}));
-  EXPECT_EQ(model.deviation, (std::vector<double>{0.25, 0.25, 0.25, 0.25}));
+  EXPECT_EQ(model.std, (std::vector<double>{0.25, 0.25, 0.25, 0.25}));
   EXPECT_NE(model.source.find("# a comment"), std::string::npos);
 }
 
@@ -178,8 +176,7 @@ layers = [ { layer = "Flatten" }, { layer = "Linear", out = "$classes" } ])";
   EXPECT_FALSE(file.says("mean"));
   EXPECT_EQ(file.size(), (std::pair<std::int64_t, std::int64_t>(6, 10)));
   EXPECT_EQ(parameters(file.build())[0], "1.weight (3,120)");
-  EXPECT_EQ(parameters(file.build({.num_classes = 7, .in_chans = 1, .height = 4, .width = 5}))[0],
-            "1.weight (7,20)");
+  EXPECT_EQ(parameters(file.build({.num_classes = 7, .in_chans = 1, .height = 4, .width = 5}))[0], "1.weight (7,20)");
   const Model usual = built(
       "layers = [ { layer = \"GlobalAvgPool2d\" }, { layer = \"Flatten\" },"
       "{ layer = \"Linear\", out = \"$classes\" } ]",
@@ -208,7 +205,7 @@ TEST(ModelFile, ModelsOfTheZooAreLayers) {
   EXPECT_EQ(layer_costs(model, {3, 32, 32})[0].where.substr(0, 9), "backbone.");
 }
 
-/// Pictures of four channels of 8x8 as sequences of 32 rows with 8 features.
+/// Images of four channels of 8x8 as sequences of 32 rows with 8 features.
 const std::string kRows = "{ layer = \"Flatten\", start_axis = 1, end_axis = 2 },\n";
 
 /// The output at the last step, and of the reverse direction at the first, which is its last.
@@ -217,8 +214,7 @@ struct LastOutputs {
   bool both;
   void parts(Parts& p) { gru.parts(p); }
   Tensor operator()(const Tensor& x) const {
-    const Tensor y = gru(x).y,
-                 last = slice(y, {-1, 0}, {std::numeric_limits<std::int64_t>::max(), 5}, {1, 2});
+    const Tensor y = gru(x).y, last = slice(y, {-1, 0}, {std::numeric_limits<std::int64_t>::max(), 5}, {1, 2});
     if (!both) return flatten(last);
     return concat({flatten(last), flatten(slice(y, {0, 5}, {1, 10}, {1, 2}))}, 1);
   }
@@ -237,8 +233,7 @@ TEST(ModelFile, RecurrentNetworksReadRows) {
         "{ layer = \"GRU\", hidden = 5, last = true, bidirectional = " +
             text(both) + " } ]",
         {.num_classes = both ? 10 : 5, .in_chans = 4, .height = 8, .width = 8});
-    nn::Sequential same{nn::Flatten{1, 2},
-                        LastOutputs{{8, 5, {.batch_first = true, .bidirectional = both}}, both}};
+    nn::Sequential same{nn::Flatten{1, 2}, LastOutputs{{8, 5, {.batch_first = true, .bidirectional = both}}, both}};
     initialise(same, 0);
     const Tensor x = image({2, 4, 8, 8});
     EXPECT_EQ(model(x).values<float>(), same(x).values<float>());
@@ -264,19 +259,17 @@ TEST(ModelFile, LayersOfTransformersAreThoseOfCpp) {
   expect_same("{ layer = \"Mlp\", hidden = 12, bias_init = \"zeros\" }", nn::Mlp(8, 12, {.bias_init = nn::zeros}));
   expect_same("{ layer = \"LayerScale\", init_values = 0.5 }", nn::LayerScale(8, 0.5));
   expect_same("{ layer = \"ViTBlock\", num_heads = 2 }", nn::ViTBlock(8, 2));
-  expect_same("{ layer = \"ViTBlock\", num_heads = 4, mlp_ratio = 1.5, qkv_bias = false, init_values = 0.5, eps = 0.1 }",
-              nn::ViTBlock(8, 4, {.mlp_ratio = 1.5, .qkv_bias = false, .init_values = 0.5, .eps = 0.1}));
+  expect_same(
+      "{ layer = \"ViTBlock\", num_heads = 4, mlp_ratio = 1.5, qkv_bias = false, init_values = 0.5, eps = 0.1 }",
+      nn::ViTBlock(8, 4, {.mlp_ratio = 1.5, .qkv_bias = false, .init_values = 0.5, .eps = 0.1}));
   expect_same("{ layer = \"TransformerEncoderLayer\", nhead = 2 }", nn::TransformerEncoderLayer(8, 2));
   expect_same(
       "{ layer = \"TransformerEncoder\", nhead = 4, num_layers = 2, final_norm = true, dim_feedforward = 6, "
       "activation = \"gelu\", layer_norm_eps = 0.1, norm_first = true, bias = false }",
-      nn::TransformerEncoder(8, 4, 2,
-                             {.dim_feedforward = 6,
-                              .activation = "gelu",
-                              .layer_norm_eps = 0.1,
-                              .norm_first = true,
-                              .bias = false},
-                             true));
+      nn::TransformerEncoder(
+          8, 4, 2,
+          {.dim_feedforward = 6, .activation = "gelu", .layer_norm_eps = 0.1, .norm_first = true, .bias = false},
+          true));
   expect_same("{ layer = \"SinusoidalPositions\" }", nn::SinusoidalPositions());
   expect_same("{ layer = \"LearnedPositions\" }", nn::LearnedPositions(32, 8));
 }
@@ -309,7 +302,7 @@ TEST(ModelFile, PatchesAreSequencesOfOneLength) {
   const Tensor x = image({2, 4, 8, 8});
   EXPECT_EQ(model(x).values<float>(), same(x).values<float>());
   EXPECT_EQ(parameters(model)[2], "3.weight (4,6)");
-  // Fewer patches would lie elsewhere in the picture than those that the positions were learnt for.
+  // Fewer patches would lie elsewhere in the image than those that the positions were learnt for.
   expect_words(error_of([&] { model(image({2, 4, 8, 4})); }, Fault::usage),
                {"LearnedPositions: was built for x(N,4,features), got (2,2,6)"});
 }
@@ -337,21 +330,19 @@ std::string needed(const std::string& layer) {
 bool takes_sequences(const std::string& layer) {
   for (const char* end : {"1d", "Attention", "Positions"})
     if (layer.ends_with(end)) return true;
-  return layer.starts_with("Transformer") || layer == "ViTBlock" || layer == "LSTM" || layer == "GRU" ||
-         layer == "RNN";
+  return layer.starts_with("Transformer") || layer == "ViTBlock" || layer == "LSTM" || layer == "GRU" || layer == "RNN";
 }
 
 TEST(ModelFile, EveryLayerCanBeNamedAndRefusesUnknownOptions) {
   for (const std::string& layer : nn::layer_names()) {
-    if (layer == "Embedding") continue;  // takes numbers of words, which no picture has
+    if (layer == "Embedding") continue;  // takes numbers of words, which no image has
     std::string before;
     if (takes_sequences(layer)) before = "{ layer = \"Flatten\", start_axis = 2 },\n";
     if (layer.ends_with("3d"))
       before = "{ layer = \"Unflatten\", sizes = [1, 4] },\n{ layer = \"Conv3d\", out = 4, pad = 1 },\n";
     const std::string entry = "{ layer = \"" + layer + "\"" + needed(layer);
     EXPECT_NO_THROW(built_of(before + entry + " }")) << layer;
-    expect_words(refused(before + entry + ", nonsense = 1 }"),
-                 {"net.toml:", layer, "there is no option 'nonsense'"});
+    expect_words(refused(before + entry + ", nonsense = 1 }"), {"net.toml:", layer, "there is no option 'nonsense'"});
   }
 }
 
@@ -384,16 +375,14 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   says("{ layer = \"Conv2d\", out = 3, pad = \"full\" }", {"\"full\"", "\"same\""});
   says("{ layer = \"Conv2d\", out = 3, init = \"he\" }", {"init: there is no 'he'", "kaiming_normal"});
   says("{ layer = \"Flatten\" },\n{ layer = \"Conv2d\", out = 3 }", {"net.toml:3", "(1,256)"});
-  says("{ layer = \"MaxPool2d\", repeat = 4 }",
-       {"net.toml:2: layer 0 (MaxPool2d)", "does not fit", "(1,4,1,1)"});
+  says("{ layer = \"MaxPool2d\", repeat = 4 }", {"net.toml:2: layer 0 (MaxPool2d)", "does not fit", "(1,4,1,1)"});
   says("{ layer = \"Conv2d\", out = 8, name = \"a\" },\n{ layer = \"Add\", from = [\"a\", \"input\"] }",
        {"net.toml:3: layer 1 (Add): adds (1,8,6,6) and (1,4,8,8)", "Conv2d of kernel 1"});
   says("{ layer = \"Conv2d\", out = 8, name = \"a\" },\n{ layer = \"Concat\", from = [\"a\", \"input\"] }",
        {"(1,8,6,6) and (1,4,8,8)"});
   says("{ layer = \"Add\" }", {"takes two results or more"});
   says("{ layer = \"ReLU\", from = [0, 1] }", {"from is 0", "0 layers before"});
-  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", from = [0, \"a\"] }",
-       {"takes one result", "names 2"});
+  says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", from = [0, \"a\"] }", {"takes one result", "names 2"});
   says("{ layer = \"ReLU\", name = \"stem\" },\n{ layer = \"ReLU\", from = \"sten\" }",
        {"there is no 'sten' before; did you mean 'stem'?"});
   says("{ layer = \"ReLU\", name = \"a\" },\n{ layer = \"ReLU\", name = \"a\" }",
@@ -428,8 +417,7 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   const auto whole = [](const std::string& text) { return error_of([&] { built(text); }); };
   expect_words(whole("layers = [ { layer = \"ReLU\" } ]"),
                {"net.toml:1: the last layer gives (1,4,8,8)", "(1,5)", "Flatten", "out = \"$classes\""});
-  expect_words(whole("layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 9 } ]"),
-               {"(1,9)", "5 classes"});
+  expect_words(whole("layers = [ { layer = \"Flatten\" }, { layer = \"Linear\", out = 9 } ]"), {"(1,9)", "5 classes"});
   expect_words(whole("layer = []"), {"net.toml:1: there is no 'layer'; did you mean 'layers'?"});
   expect_words(whole("imgsz = 3"), {"has no layers"});
   expect_words(whole("layers = 3"), {"layers is 3"});
@@ -438,14 +426,17 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   expect_words(whole("mean = [0.5]\nstd = [0.5, 0.1]" + end), {"net.toml:2: std has 2 values for 3 channels"});
   expect_words(whole("in_chans = 6\nstd = [1, 1, 1]" + end), {"net.toml:2: std has 3 values for 6 channels"});
   EXPECT_EQ(built("mean = [0, 0.5, 1]" + end).mean, std::vector<double>(4, 0.5));  // of its own 3, for the 4 asked for
-  expect_words(whole("mean = [123.675, 116.28, 103.53]" + end), {"net.toml:1: mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
+  expect_words(whole("mean = [123.675, 116.28, 103.53]" + end),
+               {"net.toml:1: mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
   expect_words(whole("\nstd = 58.4" + end), {"net.toml:2: std is 58.4; ", "(0, 4]", "divided by 255"});
   expect_words(whole("std = [0, 1, 1]" + end), {"net.toml:1: std is 0; "});
   expect_words(whole("layers = []"), {"net.toml:1: layers is a list without items"});
   const std::string real =
-      "imgsz = 8.0\nin_chans = 4.0\nlayers = [ { layer = \"Conv2d\", out = 3.0, kernel = [3.0, 1], pad = 1.0 }, { layer = \"Flatten\" }, ";
+      "imgsz = 8.0\nin_chans = 4.0\nlayers = [ { layer = \"Conv2d\", out = 3.0, kernel = [3.0, 1], pad = 1.0 }, { "
+      "layer = \"Flatten\" }, ";
   built(real + "{ layer = \"Linear\", out = 5.0 } ]");  // are whole numbers
-  expect_words(whole(real + "{ layer = \"Linear\", out = 5.5 } ]"), {"net.toml:3: layer 2 (Linear): out is 5.5; it is a whole number"});
+  expect_words(whole(real + "{ layer = \"Linear\", out = 5.5 } ]"),
+               {"net.toml:3: layer 2 (Linear): out is 5.5; it is a whole number"});
   expect_words(error_of([] { built("in_chans = 0\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
                {"net.toml:1: in_chans is 0"});
   expect_words(error_of([] { built("imgsz = [1, 2, 3]\nlayers = [ { layer = \"Flatten\" } ]", {}); }),
@@ -457,9 +448,8 @@ TEST(ModelFile, ErrorsNameFileLineLayerAndTheFix) {
   expect_words(whole("layers = [ { layer = \"A\", uot = 4 } ]\n[blocks.A]\nargs = { out = 3 }\nlayers = [ { "
                      "layer = \"ReLU\" } ]"),
                {"net.toml:1: layer 0 (A): block A has no argument 'uot'; did you mean 'out'?"});
-  expect_words(
-      whole("layers = [ { layer = \"A\", name = \"a\" } ]\n[blocks.A]\nlayers = [\n{ layer = \"Linear\" } ]"),
-      {"net.toml:4: layer a.0 (Linear): out is missing"});
+  expect_words(whole("layers = [ { layer = \"A\", name = \"a\" } ]\n[blocks.A]\nlayers = [\n{ layer = \"Linear\" } ]"),
+               {"net.toml:4: layer a.0 (Linear): out is missing"});
   expect_words(whole("layers = [ { layer = \"A\" } ]\n[blocks.A]\nargs = { from = 3 }\nlayers = [ { layer = "
                      "\"ReLU\" } ]"),
                {"'from' has a meaning already"});
@@ -477,14 +467,17 @@ TEST(ModelFile, WhatWouldTakeAllMemoryOrTimeIsRefused) {
   refused_within("layers = [ { layer = \"Linear\", out = 16000000 }" + end,
                  {"more values than may be", "(16000000,8)"});
   refused_within("layers = [ { layer = \"Linear\", out = 99999999999 }" + end, {"whole number from"});
-  refused_within("layers = [ { layer = \"LSTM\", hidden = 1, num_layers = 1000000 }" + end,
-                 {"num_layers is 1000000"});
-  refused_within("layers = [ { layer = \"Flatten\", start_axis = 2 }, { layer = \"TransformerEncoder\", nhead = 1, "
-                 "num_layers = 1000000 }" + end,
-                 {"num_layers is 1000000"});
-  refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 2000 }, { layer = \"Flatten\", start_axis = 2 }, "
-                 "{ layer = \"SinusoidalPositions\" }" + end,
-                 {"sequences of at most 16777216 values", "(1,4,16064064)"});
+  refused_within("layers = [ { layer = \"LSTM\", hidden = 1, num_layers = 1000000 }" + end, {"num_layers is 1000000"});
+  refused_within(
+      "layers = [ { layer = \"Flatten\", start_axis = 2 }, { layer = \"TransformerEncoder\", nhead = 1, "
+      "num_layers = 1000000 }" +
+          end,
+      {"num_layers is 1000000"});
+  refused_within(
+      "layers = [ { layer = \"ConstantPad2d\", pad = 2000 }, { layer = \"Flatten\", start_axis = 2 }, "
+      "{ layer = \"SinusoidalPositions\" }" +
+          end,
+      {"sequences of at most 16777216 values", "(1,4,16064064)"});
   refused_within("layers = [ { layer = \"ReLU\", repeat = 100000 }" + end, {"repeat is 100000"});
   refused_within("layers = [ { layer = \"ConstantPad2d\", pad = 9000000 }" + end,
                  {"more than", "values for one image"});
@@ -534,8 +527,7 @@ TEST(Network, TakesResultsByNumber) {
       .join([](const Tensors& x) { return x[0] + x[1]; }, {0, 1});
   EXPECT_EQ(net(Tensor::scalar(2)).item(), 6);
   EXPECT_EQ(nn::Network()(Tensor::scalar(2)).item(), 2);
-  expect_words(error_of([&] { net.add("late", nn::ReLU(), 4); }, Fault::usage),
-               {"'late' takes result 4 of 3"});
+  expect_words(error_of([&] { net.add("late", nn::ReLU(), 4); }, Fault::usage), {"'late' takes result 4 of 3"});
 }
 
 TEST(NamedLayers, AreDefinedOnce) {

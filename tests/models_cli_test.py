@@ -136,9 +136,9 @@ layers = [
         figures = [json.loads(neurim("val", model, f"data={self.root}/data", "--json", cwd=self.root).stdout.splitlines()[-1])
                    for model in (folder, self.folder)]
         self.assertEqual(figures[0]["top1"], figures[1]["top1"])
-        picture = self.root / "data" / "val" / "dark" / "0.png"
-        run = neurim("predict", f"model={folder}", picture)
-        self.assertEqual((run.returncode, run.stdout), (0, neurim("predict", f"model={self.folder}", picture).stdout), run.stderr)
+        image = self.root / "data" / "val" / "dark" / "0.png"
+        run = neurim("predict", f"model={folder}", image)
+        self.assertEqual((run.returncode, run.stdout), (0, neurim("predict", f"model={self.folder}", image).stdout), run.stderr)
         self.assertEqual(neurim("export", folder).returncode, 0)
         self.assertTrue((folder / "model.onnx").exists())
 
@@ -190,7 +190,7 @@ layers = [
             self.assertLessEqual(float(difference), max(1e-4, 3.5 * float(own or 0)))
 
     def test_a_weights_file_and_the_architecture(self):
-        weights, picture = self.root / "plain.safetensors", self.root / "data" / "val" / "dark" / "0.png"
+        weights, image = self.root / "plain.safetensors", self.root / "data" / "val" / "dark" / "0.png"
         content = without_checksums((self.folder / "weights" / "best.safetensors").read_bytes())
         size = struct.unpack("<Q", content[:8])[0]
         header = json.loads(content[8:8 + size])
@@ -198,7 +198,7 @@ layers = [
         text = json.dumps(header).encode()
         weights.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size:])
         names = "classes=bright,dark,middle"
-        for words in (["val", f"data={self.root}/data", f"project={self.root}/judged", names], ["predict", f"source={picture}"], ["info"],
+        for words in (["val", f"data={self.root}/data", f"project={self.root}/evaluated", names], ["predict", f"source={image}"], ["info"],
                       ["export", "dry_run=true"], ["benchmark", "seconds=0.02", "rounds=1"]):
             with self.subTest(words[0]):
                 run = neurim(*words, f"model={weights}")
@@ -214,7 +214,7 @@ layers = [
         run = neurim("train", f"data={self.root}/data", f"model={weights}")
         self.assertEqual(run.returncode, 2, run)
         self.assertIn(f"weights are given beside the model: pretrained={weights}", run.stderr)
-        same = [neurim("val", model, f"data={self.root}/data", f"project={self.root}/judged", *more).stdout.splitlines()[-2]
+        same = [neurim("val", model, f"data={self.root}/data", f"project={self.root}/evaluated", *more).stdout.splitlines()[-2]
                 for model, more in ((self.folder, []), (weights, ["arch=lenet5", names]))]
         self.assertEqual(*same)
 

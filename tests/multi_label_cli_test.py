@@ -1,4 +1,4 @@
-"""The command on pictures of several classes."""
+"""The command on images of several classes."""
 import csv
 import json
 import random
@@ -10,7 +10,7 @@ from command import gray_png, instead, neurim, tensors
 
 
 def boxes(root, count):
-    """A table of noisy pictures in which up to three boxes are bright, and its labels name them."""
+    """A table of noisy images in which up to three boxes are bright, and its labels name them."""
     chance, corners = random.Random(1), {"left": (2, 2), "low": (18, 10), "right": (2, 18)}
     lines = ["path,label,split"]
     for i in range(count):
@@ -20,14 +20,14 @@ def boxes(root, count):
             for y in range(8):
                 for x in range(8):
                     rows[top + y][left + x] = chance.randrange(60, 256)
-        gray_png(root / "pictures" / f"{i}.png", rows)
-        lines.append(f"pictures/{i}.png,{'|'.join(names)},{'val' if i % 4 == 0 else 'train'}")
+        gray_png(root / "images" / f"{i}.png", rows)
+        lines.append(f"images/{i}.png,{'|'.join(names)},{'val' if i % 4 == 0 else 'train'}")
     (root / "boxes.csv").write_text("\n".join(lines) + "\n")
     return root / "boxes.csv"
 
 
 class MultiLabel(unittest.TestCase):
-    """One run over pictures that have any number of classes."""
+    """One run over images that have any number of classes."""
 
     @classmethod
     def setUpClass(cls):
@@ -70,13 +70,13 @@ class MultiLabel(unittest.TestCase):
         self.assertEqual(len(set(thresholds.values())), 3)
         run = neurim("val", self.folder, "--json", f"project={self.root}/runs")
         self.assertEqual(run.returncode, 0, run.stderr)
-        judged, trained = (json.loads(text.splitlines()[-1]) for text in (run.stdout, self.result.stdout))
+        evaluated, trained = (json.loads(text.splitlines()[-1]) for text in (run.stdout, self.result.stdout))
         for key in ("map", "f1_macro", "f1_micro", "exact_match", "loss", "samples"):
-            self.assertEqual(judged[key], trained[key], key)
-        self.assertEqual((Path(judged["run"]) / "per_class.csv").read_text(), (self.folder / "per_class.csv").read_text())
+            self.assertEqual(evaluated[key], trained[key], key)
+        self.assertEqual((Path(evaluated["run"]) / "per_class.csv").read_text(), (self.folder / "per_class.csv").read_text())
 
         out = self.root / "out.csv"
-        run = neurim("predict", f"model={self.folder}", f"source={self.root}/pictures", f"save_csv={out}", "--json")
+        run = neurim("predict", f"model={self.folder}", f"source={self.root}/images", f"save_csv={out}", "--json")
         self.assertEqual(run.returncode, 0, run.stderr)
         found = {Path(event["path"]).stem: event["predictions"] for event in map(json.loads, run.stdout.splitlines()[:-1])}
         with open(self.table, newline="") as file:
@@ -98,7 +98,7 @@ class MultiLabel(unittest.TestCase):
         self.assertIn(b"multi-label", exported)
 
     def test_options_that_mean_something_else_here(self):
-        for words, said in ((["sampler=balanced"], "one class a picture"), (["monitor=top1"], "f1_micro"),
+        for words, said in ((["sampler=balanced"], "one class an image"), (["monitor=top1"], "f1_micro"),
                             (["multi_label=false"], "no label")):
             run = neurim(*self.words, *words, "name=never")
             self.assertIn(run.returncode, (2, 3), run)
@@ -106,7 +106,7 @@ class MultiLabel(unittest.TestCase):
             self.assertIn(said, run.stderr)
             self.assertFalse((self.root / "runs" / "never").exists())
         for words in (["topk=2"], ["reject=auto"]):
-            run = neurim("predict", f"model={self.folder}", f"source={self.root}/pictures", *words)
+            run = neurim("predict", f"model={self.folder}", f"source={self.root}/images", *words)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), run)
             self.assertIn("multi-label", run.stderr)
         run = neurim("data", "convert", self.table, "to=wds", f"out={self.root}/shards")

@@ -32,7 +32,7 @@
 #include "neurim/ops/selu.h"
 #include "neurim/ops/shrink.h"
 #include "neurim/ops/sum.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 #include "tests/compositions.h"
 #include "tests/op_table.h"
 
@@ -72,19 +72,15 @@ TEST(NetworkOps, MessagesNameBothShapes) {
             "conv2d: input (1,32,8,8) has 32 channels, weight (256,64,3,3) with groups 1 expects 64");
   EXPECT_EQ(message([] { conv2d(zeros({1, 4, 8, 8}), zeros({6, 1, 3, 3}), {}, {.groups = 4}); }),
             "conv2d: the 6 output channels of weight (6,1,3,3) do not divide into 4 groups");
-  EXPECT_EQ(
-      message([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
-      "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
-  EXPECT_EQ(
-      message([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
-      "conv3d: a kernel of depth 5 with dilation 1 does not fit into input (1,2,4,4,4) with padding 0 and 0");
-  EXPECT_EQ(
-      message([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
-      "conv_transpose1d: output_padding 1 of the width has to lie in [0, 1), the stride");
-  EXPECT_EQ(
-      message([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
-      "conv_transpose2d: padding 2 and 1 of the height leaves nothing of input (1,2,1,1) with weight "
-      "(2,3,3,3)");
+  EXPECT_EQ(message([] { conv2d(zeros({1, 1, 2, 8}), zeros({1, 1, 3, 3})); }),
+            "conv2d: a kernel of height 3 with dilation 1 does not fit into input (1,1,2,8) with padding 0 and 0");
+  EXPECT_EQ(message([] { conv3d(zeros({1, 2, 4, 4, 4}), zeros({4, 2, 5, 3, 3})); }),
+            "conv3d: a kernel of depth 5 with dilation 1 does not fit into input (1,2,4,4,4) with padding 0 and 0");
+  EXPECT_EQ(message([] { conv_transpose1d(zeros({1, 2, 4}), zeros({2, 3, 3}), {}, {.output_padding = {1}}); }),
+            "conv_transpose1d: output_padding 1 of the width has to lie in [0, 1), the stride");
+  EXPECT_EQ(message([] { conv_transpose2d(zeros({1, 2, 1, 1}), zeros({2, 3, 3, 3}), {}, {.pad = {2, 0, 1, 0}}); }),
+            "conv_transpose2d: padding 2 and 1 of the height leaves nothing of input (1,2,1,1) with weight "
+            "(2,3,3,3)");
   EXPECT_EQ(message([] { max_pool2d(zeros({1, 1, 4, 4}), {.pad = {0, 2, 0, 0}}); }),
             "max_pool2d: padding 2 of the width has to lie in [0, 2), the extent of the kernel, or a window "
             "would see "
@@ -142,10 +138,8 @@ TEST(NetworkOps, MaximaOverThreeAxesAndOverUnevenWindowsGoToTheFirst) {
     const Tensor y = pool(in), dx = gradients(Tensors{y}, Tensors{in})[0];
     return interpret(trace.finish({dx}), {zeros(shape)})[0];
   };
-  expect_near(gradient({1, 1, 2, 2, 2}, [](const Tensor& x) { return max_pool3d(x); }),
-              {1, 0, 0, 0, 0, 0, 0, 0});
-  expect_near(gradient({1, 1, 5}, [](const Tensor& x) { return adaptive_max_pool1d(x, 3); }),
-              {1, 1, 0, 1, 0});
+  expect_near(gradient({1, 1, 2, 2, 2}, [](const Tensor& x) { return max_pool3d(x); }), {1, 0, 0, 0, 0, 0, 0, 0});
+  expect_near(gradient({1, 1, 5}, [](const Tensor& x) { return adaptive_max_pool1d(x, 3); }), {1, 1, 0, 1, 0});
 }
 
 TEST(NetworkOps, TheNormOfZerosHasNoGradient) {
@@ -192,13 +186,19 @@ TEST(NetworkOps, BatchNormMovesRunningStatisticsInTrainingAlone) {
             "smaller one");
 }
 
-/// Frozen, a norm goes into the convolution before it, or is a product and a sum: also where others read the convolution too.
+/// Frozen, a norm goes into the convolution before it, or is a product and a sum: also where others read the
+/// convolution too.
 TEST(NetworkOps, BatchNormOfConstantStatistics) {
   for (const Shape& shape : {Shape{2, 20, 6, 7}, {3, 20, 9}, {5, 20}}) {
-    const auto numbers = [](const Shape& of, double low, std::uint64_t seed) { return op_table::uniform(of, low, 1.5, seed); };
-    const Tensor x = numbers(shape, -1.5, 1), gamma = numbers({20}, -1.5, 2), beta = numbers({20}, -1.5, 3), mean = numbers({20}, -1.5, 4),
-                 var = numbers({20}, 0.1, 5), weight = numbers({20, 20, 3, 3}, -1.5, 6), bias = numbers({20}, -1.5, 7);
-    const auto norm = [&](const Tensor& of) { return apply1(std::make_shared<BatchNorm>(), {of, gamma, beta, mean, var}); };
+    const auto numbers = [](const Shape& of, double low, std::uint64_t seed) {
+      return op_table::uniform(of, low, 1.5, seed);
+    };
+    const Tensor x = numbers(shape, -1.5, 1), gamma = numbers({20}, -1.5, 2), beta = numbers({20}, -1.5, 3),
+                 mean = numbers({20}, -1.5, 4), var = numbers({20}, 0.1, 5), weight = numbers({20, 20, 3, 3}, -1.5, 6),
+                 bias = numbers({20}, -1.5, 7);
+    const auto norm = [&](const Tensor& of) {
+      return apply1(std::make_shared<BatchNorm>(), {of, gamma, beta, mean, var});
+    };
     const auto net = [&](const Tensors& in) -> Tensors {
       if (in[0].rank() != 4) return {norm(in[0])};
       const Tensor y = conv2d(norm(in[0]), weight, bias), folded = norm(conv2d(y, weight, bias));
@@ -206,14 +206,15 @@ TEST(NetworkOps, BatchNormOfConstantStatistics) {
     };
     const Plan frozen = plan(net, {x.type()}, {.freeze = true});
     EXPECT_EQ(op_table::difference(plan(net, {x.type()}, {.interpret = true})({x}), frozen({x}), 1e-5), "") << shape;
-    for (const PlanRow& row : frozen.rows()) EXPECT_EQ(row.op.find("batch_norm"), row.op.npos) << shape << ' ' << row.op;
+    for (const PlanRow& row : frozen.rows())
+      EXPECT_EQ(row.op.find("batch_norm"), row.op.npos) << shape << ' ' << row.op;
   }
 }
 
 TEST(NetworkOps, BatchNormKeepsWideStatisticsBesideNarrowInputs) {
   const Tensor wide = Tensor::full({DType::f32, {3}}, 1);
-  const Tensors out =
-      neurim::apply(make_op("batch_norm_train"), {Tensor::full({DType::bf16, {2, 3}}, 0.5), wide, wide});
+  const Tensors out = neurim::apply(make_op("batch_norm_train"),
+                                    {Tensor::full({DType::bf16, {2, 3}}, 0.5), wide, wide});
   EXPECT_EQ(out[0].dtype(), DType::bf16);
   EXPECT_EQ(out[1].dtype(), DType::f32);
 }
@@ -234,12 +235,10 @@ TEST(NetworkOps, CrossEntropyAgreesWithPyTorch) {
 }
 
 TEST(NetworkOps, BinaryCrossEntropyAgreesWithPyTorchForLogitsOfAnySize) {
-  const float logits[] = {0.5, -2, 30, -40, 1, 100}, targets[] = {1, 0, 0.25, 0, 1, 1},
-              weights[] = {1, 2, 0.5};
+  const float logits[] = {0.5, -2, 30, -40, 1, 100}, targets[] = {1, 0, 0.25, 0, 1, 1}, weights[] = {1, 2, 0.5};
   const Tensor x = Tensor::from(Shape{2, 3}, logits), y = Tensor::from(Shape{2, 3}, targets);
   EXPECT_NEAR(binary_cross_entropy(x, y).item(), 3.902377780456899, 1e-6);
-  EXPECT_NEAR(binary_cross_entropy(x, y, "sum", Tensor::from(Shape{3}, weights)).item(), 23.727528370259606,
-              1e-5);
+  EXPECT_NEAR(binary_cross_entropy(x, y, "sum", Tensor::from(Shape{3}, weights)).item(), 23.727528370259606, 1e-5);
   const float low[] = {-30}, no[] = {0};  // nothing cancels: the loss is e^-30
   const double loss = binary_cross_entropy(Tensor::from(Shape{1}, low), Tensor::from(Shape{1}, no)).item();
   EXPECT_NEAR(loss / 9.357622968839736e-14, 1, 1e-5);
@@ -248,7 +247,8 @@ TEST(NetworkOps, BinaryCrossEntropyAgreesWithPyTorchForLogitsOfAnySize) {
             "number "
             "in [0, 1] for each logit");
   EXPECT_EQ(message([] { binary_cross_entropy(zeros({2, 5}), zeros({2, 5}), "mean", zeros({2})); }),
-            "binary_cross_entropy: pos_weight is f32(2), which does not broadcast to the logits f32(2,5); one number a class is (5) "
+            "binary_cross_entropy: pos_weight is f32(2), which does not broadcast to the logits f32(2,5); one number a "
+            "class is (5) "
             "for logits (…,C), (C,1,1) for (N,C,H,W)");
 }
 
@@ -283,7 +283,8 @@ TEST(NetworkOps, AnIndexOutsideItsRangeIsNamed) {
   EXPECT_EQ(message([&] { step({integers({3}, {0, 4, 9}), fine}); }),
             "words: gather: the index at (1) is 5, which is not in [-5,5); nothing was changed by this step");
   EXPECT_EQ(message([&] { step({fine, integers({3}, {0, -100, 4})}); }),
-            "cross_entropy: the target at (2) is 4, which is not in [0,4) (-100 is ignored); nothing was changed by this step");
+            "cross_entropy: the target at (2) is 4, which is not in [0,4) (-100 is ignored); nothing was changed by "
+            "this step");
 }
 
 TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {
@@ -299,8 +300,7 @@ TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {
   const Graph graph = trace.finish({first, second, dx});
 
   const Tensors out = interpret(graph, {x});
-  const std::vector<double> a = out[0].values<double>(), b = out[1].values<double>(),
-                            d = out[2].values<double>();
+  const std::vector<double> a = out[0].values<double>(), b = out[1].values<double>(), d = out[2].values<double>();
   double kept = 0, alike = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_NEAR(a[i], a[i] == 0 ? 0 : 2 / 0.75, 1e-6);
@@ -308,7 +308,7 @@ TEST(NetworkOps, DropoutActsInTrainingAloneAndKeepsItsMaskForTheGradient) {
     kept += a[i] != 0;
     alike += (a[i] != 0) == (b[i] != 0);
   }
-  // Four standard deviations of 10,000 draws.
+  // Four stds of 10,000 draws.
   EXPECT_NEAR(kept / 1e4, 0.75, 0.0174);
   EXPECT_NEAR(alike / 1e4, 0.625, 0.0194) << "two dropouts of one trace share numbers";
 
@@ -331,13 +331,12 @@ TEST(NetworkOps, WholeChannelsAndWholeSamplesDrop) {
     std::int64_t kept = 0;
     const auto blocks = static_cast<std::int64_t>(values.size()) / together;
     for (std::int64_t block = 0; block < blocks; ++block) {
-      const double first = values[static_cast<std::size_t>(block * together)];
+      const double first = values[block * together];
       EXPECT_TRUE(first == 0 || std::abs(first - 4.0 / 3) < 1e-6) << first;
       kept += first != 0;
-      for (std::int64_t i = 0; i < together; ++i)
-        ASSERT_EQ(values[static_cast<std::size_t>(block * together + i)], first);
+      for (std::int64_t i = 0; i < together; ++i) ASSERT_EQ(values[block * together + i], first);
     }
-    // Four standard deviations.
+    // Four stds.
     const double count = static_cast<double>(blocks);
     EXPECT_NEAR(static_cast<double>(kept) / count, 0.75, 4 * std::sqrt(0.75 * 0.25 / count));
   };
@@ -352,8 +351,7 @@ TEST(NetworkOps, AlphaDropoutKeepsMeanAndVariance) {
   std::vector<float> values(40000);
   for (float& value : values) value = static_cast<float>(random.normal());
   const Tensor x = Tensor::from(Shape{40000}, values);
-  const std::vector<double> y =
-      trained([](const Tensor& t) { return alpha_dropout(t, 0.3); }, x).values<double>();
+  const std::vector<double> y = trained([](const Tensor& t) { return alpha_dropout(t, 0.3); }, x).values<double>();
   const double a = 1 / std::sqrt(0.7 * (1 + 0.3 * 1.7580993408473766 * 1.7580993408473766)),
                b = a * 0.3 * 1.7580993408473766, gone = -a * 1.7580993408473766 + b;
   double mean = 0, square = 0;
@@ -373,8 +371,7 @@ TEST(NetworkOps, AlphaDropoutKeepsMeanAndVariance) {
 
 TEST(NetworkOps, InstanceNormMovesRunningStatisticsInTrainingAlone) {
   const float values[] = {1, 3, 10, 30, 5, 9, 20, 20};  // two samples of two channels of two
-  const Tensor x = Tensor::from(Shape{2, 2, 2}, values), mean = zeros({2}),
-               var = Tensor::full({DType::f32, {2}}, 1);
+  const Tensor x = Tensor::from(Shape{2, 2, 2}, values), mean = zeros({2}), var = Tensor::full({DType::f32, {2}}, 1);
   const auto norm = [&](const Tensor& t) { return instance_norm(t, {}, {}, mean, var, 0.5, 0); };
   expect_near(trained(norm, Tensor::from(Shape{2, 2, 2}, std::vector<float>{1, 3, 10, 30, 5, 9, 20, 24})),
               {-1, 1, -1, 1, -1, 1, -1, 1});
@@ -396,8 +393,7 @@ TEST(NetworkOps, NormsOfLongRowsAndLargeMeans) {
   // Two passes over a row: variance 0.25 beside a mean of 4096 would be lost in E[x^2] - E[x]^2.
   std::vector<float> values(5000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 4095.5f : 4096.5f;
-  const std::vector<double> y =
-      layer_norm(Tensor::from(Shape{2, 2500}, values), {2500}, {}, {}, 0).values<double>();
+  const std::vector<double> y = layer_norm(Tensor::from(Shape{2, 2500}, values), {2500}, {}, {}, 0).values<double>();
   for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], i % 2 == 0 ? -1 : 1, 1e-5) << i;
 }
 
@@ -405,8 +401,7 @@ TEST(NetworkOps, LocalResponseNormTakesAnyRank) {
   const LocalResponseNormOptions options{.size = 3, .alpha = 0.5};
   const std::vector<double> expected = local_response_norm(counting({2, 5, 3, 2}), options).values<double>();
   EXPECT_EQ(local_response_norm(reshape(counting({60}), {2, 5, 6}), options).values<double>(), expected);
-  EXPECT_EQ(local_response_norm(reshape(counting({60}), {2, 5, 3, 1, 2}), options).values<double>(),
-            expected);
+  EXPECT_EQ(local_response_norm(reshape(counting({60}), {2, 5, 3, 1, 2}), options).values<double>(), expected);
 }
 
 TEST(NetworkOps, PixelsShuffleAndComeBack) {
@@ -416,8 +411,7 @@ TEST(NetworkOps, PixelsShuffleAndComeBack) {
   // Row 1, column 0 of channel 1 is pixel (0,0) of channel 1 * 4 + 1 * 2 + 0.
   EXPECT_EQ(values[24 + 6], 6 * 6);
   EXPECT_EQ(pixel_unshuffle(y, 2).values<double>(), x.values<double>());
-  EXPECT_EQ(channel_shuffle(counting({1, 6, 1}), 2).values<double>(),
-            (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(channel_shuffle(counting({1, 6, 1}), 2).values<double>(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
 }
 
 TEST(NetworkOps, CompositionsInEveryDType) {
@@ -458,8 +452,7 @@ TEST(NetworkOps, MessagesOfShapesAndModes) {
   EXPECT_EQ(message([&] { prelu(x, zeros({5})); }), "prelu: weight is (5), input (2,6,5) takes (1) or (6)");
   EXPECT_EQ(message([&] { softshrink(x, -1); }), "shrink: lambd is -1, but has to be 0 or more");
   EXPECT_EQ(message([&] { celu(x, 0); }), "celu: alpha is 0, but has to be above 0");
-  EXPECT_EQ(message([&] { unflatten(x, 1, {4, -1}); }),
-            "unflatten: axis 1 of (2,6,5) does not divide into (4,-1)");
+  EXPECT_EQ(message([&] { unflatten(x, 1, {4, -1}); }), "unflatten: axis 1 of (2,6,5) does not divide into (4,-1)");
   EXPECT_EQ(message([&] { flatten(x, 2, 1); }), "flatten: start axis 2 of (2,6,5) is behind end axis 1");
   EXPECT_EQ(message([&] { alpha_dropout(x, 1); }), "alpha_dropout: p is 1, has to lie in [0, 1)");
   EXPECT_EQ(message([&] { embedding(Tensor::full({DType::i64, {2}}, 0), zeros({3, 2}), 3); }),

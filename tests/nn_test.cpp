@@ -69,15 +69,14 @@ Shape forward_shape(const Model& model, std::int64_t side) {
 }
 
 struct Moments {
-  double mean, deviation, low, high;
+  double mean, std, low, high;
 };
 Moments moments(const Tensor& tensor) {
   const std::vector<double> v = tensor.values<double>();
   const double n = static_cast<double>(v.size()), mean = std::accumulate(v.begin(), v.end(), 0.0) / n;
   double squares = 0;
   for (const double x : v) squares += (x - mean) * (x - mean);
-  return {mean, std::sqrt(squares / n), *std::min_element(v.begin(), v.end()),
-          *std::max_element(v.begin(), v.end())};
+  return {mean, std::sqrt(squares / n), *std::min_element(v.begin(), v.end()), *std::max_element(v.begin(), v.end())};
 }
 
 /// A module with a tied weight, a list, a bare tensor and a layer without parameters.
@@ -92,8 +91,8 @@ struct Net {
 
 TEST(Module, NamesOrderAndRoles) {
   Net net;
-  EXPECT_EQ(names(net), (std::vector<std::string>{"first.weight", "list.0.weight", "list.0.bias",
-                                                  "list.1.weight", "list.1.bias", "scale", "tied"}));
+  EXPECT_EQ(names(net), (std::vector<std::string>{"first.weight", "list.0.weight", "list.0.bias", "list.1.weight",
+                                                  "list.1.bias", "scale", "tied"}));
   EXPECT_EQ(find(net, "scale").role, Role::state);
   EXPECT_EQ(find(net, "tied").role, Role::weight);
   EXPECT_EQ(net.list[1].bias.name(), "list.1.bias");
@@ -186,7 +185,8 @@ TEST(Layers, ErrorsSayWhereTheyAre) {
   const std::string fault = "linear: input (2,288) has 288 features, weight (2,10) expects 10";
   EXPECT_EQ(message([&] { net(x); }), "3: " + fault);
   EXPECT_EQ(message([&] { nested(x); }), "1.3: " + fault);
-  EXPECT_EQ(message([&] { plan([&](const Tensors& in) { return Tensors{nested(in[0])}; }, {x.type()}); }), "1.3: " + fault);
+  EXPECT_EQ(message([&] { plan([&](const Tensors& in) { return Tensors{nested(in[0])}; }, {x.type()}); }),
+            "1.3: " + fault);
   EXPECT_EQ(message([&] { nn::Sequential(nn::ReLU(), nn::MaxPool2d(9))(x); }).substr(0, 4), "1: m");
   nn::Network network;
   network.add("flat", nn::Flatten(), 0).add("head", nn::Linear(10, 2), 1);
@@ -235,8 +235,9 @@ TEST(Layers, OneThatNoPartsNameIsRefusedInTraining) {
     Trace trace({.training = training});
     return message([&] { model(trace.input({DType::f32, {1, 2}})); });
   };
-  EXPECT_EQ(fault(true), "forgetful: the network reads a parameter f32(3,2) that no parts() names, so that it would be neither "
-                         "trained nor saved; list its layer there");
+  EXPECT_EQ(fault(true),
+            "forgetful: the network reads a parameter f32(3,2) that no parts() names, so that it would be neither "
+            "trained nor saved; list its layer there");
   EXPECT_EQ(fault(false), "nothing was thrown");
   net.whole = true;
   EXPECT_EQ(fault(true), "nothing was thrown");
@@ -245,21 +246,16 @@ TEST(Layers, OneThatNoPartsNameIsRefusedInTraining) {
 TEST(Layers, ShapesOfEach) {
   Trace trace({});
   const Tensor x = trace.input({DType::f32, {2, 4, 9, 9}});
-  EXPECT_EQ(nn::Conv2d(4, 6, {.kernel = {3, 5}, .stride = {2, 1}, .pad = {1, 2}})(x).shape(),
-            (Shape{2, 6, 5, 9}));
+  EXPECT_EQ(nn::Conv2d(4, 6, {.kernel = {3, 5}, .stride = {2, 1}, .pad = {1, 2}})(x).shape(), (Shape{2, 6, 5, 9}));
   EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = 3, .dilation = 2, .groups = 2})(x).shape(), (Shape{2, 8, 5, 5}));
-  EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = {3, 4}, .pad = "same", .dilation = 2})(x).shape(),
-            (Shape{2, 8, 9, 9}));
+  EXPECT_EQ(nn::Conv2d(4, 8, {.kernel = {3, 4}, .pad = "same", .dilation = 2})(x).shape(), (Shape{2, 8, 9, 9}));
   EXPECT_EQ(nn::Conv2d(4, 8, {.pad = "valid"})(x).shape(), (Shape{2, 8, 7, 7}));
   EXPECT_EQ(nn::ConvTranspose2d(4, 6, {.stride = 2, .pad = 1, .output_padding = 1, .groups = 2})(x).shape(),
             (Shape{2, 6, 18, 18}));
-  const Tensor series = trace.input({DType::f32, {2, 4, 9}}),
-               volume = trace.input({DType::f32, {2, 4, 5, 6, 7}});
+  const Tensor series = trace.input({DType::f32, {2, 4, 9}}), volume = trace.input({DType::f32, {2, 4, 5, 6, 7}});
   EXPECT_EQ(nn::Conv1d(4, 6, {.stride = 2, .pad = 1})(series).shape(), (Shape{2, 6, 5}));
-  EXPECT_EQ(nn::Conv3d(4, 6, {.kernel = {1, 2, 3}, .pad = {0, 1, 1}})(volume).shape(),
-            (Shape{2, 6, 5, 7, 7}));
-  EXPECT_EQ(nn::ConvTranspose1d(4, 6, {.kernel = 4, .stride = 2, .pad = 1})(series).shape(),
-            (Shape{2, 6, 18}));
+  EXPECT_EQ(nn::Conv3d(4, 6, {.kernel = {1, 2, 3}, .pad = {0, 1, 1}})(volume).shape(), (Shape{2, 6, 5, 7, 7}));
+  EXPECT_EQ(nn::ConvTranspose1d(4, 6, {.kernel = 4, .stride = 2, .pad = 1})(series).shape(), (Shape{2, 6, 18}));
   EXPECT_EQ(nn::ConvTranspose3d(4, 6, {.kernel = 2, .stride = 2})(volume).shape(), (Shape{2, 6, 10, 12, 14}));
   EXPECT_EQ(nn::BatchNorm2d(4)(x).shape(), x.shape());
   EXPECT_EQ(nn::MaxPool2d{}(x).shape(), (Shape{2, 4, 4, 4}));
@@ -323,15 +319,13 @@ TEST(Layers, NormsHaveTheParametersOfPyTorchs) {
 
   const float values[] = {1, 3, 5, 9};
   const Tensor x = Tensor::from(Shape{1, 4, 1, 1}, values), flat = Tensor::from(Shape{1, 4}, values);
-  const std::vector<double> grouped = group(x).values<double>(),
-                            rows = nn::LayerNorm({4})(flat).values<double>();
+  const std::vector<double> grouped = group(x).values<double>(), rows = nn::LayerNorm({4})(flat).values<double>();
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(grouped[i], i % 2 == 0 ? -1 : 1, 1e-5);
     EXPECT_NEAR(rows[i], (static_cast<double>(values[i]) - 4.5) / std::sqrt(8.75), 1e-5);
   }
   EXPECT_NEAR(nn::RMSNorm({4})(flat).values<double>()[0], 1 / std::sqrt(29), 1e-6);
-  EXPECT_NEAR((nn::LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}(x).values<double>()[0]), 1.0 / 11,
-              1e-6);
+  EXPECT_NEAR((nn::LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}(x).values<double>()[0]), 1.0 / 11, 1e-6);
   EXPECT_NE(message([&] { bare(flat); }).find("InstanceNorm2d: takes x(N,C,H,W)"), std::string::npos);
   EXPECT_NE(message([&] { batch(x); }).find("BatchNorm1d: takes"), std::string::npos);
   EXPECT_NE(message([] { nn::GroupNorm(3, 4); }).find("GroupNorm: 4 channels"), std::string::npos);
@@ -424,16 +418,15 @@ TEST(Init, Distributions) {
     nn::fill(tensor, init, 1, "w");
     return moments(tensor);
   };
-  auto near = [](const Moments& m, double deviation, double bound) {
-    EXPECT_NEAR(m.mean, 0, 0.02 * deviation);
-    EXPECT_NEAR(m.deviation, deviation, 0.02 * deviation);
+  auto near = [](const Moments& m, double std, double bound) {
+    EXPECT_NEAR(m.mean, 0, 0.02 * std);
+    EXPECT_NEAR(m.std, std, 0.02 * std);
     EXPECT_LE(std::max(-m.low, m.high), bound);
-    EXPECT_GT(std::min(-m.low, m.high), 0.9 * std::min(bound, 3 * deviation));
+    EXPECT_GT(std::min(-m.low, m.high), 0.9 * std::min(bound, 3 * std));
   };
   constexpr double kNone = 1e9;
   near(drawn(nn::fan_in_uniform(shape)), 1 / std::sqrt(3 * 288.0), 1 / std::sqrt(288.0));
-  near(drawn(nn::kaiming_uniform(shape, std::sqrt(5.0))), 1 / std::sqrt(3 * 288.0),
-       1.0001 / std::sqrt(288.0));
+  near(drawn(nn::kaiming_uniform(shape, std::sqrt(5.0))), 1 / std::sqrt(3 * 288.0), 1.0001 / std::sqrt(288.0));
   near(drawn(nn::kaiming_uniform(shape)), std::sqrt(2 / 288.0), std::sqrt(6 / 288.0));
   near(drawn(nn::kaiming_normal(shape)), std::sqrt(2 / 288.0), kNone);
   near(drawn(nn::fan_out_normal(shape)), std::sqrt(2 / 576.0), kNone);
@@ -441,7 +434,7 @@ TEST(Init, Distributions) {
   near(drawn(nn::xavier_normal(shape, 2)), 2 * std::sqrt(2 / 864.0), kNone);
   near(drawn(nn::normal(0, 3)), 3, kNone);
   near(drawn(nn::trunc_normal(0, 1, -1, 1)), 0.53956, 1);
-  EXPECT_EQ(drawn(nn::constant(4)).deviation, 0);
+  EXPECT_EQ(drawn(nn::constant(4)).std, 0);
   EXPECT_EQ(drawn(nn::constant(4)).mean, 4);
   EXPECT_NE(message([] { nn::trunc_normal(0, 1, 9, 10); }).find("widen"), std::string::npos);
   EXPECT_NE(message([] { nn::kaiming_normal({5}); }).find("fan"), std::string::npos);
@@ -455,8 +448,7 @@ TEST(Init, IsAFunctionOfSeedAndName) {
   const Model a = create_model("lenet5", {.seed = 7});
   EXPECT_EQ(weights(a, "f1.weight"), weights(create_model("lenet5", {.seed = 7}), "f1.weight"));
   EXPECT_NE(weights(a, "f1.weight"), weights(create_model("lenet5", {.seed = 8}), "f1.weight"));
-  EXPECT_EQ(weights(a, "f1.weight"),
-            weights(create_model("lenet5", {.num_classes = 3, .seed = 7}), "f1.weight"));
+  EXPECT_EQ(weights(a, "f1.weight"), weights(create_model("lenet5", {.num_classes = 3, .seed = 7}), "f1.weight"));
   std::vector<float> c2 = weights(a, "c2.weight");
   c2.resize(weights(a, "c1.weight").size());
   EXPECT_NE(weights(a, "c1.weight"), c2);
@@ -466,19 +458,18 @@ TEST(Init, IsAFunctionOfSeedAndName) {
 
 TEST(Init, TheBiasHasARuleOfItsOwn) {
   const nn::Linear linear(64, 32, {.bias_init = nn::zeros});
-  const nn::Conv2d conv(4, 32,
-                        {.bias_init = [](const Shape& weight) { return nn::constant(weight.numel()); }});
+  const nn::Conv2d conv(4, 32, {.bias_init = [](const Shape& weight) { return nn::constant(weight.numel()); }});
   EXPECT_EQ(linear.bias.values<float>(), std::vector<float>(32, 0));
-  EXPECT_GT(moments(linear.weight).deviation, 0);
+  EXPECT_GT(moments(linear.weight).std, 0);
   EXPECT_EQ(conv.bias.values<float>(), std::vector<float>(32, 32 * 4 * 9));
-  EXPECT_GT(moments(nn::Linear(64, 32).bias).deviation, 0);
+  EXPECT_GT(moments(nn::Linear(64, 32).bias).std, 0);
 }
 
 TEST(Init, TorchvisionDefaultsOfResNets) {
   Model model = create_model("resnet18");
   const Moments conv = moments(find(model, "layer1.0.conv1.weight").tensor),
                 fc = moments(find(model, "fc.weight").tensor);
-  EXPECT_NEAR(conv.deviation, std::sqrt(2 / (64 * 9.0)), 0.002);
+  EXPECT_NEAR(conv.std, std::sqrt(2 / (64 * 9.0)), 0.002);
   EXPECT_LE(fc.high, 1 / std::sqrt(512.0));
   EXPECT_EQ(moments(find(model, "bn1.weight").tensor).mean, 1);
   EXPECT_EQ(moments(find(model, "bn1.running_var").tensor).mean, 1);
@@ -521,8 +512,7 @@ TEST(Zoo, Dropout) {
   const auto dropouts = [](const std::string& name, std::optional<double> dropout) {
     const Model model = create_model(name, {.dropout = dropout, .seed = std::nullopt});
     Trace trace({.training = true, .random = Tensor::from({2}, std::vector<std::int64_t>{1, 0})});
-    const Graph graph =
-        trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
+    const Graph graph = trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
     return std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Graph::Node& node) {
       double p = 0;
       if (const auto* op = dynamic_cast<const Dropout*>(node.op.get())) p = op->p;
@@ -543,12 +533,11 @@ TEST(Zoo, Dropout) {
 std::vector<double> drop_path_rates(const std::string& name, std::optional<double> drop_path) {
   const Model model = create_model(name, {.drop_path = drop_path, .seed = std::nullopt});
   Trace trace({.training = true, .random = Tensor::from({2}, std::vector<std::int64_t>{1, 0})});
-  const Graph graph =
-      trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
+  const Graph graph = trace.finish({model(trace.input({DType::f32, {2, 3, model.image_size, model.image_size}}))});
   std::vector<double> rates;
   for (const Graph::Node& node : graph.nodes)
     if (const auto* op = dynamic_cast<const Dropout*>(node.op.get());
-        op && graph.values[static_cast<std::size_t>(node.out[0])].type.shape == Shape{2, 1, 1, 1})
+        op && graph.values[node.out[0]].type.shape == Shape{2, 1, 1, 1})
       rates.push_back(op->p);
   return rates;
 }
@@ -578,8 +567,8 @@ TEST(Zoo, UNetIsThatOfThePaper) {
   EXPECT_EQ(find(net, "down.4.2.weight").tensor.shape(), (Shape{1024, 1024, 3, 3}));
   EXPECT_EQ(find(net, "rise.0.weight").tensor.shape(), (Shape{1024, 512, 2, 2}));
   EXPECT_EQ(find(net, "up.3.0.weight").tensor.shape(), (Shape{64, 128, 3, 3}));
-  EXPECT_NEAR(moments(find(padded, "rise.0.weight").tensor).deviation, std::sqrt(2.0 / 64), 5e-3);
-  EXPECT_NEAR(moments(find(padded, "up.0.0.weight").tensor).deviation, std::sqrt(2.0 / (64 * 9)), 2e-3);
+  EXPECT_NEAR(moments(find(padded, "rise.0.weight").tensor).std, std::sqrt(2.0 / 64), 5e-3);
+  EXPECT_NEAR(moments(find(padded, "up.0.0.weight").tensor).std, std::sqrt(2.0 / (64 * 9)), 2e-3);
   EXPECT_EQ(message([&] { net(trace.input({DType::f32, {1, 1, 512, 572}})); }),
             "UNet: an image of 512x572 cannot be halved 4 times; 524x572 can");
   EXPECT_EQ(message([&] { padded(trace.input({DType::f32, {1, 3, 40, 65}})); }),
@@ -608,8 +597,7 @@ TEST(Cost, CountsWhatAnImageTakes) {
   const std::vector<LayerCost> layers = layer_costs(model, {4, 6, 7});
   std::vector<std::string> rows;
   for (const LayerCost& layer : layers)
-    rows.push_back(
-        text(layer.where, ' ', layer.op, ' ', layer.out, ' ', layer.parameters, ' ', layer.multiply_adds));
+    rows.push_back(text(layer.where, ' ', layer.op, ' ', layer.out, ' ', layer.parameters, ' ', layer.multiply_adds));
   EXPECT_EQ(rows, (std::vector<std::string>{"conv conv2d (1,6,2,2) 186 720", "bn batch_norm (1,6,2,2) 12 0",
                                             "up conv_transpose2d (1,3,4,4) 72 288", " reshape (1,48) 0 0",
                                             "fc linear (1,48) 2304 2304", "fc linear (1,48) 0 2304",
@@ -681,9 +669,8 @@ TEST(Zoo, TimmsNamesAndShapes) {
     EXPECT_EQ(find(model, row.tensor).tensor.shape(), row.shape) << row.model;
     EXPECT_EQ(find(model, row.tensor).tensor.name(), row.tensor);
   }
-  EXPECT_NE(
-      message([] { create_model("timm/efficientnet_b00"); }).find("did you mean 'timm/efficientnet_b0'"),
-      std::string::npos);
+  EXPECT_NE(message([] { create_model("timm/efficientnet_b00"); }).find("did you mean 'timm/efficientnet_b0'"),
+            std::string::npos);
 }
 
 /// Weights go from torchvision's names to timm's and back, and the nets give the same logits.
@@ -701,8 +688,7 @@ TEST(Zoo, SlowWeightsOfEitherLibraryFitBoth) {
     const Model ours = create_model(row.here, {.num_classes = 10, .seed = 5}),
                 theirs = create_model(row.timm, {.num_classes = 10, .seed = std::nullopt}),
                 back = create_model(row.here, {.num_classes = 10, .seed = std::nullopt});
-    const LoadReport there = load_model(theirs, weights_of(ours)),
-                     here = load_model(back, weights_of(theirs));
+    const LoadReport there = load_model(theirs, weights_of(ours)), here = load_model(back, weights_of(theirs));
     EXPECT_EQ(there.taken, there.all);
     EXPECT_EQ(here.taken, here.all);
     EXPECT_EQ(here.notes.size(), ours.other_names.empty() ? 0u : 1u);
@@ -767,13 +753,11 @@ TEST(Zoo, ResNet20WithPublishedWeights) {
   EXPECT_EQ(load_model(model, path).metadata.count("classes"), 1u);
 
   std::vector<float> pixels(2 * 3 * 32 * 32);
-  for (std::size_t i = 0; i < pixels.size(); ++i)
-    pixels[i] = static_cast<float>(std::sin(static_cast<double>(i) / 50));
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(std::sin(static_cast<double>(i) / 50));
   const std::vector<double> logits = model(Tensor::from({2, 3, 32, 32}, pixels)).values<double>();
-  const std::vector<double> expected{9.810040,  2.000207,  -3.847172, -3.951657, 0.134333,
-                                     -3.664511, -0.642703, -1.044062, -0.676455, 1.860586,
-                                     6.545961,  2.647519,  -2.566709, -3.939685, -2.450497,
-                                     -2.309647, 0.619882,  -1.677067, 0.358576,  2.765220};
+  const std::vector<double> expected{9.810040,  2.000207,  -3.847172, -3.951657, 0.134333, -3.664511, -0.642703,
+                                     -1.044062, -0.676455, 1.860586,  6.545961,  2.647519, -2.566709, -3.939685,
+                                     -2.450497, -2.309647, 0.619882,  -1.677067, 0.358576, 2.765220};
   ASSERT_EQ(logits.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-4) << i;
 }

@@ -1,8 +1,8 @@
-// Broken and odd picture files of every kind.
+// Broken and odd image files of every kind.
 #pragma once
 #include <cmath>
 
-#include "tests/picture_bytes.h"
+#include "tests/image_bytes.h"
 
 namespace neurim {
 

@@ -1,6 +1,7 @@
-// Convolutions of one image by several threads: where it has fewer blocks of output channels than there are threads, they share out its rows.
+// Convolutions of one image by several threads: where it has fewer blocks of output channels than there are threads,
+// they share out its rows.
 #include "neurim/ops/relu.h"
-#include "tests/halves.h"
+#include "tests/storage.h"
 
 namespace neurim {
 namespace {
@@ -29,7 +30,8 @@ TEST(OneImage, RowsAreSharedOutWhereChannelsAreFew) {
       set_threads(count_of);
       for (const Tensors& in : {one, four}) {
         const Plan plan = planned(net, in, false, DType::f32);
-        EXPECT_EQ(op_table::difference(interpreted(net, in), plan(in), 2e-5), "") << c.x << ", " << count_of << " threads";
+        EXPECT_EQ(op_table::difference(interpreted(net, in), plan(in), 2e-5), "")
+            << c.x << ", " << count_of << " threads";
         const bool few = count_of == 3 && in[0].shape()[0] == 1;
         if (isa() == Isa::avx512) {
           EXPECT_EQ(count(plan, "conv2d", "cpu direct"), few) << in[0].shape() << ", " << count_of << " threads";

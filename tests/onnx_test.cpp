@@ -19,6 +19,7 @@
 #include "neurim/ops/avg_pool.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/group_norm.h"
@@ -30,7 +31,6 @@
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/pad.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
 #include "tests/op_table.h"
 
@@ -68,8 +68,8 @@ class OnnxFiles : public testing::Test {
   }
   std::string refused_function(const Function& function, const Type& input,
                                const OnnxExportOptions& options = {}) const {
-    return refused(function, std::vector<OnnxInput>{{"x", input}}, std::vector<std::string>{"y"},
-                   path("refused.onnx"), options);
+    return refused(function, std::vector<OnnxInput>{{"x", input}}, std::vector<std::string>{"y"}, path("refused.onnx"),
+                   options);
   }
 
   /// For the parity test: inputs "in0", … and expected outputs "out0", … (with a description of each) of the
@@ -105,8 +105,8 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
 
 /// Ops that have no place in an inference graph.
 bool for_training(std::string_view op) {
-  return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "all_finite" || op == "random_uniform" ||
-         op == "cross_entropy" || op == "ctc_loss" || op == "batch_norm_train" ||
+  return ends_with(op, "_grad") || ends_with(op, "_step") || op == "dropout" || op == "all_finite" ||
+         op == "random_uniform" || op == "cross_entropy" || op == "ctc_loss" || op == "batch_norm_train" ||
          ends_with(op, "_recurrence");
 }
 
@@ -175,12 +175,11 @@ bool replaceable(const Op& op, const Types& types, std::int64_t opset) {
   Tensors in;
   for (const Type& type : types) in.push_back(trace.input(type));
   const Graph graph = trace.finish(op.decompose(in));
-  return !graph.nodes.empty() &&
-         std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Graph::Node& node) {
-           Types of;
-           for (const int value : node.in) of.push_back(graph.values[static_cast<std::size_t>(value)].type);
-           return node.op->onnx().since <= opset || replaceable(*node.op, of, opset);
-         });
+  return !graph.nodes.empty() && std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Graph::Node& node) {
+    Types of;
+    for (const int value : node.in) of.push_back(graph.values[value].type);
+    return node.op->onnx().since <= opset || replaceable(*node.op, of, opset);
+  });
 }
 
 bool has_bf16(const Sample& sample) {
@@ -205,8 +204,7 @@ TEST_F(OnnxFiles, EveryOpIsWrittenOrIsForTraining) {
         const auto [in, out] = interface_of(sample.in, sample.op->infer(sample.in).size());
         const Function function = [&](const Tensors& inputs) { return apply(sample.op, inputs); };
         expect_says(refused(function, in, out, path("refused.onnx"), options),
-                    too_new ? "export with that opset"
-                            : (part.empty() ? name : part) + ": ONNX has no form");
+                    too_new ? "export with that opset" : (part.empty() ? name : part) + ": ONNX has no form");
       }
       for (const auto& [samples, kind] : {std::pair(&usual, ""), std::pair(&bf16, "-bf16")}) {
         if (samples->rows.empty()) continue;
@@ -230,9 +228,7 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
          return {reshape(matmul(in[0], in[0], false, true), {n, 1, n})};
        }},
       {"reshape-beside-an-empty-axis",
-       [](const Tensors& in) -> Tensors {
-         return {reshape(slice(in[0], {0}, {0}, {1}), {0, in[0].size(0)}), in[0]};
-       }},
+       [](const Tensors& in) -> Tensors { return {reshape(slice(in[0], {0}, {0}, {1}), {0, in[0].size(0)}), in[0]}; }},
       {"broadcast-to-multiples",
        [row](const Tensors& in) -> Tensors {
          const std::int64_t n = in[0].size(0);
@@ -240,8 +236,7 @@ TEST_F(OnnxFiles, SizesFollowTheBatch) {
        }},
       {"recurrent-layers",
        [](const Tensors& in) -> Tensors {
-         static const nn::LSTM net(
-             1, 5, {.num_layers = 2, .batch_first = true, .bidirectional = true, .proj_size = 3});
+         static const nn::LSTM net(1, 5, {.num_layers = 2, .batch_first = true, .bidirectional = true, .proj_size = 3});
          const nn::RecurrentOutput out = net(reshape(in[0], {in[0].size(0), 4, 1}));
          return {out.y, out.last.c};
        }},
@@ -307,8 +302,8 @@ TEST_F(OnnxFiles, Models) {
                 {.metadata = {{"names", R"(["cat","dög"])"}, {"imgsz", "32"}}, .image = image});
     for (const int batch : {1, 5}) {
       const Tensor x = random_tensor({batch, image[0], image[1], image[2]}, 3);
-      const Plan frozen =
-          plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {x.type()}, {.freeze = true});
+      const Plan frozen = plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {x.type()},
+                               {.freeze = true});
       expect_run(name, batch, {x}, frozen({x}), 1e-4);
     }
   }
@@ -316,9 +311,8 @@ TEST_F(OnnxFiles, Models) {
 
 TEST_F(OnnxFiles, RecurrentModels) {
   for (const std::string& kind : recurrent_model_names()) {
-    const Model forecaster =
-        create_forecaster(kind, {.mean = {3, -1}, .deviation = {2, 0.5}, .target = 1, .horizon = 3},
-                          {.hidden_size = 6, .num_layers = 2});
+    const Model forecaster = create_forecaster(kind, {.mean = {3, -1}, .std = {2, 0.5}, .target = 1, .horizon = 3},
+                                               {.hidden_size = 6, .num_layers = 2});
     const Model writer = create_language_model(kind, 9, {.hidden_size = 6});
     const auto exported = [&](const std::string& name, const Model& model, const Type& one, const auto& of_batch) {
       const Function function = [&](const Tensors& in) -> Tensors { return {model(in[0])}; };
@@ -348,18 +342,24 @@ TEST_F(OnnxFiles, WhatIsConstantIsAnInitializer) {
     const std::string file = onnx_of(create_model(name), path("constant.onnx")).model;
     for (const char* type : {"Gather", "Concat"}) EXPECT_FALSE(has_node(file, type)) << name << ' ' << type;
     EXPECT_NE(file.find("rnn.weight_ih_l0"), std::string::npos) << name;  // in ONNX's order of gates
-    EXPECT_LT(file.size(), 4.2 * static_cast<double>(parameter_count(create_model(name))) + 4000) << name;  // and nothing twice
+    EXPECT_LT(file.size(), 4.2 * static_cast<double>(parameter_count(create_model(name))) + 4000)
+        << name;  // and nothing twice
   }
   const Tensor w = random_tensor({4, 4}, 1);
   const auto of = [&](const Function& function, bool dynamic = true) {
-    return onnx_of(function, {{"x", {DType::f32, {1, 4}}}}, {"y"}, path("constant.onnx"), {.dynamic_batch = dynamic}).model;
+    return onnx_of(function, {{"x", {DType::f32, {1, 4}}}}, {"y"}, path("constant.onnx"), {.dynamic_batch = dynamic})
+        .model;
   };
-  const std::string sums = of([&](const Tensors& in) -> Tensors { return {matmul(in[0], w * 2.0 + 1.0, false, true)}; });
+  const std::string sums = of(
+      [&](const Tensors& in) -> Tensors { return {matmul(in[0], w * 2.0 + 1.0, false, true)}; });
   EXPECT_TRUE(has_node(sums, "MatMul"));
   for (const char* type : {"Mul", "Add", "Transpose"}) EXPECT_FALSE(has_node(sums, type)) << type;
-  EXPECT_TRUE(has_node(of([&](const Tensors&) -> Tensors { return {w * 2.0}; }), "Identity"));  // an output is no initializer
+  EXPECT_TRUE(
+      has_node(of([&](const Tensors&) -> Tensors { return {w * 2.0}; }), "Identity"));  // an output is no initializer
   // A repeated value would take more room than what it is made of.
-  EXPECT_TRUE(has_node(of([&](const Tensors& in) -> Tensors { return {in[0] + broadcast_to(random_tensor({1, 4}, 2), {8, 4})}; }, false), "Expand"));
+  EXPECT_TRUE(has_node(
+      of([&](const Tensors& in) -> Tensors { return {in[0] + broadcast_to(random_tensor({1, 4}, 2), {8, 4})}; }, false),
+      "Expand"));
 }
 
 TEST_F(OnnxFiles, TheSameModelGivesTheSameBytes) {
@@ -378,25 +378,19 @@ TEST_F(OnnxFiles, TheSameModelGivesTheSameBytes) {
 
 TEST_F(OnnxFiles, WhatDependsOnTheBatchOtherwiseIsRefused) {
   const Type x{DType::f32, {1, 4}};
-  expect_says(refused_function(
-                  [](const Tensors& in) -> Tensors {
-                    return {concat({in[0], Tensor::full({DType::f32, {1, 4}}, 0)}, 0)};
-                  },
-                  x),
-              "not a multiple of the batch size");
   expect_says(
       refused_function(
-          [](const Tensors& in) -> Tensors { return {in[0] * (1.0 / static_cast<double>(in[0].size(0)))}; },
-          x),
-      "a constant of type f32() depends on the batch size");
+          [](const Tensors& in) -> Tensors { return {concat({in[0], Tensor::full({DType::f32, {1, 4}}, 0)}, 0)}; }, x),
+      "not a multiple of the batch size");
   expect_says(refused_function(
-                  [](const Tensors& in) -> Tensors { return {in[0].size(0) > 2 ? in[0] * 2.0 : in[0]}; }, x),
-              "which operations run depends on the batch size");
+                  [](const Tensors& in) -> Tensors { return {in[0] * (1.0 / static_cast<double>(in[0].size(0)))}; }, x),
+              "a constant of type f32() depends on the batch size");
   expect_says(
-      refused_function([](const Tensors& in) -> Tensors { return {mean(in[0], {in[0].size(0) - 2})}; }, x),
-      "mean");
-  expect_says(refused_function([](const Tensors& in) -> Tensors { return in; }, {DType::f32, {}}),
-              "no batch axis");
+      refused_function([](const Tensors& in) -> Tensors { return {in[0].size(0) > 2 ? in[0] * 2.0 : in[0]}; }, x),
+      "which operations run depends on the batch size");
+  expect_says(refused_function([](const Tensors& in) -> Tensors { return {mean(in[0], {in[0].size(0) - 2})}; }, x),
+              "mean");
+  expect_says(refused_function([](const Tensors& in) -> Tensors { return in; }, {DType::f32, {}}), "no batch axis");
 }
 
 TEST_F(OnnxFiles, UsageErrors) {
@@ -405,12 +399,10 @@ TEST_F(OnnxFiles, UsageErrors) {
   expect_says(refused_function(same, x, {.opset = 16}), "opset 16 is not one of 17 to 22");
   expect_says(refused_function(same, x, {.opset = 23}), "opset 23");
   expect_says(refused_function([](const Tensors&) { return Tensors{}; }, x), "1 names for 0 outputs");
-  expect_says(
-      refused(same, std::vector<OnnxInput>{{"y", x}}, std::vector<std::string>{"y"}, path("refused.onnx")),
-      "'y'");
+  expect_says(refused(same, std::vector<OnnxInput>{{"y", x}}, std::vector<std::string>{"y"}, path("refused.onnx")),
+              "'y'");
   const Tensor state = Tensor::full({DType::f32, {}}, 1);
-  expect_says(refused_function([&](const Tensors& in) { return state.assign(state + 1.0), in; }, x),
-              "assigns");
+  expect_says(refused_function([&](const Tensors& in) { return state.assign(state + 1.0), in; }, x), "assigns");
   expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {28, 28}}),
               "not (C,H,W)");
   expect_says(refused(create_model("lenet5"), path("refused.onnx"), OnnxExportOptions{.image = {3, 28, 28}}),

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tests/epochs.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -25,8 +25,7 @@ TEST(OpenLoader, PluginsAreFoundAndCheckedOrRefused) {
     ::setenv("NEURIM_DALI_PLUGIN", plugin.c_str(), 1);
     return error_of([&] { open("dali"); }, Fault::usage);
   };
-  expect_words(message(temp.at("none.so")),
-               {"none.so", "scripts/dali", "NEURIM_DALI_PLUGIN", "loader=neurim"});
+  expect_words(message(temp.at("none.so")), {"none.so", "scripts/dali", "NEURIM_DALI_PLUGIN", "loader=neurim"});
   write(temp.at("text.so"), "not a library");
   expect_words(message(temp.at("text.so")), {"cannot be loaded", "text.so", "scripts/dali"});
   expect_words(message(OTHER_PLUGIN), {"built for neurim 0.0.1", "this is neurim", "scripts/dali"});

@@ -23,8 +23,7 @@ class OpTable : public testing::TestWithParam<std::string> {
  protected:
   std::vector<Sample> samples() const { return make_op(GetParam())->samples(); }
 };
-INSTANTIATE_TEST_SUITE_P(All, OpTable, testing::ValuesIn(op_names()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, OpTable, testing::ValuesIn(op_names()), [](const auto& test) { return test.param; });
 
 /// A sample in one dtype, and what is to come out, computed when it is first asked for.
 class Case {
@@ -100,8 +99,8 @@ double kernel_tolerance(const Sample& sample, DType dtype, const Request& reques
   if (!is_floating(dtype)) return 0;
   // Short sums lose some digits more, and a step of a recurrence goes on with what the one before rounded.
   const bool recurrence = sample.op->name().find("_recurrence") != std::string_view::npos;
-  const int rounds = request.products == DType::f16 && sums_of_f16() ? 32 : recurrence ? 16 : 4;
-  if (half_of(request.products)) return std::max(sample.tolerance, rounds * epsilon(request.products));
+  const int rounds = request.compute_dtype == DType::f16 && sums_of_f16() ? 32 : recurrence ? 16 : 4;
+  if (storage_of(request.compute_dtype)) return std::max(sample.tolerance, rounds * epsilon(request.compute_dtype));
   return dtype == DType::f64 ? sample.tolerance * 1e-6 : sample.tolerance + 2 * epsilon(dtype);
 }
 
@@ -116,9 +115,7 @@ TEST_P(OpTable, ReferenceInEveryDTypeAgreesWithF64) {
         EXPECT_EQ(types_of(out), sample.op->infer(types)) << where;
         // A decomposition rounds between its ops too, which the fastest kernels may compute.
         const auto tolerance = [&](double rounding) {
-          return reference_kernel(*sample.op) ? rounding
-                 : rounding == 0              ? 0
-                                              : sample.tolerance + 4 * rounding;
+          return reference_kernel(*sample.op) ? rounding : rounding == 0 ? 0 : sample.tolerance + 4 * rounding;
         };
         for (std::size_t i = 0; i < out.size(); ++i)
           expect_none(difference({one.exact()[i]}, {out[i]}, tolerance(epsilon(out[i].dtype()))),
@@ -133,8 +130,7 @@ TEST_P(OpTable, DecompositionAgreesWithReference) {
     guarded(sample, types, [&] {
       const Tensors in = inputs(sample, types, kSeed), parts = sample.op->decompose(in);
       if (!parts.empty())
-        expect_none(difference(reference_outputs(sample.op, in), parts, 1e-9),
-                    reproducer(*sample.op, types, kSeed));
+        expect_none(difference(reference_outputs(sample.op, in), parts, 1e-9), reproducer(*sample.op, types, kSeed));
     });
   }
 }
@@ -159,20 +155,19 @@ TEST_P(OpTable, PlansAndTheirGradientsAgreeWithReference) {
 const Request kRequests[] = {{},
                              {.overruled = true},
                              {.known = true, .chunks = 3},
-                             {.known = true, .chunks = 2, .products = DType::bf16},
-                             {.chunks = 2, .products = DType::f16},
+                             {.known = true, .chunks = 2, .compute_dtype = DType::bf16},
+                             {.chunks = 2, .compute_dtype = DType::f16},
                              {.layout = {Layout::channels_last}},
                              {.layout = {Layout::blocked, 16}, .chunks = 3},
                              {.layout = {Layout::last_blocked, 16}, .chunks = 2}};
 
 std::string describe(const Kernel& kernel, const Request& request) {
   return text(driver({kernel.device, 0}).name(), " kernel ", kernel.name, ", inputs ", request.layout,
-              request.overruled ? ", overruled" : "", request.known ? ", constant" : "", ", chunks ",
-              request.chunks, half_of(request.products) ? text(", ", request.products) : std::string());
+              request.overruled ? ", overruled" : "", request.known ? ", constant" : "", ", chunks ", request.chunks,
+              storage_of(request.compute_dtype) ? text(", ", request.compute_dtype) : std::string());
 }
 
-constexpr std::uint8_t kMostDevices =
-    8;  // of the kinds that a build can have; one that is not there has no kernels
+constexpr std::uint8_t kMostDevices = 8;  // of the kinds that a build can have; one that is not there has no kernels
 
 /// Calls visit(case, kernel, request) for whatever a kernel of the op may be asked.
 template <class Visit>
@@ -184,7 +179,7 @@ void each_request(const std::string& op, Visit visit) {
         const Case one(sample, types);
         for (std::uint8_t device = 0; device < kMostDevices; ++device)
           for (const Kernel& kernel : kernels(op, device))
-            if (!kernel.chains)  // those are regions_test's
+            if (!kernel.fused_only)  // those are regions_test's
               for (const Request& request : kRequests) visit(one, kernel, request);
       });
     }

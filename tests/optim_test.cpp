@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "neurim/base/error.h"
-#include "neurim/graph/trace.h"
 #include "neurim/compile/plan.h"
+#include "neurim/graph/trace.h"
 #include "neurim/model/state.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/add.h"
@@ -47,14 +47,12 @@ TEST(SGD, FollowsTheFormula) {
     double momentum, dampening, decay;
     bool nesterov;
   };
-  for (const Case& c : {Case{0, 0, 0, false}, Case{0, 0, 0.1, false}, Case{0.9, 0, 0, false},
-                        Case{0.9, 0, 0.1, true}, Case{0.9, 0.3, 0, false}, Case{0.9, 0.3, 0.1, false}}) {
+  for (const Case& c : {Case{0, 0, 0, false}, Case{0, 0, 0.1, false}, Case{0.9, 0, 0, false}, Case{0.9, 0, 0.1, true},
+                        Case{0.9, 0.3, 0, false}, Case{0.9, 0.3, 0.1, false}}) {
     Net net;
-    SGD sgd(named_parameters(net), {.lr = 0.1,
-                                    .momentum = c.momentum,
-                                    .dampening = c.dampening,
-                                    .weight_decay = c.decay,
-                                    .nesterov = c.nesterov});
+    SGD sgd(
+        named_parameters(net),
+        {.lr = 0.1, .momentum = c.momentum, .dampening = c.dampening, .weight_decay = c.decay, .nesterov = c.nesterov});
     double w = 2, buffer = 0, lr = 0.1;
     bool first = true;
     for (const double gradient : kGradients) {
@@ -64,8 +62,7 @@ TEST(SGD, FollowsTheFormula) {
       buffer = first ? g : c.momentum * buffer + (1 - c.dampening) * g;
       w -= lr * (c.nesterov ? g + c.momentum * buffer : c.momentum != 0 ? buffer : g);
       first = false;
-      EXPECT_NEAR(net.w.item(), w, 1e-5)
-          << c.momentum << ' ' << c.dampening << ' ' << c.decay << ' ' << c.nesterov;
+      EXPECT_NEAR(net.w.item(), w, 1e-5) << c.momentum << ' ' << c.dampening << ' ' << c.decay << ' ' << c.nesterov;
     }
     EXPECT_EQ(sgd.steps(), 4);
     EXPECT_EQ(net.mean.item(), 9);
@@ -120,8 +117,8 @@ TEST(Optimizer, StateHasStableNamesAndResumes) {
   const fs::path path = fs::temp_directory_path() / text("neurim-optim-", ::getpid(), ".safetensors");
   Net net;
   AdamW adam(named_parameters(net), {.lr = 0.1});
-  EXPECT_EQ(names(adam), (std::vector<std::string>{"lr", "step", "w.exp_avg", "w.exp_avg_sq", "b.exp_avg",
-                                                   "b.exp_avg_sq"}));
+  EXPECT_EQ(names(adam),
+            (std::vector<std::string>{"lr", "step", "w.exp_avg", "w.exp_avg_sq", "b.exp_avg", "b.exp_avg_sq"}));
   adam.step(net.gradients(1, 2));
   adam.set_lr(0.05);
   save_model(adam, path);
@@ -164,8 +161,7 @@ TEST(Optimizer, RecordsAStepThatReadsTheLearningRate) {
   EXPECT_EQ(graph.commits.size(), 2u + 2 + 1);  // weights, momenta, the step counter
   EXPECT_NE(graph.text().find("sgd_step"), std::string::npos);
   const auto read = std::find_if(graph.values.begin(), graph.values.end(), [&](const Graph::Value& value) {
-    return value.captured && value.captured.type() == Type{DType::f32, {}} &&
-           value.captured.item() == sgd.lr();
+    return value.captured && value.captured.type() == Type{DType::f32, {}} && value.captured.item() == sgd.lr();
   });
   EXPECT_NE(read, graph.values.end()) << "the learning rate is baked in";
 }
@@ -200,8 +196,12 @@ TEST(Optimizer, ScaledLossesStepAsOthersDoAndInfiniteGradientsNotAtAll) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::function<std::unique_ptr<Optimizer>(const Parameters&)> kinds[] = {
       [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1}); },
-      [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}); },
-      [](const Parameters& p) { return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1}); },
+      [](const Parameters& p) {
+        return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+      },
+      [](const Parameters& p) {
+        return std::make_unique<SGD>(p, SGD::Config{.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1});
+      },
       [](const Parameters& p) { return std::make_unique<Adam>(p, Adam::Config{.lr = 0.1, .weight_decay = 0.1}); },
       [](const Parameters& p) { return std::make_unique<AdamW>(p, AdamW::Config{.lr = 0.1, .weight_decay = 0.1}); }};
   for (const auto& make : kinds) {
@@ -293,8 +293,7 @@ TEST(Schedule, Curves) {
 }
 
 TEST(Schedule, WarmUpThenCurve) {
-  const Schedule cosine{
-      .kind = "cosine", .lr = 1, .total = 12, .warmup = 2, .warmup_start = 0.5, .min_lr = 0.2};
+  const Schedule cosine{.kind = "cosine", .lr = 1, .total = 12, .warmup = 2, .warmup_start = 0.5, .min_lr = 0.2};
   cosine.check();
   EXPECT_DOUBLE_EQ(cosine.at(0), 0.5);
   EXPECT_DOUBLE_EQ(cosine.at(1), 0.75);

@@ -112,16 +112,16 @@ class Shown(TrainedRun):
                 self.assertEqual(re.findall(r"  data    val: (.*)", one.stderr), [said] if said else [])
 
     def test_words_without_names(self):
-        """The first one is the model where it is one, in each verb that has one; the next are pictures or data."""
+        """The first one is the model where it is one, in each verb that has one; the next are images or data."""
         data, one, two = self.root / "data", self.root / "data" / "val" / "dark" / "0.png", self.root / "data" / "val" / "bright" / "1.png"
         named = neurim("predict", f"model={self.folder}", f"source={one}")
         self.assertEqual(named.returncode, 0, named)
         for words in ([self.folder, one], [one, f"model={self.folder}"], [f"model={self.folder}", one], [self.folder / "weights" / "best.safetensors", one]):
             self.assertEqual(neurim("predict", *words).stdout, named.stdout, words)
         self.assertEqual(len(neurim("predict", self.folder, one, two, f"{data}/val/mid*/*.png").stdout.splitlines()), 7)
-        judged = neurim("val", self.folder, data, f"project={self.root}/judged")
-        self.assertEqual(judged.returncode, 0, judged)
-        self.assertEqual(neurim("val", data, f"model={self.folder}", f"project={self.root}/judged").stdout.replace("val2", "val"), judged.stdout)
+        evaluated = neurim("val", self.folder, data, f"project={self.root}/evaluated")
+        self.assertEqual(evaluated.returncode, 0, evaluated)
+        self.assertEqual(neurim("val", data, f"model={self.folder}", f"project={self.root}/evaluated").stdout.replace("val2", "val"), evaluated.stdout)
         for words in (["lenet5", data], [data, "lenet5"], [data, "model=lenet5"], ["lenet5", f"data={data}"]):
             run = neurim("train", *words, "--print-config")
             self.assertIn(f"\ndata: {data}\nmodel: lenet5\n", run.stdout, run)

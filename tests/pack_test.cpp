@@ -1,4 +1,6 @@
 // Packed files: the same pixels, resumed writing, damage.
+#include "neurim/data/pack.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +10,9 @@
 
 #include "neurim/data/fingerprint.h"
 #include "neurim/data/loader.h"
-#include "neurim/data/pack.h"
 #include "neurim/data/sources/memory.h"
 #include "tests/epochs.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -32,8 +33,8 @@ void write_mixed(const TempFolder& temp) {
     }
 }
 
-/// What Pillow's bilinear filter with antialiasing makes of one row or column, in double: weights of a triangle that is as
-/// wide as `from / to` pixels, or 1.
+/// What Pillow's bilinear filter with antialiasing makes of one row or column, in double: weights of a triangle that is
+/// as wide as `from / to` pixels, or 1.
 std::vector<double> resized_line(const std::vector<double>& line, std::size_t to) {
   const double ratio = static_cast<double>(line.size()) / static_cast<double>(to), width = std::max(ratio, 1.0);
   std::vector<double> out(to);
@@ -49,7 +50,7 @@ std::vector<double> resized_line(const std::vector<double>& line, std::size_t to
   return out;
 }
 
-/// A part of a picture at another size, channel by channel.
+/// A part of an image at another size, channel by channel.
 std::vector<double> resized_part(const Image& image, const Box& part, std::size_t height, std::size_t width) {
   std::vector<double> out;
   for (int c = 0; c < 3; ++c) {
@@ -107,7 +108,7 @@ TEST(Pack, HasThePixelsOfTheFiles) {
   }
 }
 
-TEST(Pack, ARandomPartIsWhatTheWholePictureHasThere) {
+TEST(Pack, ARandomPartIsWhatTheWholeImageHasThere) {
   const TempFolder temp;
   write_mixed(temp);
   const Dataset files = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
@@ -126,7 +127,8 @@ TEST(Pack, ARandomPartIsWhatTheWholePictureHasThere) {
         decoder.open(data.read(Split::train, i, buffer));
         decoder.read(whole);
         Random random(5, static_cast<std::uint64_t>(i), epoch);
-        const std::vector<double> expected = resized_part(whole, random_part(augment, whole.height(), whole.width(), random), 32, 24);
+        const std::vector<double> expected = resized_part(
+            whole, random_part(augment, whole.height(), whole.width(), random), 32, 24);
         const float* found = all.images.data() + i * static_cast<std::int64_t>(expected.size());
         double sum = 0, most = 0;
         for (std::size_t k = 0; k < expected.size(); ++k) {
@@ -142,7 +144,8 @@ TEST(Pack, ARandomPartIsWhatTheWholePictureHasThere) {
 
 TEST(Pack, KeepsTheBytesOfWhatCannotBeWrittenAgain) {
   const TempFolder temp;
-  const Image image = image_of(40, 50, 3, [](int y, int x, int c) { return static_cast<std::uint8_t>(5 * y + x + 60 * c); });
+  const Image image = image_of(40, 50, 3,
+                               [](int y, int x, int c) { return static_cast<std::uint8_t>(5 * y + x + 60 * c); });
   const std::string odd = jpeg_of(image, {.separate = true});
   write(temp.at("set/a/odd.jpg"), odd);
   write(temp.at("set/b/usual.jpg"), jpeg_of(image));
@@ -160,8 +163,7 @@ TEST(Pack, KeepsTheBytesOfWhatCannotBeWrittenAgain) {
 TEST(Pack, KeepsLabelSets) {
   const TempFolder temp;
   write_mixed(temp);
-  write(temp.at("set/m.csv"),
-        "path,label,split\ncat/0.jpg,a|c,\ncat/1.jpg,,\ndog/0.jpg,b,\ndog/1.jpg,c|b|a,val\n");
+  write(temp.at("set/m.csv"), "path,label,split\ncat/0.jpg,a|c,\ncat/1.jpg,,\ndog/0.jpg,b,\ndog/1.jpg,c|b|a,val\n");
   const Dataset files = Dataset::open(temp.at("set/m.csv"));
   pack(files, temp.at("set.pack"), 1);
   const Dataset again = Dataset::open(temp.at("set.pack"));
@@ -177,7 +179,7 @@ TEST(Pack, KeepsLabelSets) {
 
 TEST(Pack, KeepsWeightsAndGroups) {
   const TempFolder temp;
-  write(temp.at("set/broken.jpg"), "no picture");
+  write(temp.at("set/broken.jpg"), "no image");
   std::string table = "path,label,weight,person\nbroken.jpg,cat,7,x\n";
   for (int i = 0; i < 150; ++i) {
     write(temp.at(text("set/", i, ".png")), png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
@@ -243,13 +245,13 @@ TEST(Pack, GoesOnWhereItStopped) {
   for (int c = 0; c < 2; ++c)
     for (int i = 0; i < 100; ++i)
       write(temp.at(text("set/", c, "/", 1000 + i, ".jpg")),
-            i == 7 ? "no picture"
+            i == 7 ? "no image"
                    : jpeg_of(plain(9, 12, {static_cast<std::uint8_t>(i), 100, static_cast<std::uint8_t>(c)})));
   const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
   const PackResult whole = pack(data, temp.at("whole.pack"), 2);
   EXPECT_EQ(whole.samples, 198);
   ASSERT_EQ(whole.skipped.size(), 2u);
-  expect_words(whole.skipped[0], {"0/1007.jpg", "not a picture"});
+  expect_words(whole.skipped[0], {"0/1007.jpg", "not an image"});
 
   const std::string path = temp.at("parts.pack");
   const PackResult first = pack(data, path, 2, [](std::int64_t done, std::int64_t) { return done < 100; });
@@ -279,7 +281,8 @@ TEST(Pack, IsWrittenByOneAtATime) {
   const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.0});
   const std::string path = temp.at("set.pack");
   pack(data, path, 1, [&](std::int64_t, std::int64_t) {
-    for (const auto& other : {std::function([&] { pack(data, path, 1); }), std::function([&] { check_pack(data, path); })})
+    for (const auto& other :
+         {std::function([&] { pack(data, path, 1); }), std::function([&] { check_pack(data, path); })})
       expect_words(error_of(other, Fault::resource), {"set.pack is being written"});
     return true;
   });
@@ -318,8 +321,7 @@ TEST(Pack, BeginsAnewWhereAFileHasChanged) {
 TEST(Fingerprint, OfContentsKnowsThePixels) {
   const TempFolder temp;
   for (int i = 0; i < 4; ++i)
-    write(temp.at(text("set/", i % 2, "/", i, ".png")),
-          png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
+    write(temp.at(text("set/", i % 2, "/", i, ".png")), png_of(plain(9, 12, {static_cast<std::uint8_t>(i), 0, 0})));
   const Dataset data = Dataset::open(temp.path() + "/set", {.val_split = 0.5});
   const std::string names = fingerprint(data, Split::train), files = file_fingerprint(data, Split::train);
   const ContentPrint before = content_fingerprint(data);
@@ -345,8 +347,7 @@ TEST(Fingerprint, OfContentsKnowsThePixels) {
   pack(Dataset::open(temp.path() + "/set", {.val_split = 0.0}), temp.at("set.pack"), 1);
   const Dataset packed = Dataset::open(temp.at("set.pack"));
   const std::string stamped = file_fingerprint(packed, Split::train);
-  fs::last_write_time(temp.at("set.pack"),
-                      fs::last_write_time(temp.at("set.pack")) + std::chrono::seconds(1));
+  fs::last_write_time(temp.at("set.pack"), fs::last_write_time(temp.at("set.pack")) + std::chrono::seconds(1));
   EXPECT_NE(file_fingerprint(packed, Split::train), stamped);
 }
 

@@ -9,7 +9,7 @@
 #include "neurim/nn/linear.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/mul.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -49,15 +49,17 @@ TEST_F(Plans, ValuesOfATraceHaveNoData) {
     EXPECT_TRUE(says([&] { planned.run({&x, 1}, {&traced, 1}); })) << "as a result";
     return {traced};
   });
-  for (const auto& use : std::vector<std::function<void()>>{[&] { kept.values<float>(); }, [&] { kept.clone(); }, [&] { kept.place({}); },
-                                                            [&] { kept.write(nullptr); }, [&] { x.assign(kept); }, [&] { kept + x; }})
+  for (const auto& use :
+       std::vector<std::function<void()>>{[&] { kept.values<float>(); }, [&] { kept.clone(); }, [&] { kept.place({}); },
+                                          [&] { kept.write(nullptr); }, [&] { x.assign(kept); }, [&] { kept + x; }})
     EXPECT_NE(message(use).find("trace"), std::string::npos);
 }
 
 TEST_F(Plans, APlanOfStoredTensorsRunsInsideATrace) {
   const Plan both = outer([&](const Tensors& in) -> Tensors {
     const Tensor constant = planned({x})[0];
-    return {constant + plan([this](const Tensors& again) -> Tensors { return {layer(again[0])}; }, {kIn})({x})[0] + layer(in[0])};
+    return {constant + plan([this](const Tensors& again) -> Tensors { return {layer(again[0])}; }, {kIn})({x})[0] +
+            layer(in[0])};
   });
   const Tensor y = planned({x})[0];
   EXPECT_EQ(op_table::difference({y + y + y}, both({x}), 1e-6), "");

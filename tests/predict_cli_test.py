@@ -45,7 +45,7 @@ class Predict(TrainedRun):
             (mixed / name).write_bytes(b"nothing that is known")
         run = neurim("predict", f"source={mixed}", f"model={self.folder}", "--json")
         self.assertEqual(run.returncode, 0, run)
-        self.assertIn(f"left out as no pictures: 4 files, such as {mixed}/a.jp2", run.stderr)
+        self.assertIn(f"left out as no images: 4 files, such as {mixed}/a.jp2", run.stderr)
         self.assertEqual(json.loads(run.stdout.splitlines()[-1]), {"event": "summary", "pictures": 5, "unreadable": 0, "left_out": 4})
         for i in range(3):
             (mixed / f"{i}.png").write_bytes(b"x")

@@ -1,4 +1,5 @@
-// Nets drawn at random, with their gradients and frozen: what is planned is what is interpreted. NEURIM_RANDOM_GRAPHS=N draws N of them.
+// Nets drawn at random, with their gradients and frozen: what is planned is what is interpreted. NEURIM_RANDOM_GRAPHS=N
+// draws N of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,15 +30,15 @@
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/silu.h"
 #include "neurim/ops/transpose.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
 
 using op_table::uniform;
 
-/// What a net is of: values of one size and of 16 to 48 channels; the same, too large to be kept; or windows, strides, groups, channels and
-/// sizes of all kinds. Each layer reads any of the last ones.
+/// What a net is of: values of one size and of 16 to 48 channels; the same, too large to be kept; or windows, strides,
+/// groups, channels and sizes of all kinds. Each layer reads any of the last ones.
 enum class Of { usual, large, odd };
 
 class Net {
@@ -60,7 +61,7 @@ class Net {
     for (int layer = 0; layer < 12; ++layer) {
       const int last = static_cast<int>(values.size()),
                 from = last - 1 - static_cast<int>(draw_.below(std::min(3u, static_cast<std::uint32_t>(last))));
-      ++reads[static_cast<std::size_t>(from)];
+      ++reads[from];
       values.push_back(this->layer(values, reads, static_cast<std::size_t>(from)));
       reads.push_back(0);
     }
@@ -114,7 +115,8 @@ class Net {
         }
         options.dilation[axis] = 1 + draw_.below(2), options.stride[axis] = 1 + draw_.below(3);
         for (const std::size_t pad : {axis, axis + 2}) options.pad[pad] = draw_.below(4);
-        sides[axis] = side(x.shape()[static_cast<int>(axis) + 2], options.pad[axis] + options.pad[axis + 2], options.dilation[axis]);
+        sides[axis] = side(x.shape()[static_cast<int>(axis) + 2], options.pad[axis] + options.pad[axis + 2],
+                           options.dilation[axis]);
       }
       if (groups == 1 && draw_.below(4) == 0)
         for (const std::int64_t some : {2, 3, 4, 8})
@@ -142,26 +144,22 @@ class Net {
   }
   Tensor activation(const Tensor& x) {
     switch (draw_.below(6)) {
-      case 0:
-        return relu(x);
-      case 1:
-        return relu6(x + x);
-      case 2:
-        return silu(x);
-      case 3:
-        return hardswish(x);
-      case 4:
-        return gelu(x);
-      default:
-        return sigmoid(x);
+      case 0: return relu(x);
+      case 1: return relu6(x + x);
+      case 2: return silu(x);
+      case 3: return hardswish(x);
+      case 4: return gelu(x);
+      default: return sigmoid(x);
     }
   }
   Pool2dOptions window(const Tensor& x) {
     if (of_ != Of::odd) return {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}};
     Pool2dOptions options{.ceil_mode = draw_.below(3) == 0, .count_include_pad = draw_.below(2) == 0};
     for (std::size_t axis = 0; axis < 2; ++axis) {
-      options.kernel[axis] = side(x.shape()[static_cast<int>(axis) + 2], 0, 1), options.stride[axis] = 1 + draw_.below(3);
-      for (const std::size_t pad : {axis, axis + 2}) options.pad[pad] = draw_.below(static_cast<std::uint32_t>(options.kernel[axis]));
+      options.kernel[axis] = side(x.shape()[static_cast<int>(axis) + 2], 0, 1),
+      options.stride[axis] = 1 + draw_.below(3);
+      for (const std::size_t pad : {axis, axis + 2})
+        options.pad[pad] = draw_.below(static_cast<std::uint32_t>(options.kernel[axis]));
     }
     return options;
   }
@@ -182,7 +180,8 @@ class Net {
     const Tensor pixels = transpose(reshape(x, {shape[0], channels, shape[2] * shape[3]}), {0, 2, 1});
     const double reach = std::sqrt(3.0 / static_cast<double>(channels));
     const Tensor normed = layer_norm(pixels, {channels}, weight({channels}, 0.5, 1.5), weight({channels}, -0.5, 0.5)),
-                 made = activation(linear(normed, weight({hidden, channels}, -reach, reach), weight({hidden}, -0.5, 0.5))),
+                 made = activation(
+                     linear(normed, weight({hidden, channels}, -reach, reach), weight({hidden}, -0.5, 0.5))),
                  sum = pixels + linear(made, weight({channels, hidden}, -reach, reach), weight({channels}, -0.5, 0.5));
     return reshape(transpose(sum, {0, 2, 1}), shape);
   }
@@ -190,36 +189,21 @@ class Net {
     const Tensor& x = values[from];
     const std::int64_t channels = this->channels(draw_), size = 3 + 2 * draw_.below(2);
     switch (draw_.below(of_ == Of::odd ? 15 : 12)) {
-      case 0:
-        return conv(x, channels, 1);
-      case 1:
-        return conv(x, channels, of_ == Of::large ? 1 : 3);
-      case 2:
-        return depthwise(x, size);
-      case 3:
-        return activation(norm(x));
-      case 4:
-        return activation(norm(conv(x, channels, 1)));
-      case 5:
-        return activation(norm(depthwise(x, size)));
-      case 6:
-        return activation(x);
-      case 7:
-        return x + other(values, reads, from);
-      case 8:
-        return x * sigmoid(other(values, reads, from));
-      case 9:
-        return max_pool2d(activation(norm(x)), window(x));
-      case 10:
-        return x * sigmoid(reduce_max(relu(norm(x)), {2, 3}, true));
-      case 11:
-        return x * sigmoid(gate(global_avg_pool2d(x)));
-      case 12:
-        return avg_pool2d(x, window(x));
-      case 13:
-        return concat({x, other(values, reads, from, false)}, 1);
-      default:
-        return mixed(x);
+      case 0: return conv(x, channels, 1);
+      case 1: return conv(x, channels, of_ == Of::large ? 1 : 3);
+      case 2: return depthwise(x, size);
+      case 3: return activation(norm(x));
+      case 4: return activation(norm(conv(x, channels, 1)));
+      case 5: return activation(norm(depthwise(x, size)));
+      case 6: return activation(x);
+      case 7: return x + other(values, reads, from);
+      case 8: return x * sigmoid(other(values, reads, from));
+      case 9: return max_pool2d(activation(norm(x)), window(x));
+      case 10: return x * sigmoid(reduce_max(relu(norm(x)), {2, 3}, true));
+      case 11: return x * sigmoid(gate(global_avg_pool2d(x)));
+      case 12: return avg_pool2d(x, window(x));
+      case 13: return concat({x, other(values, reads, from, false)}, 1);
+      default: return mixed(x);
     }
   }
 
@@ -241,12 +225,14 @@ int count() {
   return asked ? std::atoi(asked) : 8;
 }
 
-/// `most`: the root of the mean square of an output's differences, relative to that of what is expected, as a sum near a relu's edge may fall
-/// on its other side; outputs that are nothing beside others, such as the gradient of a bias before a norm, are left out.
-void check(const std::function<Tensors(Tensors)>& function, const Shape& images, PlanOptions options, double most, const std::string& where) {
+/// `most`: the root of the mean square of an output's differences, relative to that of what is expected, as a sum near
+/// a relu's edge may fall on its other side; outputs that are nothing beside others, such as the gradient of a bias
+/// before a norm, are left out.
+void check(const std::function<Tensors(Tensors)>& function, const Shape& images, PlanOptions options, double most,
+           const std::string& where) {
   const Tensor x = uniform(images, -1, 1, 7);
   const Tensors got = plan(function, {x.type()}, options)({x});
-  options.interpret = true, options.products = DType::f32;
+  options.interpret = true, options.compute_dtype = DType::f32;
   const Tensors expected = plan(function, {x.type()}, options)({x});
   double largest = 0;
   for (const Tensor& each : expected) largest = std::max(largest, root_mean_square(each.values<double>()));
@@ -255,7 +241,8 @@ void check(const std::function<Tensors(Tensors)>& function, const Shape& images,
     auto apart = got[i].values<double>();
     for (std::size_t k = 0; k < to.size(); ++k) apart[k] -= to[k];
     EXPECT_LT(root_mean_square(apart) / (root_mean_square(to) + 1e-3 * largest + 1e-30), most)
-        << where << ", images " << images << ", output " << i << " of " << expected.size() << ", " << expected[i].shape();
+        << where << ", images " << images << ", output " << i << " of " << expected.size() << ", "
+        << expected[i].shape();
   }
 }
 
@@ -263,7 +250,8 @@ TEST(RandomGraphs, PlannedIsInterpreted) {
   for (int graph = 0; graph < count(); ++graph) {
     const Of of = graph % 6 == 5 ? Of::large : graph % 2 ? Of::odd : Of::usual;
     Net net(static_cast<std::uint64_t>(graph), of, true);
-    check([&](const Tensors& in) { return net.trained(in); }, net.images(), {.training = true}, 5e-3, text("graph ", graph));
+    check([&](const Tensors& in) { return net.trained(in); }, net.images(), {.training = true}, 5e-3,
+          text("graph ", graph));
   }
 }
 
@@ -271,8 +259,11 @@ TEST(RandomGraphs, FrozenIsInterpreted) {
   for (int graph = 0; graph < 2 * count(); ++graph) {
     Net net(static_cast<std::uint64_t>(graph), graph % 3 ? Of::odd : Of::usual, false);
     for (const DType products : {DType::f32, DType::bf16, DType::f16})
-      check([&](const Tensors& in) { return net(in); }, net.images(), {.freeze = true, .products = products},
-            products == DType::f32 ? 1e-4 : products == DType::bf16 ? 0.1 : 0.02, text("graph ", graph, " of ", name(products)));
+      check([&](const Tensors& in) { return net(in); }, net.images(), {.freeze = true, .compute_dtype = products},
+            products == DType::f32    ? 1e-4
+            : products == DType::bf16 ? 0.1
+                                      : 0.02,
+            text("graph ", graph, " of ", name(products)));
   }
 }
 

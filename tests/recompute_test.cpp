@@ -15,7 +15,7 @@
 #include "neurim/ops/reduce_max.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/sum.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -65,27 +65,32 @@ Plan checked(const Function& function) {
 
 std::size_t count(const Plan& plan, std::string_view op) {
   const auto rows = plan.rows();
-  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; }));
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; }));
 }
 
 /// What is between two convolutions is never written: each reader computes it in passing.
 TEST(Recompute, NormsAndActivations) {
   const Tensors w = weights();
   const Tensor one = Tensor::full({DType::f32, {16}}, 1), zero = Tensor::full({DType::f32, {16}}, 0);
-  const Plan planned = checked(
-      training(w, [=](const Tensor& x, const Tensor& weight) { return relu(batch_norm(conv2d(x, weight), one, zero, {}, {})); }));
-  EXPECT_EQ(count(planned, "mul+add+relu+conv2d+batch_norm_train"), kLayers - 2u);  // the last one's relu is read by a sum
+  const Plan planned = checked(training(w, [=](const Tensor& x, const Tensor& weight) {
+    return relu(batch_norm(conv2d(x, weight), one, zero, {}, {}));
+  }));
+  EXPECT_EQ(count(planned, "mul+add+relu+conv2d+batch_norm_train"),
+            kLayers - 2u);  // the last one's relu is read by a sum
   EXPECT_EQ(count(planned, "mul+add+relu+conv2d_weight_grad"), kLayers - 1u);
   EXPECT_EQ(count(planned, "conv2d_input_grad+mul+add+relu+relu_grad+batch_norm_grad"), kLayers - 1u);
-  EXPECT_LT(static_cast<double>(planned.arena_bytes()) / kMiB, kLayers + 4.5);  // scratch apart, and with both kept 2 a layer
+  EXPECT_LT(static_cast<double>(planned.arena_bytes()) / kMiB,
+            kLayers + 4.5);  // scratch apart, and with both kept 2 a layer
 }
 
 /// A chain of sums is computed again from its beginning.
 TEST(Recompute, ResidualBranches) {
   const Tensors w = weights();
   const Tensor one = Tensor::full({DType::f32, {16}}, 1), zero = Tensor::full({DType::f32, {16}}, 0);
-  const Plan planned = checked(training(
-      w, [=](const Tensor& x, const Tensor& weight) { return relu(add(batch_norm(conv2d(x, weight), one, zero, {}, {}), x)); }));
+  const Plan planned = checked(training(w, [=](const Tensor& x, const Tensor& weight) {
+    return relu(add(batch_norm(conv2d(x, weight), one, zero, {}, {}), x));
+  }));
   EXPECT_GE(count(planned, "mul+add+add+relu"), kLayers - 2u);
 }
 
@@ -101,7 +106,8 @@ TEST(Recompute, NothingBehindAConvolutionAlone) {
 
 TEST(Recompute, WhatReadsItsInputOnTheWayBack) {
   const Tensors w = weights();
-  const Plan planned = checked(training(w, [](const Tensor& x, const Tensor& weight) { return gelu(conv2d(x, weight)); }));
+  const Plan planned = checked(
+      training(w, [](const Tensor& x, const Tensor& weight) { return gelu(conv2d(x, weight)); }));
   EXPECT_EQ(count(planned, "gelu+conv2d_weight_grad"), kLayers - 1u);
 }
 
@@ -124,8 +130,8 @@ TEST(Recompute, Maxima) {
 TEST(Recompute, SmallValuesAreKept) {
   const Tensors w = weights();
   const Tensor one = Tensor::full({DType::f32, {16}}, 1), zero = Tensor::full({DType::f32, {16}}, 0);
-  const auto function =
-      training(w, [=](const Tensor& x, const Tensor& weight) { return relu(batch_norm(conv2d(x, weight), one, zero, {}, {})); });
+  const auto function = training(
+      w, [=](const Tensor& x, const Tensor& weight) { return relu(batch_norm(conv2d(x, weight), one, zero, {}, {})); });
   const Plan planned = plan(function, {{DType::f32, {2, 16, 8, 8}}}, {.training = true});
   EXPECT_GE(count(planned, "conv2d+batch_norm_train+relu"), kLayers - 1u);
 }

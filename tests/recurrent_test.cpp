@@ -10,14 +10,14 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/plan.h"
 #include "neurim/graph/trace.h"
-#include "neurim/ops/recurrent.h"
 #include "neurim/nn/linear.h"
 #include "neurim/ops/cross_entropy.h"
+#include "neurim/ops/recurrent.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/slice.h"
 #include "neurim/optim/adam.h"
-#include "tests/halves.h"
 #include "tests/op_table.h"
+#include "tests/storage.h"
 
 namespace neurim {
 namespace {
@@ -44,14 +44,13 @@ TEST(Recurrent, ParametersHavePyTorchsNamesAndDistribution) {
     names.push_back(p.name);
     for (const double value : p.tensor.values<double>()) ASSERT_LE(std::abs(value), 0.2) << p.name;
   }
-  EXPECT_EQ(
-      names,
-      (std::vector<std::string>{
-          "weight_ih_l0",         "weight_hh_l0",         "bias_ih_l0",           "bias_hh_l0",
-          "weight_hr_l0",         "weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse",
-          "bias_hh_l0_reverse",   "weight_hr_l0_reverse", "weight_ih_l1",         "weight_hh_l1",
-          "bias_ih_l1",           "bias_hh_l1",           "weight_hr_l1",         "weight_ih_l1_reverse",
-          "weight_hh_l1_reverse", "bias_ih_l1_reverse",   "bias_hh_l1_reverse",   "weight_hr_l1_reverse"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "weight_ih_l0",         "weight_hh_l0",         "bias_ih_l0",           "bias_hh_l0",
+                "weight_hr_l0",         "weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse",
+                "bias_hh_l0_reverse",   "weight_hr_l0_reverse", "weight_ih_l1",         "weight_hh_l1",
+                "bias_ih_l1",           "bias_hh_l1",           "weight_hr_l1",         "weight_ih_l1_reverse",
+                "weight_hh_l1_reverse", "bias_ih_l1_reverse",   "bias_hh_l1_reverse",   "weight_hr_l1_reverse"}));
 }
 
 TEST(Recurrent, PaddingChangesNothing) {
@@ -71,8 +70,7 @@ TEST(Recurrent, PaddingChangesNothing) {
 TEST(Recurrent, StatesCarryASequenceOn) {
   const nn::LSTM net(4, 5, {.num_layers = 2});
   const Tensor x = random_tensor({6, 2, 4}, 1);
-  const nn::RecurrentOutput whole = net(x), first = net(slice(x, {0}, {2})),
-                            rest = net(slice(x, {2}, {6}), first.last);
+  const nn::RecurrentOutput whole = net(x), first = net(slice(x, {0}, {2})), rest = net(slice(x, {2}, {6}), first.last);
   EXPECT_EQ(op_table::difference({slice(whole.y, {2}, {6}), whole.last.h, whole.last.c},
                                  {rest.y, rest.last.h, rest.last.c}, 1e-6),
             "");
@@ -89,8 +87,7 @@ TEST(Recurrent, DropoutActsBetweenLayersInTrainingAlone) {
   const Tensors drawn = outputs(true), kept = outputs(false);
   EXPECT_EQ(op_table::difference({slice(kept[1], {0}, {1})}, {slice(drawn[1], {0}, {1})}, 1e-6), "")
       << "the first layer's states";
-  EXPECT_NE(op_table::difference({kept[0]}, {drawn[0]}, 1e-6), "")
-      << "what the second layer hears is all zero";
+  EXPECT_NE(op_table::difference({kept[0]}, {drawn[0]}, 1e-6), "") << "what the second layer hears is all zero";
   // Whatever x is, the second layer of a training step hears zeros.
   const Tensor other = random_tensor({4, 2, 3}, 2);
   const Tensors again = plan([&](const Tensors& in) -> Tensors { return {net(in[0]).y}; }, {x.type()},
@@ -102,9 +99,11 @@ TEST(Recurrent, ALengthOutsideTheStepsIsADataErrorOfManySequencesToo) {
   const nn::LSTM net(3, 4);
   std::vector<std::int64_t> lengths(40, 2);
   lengths[17] = 3;
-  const Plan planned = plan([&](const Tensors& in) -> Tensors { return {net(in[0], {}, in[1]).y}; }, {{DType::f32, {2, 40, 3}}, {DType::i64, {40}}});
+  const Plan planned = plan([&](const Tensors& in) -> Tensors { return {net(in[0], {}, in[1]).y}; },
+                            {{DType::f32, {2, 40, 3}}, {DType::i64, {40}}});
   const auto rows = planned.rows();
-  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }));
+  EXPECT_TRUE(
+      std::any_of(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }));
   EXPECT_EQ(message([&] { planned({random_tensor({2, 40, 3}, 1), Tensor::from(Shape{40}, lengths)}); }),
             "lstm_recurrence: the length at (17) is 3, which is not in [1,3); nothing was changed by this step");
 }
@@ -129,8 +128,7 @@ TEST(Recurrent, MessagesSayWhatIsWrong) {
             "GRU: dropout acts between layers, and there is one; give num_layers=2 or more, or dropout=0");
   EXPECT_EQ(message([] { nn::RNN(3, 4, {.nonlinearity = "sine"}); }),
             "RNN: nonlinearity is \"sine\", has to be tanh or relu");
-  EXPECT_EQ(message([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }),
-            "RNN: takes x (steps,batch,features), got (2,3)");
+  EXPECT_EQ(message([] { nn::RNN(3, 4)(random_tensor({2, 3}, 1)); }), "RNN: takes x (steps,batch,features), got (2,3)");
   EXPECT_EQ(message([] { nn::GRU(3, 4)(random_tensor({5, 2, 7}, 1)); }),
             "gru: x (5,2,7) has 7 features, weight_ih (12,3) expects 3");
   EXPECT_EQ(message([] { nn::GRU(3, 4)(random_tensor({5, 2, 3}, 1), {random_tensor({2, 4}, 1)}); }),
@@ -145,8 +143,8 @@ struct Walk {
   bool bias = true, reverse = false, lengths = false, peephole = false, state = false, reset_before = false;
 };
 
-/// Outputs and all gradients of a layer over 40 sequences, and how many tasks of the plan multiply inputs in the recurrence, and what layout
-/// the gradient of the gates has.
+/// Outputs and all gradients of a layer over 40 sequences, and how many tasks of the plan multiply inputs in the
+/// recurrence, and what layout the gradient of the gates has.
 struct Walked {
   Tensors results;
   std::int64_t together = 0;
@@ -173,7 +171,9 @@ Walked walked(Cell cell, const Walk& walk, const PlanOptions& options) {
   const Plan planned = plan(
       [&](const Tensors& given) -> Tensors {
         in.x = wrt[0] = given[0];
-        Tensors out = cell == Cell::lstm ? lstm(in, walk.reverse) : cell == Cell::gru ? gru(in, walk.reverse, !walk.reset_before) : rnn(in, walk.reverse);
+        Tensors out = cell == Cell::lstm  ? lstm(in, walk.reverse)
+                      : cell == Cell::gru ? gru(in, walk.reverse, !walk.reset_before)
+                                          : rnn(in, walk.reverse);
         Tensors seeds;
         for (std::size_t i = 0; i < out.size(); ++i) seeds.push_back(random_tensor(out[i].shape(), 10 + i));
         for (const Tensor& gradient : gradients(out, wrt, seeds)) out.push_back(gradient);
@@ -196,7 +196,9 @@ TEST(Recurrent, OfManySequencesInInferenceWhatNobodyReadsIsScratch) {
     const auto run = [&](const PlanOptions& options) {
       const Plan planned = plan([&](const Tensors& in) -> Tensors { return {net(in[0]).last.c}; }, {x.type()}, options);
       const auto rows = planned.rows();
-      EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }), options.interpret ? 0 : 2);
+      EXPECT_EQ(std::count_if(rows.begin(), rows.end(),
+                              [](const PlanRow& row) { return row.op == "linear+lstm_recurrence"; }),
+                options.interpret ? 0 : 2);
       return planned({x});
     };
     EXPECT_EQ(op_table::difference(run({.interpret = true}), run({}), 1e-5), "") << hidden;
@@ -204,32 +206,44 @@ TEST(Recurrent, OfManySequencesInInferenceWhatNobodyReadsIsScratch) {
 }
 
 TEST(Recurrent, OfManySequencesInputsAreMultipliedStepByStep) {
-  const Walk walks[] = {{20, 37, 37}, {20, 37, 37, false, true, true}, {16, 32, 32, true, true, false, false, true}, {3, 37, 21, true, false, true, true, true}, {5, 256, 256}, {5, 256, 256, true, true, true}, {5, 256, 256, true, false, true, false, false, true}};
+  const Walk walks[] = {{20, 37, 37},
+                        {20, 37, 37, false, true, true},
+                        {16, 32, 32, true, true, false, false, true},
+                        {3, 37, 21, true, false, true, true, true},
+                        {5, 256, 256},
+                        {5, 256, 256, true, true, true},
+                        {5, 256, 256, true, false, true, false, false, true}};
   for (const Cell cell : {Cell::lstm, Cell::rnn, Cell::gru})
     for (const Walk& walk : walks) {
       if (cell != Cell::lstm && (walk.peephole || walk.outputs < walk.hidden)) continue;
       const Tensors expected = walked(cell, walk, {.training = true, .interpret = true}).results;
       const Walked got = walked(cell, walk, {.training = true});
-      EXPECT_EQ(op_table::difference(expected, got.results, 2e-4), "") << static_cast<int>(cell) << ' ' << walk.hidden << ' ' << walk.lengths;
+      EXPECT_EQ(op_table::difference(expected, got.results, 2e-4), "")
+          << static_cast<int>(cell) << ' ' << walk.hidden << ' ' << walk.lengths;
       EXPECT_EQ(got.together, cell != Cell::gru);
       EXPECT_EQ(got.layout, walk.hidden == 256 ? text("features", gate_count(cell) * 256 + 16) : "plain");
     }
 }
 
-/// Of both factors of the products, inputs, states and weights, the nearest numbers of 16 bits are multiplied, step by step.
+/// Of both factors of the products, inputs, states and weights, the nearest numbers of 16 bits are multiplied, step by
+/// step.
 TEST(Recurrent, ProductsRoundWhereThePlanAllowsIt) {
-  const Walk walks[] = {{20, 37, 37}, {17, 33, 33, true, true, true}, {3, 37, 21, true, false, true, true, true}, {5, 256, 256, true, true, false, false, true, true}};
+  const Walk walks[] = {{20, 37, 37},
+                        {17, 33, 33, true, true, true},
+                        {3, 37, 21, true, false, true, true, true},
+                        {5, 256, 256, true, true, false, false, true, true}};
   for (const DType products : {DType::bf16, DType::f16})
     for (const Cell cell : {Cell::lstm, Cell::rnn, Cell::gru})
       for (const Walk& walk : walks) {
         if (cell != Cell::lstm && (walk.peephole || walk.outputs < walk.hidden)) continue;
         const std::string where = text(static_cast<int>(cell), ' ', walk.hidden, ' ', name(products));
         const Tensors exact = walked(cell, walk, {.training = true}).results;
-        const Walked got = walked(cell, walk, {.training = true, .products = products});
+        const Walked got = walked(cell, walk, {.training = true, .compute_dtype = products});
         EXPECT_EQ(got.together, cell != Cell::gru) << where;
         double most = 0;
         for (std::size_t i = 0; i < exact.size(); ++i) most = std::max(most, error_of(exact[i], got.results[i]));
-        EXPECT_LT(most, products == DType::bf16 || sums_of_f16() ? 0.25 : 0.03) << where;  // of weights this large, gradients over some steps
+        EXPECT_LT(most, products == DType::bf16 || sums_of_f16() ? 0.25 : 0.03)
+            << where;  // of weights this large, gradients over some steps
         EXPECT_GT(most, products == DType::bf16 ? 5e-4 : 5e-5) << "nothing was rounded: " << where;
       }
 }
@@ -255,8 +269,7 @@ TEST(Recurrent, ATrainingPlanWalksOnceEachWayAndLearns) {
       {{DType::f32, {kBatch, kSteps, 1}}, {DType::i64, {kBatch}}}, {.training = true});
   const std::vector<PlanRow> rows = step.rows();
   for (const std::string op : {"linear+lstm_recurrence", "lstm_recurrence_grad"})
-    EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; }), 1)
-        << op;
+    EXPECT_EQ(std::count_if(rows.begin(), rows.end(), [&](const PlanRow& row) { return row.op == op; }), 1) << op;
 
   Random random(3);
   double loss = 0;
@@ -266,8 +279,8 @@ TEST(Recurrent, ATrainingPlanWalksOnceEachWayAndLearns) {
     for (std::int64_t n = 0; n < kBatch; ++n) {
       const double value = random.uniform(-1, 1);
       const auto place = static_cast<std::int64_t>(random.uniform(0, kSteps));
-      x[static_cast<std::size_t>(n * kSteps + place)] = static_cast<float>(value);
-      labels[static_cast<std::size_t>(n)] = value > 0;
+      x[n * kSteps + place] = static_cast<float>(value);
+      labels[n] = value > 0;
     }
     loss = step({Tensor::from(Shape{kBatch, kSteps, 1}, x), Tensor::from(Shape{kBatch}, labels)})[0].item();
   }

@@ -15,14 +15,14 @@ namespace {
 /// What the kernels for reorders write for these bytes, or nothing when none takes it.
 std::vector<std::byte> reordered(const Type& type, const Layout& from, const Layout& to, int chunks,
                                  const std::vector<std::byte>& in) {
-  std::vector<Spec> values{{type, from}, {type, to}};
+  std::vector<TensorDesc> values{{type, from}, {type, to}};
   const Step step{nullptr, {0}, {1}};
-  Site site{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = chunks};
+  KernelRequest request{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = chunks};
   for (const Kernel& kernel : kernels("reorder", 0)) {
-    const Launch launch = kernel.prepare(site);
+    const Launch launch = kernel.prepare(request);
     if (!launch) continue;
     std::vector<std::byte> out(bytes(type, to), std::byte{0xff});
-    std::vector<std::byte> scratch(site.scratch);
+    std::vector<std::byte> scratch(request.scratch);
     void* pointers[] = {const_cast<std::byte*>(in.data()), out.data(), scratch.data(), nullptr};
     std::uint32_t status = 0;
     const Call call{launch, 0, 1, 1};
@@ -41,7 +41,8 @@ std::vector<std::byte> counted(const Type& type, std::int64_t most = 100003) {
 }
 
 /// Copies from each of the layouts to each other one.
-void expect_copies(const Shape& shape, const std::vector<Layout>& layouts, const std::vector<int>& chunks, std::int64_t most = 100003) {
+void expect_copies(const Shape& shape, const std::vector<Layout>& layouts, const std::vector<int>& chunks,
+                   std::int64_t most = 100003) {
   const Type type{DType::f32, shape};
   std::vector<std::vector<std::byte>> forms;
   for (const Layout& layout : layouts) {
@@ -83,15 +84,18 @@ TEST(ReorderKernels, MoveRowsApartAndTogether) {
 
 /// Whole numbers up to 256 are such that both types of 16 bits have.
 TEST(ReorderKernels, RoundAndWidenBlocks) {
-  for (const Layout::Half half : {Layout::bf16, Layout::f16}) {
-    const Layout exact{Layout::blocked, 16}, rounded{Layout::blocked, 16, 0, half};
-    for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}}) expect_copies(shape, {{}, exact, rounded}, {1, 2, 8}, 256);
-    for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}}) expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::last_blocked, 16, 0, half}}, {1, 3}, 256);
+  for (const Layout::StorageDtype storage : {Layout::bf16, Layout::f16}) {
+    const Layout exact{Layout::blocked, 16}, rounded{Layout::blocked, 16, 0, storage};
+    for (const Shape& shape : {Shape{2, 64, 28, 28}, {3, 17, 5, 7}, {1, 1, 3, 3}, {2, 40, 1, 2}})
+      expect_copies(shape, {{}, exact, rounded}, {1, 2, 8}, 256);
+    for (const Shape& shape : {Shape{2, 197, 64}, {3, 5, 7, 17}})
+      expect_copies(shape, {{}, {Layout::last_blocked, 16}, {Layout::last_blocked, 16, 0, storage}}, {1, 3}, 256);
     // Others round to the nearest, of f16 from the largest past infinity down to those that are zero.
     const Type type{DType::f32, {1, 16, 3, 3}};
     std::vector<std::byte> plain(bytes(type)), from(bytes(type, exact)), to(bytes(type, rounded));
     const reference::View view{type, plain.data()};
-    for (std::int64_t i = 0; i < type.shape.numel(); ++i) view.set(i, std::exp2(i % 44 - 27) * (1 + 0.37 * static_cast<double>(i)) * (i % 2 ? 1 : -1));
+    for (std::int64_t i = 0; i < type.shape.numel(); ++i)
+      view.set(i, std::exp2(i % 44 - 27) * (1 + 0.37 * static_cast<double>(i)) * (i % 2 ? 1 : -1));
     pack(type, exact, plain.data(), from.data()), pack(type, rounded, plain.data(), to.data());
     EXPECT_EQ(reordered(type, exact, rounded, 1, from), to);
     std::vector<std::byte> widened(bytes(type)), again(bytes(type, exact));

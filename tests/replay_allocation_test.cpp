@@ -64,8 +64,7 @@ int note_vendor_code(dl_phdr_info* library, std::size_t, void*) {
 bool inside_vendor(std::span<void* const> stack) {
   for (void* const frame : stack)
     for (const Range& range : vendor_code)
-      if (const auto at = reinterpret_cast<std::uintptr_t>(frame); range.begin <= at && at < range.end)
-        return true;
+      if (const auto at = reinterpret_cast<std::uintptr_t>(frame); range.begin <= at && at < range.end) return true;
   return false;
 }
 
@@ -168,8 +167,8 @@ Count allocations(const Plan& plan) {
 void expect_none_of_ours(const std::string& what, const Plan& plan) {
   if (!has_onednn()) GTEST_SKIP() << "the reference, which stands in for oneDNN, allocates";
   const Count count = allocations(plan);
-  std::cout << what << ": " << count.ours << " allocations of ours, " << count.vendor
-            << " inside vendor calls in " << kReplays << " replays\n";
+  std::cout << what << ": " << count.ours << " allocations of ours, " << count.vendor << " inside vendor calls in "
+            << kReplays << " replays\n";
   EXPECT_EQ(count.ours, 0) << what << ": the first one is at" << count.where;
 }
 
@@ -177,10 +176,10 @@ void expect_none_of_ours(const std::string& what, const Plan& plan) {
 void expect_none_in_training(Model model, std::int64_t batch) {
   SGD optimizer(named_parameters(model), {.lr = 0.01, .momentum = 0.9});
   const Tensor key = Tensor::from({2}, std::vector<std::int64_t>{7, 0});
-  expect_none_of_ours(text(model.name, ", training"),
-                      plan(training_step(model, optimizer, {}),
-                           batch_types(batch, model.in_chans, model.image_size, model.image_size),
-                           {.training = true, .random = key}));
+  expect_none_of_ours(
+      text(model.name, ", training"),
+      plan(training_step(model, optimizer, {}), batch_types(batch, model.in_chans, model.image_size, model.image_size),
+           {.training = true, .random = key}));
 }
 
 /// A step of AdamW on a network of sequences (batch, steps, width), whose outputs are to be 0.
@@ -209,7 +208,8 @@ TEST(ReplayAllocation, TrainingAttention) {
   expect_none_in_sequences("attention", nn::TransformerEncoderLayer(32, 4, {.dim_feedforward = 64}), 10, 32);
 }
 TEST(ReplayAllocation, TrainingLstm) {
-  expect_none_in_sequences("lstm", Outputs{nn::LSTM(24, 32, {.num_layers = 2, .batch_first = true, .dropout = 0.1})}, 7, 24);
+  expect_none_in_sequences("lstm", Outputs{nn::LSTM(24, 32, {.num_layers = 2, .batch_first = true, .dropout = 0.1})}, 7,
+                           24);
 }
 TEST(ReplayAllocation, TrainingDepthwise) {
   Model model = create_model("mobilenet_v3_small");
@@ -236,8 +236,8 @@ TEST(ReplayAllocation, TrainingLenet5) { expect_none_in_training(create_model("l
 TEST(ReplayAllocation, TrainingResnet20) { expect_none_in_training(create_model("resnet20"), 8); }
 
 TEST(ReplayAllocation, TrainingWithDropout) {
-  const auto net = nn::Sequential(nn::Conv2d(3, 8, {.kernel = 3}), nn::ReLU(), nn::MaxPool2d(2),
-                                  nn::Flatten(), nn::Dropout(0.3), nn::Linear(8 * 5 * 5, 10));
+  const auto net = nn::Sequential(nn::Conv2d(3, 8, {.kernel = 3}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
+                                  nn::Dropout(0.3), nn::Linear(8 * 5 * 5, 10));
   Model model{"convolution and dropout", 12, 3, 10, {}, {}, net};
   initialise(model, 3);
   expect_none_in_training(model, 4);
@@ -256,8 +256,7 @@ TEST(ReplayAllocation, FrozenInference) {
 TEST(ReplayAllocation, OneDnnsAreToldApart) {
   if (!has_onednn()) GTEST_SKIP();
   const Tensor weight = Tensor::full({DType::f32, {64, 64}}, 0.5);
-  const Plan product =
-      plan([&](Tensors in) -> Tensors { return {linear(in[0], weight)}; }, {{DType::f32, {64, 64}}});
+  const Plan product = plan([&](Tensors in) -> Tensors { return {linear(in[0], weight)}; }, {{DType::f32, {64, 64}}});
   ASSERT_EQ(product.rows().at(0).kernel, "onednn");
   const Count count = allocations(product);
   EXPECT_EQ(count.ours, 0) << count.where;
@@ -274,7 +273,7 @@ class Allocating final : public Op {
 
 constexpr int kParts = 3;
 
-Launch prepare_allocating(Site&) {
+Launch prepare_allocating(KernelRequest&) {
   return {[](const void*, const Args& args, int part) noexcept {
             if (part == 0) *static_cast<float*>(args.out[0]) = *static_cast<const float*>(args.in[0]);
             char* volatile block = new char[8];
@@ -286,8 +285,8 @@ Launch prepare_allocating(Site&) {
 TEST(ReplayAllocation, OneInAKernelIsCaught) {
   define<Allocating>();
   add({.op = "allocating", .name = "allocating", .rank = 1, .prepare = prepare_allocating});
-  const Plan planned =
-      plan([](Tensors in) -> Tensors { return {apply1(make_op("allocating"), in)}; }, {{DType::f32, {1}}});
+  const Plan planned = plan([](Tensors in) -> Tensors { return {apply1(make_op("allocating"), in)}; },
+                            {{DType::f32, {1}}});
   const int before = threads();
   for (const int count : {1, 2}) {
     set_threads(count);

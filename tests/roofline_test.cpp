@@ -39,12 +39,12 @@ std::string limit(std::int64_t multiply_adds, std::size_t bytes, const Peaks& pe
 TEST(Roof, IsTheLongerOfArithmeticAndMemory) {
   EXPECT_EQ(limit(1'000'000, 1000), "fp32 10.000");
   EXPECT_EQ(limit(1'000'000, 2'000'000), "L2 20.000");
-  Peaks half = two_threads();
-  half.arithmetic.push_back({"bf16", 300e9});
-  EXPECT_EQ(roof(3'000'000, 1000, half, DType::bf16).bound, "bf16");
-  EXPECT_NEAR(roof(3'000'000, 1000, half, DType::bf16).seconds, 20e-6, 1e-12);
-  half.arithmetic.back().operations = 100e9;  // products of bf16 are slow here
-  EXPECT_EQ(roof(3'000'000, 1000, half, DType::bf16).bound, "fp32");
+  Peaks storage = two_threads();
+  storage.arithmetic.push_back({"bf16", 300e9});
+  EXPECT_EQ(roof(3'000'000, 1000, storage, DType::bf16).bound, "bf16");
+  EXPECT_NEAR(roof(3'000'000, 1000, storage, DType::bf16).seconds, 20e-6, 1e-12);
+  storage.arithmetic.back().operations = 100e9;  // products of bf16 are slow here
+  EXPECT_EQ(roof(3'000'000, 1000, storage, DType::bf16).bound, "fp32");
   EXPECT_EQ(limit(0, 1000), "L2 0.010");  // L1 is not counted on
   EXPECT_EQ(limit(0, 4 * kMiB), "L2 41.943");
   EXPECT_EQ(limit(0, 4 * kMiB + 1), "L3 83.886");
@@ -70,8 +70,12 @@ TEST(Roof, NeedsABandwidth) {
 
 TEST(Roofline, SortsTasksByKind) {
   const auto row = [](std::string op, const Types& in, std::int64_t multiply_adds = 1'000'000) {
-    return PlanRow{
-        .op = op, .anchor = split(op, '+')[0], .in = in, .multiply_adds = multiply_adds, .bytes = 1000, .seconds = 1e-5};
+    return PlanRow{.op = op,
+                   .anchor = split(op, '+')[0],
+                   .in = in,
+                   .multiply_adds = multiply_adds,
+                   .bytes = 1000,
+                   .seconds = 1e-5};
   };
   const Type x = f32({1, 8, 6, 6});
   const Type depthwise = f32({8, 1, 3, 3}), one_axis = f32({8, 8, 1, 3}), series = f32({1, 8, 6});
@@ -116,9 +120,9 @@ TEST(MultiplyAdds, OfAProductByAnyTransposition) {
       Matmul product;
       product.transpose_a = a;
       product.transpose_b = b;
-      EXPECT_EQ(product.multiply_adds(
-                    Types{f32(a ? Shape{7, 5, 3} : Shape{7, 3, 5}), f32(b ? Shape{4, 5} : Shape{5, 4})}),
-                7 * 3 * 5 * 4);
+      EXPECT_EQ(
+          product.multiply_adds(Types{f32(a ? Shape{7, 5, 3} : Shape{7, 3, 5}), f32(b ? Shape{4, 5} : Shape{5, 4})}),
+          7 * 3 * 5 * 4);
     }
 }
 
@@ -181,8 +185,7 @@ TEST(MultiplyAdds, OfATrainingStep) {
   const std::int64_t forward = total(layers).multiply_adds;
   ASSERT_EQ(layers[0].where, "conv1");
   SGD optimizer(named_parameters(Model(model)), {.lr = 0.1, .momentum = 0.9});
-  const Plan step =
-      plan(training_step(model, optimizer, {}), batch_types(kBatch, 3, kSide, kSide), {.training = true});
+  const Plan step = plan(training_step(model, optimizer, {}), batch_types(kBatch, 3, kSide, kSide), {.training = true});
   EXPECT_EQ(sum_of(step), kBatch * (3 * forward - layers[0].multiply_adds));
 
   const Plan inference = plan([&](const Tensors& in) { return Tensors{model(in[0])}; },

@@ -23,7 +23,7 @@ class RunFolder(TrainedRun):
                       ["benchmark", "lenet5"]):
             for size in (8, 32):
                 wrong = neurim(*words, f"imgsz={size}")
-                self.assertEqual((wrong.returncode, "lenet5 is made for one size of pictures: give imgsz=28" in wrong.stderr),
+                self.assertEqual((wrong.returncode, "lenet5 is made for one size of images: give imgsz=28" in wrong.stderr),
                                  (2, True), wrong)
         small = neurim("info", "squeezenet1_1", "imgsz=8")
         self.assertEqual((small.returncode, "imgsz=8 is too small for squeezenet1_1, which is made for 224: give a larger one" in small.stderr),
@@ -173,8 +173,8 @@ class RunFolder(TrainedRun):
         run = self.root / "without-best"
         shutil.copytree(self.folder, run)
         (run / "weights" / "best.safetensors").unlink()
-        judged = neurim("val", run)
-        self.assertIn("last.safetensors: the run has no best weights, so these are taken, its last ones", judged.stdout, judged)
+        evaluated = neurim("val", run)
+        self.assertIn("last.safetensors: the run has no best weights, so these are taken, its last ones", evaluated.stdout, evaluated)
 
     def test_val_writes_into_the_run(self):
         folder = self.root / "p4"
@@ -184,7 +184,7 @@ class RunFolder(TrainedRun):
         self.assertIn("Saved reports/val2\n", neurim("val", "weights/best.safetensors", cwd=folder / "f").stdout)
         self.assertIn("Saved p4/f/reports/train\n", neurim("val", "p4/f", "split=train", cwd=self.root).stdout)
         self.assertIn("Saved p4/f/reports/mine\n", neurim("val", "p4/f", "name=mine", cwd=self.root).stdout)
-        self.assertIn("Saved judged/val\n", neurim("val", "p4/f", "project=judged", cwd=self.root).stdout)
+        self.assertIn("Saved evaluated/val\n", neurim("val", "p4/f", "project=evaluated", cwd=self.root).stdout)
         self.assertEqual([path.name for path in folder.iterdir()], ["f"])
         shutil.copy(folder / "f" / "weights" / "best.safetensors", self.root / "loose.safetensors")
         self.assertIn("Saved runs/classify/reports/val\n", neurim("val", "loose.safetensors", cwd=self.root).stdout)
@@ -203,10 +203,10 @@ class RunFolder(TrainedRun):
         run = self.root / "runs" / "near"
         elsewhere = self.root / "elsewhere"
         elsewhere.mkdir()
-        judged = neurim("val", run, cwd=elsewhere)
-        self.assertEqual(judged.returncode, 3, judged)
+        evaluated = neurim("val", run, cwd=elsewhere)
+        self.assertEqual(evaluated.returncode, 3, evaluated)
         self.assertIn(f"data: there is no such folder or file; {run}/weights/best.safetensors names it, relative to the folder of the training: "
-                      "give data=PATH", judged.stderr)
+                      "give data=PATH", evaluated.stderr)
         self.assertIn(f"{run}/args.yaml names it", neurim("resume", run, cwd=elsewhere).stderr)
 
     def test_a_closed_stdout_is_no_file_of_the_run(self):
@@ -254,7 +254,7 @@ class RunFolder(TrainedRun):
         self.assertEqual((process.returncode, json.loads(said[0].splitlines()[-1])["event"]), (75, "stopped"), said)
         self.assertNotIn("stopping after this step and saving\n", said[1])
         self.assertEqual(neurim("resume", self.root / "runs" / "SIGUSR1").returncode, 0)
-        with subprocess.Popen([NEURIM, "demo", "epochs=100000", "train_pictures=2", "val_pictures=1", f"project={self.root}/demo", "--json"],
+        with subprocess.Popen([NEURIM, "demo", "epochs=100000", "train_images=2", "val_images=1", f"project={self.root}/demo", "--json"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             process.stdout.readline()
             process.send_signal(signal.SIGUSR2)
@@ -352,7 +352,7 @@ class RunFolder(TrainedRun):
         self.assertEqual((told["run"], told["top1"], told["loss"]), ("", kept["top1"], kept["loss"]))
         self.assertIn("top1 ", run.stderr)
         self.assertEqual(list((self.root / "nowhere").iterdir()), [])
-        run = on_a_full_disk("demo", "epochs=1", "train_pictures=1", "val_pictures=1", f"project={self.root}/full")
+        run = on_a_full_disk("demo", "epochs=1", "train_images=1", "val_images=1", f"project={self.root}/full")
         self.assertEqual(run.returncode, 4, run)
         self.assertIn("00000.png: cannot write: File too large; ", run.stderr)
 

@@ -42,8 +42,7 @@ class SafeTensorsFile : public testing::Test {
     return "the file was accepted";
   }
   void expect_refused(std::string_view header, std::size_t data_bytes, std::string_view reason) const {
-    EXPECT_NE(refused(file(header, data_bytes)).find(reason), std::string::npos) << header << "\n"
-                                                                                 << refused(path());
+    EXPECT_NE(refused(file(header, data_bytes)).find(reason), std::string::npos) << header << "\n" << refused(path());
   }
 
  private:
@@ -71,8 +70,7 @@ TEST_F(SafeTensorsFile, RoundTripOfEveryDTypeAndShape) {
     read.load(name).read(theirs.data());
     EXPECT_EQ(ours, theirs) << name;
     const std::size_t width = static_cast<std::size_t>(bits(tensor.dtype()) / 8);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.bytes(name).data()) % width, 0u)
-        << name << " is not aligned";
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read.bytes(name).data()) % width, 0u) << name << " is not aligned";
   }
 }
 
@@ -123,10 +121,8 @@ TEST_F(SafeTensorsFile, MalformedFilesAreRefused) {
   expect_refused(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8, "takes 12 bytes");
   expect_refused(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8, "integers from 0");
   expect_refused(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8, "integers from 0");
-  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})", 8,
-                 "integers from 0");
-  expect_refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0,
-                 "larger than any");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})", 8, "integers from 0");
+  expect_refused(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0, "larger than any");
   expect_refused(R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "9 axes");
   expect_refused(R"({"__metadata__":{"a":1}})", 0, "not a string");
   expect_refused(R"({"__metadata__":[]})", 0, "not an object");
@@ -235,7 +231,7 @@ TEST_F(SafeTensorsFile, OtherKindsOfFilesAreNamed) {
       {"GGUF\3\0\0\0\0"s, "is a GGUF file"},
       {"\x93NUMPY\1\0v\0{"s, "is a NumPy array"},
       {"\x80\4\x95\5\0\0\0\0\0\0\0}\x94."s, "is a Python pickle that torch.save has not written"},
-      {"\x89PNG\r\n\x1a\n\0\0"s, "is a PNG picture"},
+      {"\x89PNG\r\n\x1a\n\0\0"s, "is a PNG image"},
       {"model: resnet18\nlayers: 3\n", "is a text file"},
       {"\1\2\3\4\5\6\7\x08\x09\x0a\xff"s, "is neither safetensors nor what torch.save writes"},
   };
@@ -261,8 +257,7 @@ TEST_F(SafeTensorsFile, OneErrorNamesAllThatDoesNotFit) {
     EXPECT_EQ(error.fault(), Fault::data);
     const std::string what = error.what();
     EXPECT_NE(what.find("2 missing from the file (1.weight, 1.bias)"), std::string::npos) << what;
-    EXPECT_NE(what.find("1 of another type (0.bias: f32(7) in the file, f32(4) here)"), std::string::npos)
-        << what;
+    EXPECT_NE(what.find("1 of another type (0.bias: f32(7) in the file, f32(4) here)"), std::string::npos) << what;
     EXPECT_NE(what.find("2 left over in the file (head.a, head.b)"), std::string::npos) << what;
   }
   EXPECT_EQ(named_parameters(module)[0].tensor.values<float>(), before);  // nothing was changed

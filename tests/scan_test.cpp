@@ -1,4 +1,4 @@
-// Looking through data sets: pictures and labels.
+// Looking through data sets: images and labels.
 #include "neurim/data/scan.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <map>
 
 #include "neurim/data/label_problems.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -67,7 +67,7 @@ TEST(LabelProblems, OfFolders) {
   const TempFolder temp;
   write_classes(temp, "train/", {"ant", "bee", "Bee"}, 3);
   write_classes(temp, "val/", {"ant", "wasp"}, 3);
-  std::uint8_t level = 0;  // the pictures that were written are the same in each split
+  std::uint8_t level = 0;  // the images that were written are the same in each split
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(temp.path()))
     if (entry.is_regular_file()) write(entry.path(), png_of(plain(9, 9, {level++, 0, 0})));
   fs::create_directories(temp.path() + "/train/none");
@@ -77,24 +77,23 @@ TEST(LabelProblems, OfFolders) {
             (std::vector<std::string>{"empty", "case", "missing_class", "unknown_class"}));
   ASSERT_EQ(notes.size(), 1u);
   expect_words(notes[0], {"no classes", "train/none"});
-  const std::string picture = png_of(plain(31, 7, {1, 2, 3}));
-  for (const char* file : {"train/ant/x.png", "train/bee/y.png", "val/ant/z.png"})
-    write(temp.at(file), picture);
+  const std::string image = png_of(plain(31, 7, {1, 2, 3}));
+  for (const char* file : {"train/ant/x.png", "train/bee/y.png", "val/ant/z.png"}) write(temp.at(file), image);
   const std::string other = png_of(plain(32, 7, {1, 2, 3}));
   for (const char* file : {"train/ant/v.png", "val/ant/w.png"}) write(temp.at(file), other);
   const std::vector<LabelProblem> problems = label_problems_of_folder(temp.path(), notes);
   ASSERT_EQ(problems.size(), 6u);
   expect_words(problems[0].what, {"train/none"});
   expect_words(problems[1].what, {"Bee, bee differ only in capital letters"});
-  expect_words(problems[2].what, {"val has no pictures of Bee, bee"});
-  expect_words(problems[3].what, {"val has pictures of wasp, train has none"});
+  expect_words(problems[2].what, {"val has no images of Bee, bee"});
+  expect_words(problems[3].what, {"val has images of wasp, train has none"});
   for (std::size_t i = 4; i < 6; ++i) {
     const bool three = problems[i].names.size() == 3;
     EXPECT_EQ(problems[i].kind, three ? "two_classes" : "two_splits");
-    expect_words(problems[i].what,
-                 three ? std::vector<std::string>{"the same bytes in two classes and two splits",
-                                                  "bee/y.png (train, bee)", "z.png (val, ant)"}
-                       : std::vector<std::string>{"the same bytes in two splits", "w.png (val, ant)"});
+    expect_words(problems[i].what, three
+                                       ? std::vector<std::string>{"the same bytes in two classes and two splits",
+                                                                  "bee/y.png (train, bee)", "z.png (val, ant)"}
+                                       : std::vector<std::string>{"the same bytes in two splits", "w.png (val, ant)"});
   }
   EXPECT_TRUE(label_problems_of_folder(temp.path() + "/train/ant", notes).empty());
 }

@@ -1,4 +1,4 @@
-// Forecasters and language models: the networks, their judgement, runs, and what they are used for.
+// Forecasters and language models: the networks, their evaluation, runs, and what they are used for.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 #include "neurim/neurim.h"
 #include "neurim/train/results_csv.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -17,8 +17,7 @@ std::string usage_error(const std::function<void()>& action) { return error_of(a
 void set(const Model& model, std::string_view name, float value) {
   for (const Parameter& parameter : named_parameters(Model(model)))
     if (parameter.name == name)
-      parameter.tensor.write(
-          std::vector<float>(static_cast<std::size_t>(parameter.tensor.numel()), value).data());
+      parameter.tensor.write(std::vector<float>(static_cast<std::size_t>(parameter.tensor.numel()), value).data());
 }
 
 std::vector<std::string> names_in(const Model& model) {
@@ -29,9 +28,8 @@ std::vector<std::string> names_in(const Model& model) {
 
 TEST(Forecaster, AddsToTheLastValueInTheUnitsOfTheSeries) {
   for (const std::string& name : recurrent_model_names()) {
-    const Model model =
-        create_forecaster(name, {.mean = {3, 10}, .deviation = {1, 2}, .target = 1, .horizon = 3},
-                          {.hidden_size = 4, .num_layers = 2});
+    const Model model = create_forecaster(name, {.mean = {3, 10}, .std = {1, 2}, .target = 1, .horizon = 3},
+                                          {.hidden_size = 4, .num_layers = 2});
     set(model, "head.weight", 0);
     set(model, "head.bias", 0);
     const Tensor x = Tensor::from({2, 2, 2}, std::vector<float>{1, 7, 5, 12, 1, 1, 1, -4});
@@ -42,22 +40,21 @@ TEST(Forecaster, AddsToTheLastValueInTheUnitsOfTheSeries) {
 }
 
 TEST(Forecaster, ScalesWhatItSees) {
-  const auto made = [](double mean, double deviation) {
-    return create_forecaster("gru", {.mean = {mean}, .deviation = {deviation}});
-  };
+  const auto made = [](double mean, double std) { return create_forecaster("gru", {.mean = {mean}, .std = {std}}); };
   const Tensor plain = made(0, 1)(Tensor::from({1, 3, 1}, std::vector<float>{-1, 0.5, 2}));
   const Tensor moved = made(8, 4)(Tensor::from({1, 3, 1}, std::vector<float>{4, 10, 16}));
   EXPECT_NEAR(moved.item(), 8 + 4 * plain.item(), 1e-5);
 }
 
 TEST(Forecaster, ALevelIsNotLostInDoubles) {
-  const auto made = [](double mean, double deviation) {
-    return create_forecaster("gru", {.mean = {mean}, .deviation = {deviation}, .horizon = 2});
+  const auto made = [](double mean, double std) {
+    return create_forecaster("gru", {.mean = {mean}, .std = {std}, .horizon = 2});
   };
   const auto forecast = [](const Model& model, std::vector<double> steps) {
     return model(Tensor::from({DType::f64, {1, 3, 1}}, steps.data())).values<double>();
   };
-  const std::vector<double> plain = forecast(made(0, 1), {-1, 0.5, 2}), level = forecast(made(1e12, 0.5), {1e12 - 0.5, 1e12 + 0.25, 1e12 + 1}),
+  const std::vector<double> plain = forecast(made(0, 1), {-1, 0.5, 2}),
+                            level = forecast(made(1e12, 0.5), {1e12 - 0.5, 1e12 + 0.25, 1e12 + 1}),
                             tiny = forecast(made(0, 1e-60), {-1e-60, 0.5e-60, 2e-60});
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_NEAR(level[i], 1e12 + 0.5 * plain[i], 1e-3);
@@ -67,26 +64,25 @@ TEST(Forecaster, ALevelIsNotLostInDoubles) {
 
 TEST(Forecaster, TakesWeightsWhoseScaleIsF32) {
   const TempFolder temp;
-  const Model model = create_forecaster("gru", {.mean = {0}, .deviation = {1}}, {.hidden_size = 4});
+  const Model model = create_forecaster("gru", {.mean = {0}, .std = {1}}, {.hidden_size = 4});
   std::vector<std::pair<std::string, Tensor>> older;
   for (const Parameter& parameter : named_parameters(Model(model)))
-    older.emplace_back(parameter.name, parameter.role == Role::state ? Tensor::from({1}, std::vector<float>{0.75f}) : parameter.tensor);
+    older.emplace_back(parameter.name,
+                       parameter.role == Role::state ? Tensor::from({1}, std::vector<float>{0.75f}) : parameter.tensor);
   write_safetensors(temp.at("older.safetensors"), older, {});
   load_model(model, temp.at("older.safetensors"));
-  EXPECT_EQ(deviation_of(model, 0), 0.75);
+  EXPECT_EQ(std_of(model, 0), 0.75);
 }
 
 TEST(Forecaster, NamesItsTensorsAndItsFaults) {
-  const Model model = create_forecaster("lstm", {.mean = {0}, .deviation = {1}});
+  const Model model = create_forecaster("lstm", {.mean = {0}, .std = {1}});
   EXPECT_EQ(names_in(model),
-            (std::vector<std::string>{"mean", "deviation", "rnn.weight_ih_l0", "rnn.weight_hh_l0",
-                                      "rnn.bias_ih_l0", "rnn.bias_hh_l0", "head.weight", "head.bias"}));
+            (std::vector<std::string>{"mean", "deviation", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0",
+                                      "rnn.bias_hh_l0", "head.weight", "head.bias"}));
   EXPECT_EQ(parameter_count(Model(model)), 4 * 64 * (1 + 64 + 2) + 65);
-  expect_words(usage_error([&] { model(Tensor::full({DType::f32, {1, 3, 2}}, 0)); }),
-               {"of 1 columns", "(1,3,2)"});
-  expect_words(usage_error([] { create_forecaster("lstn", {.mean = {0}, .deviation = {1}}); }),
-               {"did you mean 'lstm'"});
-  expect_words(usage_error([] { create_forecaster("lstm", {.mean = {0}, .deviation = {1}, .target = 1}); }),
+  expect_words(usage_error([&] { model(Tensor::full({DType::f32, {1, 3, 2}}, 0)); }), {"of 1 columns", "(1,3,2)"});
+  expect_words(usage_error([] { create_forecaster("lstn", {.mean = {0}, .std = {1}}); }), {"did you mean 'lstm'"});
+  expect_words(usage_error([] { create_forecaster("lstm", {.mean = {0}, .std = {1}, .target = 1}); }),
                {"the target 1"});
   expect_words(usage_error([] { create_model("lstm"); }), {"data=series.csv model=lstm"});
   expect_words(usage_error([] { create_model("ltsm"); }), {"did you mean 'lstm'"});
@@ -119,9 +115,9 @@ TEST(ForecastEvaluation, ErrorsInTheUnitsOfTheSeries) {
             "step,ahead,actual,forecast,naive,seasonal_naive\n5,1,10,12,9,14\n6,2,10,9,8,\n");
   expect_words(error_of([&] { evaluation.add({.forecast = std::nan("")}); }, Fault::failure), {"step 1"});
   EXPECT_EQ(evaluation.forecasts().size(), 2u);
-  const Figures figures = figures_of(evaluation, 2);
-  EXPECT_DOUBLE_EQ(figures.loss, 2.5 / 4);
-  EXPECT_EQ(figures.samples, 2);
+  const Metrics metrics = metrics_of(evaluation, 2);
+  EXPECT_DOUBLE_EQ(metrics.loss, 2.5 / 4);
+  EXPECT_EQ(metrics.samples, 2);
 }
 
 TEST(ForecastEvaluation, ErrorsNeitherOverflowNorVanish) {
@@ -155,8 +151,7 @@ TEST(Corpus, ReadsWithAVocabularyThatIsKnown) {
   const Vocabulary vocabulary = Vocabulary::of("cab", "x");
   EXPECT_EQ(vocabulary.characters(), (std::vector<char32_t>{U'a', U'b', U'c'}));
   EXPECT_EQ(read_corpus(temp.at("t.txt"), vocabulary).characters, (std::vector<std::int32_t>{0, 1, 1, 0}));
-  expect_words(error_of([&] { read_corpus(temp.at("t.txt"), Vocabulary::of("a", "x")); }),
-               {"t.txt", "'b'", "byte 1"});
+  expect_words(error_of([&] { read_corpus(temp.at("t.txt"), Vocabulary::of("a", "x")); }), {"t.txt", "'b'", "byte 1"});
 }
 
 std::string tensors_of(const fs::path& file) {
@@ -178,10 +173,9 @@ class SequenceTraining : public testing::Test {
     Random random(1);
     std::string table = "Day,Sold,Rain\n";
     for (std::int64_t day = 0; day < days; ++day)
-      table += text(
-          'd', day, ',',
-          100 + 20 * std::sin(2 * std::numbers::pi * static_cast<double>(day) / 12) + random.uniform(-2, 2),
-          ',', random.uniform(0, 5), '\n');
+      table += text('d', day, ',',
+                    100 + 20 * std::sin(2 * std::numbers::pi * static_cast<double>(day) / 12) + random.uniform(-2, 2),
+                    ',', random.uniform(0, 5), '\n');
     return table;
   }
 
@@ -214,11 +208,11 @@ class SequenceTraining : public testing::Test {
             .name = name,
             .plots = false};
   }
-  static TrainOptions options_of(const ModelCard& card) {
+  static TrainOptions options_of(const ModelConfig& config) {
     TrainOptions of_run;
     Options named;
     of_run.visit(named);
-    named.read_yaml(card.options, "options");
+    named.read_yaml(config.options, "options");
     return of_run;
   }
 
@@ -241,38 +235,37 @@ TEST_F(SequenceTraining, LeavesAWholeRunFolder) {
     EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
   }
   const std::string log = read_file(series.run / "log.txt");
-  for (const char* part : {"240 steps of sold", "the column day holds no numbers", "mae", "val: the last 10 % of the data"})
+  for (const char* part :
+       {"240 steps of sold", "the column day holds no numbers", "mae", "val: the last 10 % of the data"})
     EXPECT_NE(log.find(part), std::string::npos) << part << '\n' << log;
   // 24 of the 240 steps are validation, and each is forecast once.
   EXPECT_EQ(split(read_file(series.run / "forecasts.csv"), '\n').size(), 1 + 24 + 1u);
-  EXPECT_EQ(series.figures.samples, 24);
-  EXPECT_EQ(text.figures.samples, 96 / 16 * 16);
+  EXPECT_EQ(series.metrics.samples, 24);
+  EXPECT_EQ(text.metrics.samples, 96 / 16 * 16);
 }
 
-TEST_F(SequenceTraining, TheCheckpointGivesTheRunsFigures) {
+TEST_F(SequenceTraining, TheCheckpointGivesTheRunsMetrics) {
   const TrainResult result = train(forecasting("train"));
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  const SequenceCard& card = *checkpoint.card.sequence;
-  EXPECT_EQ(checkpoint.card.task(), TaskKind::forecast);
-  EXPECT_EQ(card.columns, (std::vector<std::string>{"sold", "rain"}));
-  EXPECT_EQ(card.target, "sold");
-  const TrainOptions of_run = options_of(checkpoint.card);
+  const SequenceConfig& config = *checkpoint.config.sequence;
+  EXPECT_EQ(checkpoint.config.task(), TaskKind::forecast);
+  EXPECT_EQ(config.columns, (std::vector<std::string>{"sold", "rain"}));
+  EXPECT_EQ(config.target, "sold");
+  const TrainOptions of_run = options_of(checkpoint.config);
   EXPECT_EQ(of_run.target, "sold");
   EXPECT_EQ(of_run.monitor, "mae");
-  const Series series = read_series(of_run.data, card.columns);
-  const ForecastData data{series,
-                          Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
+  const Series series = read_series(of_run.data, config.columns);
+  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
   const Scaling scaling = scaling_of(series, 216);
-  EXPECT_EQ(deviation_of(checkpoint.model, 0), scaling.deviation[0]);
-  const ForecastEvaluation evaluation =
-      *ForecastValidation(checkpoint.model, data, Split::val, 12, of_run).run();
-  const Figures figures = figures_of(evaluation, deviation_of(checkpoint.model, 0));
-  for (const NamedFigure& one : names_of(TaskKind::forecast).figures)
-    EXPECT_EQ(figures.*one.value, result.figures.*one.value) << one.name;
-  const auto sold = [&](std::int64_t step) { return series.values[static_cast<std::size_t>(2 * step)]; };
+  EXPECT_EQ(std_of(checkpoint.model, 0), scaling.std[0]);
+  const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, Split::val, 12, of_run).run();
+  const Metrics metrics = metrics_of(evaluation, std_of(checkpoint.model, 0));
+  for (const NamedMetric& one : names_of(TaskKind::forecast).metrics)
+    EXPECT_EQ(metrics.*one.value, result.metrics.*one.value) << one.name;
+  const auto sold = [&](std::int64_t step) { return series.values[2 * step]; };
   ASSERT_EQ(evaluation.forecasts().size(), 24u);
   for (std::int64_t i = 0; i < 24; ++i) {
-    const Forecast& one = evaluation.forecasts()[static_cast<std::size_t>(i)];
+    const Forecast& one = evaluation.forecasts()[i];
     EXPECT_EQ(one.step, 216 + i);
     EXPECT_EQ(one.ahead, 1 + i % 3);
     EXPECT_EQ(one.actual, sold(one.step));
@@ -281,13 +274,13 @@ TEST_F(SequenceTraining, TheCheckpointGivesTheRunsFigures) {
   }
   const std::vector<double> next = forecast(checkpoint, series);
   ASSERT_EQ(next.size(), 3u);
-  const Tensor direct =
-      checkpoint.model(Tensor::from({DType::f64, {1, 24, 2}}, std::span(series.values).last(48).data()));
+  const Tensor direct = checkpoint.model(
+      Tensor::from({DType::f64, {1, 24, 2}}, std::span(series.values).last(48).data()));
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(next[i], direct.values<double>()[i], 1e-3);
 }
 
-TEST_F(SequenceTraining, ALevelChangesNoFigure) {
-  const auto figures = [&](const std::string& name, double level, double unit) {
+TEST_F(SequenceTraining, ALevelChangesNoMetric) {
+  const auto metrics = [&](const std::string& name, double level, double unit) {
     TrainOptions options = forecasting(name);
     std::string table = "sold\n";
     for (const std::string& row : split(read_file(options.data), '\n'))
@@ -298,16 +291,16 @@ TEST_F(SequenceTraining, ALevelChangesNoFigure) {
     EXPECT_EQ(split(split(read_file(result.run / "forecasts.csv"), '\n')[1], ',')[2], split(table, '\n')[217]);
     const std::string lost = lost_in_f32(load_checkpoint(result.run));
     EXPECT_EQ(lost.find("rounds values of sold near 1e+09") != std::string::npos, level > 0) << lost;
-    return result.figures;
+    return result.metrics;
   };
-  const Figures plain = figures("plain", 0, 1), level = figures("level", 1e9, 1), unit = figures("unit", 0, 1024);
+  const Metrics plain = metrics("plain", 0, 1), level = metrics("level", 1e9, 1), unit = metrics("unit", 0, 1024);
   EXPECT_GT(plain.naive_mae, 1);
   EXPECT_DOUBLE_EQ(level.naive_mae, plain.naive_mae);
   EXPECT_DOUBLE_EQ(level.seasonal_naive_mae, plain.seasonal_naive_mae);
   EXPECT_NEAR(level.mae, plain.mae, 1e-4 * plain.mae);
   EXPECT_NEAR(level.loss, plain.loss, 1e-4 * plain.loss);
   EXPECT_NEAR(unit.rmse, 1024 * plain.rmse, 0.1 * plain.rmse);
-  expect_words(error_of([&] { figures("tiny", 0, 0x1p-200); }), {"the column sold", "f32 cannot hold"});
+  expect_words(error_of([&] { metrics("tiny", 0, 0x1p-200); }), {"the column sold", "f32 cannot hold"});
 }
 
 TEST_F(SequenceTraining, ASeasonShorterThanTheHorizonGoesBackAsFarAsIsKnown) {
@@ -316,25 +309,21 @@ TEST_F(SequenceTraining, ASeasonShorterThanTheHorizonGoesBackAsFarAsIsKnown) {
   options.season = 3;
   const TrainResult result = train(options);
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  const TrainOptions of_run = options_of(checkpoint.card);
-  const Series series = read_series(of_run.data, checkpoint.card.sequence->columns);
-  const ForecastData data{series,
-                          Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
-  const ForecastEvaluation evaluation =
-      *ForecastValidation(checkpoint.model, data, Split::train, 3, of_run).run();
+  const TrainOptions of_run = options_of(checkpoint.config);
+  const Series series = read_series(of_run.data, checkpoint.config.sequence->columns);
+  const ForecastData data{series, Windows(series.steps(), windows_of(of_run, TaskKind::forecast), of_run.data), 0};
+  const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, Split::train, 3, of_run).run();
   for (const Forecast& one : evaluation.forecasts()) {
     const std::int64_t known = one.step - one.ahead;
     std::int64_t same = one.step;
     while (same > known) same -= 3;
-    EXPECT_EQ(one.seasonal_naive, series.values[static_cast<std::size_t>(2 * same)]);
+    EXPECT_EQ(one.seasonal_naive, series.values[2 * same]);
   }
 }
 
 TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
   for (const bool language : {false, true}) {
-    const auto options = [&](const std::string& name) {
-      return language ? writing(name) : forecasting(name);
-    };
+    const auto options = [&](const std::string& name) { return language ? writing(name) : forecasting(name); };
     const std::string kind = language ? "text" : "series";
     const TrainResult whole = train(options("whole" + kind));
     const std::atomic<int> stop{1};
@@ -342,8 +331,7 @@ TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     int stops = 0;
     for (; result.stopped; ++stops) result = resume(result.run, {}, {.stop = &stop});
     EXPECT_GE(stops, 4) << kind;
-    for (const char* name :
-         {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
+    for (const char* name : {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(whole.run / name)) << kind << ' ' << name;
     const TaskKind task = language ? TaskKind::language : TaskKind::forecast;
     const ResultsCsv a(whole.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
@@ -352,7 +340,7 @@ TEST_F(SequenceTraining, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     for (std::size_t i = 0; i < 2; ++i) {
       EXPECT_EQ(a.rows()[i].step, b.rows()[i].step);
       EXPECT_EQ(a.rows()[i].train_loss, b.rows()[i].train_loss);
-      EXPECT_EQ(a.rows()[i].train_figure, b.rows()[i].train_figure);
+      EXPECT_EQ(a.rows()[i].train_metric, b.rows()[i].train_metric);
       EXPECT_EQ(a.rows()[i].val.loss, b.rows()[i].val.loss);
     }
   }
@@ -378,38 +366,36 @@ TEST_F(SequenceTraining, ResumeKeepsColumnsAndCharacters) {
   expect_words(error_of([&] { resume(text.run, 4); }), {"story.txt", "'z'"});
 }
 
-TEST_F(SequenceTraining, FiguresOfAnEpochAreThoseOfItsSamples) {
+TEST_F(SequenceTraining, MetricsOfAnEpochAreThoseOfItsSamples) {
   TrainOptions still = forecasting("still");  // with a learning rate of 0 all batches see the same weights
   still.epochs = 1;
   still.lr = 0;
   const TrainResult series = train(still);
   Checkpoint checkpoint = load_checkpoint(series.run);
-  TrainOptions of_run = options_of(checkpoint.card);
-  const Series values = read_series(of_run.data, checkpoint.card.sequence->columns);
-  const std::int64_t samples =
-      Windows(values.steps(), windows_of(of_run, TaskKind::forecast), "").size(Split::train);
+  TrainOptions of_run = options_of(checkpoint.config);
+  const Series values = read_series(of_run.data, checkpoint.config.sequence->columns);
+  const std::int64_t samples = Windows(values.steps(), windows_of(of_run, TaskKind::forecast), "").size(Split::train);
   const ForecastData data{values, Windows(values.steps(), windows_of(of_run, TaskKind::forecast), ""), 0};
-  const ForecastEvaluation judged =
-      *ForecastValidation(checkpoint.model, data, Split::train, 0, of_run).run();
-  EXPECT_EQ(std::ssize(judged.forecasts()), 3 * samples);
-  EXPECT_TRUE(std::isnan(judged.seasonal_naive_mae()));
+  const ForecastEvaluation evaluated = *ForecastValidation(checkpoint.model, data, Split::train, 0, of_run).run();
+  EXPECT_EQ(std::ssize(evaluated.forecasts()), 3 * samples);
+  EXPECT_TRUE(std::isnan(evaluated.seasonal_naive_mae()));
   const EpochResult row = ResultsCsv(series.run / "results.csv", 1, TaskKind::forecast).rows().at(0);
-  EXPECT_NEAR(row.train_figure, judged.mae(), 1e-4);
-  EXPECT_NEAR(row.train_loss, figures_of(judged, deviation_of(checkpoint.model, 0)).loss, 1e-5);
+  EXPECT_NEAR(row.train_metric, evaluated.mae(), 1e-4);
+  EXPECT_NEAR(row.train_loss, metrics_of(evaluated, std_of(checkpoint.model, 0)).loss, 1e-5);
 
   still = writing("still-text");
   still.epochs = 1;
   still.lr = 0;
   const TrainResult text = train(still);
   checkpoint = load_checkpoint(text.run);
-  of_run = options_of(checkpoint.card);
+  of_run = options_of(checkpoint.config);
   Corpus corpus = read_corpus(of_run.data);
   const Windows windows(std::ssize(corpus.characters), windows_of(of_run, TaskKind::language), "");
   const LanguageData story{std::move(corpus), windows};
-  const Figures of_text = *LanguageValidation(checkpoint.model, story, Split::train, of_run).run();
+  const Metrics of_text = *LanguageValidation(checkpoint.model, story, Split::train, of_run).run();
   const EpochResult line = ResultsCsv(text.run / "results.csv", 1, TaskKind::language).rows().at(0);
   EXPECT_NEAR(line.train_loss, of_text.loss, 1e-5);
-  EXPECT_NEAR(line.train_figure, of_text.top1, 1e-6);
+  EXPECT_NEAR(line.train_metric, of_text.top1, 1e-6);
   EXPECT_NEAR(of_text.bits_per_character, of_text.loss / std::numbers::ln2, 1e-12);
 }
 
@@ -417,11 +403,10 @@ TEST_F(SequenceTraining, ASeriesOfOneColumnNeedsNoTarget) {
   TrainOptions options = forecasting("one");
   options.target.clear();
   options.columns = " Sold";
-  EXPECT_EQ(load_checkpoint(train(options).run).card.sequence->columns, (std::vector<std::string>{"sold"}));
+  EXPECT_EQ(load_checkpoint(train(options).run).config.sequence->columns, (std::vector<std::string>{"sold"}));
   options.columns = "rain";
   options.target = "Sold";  // is seen too
-  EXPECT_EQ(load_checkpoint(train(options).run).card.sequence->columns,
-            (std::vector<std::string>{"rain", "sold"}));
+  EXPECT_EQ(load_checkpoint(train(options).run).config.sequence->columns, (std::vector<std::string>{"rain", "sold"}));
 }
 
 TEST_F(SequenceTraining, WhatCannotBeLearntIsNamedAndLeavesNoRun) {
@@ -446,8 +431,7 @@ TEST_F(SequenceTraining, WhatCannotBeLearntIsNamedAndLeavesNoRun) {
   refused([&](O& o) { o.data = temp_.path(); }, Fault::data, {"is a folder", "model=lstm"});
   refused([&](O& o) { o.data = temp_.at("none.csv"); }, Fault::data, {"none.csv"});
   refused([&](O& o) { write(o.data, "Sold,Rain\n1,2\n3,\n"); }, Fault::data, {"sales.csv:3", "column rain"});
-  refused([&](O& o) { write(o.data, "Sold,Rain\n1,2\n3,4\n"); }, Fault::data,
-          {"training has 2 of the 2 steps"});
+  refused([&](O& o) { write(o.data, "Sold,Rain\n1,2\n3,4\n"); }, Fault::data, {"training has 2 of the 2 steps"});
   const auto refused_text = [&](const auto& change, Fault fault, const std::vector<std::string>& words) {
     refused([&](O& o) { o = writing("wrong"), change(o); }, fault, words);
   };
@@ -455,16 +439,12 @@ TEST_F(SequenceTraining, WhatCannotBeLearntIsNamedAndLeavesNoRun) {
   refused_text([&](O& o) { write(o.data, ""); }, Fault::data, {"story.txt", "is empty"});
   refused_text([&](O& o) { write(o.data, "a\xFF"); }, Fault::data, {"byte 1 is no UTF-8"});
   refused_text([&](O& o) { write(o.data, "abc"); }, Fault::data, {"takes 17"});
-  // And the other way round: pictures have no target.
+  // And the other way round: images have no target.
   refused([](O& o) { o.model = "lenet5"; }, Fault::data, {"sales.csv"});
   write_digits(temp_.at("digits"), 1, 2, 1);
   refused(
       [&](O& o) {
-        o = {.data = temp_.at("digits"),
-             .model = "lenet5",
-             .window = 3,
-             .project = temp_.at("runs"),
-             .name = "wrong"};
+        o = {.data = temp_.at("digits"), .model = "lenet5", .window = 3, .project = temp_.at("runs"), .name = "wrong"};
       },
       Fault::usage, {"window is 3", "series and texts"});
 }
@@ -475,7 +455,7 @@ TEST_F(SequenceTraining, ALearntTextGoesOnAsItShould) {
   options.hidden_size = 32;
   options.lr = 0.01;
   const TrainResult result = train(options);
-  EXPECT_LT(result.figures.bits_per_character, 0.5 * result.figures.bigram_bits_per_character);
+  EXPECT_LT(result.metrics.bits_per_character, 0.5 * result.metrics.bigram_bits_per_character);
   const Checkpoint checkpoint = load_checkpoint(result.run);
   const std::string next = generate(checkpoint, "the cat sat on the mat. ", {.length = 48, .temperature = 0});
   EXPECT_EQ(next, "the cat sat on the mat. the cat sat on the mat. ");
@@ -495,8 +475,7 @@ TEST_F(SequenceTraining, ALearntTextGoesOnAsItShould) {
   const Checkpoint forecaster = load_checkpoint(train(forecasting("series")).run);
   expect_words(usage_error([&] { generate(forecaster, "t"); }), {"a series", "writes no text"});
   const Series series = read_series(forecasting("series").data);
-  expect_words(usage_error([&] { forecast(forecaster, read_series(series.path, {"sold"})); }),
-               {"sold, rain"});
+  expect_words(usage_error([&] { forecast(forecaster, read_series(series.path, {"sold"})); }), {"sold, rain"});
   write(temp_.at("short.csv"), sales(23));
   expect_words(error_of([&] { forecast(forecaster, read_series(temp_.at("short.csv"))); }),
                {"23 steps", "looks back on 24"});
@@ -509,8 +488,8 @@ TEST_F(SequenceTraining, EveryNetworkLearnsASeason) {
     options.epochs = 40;
     options.hidden_size = 16;
     options.lr = 0.01;
-    const Figures figures = train(options).figures;
-    EXPECT_LT(figures.mae, 0.5 * figures.naive_mae) << name;
+    const Metrics metrics = train(options).metrics;
+    EXPECT_LT(metrics.mae, 0.5 * metrics.naive_mae) << name;
   }
 }
 
@@ -528,8 +507,7 @@ TEST_F(SequenceTraining, DamagedCardsAreRefused) {
     ASSERT_NE(sequence.find(from), std::string::npos) << sequence;
     sequence.replace(sequence.find(from), std::string_view(from).size(), to);
     save_model(Model(load_checkpoint(result.run).model), temp_.at("damaged.safetensors"), metadata);
-    expect_words(error_of([&] { load_checkpoint(temp_.at("damaged.safetensors")); }),
-                 {"damaged.safetensors"});
+    expect_words(error_of([&] { load_checkpoint(temp_.at("damaged.safetensors")); }), {"damaged.safetensors"});
   }
   const auto says = [&](const std::string& key, const std::string& value, const std::vector<std::string>& words) {
     Metadata metadata = SafeTensors(result.model).metadata();
@@ -551,9 +529,9 @@ TEST_F(SequenceTraining, TemperaturesAreForecastBetterThanByTheDayBefore) {
                                     .hidden_size = 32,
                                     .project = temp_.at("runs"),
                                     .plots = false});
-  EXPECT_EQ(result.figures.samples, 365);
-  EXPECT_LT(result.figures.mae, 0.9 * result.figures.naive_mae);
-  EXPECT_LT(result.figures.mae, 0.75 * result.figures.seasonal_naive_mae);
+  EXPECT_EQ(result.metrics.samples, 365);
+  EXPECT_LT(result.metrics.mae, 0.9 * result.metrics.naive_mae);
+  EXPECT_LT(result.metrics.mae, 0.75 * result.metrics.seasonal_naive_mae);
 }
 
 TEST_F(SequenceTraining, SlowShakespeareIsKnownBetterThanByABigram) {
@@ -568,7 +546,7 @@ TEST_F(SequenceTraining, SlowShakespeareIsKnownBetterThanByABigram) {
                                     .lr = 4e-3,
                                     .project = temp_.at("runs"),
                                     .plots = false});
-  EXPECT_LT(result.figures.bits_per_character, 0.85 * result.figures.bigram_bits_per_character);
+  EXPECT_LT(result.metrics.bits_per_character, 0.85 * result.metrics.bigram_bits_per_character);
 }
 
 }  // namespace

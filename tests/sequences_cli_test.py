@@ -72,9 +72,9 @@ class Sequences(unittest.TestCase):
     def test_val_gives_the_runs_figures(self):
         for trained, run in ((self.forecast, self.forecaster), (self.language, self.writer)):
             self.assertEqual(trained.returncode, 0, trained.stderr)
-            judged = neurim("val", run, f"project={self.root}/val", "--json")
-            self.assertEqual(judged.returncode, 0, judged.stderr)
-            before, after = (json.loads(run.stdout.splitlines()[-1]) for run in (trained, judged))
+            evaluated = neurim("val", run, f"project={self.root}/val", "--json")
+            self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+            before, after = (json.loads(run.stdout.splitlines()[-1]) for run in (trained, evaluated))
             for key in set(before) - {"run", "model", "validation"}:
                 self.assertEqual(before[key], after[key], key)
         self.assertEqual((self.root / "val" / "val" / "forecasts.csv").read_text(), (self.forecaster / "forecasts.csv").read_text())
@@ -125,14 +125,14 @@ class Sequences(unittest.TestCase):
         self.assertRegex(written, "^a[abc]{9}$")
 
     def test_steps_that_no_forecast_covers_are_said(self):
-        said = "not judged in the val split: 6 steps that no whole forecast of 7 covers"
+        said = "not evaluated in the val split: 6 steps that no whole forecast of 7 covers"
         run = neurim(*(word.replace("horizon=2", "horizon=7") for word in self.forecasting), "epochs=1", "name=week")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(said, run.stdout)
-        judged = neurim("val", self.root / "runs" / "week", f"project={self.root}/val", "name=week")
-        self.assertIn(said, judged.stdout)
+        evaluated = neurim("val", self.root / "runs" / "week", f"project={self.root}/val", "name=week")
+        self.assertIn(said, evaluated.stdout)
         self.assertEqual(len((self.root / "val" / "week" / "forecasts.csv").read_text().splitlines()), 1 + 14)
-        self.assertNotIn("not judged", self.forecast.stderr)  # 20 steps, 2 a forecast
+        self.assertNotIn("not evaluated", self.forecast.stderr)  # 20 steps, 2 a forecast
 
     def test_resume_ends_like_an_uninterrupted_run(self):
         for name, words in (("series", self.forecasting), ("story", self.writing)):
@@ -274,8 +274,8 @@ class Sequences(unittest.TestCase):
                 ([f"data={self.series}", "model=lstm", "target=sold", "window=190"], 3, "takes 191"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "horizon=21"], 3, "val_split"),
                 ([f"data={self.series}", "model=lstm", "target=sold", "window=0"], 2, "window is 0"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "hflip=0.5"], 2, "option of pictures"),
-                ([f"data={self.series}", "model=lstm", "target=sold", "precision=bf16"], 2, "option of pictures"),
+                ([f"data={self.series}", "model=lstm", "target=sold", "hflip=0.5"], 2, "option of images"),
+                ([f"data={self.series}", "model=lstm", "target=sold", "precision=bf16"], 2, "option of images"),
                 ([f"data={self.series}", "model=lenet5"], 3, "sales.csv"),
                 ([f"data={self.other('short')}", "model=rnn", "window=16"], 3, "takes 17"),
                 ([f"data={self.root}", "model=rnn"], 3, "is a folder"),

@@ -11,7 +11,7 @@
 #include "neurim/data/sequences/time_order.h"
 #include "neurim/data/sequences/windows.h"
 #include "tests/damage.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -24,8 +24,7 @@ TEST(Windows, EveryStepOfValidationAndTestIsATargetOnce) {
     const Windows windows(kSteps, options, "x");
     const std::int64_t part = options.val_split > 0 ? 10 : 0, training = kSteps - 2 * part;
     EXPECT_EQ(windows.training_steps(), training);
-    const std::int64_t begins[] = {0, training, training + part},
-                       ends[] = {training, training + part, kSteps};
+    const std::int64_t begins[] = {0, training, training + part}, ends[] = {training, training + part, kSteps};
     for (const Split split : {Split::train, Split::val, Split::test}) {
       const auto s = static_cast<std::size_t>(split);
       std::vector<int> times(kSteps);
@@ -36,7 +35,7 @@ TEST(Windows, EveryStepOfValidationAndTestIsATargetOnce) {
         EXPECT_LE(input + options.inputs, kSteps);
         EXPECT_GE(target, begins[s]);
         EXPECT_LE(target + options.targets, ends[s]);
-        for (std::int64_t t = target; t < target + options.targets; ++t) ++times[static_cast<std::size_t>(t)];
+        for (std::int64_t t = target; t < target + options.targets; ++t) ++times[t];
       }
       if (split == Split::train) {
         EXPECT_GT(windows.size(split), 0);
@@ -49,9 +48,9 @@ TEST(Windows, EveryStepOfValidationAndTestIsATargetOnce) {
       // out.
       EXPECT_LE(*std::max_element(times.begin(), times.end()), 1);
       const std::int64_t past = std::max<std::int64_t>(0, options.inputs - options.shift - options.targets);
-      const std::int64_t judged = std::accumulate(times.begin(), times.end(), std::int64_t{0});
-      EXPECT_GT(judged, ends[s] - begins[s] - options.targets - past - (part == 0));
-      EXPECT_EQ(windows.left_out(split), ends[s] - begins[s] - judged);
+      const std::int64_t evaluated = std::accumulate(times.begin(), times.end(), std::int64_t{0});
+      EXPECT_GT(evaluated, ends[s] - begins[s] - options.targets - past - (part == 0));
+      EXPECT_EQ(windows.left_out(split), ends[s] - begins[s] - evaluated);
     }
   }
 }
@@ -130,11 +129,13 @@ TEST(Series, NumbersAreThoseOfTheFile) {
   write(temp.at("s.csv"), "a\n99999997.069\n1e-60\n-1.7e308\n+.5\n1e-400\n7.\n");
   EXPECT_EQ(read_series(temp.at("s.csv")).values, (std::vector<double>{99999997.069, 1e-60, -1.7e308, 0.5, 0, 7}));
   // Numbers of another form, as the target and as a column that is named; the first such cell is named.
-  for (const std::string form : {"1,234", "1,5", "$12", "12 €", "5 %", "1 234", "1'234", "1.234.567", "3-5", "\u22125", "+-5", "12kg",
-                                 "0x1F", "1e400", "inf", "(5)", "~3", "1/2", "true", "2024-01-02"}) {
+  for (const std::string form :
+       {"1,234", "1,5",  "$12",  "12 €",  "5 %", "1 234", "1'234", "1.234.567", "3-5",  "\u22125",
+        "+-5",   "12kg", "0x1F", "1e400", "inf", "(5)",   "~3",    "1/2",       "true", "2024-01-02"}) {
     write(temp.at("s.csv"), text("day,b\nx,1\ny,\"", form, "\"\n"));
     for (const std::vector<std::string>& columns : {std::vector<std::string>(), {"b"}})
-      expect_words(error_of([&] { read_series(temp.at("s.csv"), columns, "b"); }), {"s.csv:3", "column b", form, "write it as 1234.5"});
+      expect_words(error_of([&] { read_series(temp.at("s.csv"), columns, "b"); }),
+                   {"s.csv:3", "column b", form, "write it as 1234.5"});
     write(temp.at("s.csv"), text("day,B\nx,\"", form, "\"\n"));  // no cell is a number
     expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "B"); }), {"s.csv:2", "column b", form});
   }
@@ -142,14 +143,16 @@ TEST(Series, NumbersAreThoseOfTheFile) {
 
 TEST(Series, TwoColumnsOfANameAreAnError) {
   const TempFolder temp;
-  const auto message = [&](const std::string& file, const std::string& content, const std::vector<std::string>& columns = {}) {
+  const auto message = [&](const std::string& file, const std::string& content,
+                           const std::vector<std::string>& columns = {}) {
     write(temp.at(file), content);
     return error_of([&] { read_series(temp.at(file), columns); });
   };
   expect_words(message("s.csv", "day,sold,sold\nx,0,1\n"), {"s.csv: two columns are called sold"});
   expect_words(message("s.csv", "day,Sold,sold \nx,a,1\n"), {"two columns are called sold"});
   expect_words(message("s.tsv", "sold\tSOLD\n0\t1\n", {"sold"}), {"two columns are called sold"});
-  expect_words(message("s.jsonl", "{\"a\":1,\"Sold\":1}\n{\"a\":1,\"Sold\":2,\"sold\":3}\n"), {"two columns are called sold"});
+  expect_words(message("s.jsonl", "{\"a\":1,\"Sold\":1}\n{\"a\":1,\"Sold\":2,\"sold\":3}\n"),
+               {"two columns are called sold"});
   expect_words(message("s.jsonl", "{\"sold\":1,\"sold\":2}\n"), {"two columns are called sold"});
   write(temp.at("s.csv"), "sold,note,note,,\n1,x,y,,\n2,x,y,,\n");  // those that are left out may be
   EXPECT_EQ(read_series(temp.at("s.csv")).columns, std::vector<std::string>{"sold"});
@@ -159,13 +162,15 @@ TEST(Series, TwoColumnsOfANameAreAnError) {
 
 TEST(Series, SeparatorsOfSpreadsheets) {
   const TempFolder temp;
-  for (const char* table : {"day;sold\n2024-01-01;10.5\n2024-01-02;1\n", "day\tsold\n2024-01-01\t10.5\n2024-01-02\t1\n",
-                            "day|sold\n2024-01-01|10.5\n2024-01-02|1\n", "sep=;\r\nday;sold\r\n2024-01-01;10.5\r\n2024-01-02;1\r\n"}) {
+  for (const char* table :
+       {"day;sold\n2024-01-01;10.5\n2024-01-02;1\n", "day\tsold\n2024-01-01\t10.5\n2024-01-02\t1\n",
+        "day|sold\n2024-01-01|10.5\n2024-01-02|1\n", "sep=;\r\nday;sold\r\n2024-01-01;10.5\r\n2024-01-02;1\r\n"}) {
     write(temp.at("s.csv"), table);
     EXPECT_EQ(read_series(temp.at("s.csv")).values, (std::vector<double>{10.5, 1})) << table;
   }
   write(temp.at("s.csv"), "day;sold\n2024-01-01;10,5\n2024-01-02;9\n");
-  expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "sold"); }), {"s.csv:2", "'10,5'", "a point for decimals"});
+  expect_words(error_of([&] { read_series(temp.at("s.csv"), {}, "sold"); }),
+               {"s.csv:2", "'10,5'", "a point for decimals"});
 }
 
 TEST(Series, RowsThatAreNotOneEvenStepAfterAnotherAreSaid) {
@@ -181,11 +186,14 @@ TEST(Series, RowsThatAreNotOneEvenStepAfterAnotherAreSaid) {
       {"30/01/2024", "31/01/2024", "01/02/2024", "02/02/2024", "03/02/2024", "04/02/2024"},
       {"20240130", "20240131", "20240201", "20240202", "20240203", "20240204"},
       {"30-Jan-24", "31-Jan-24", "1-Feb-24", "2-Feb-24", "3-Feb-24", "4-Feb-24"},
-      {"\"Jan 30, 2024\"", "\"Jan 31, 2024\"", "\"Feb 1, 2024\"", "\"Feb 2, 2024\"", "\"Feb 3, 2024\"", "\"Feb 4, 2024\""},
-      {"2024-01-30 22:00", "2024-01-30 23:00", "2024-01-31 00:00", "2024-01-31 01:00", "2024-01-31 02:00", "2024-01-31 03:00"},
+      {"\"Jan 30, 2024\"", "\"Jan 31, 2024\"", "\"Feb 1, 2024\"", "\"Feb 2, 2024\"", "\"Feb 3, 2024\"",
+       "\"Feb 4, 2024\""},
+      {"2024-01-30 22:00", "2024-01-30 23:00", "2024-01-31 00:00", "2024-01-31 01:00", "2024-01-31 02:00",
+       "2024-01-31 03:00"},
       {"2024-01-30T23:59:59.5Z", "2024-01-31T00:00:00Z", "2024-01-31T00:00:00.5Z", "2024-01-31T00:00:01Z",
        "2024-01-31T02:00:01.5+02:00", "2024-01-31T00:00:02Z"},
-      {"1/30/24 10:30 AM", "1/30/24 11:00 AM", "1/30/24 11:30 AM", "1/30/24 12:00 PM", "1/30/24 12:30 PM", "1/30/24 1:00 PM"},
+      {"1/30/24 10:30 AM", "1/30/24 11:00 AM", "1/30/24 11:30 AM", "1/30/24 12:00 PM", "1/30/24 12:30 PM",
+       "1/30/24 1:00 PM"},
       {"2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03"},
       {"2023-10-31", "2023-11-30", "2023-12-31", "2024-01-31", "2024-02-29", "2024-03-31"},
       {"2023Q1", "2023Q2", "2023Q3", "2023Q4", "2024Q1", "2024Q2"},
@@ -202,14 +210,18 @@ TEST(Series, RowsThatAreNotOneEvenStepAfterAnotherAreSaid) {
     EXPECT_EQ(notes(way), "") << way[0];
     expect_words(notes({way[3], way[4], way[5], way[0], way[1], way[2]}), {"(day) falls in line 5", "sort them"});
     expect_words(notes({way[5], way[4], way[3], way[2], way[1], way[0]}), {"(day) descends", "newest row"});
-    expect_words(notes({way[0], way[1], way[2], way[2], way[3], way[4], way[5]}), {"(day) has ", " twice, in lines 4 and 5;"});
-    expect_words(notes({way[0], way[1], way[2], way[3], way[5]}), {"(day) has a gap before line 6 (", ", then ", "; most steps are "});
+    expect_words(notes({way[0], way[1], way[2], way[2], way[3], way[4], way[5]}),
+                 {"(day) has ", " twice, in lines 4 and 5;"});
+    expect_words(notes({way[0], way[1], way[2], way[3], way[5]}),
+                 {"(day) has a gap before line 6 (", ", then ", "; most steps are "});
     const std::string several = notes({way[0], way[1], way[2], way[3], way[4], way[0], way[1], way[2], way[3], way[4]});
     expect_words(several, {"falls in line 7", "lines 2 and 7, and 4 more such rows", "make a table of each series"});
-    const std::string by_turns = notes({way[0], way[0], way[1], way[1], way[2], way[2], way[3], way[3], way[4], way[4]});
+    const std::string by_turns = notes(
+        {way[0], way[0], way[1], way[1], way[2], way[2], way[3], way[3], way[4], way[4]});
     expect_words(by_turns, {"twice, in lines 2 and 3, and 4 more such rows"});
   }
-  expect_words(notes({"2024-01-01", "2024-01-02", "2024-01-09", "2024-03-01", "2024-03-02T12:00", "2024-05-01"}), {"uneven steps, from 1 day to "});
+  expect_words(notes({"2024-01-01", "2024-01-02", "2024-01-09", "2024-03-01", "2024-03-02T12:00", "2024-05-01"}),
+               {"uneven steps, from 1 day to "});
   expect_words(notes({"2024-01-01", "2024-01-02", "", "2024-01-04", "2024-01-05"}), {"is none in line 4"});
   expect_words(notes({"5", "3", "1", "2", "4", "0"}), {"falls in line 3"});
   // What is no time: values, words, a flag, and what the target is.
@@ -218,8 +230,11 @@ TEST(Series, RowsThatAreNotOneEvenStepAfterAnotherAreSaid) {
   EXPECT_EQ(notes({"b", "a", "b", "a"}), "");
   EXPECT_EQ(join(notes_on_time(parse_table("s.csv", "sold\n0\n1\n2\n3\n9\n8\n"), "sold"), ""), "");
   // The time in several columns.
-  EXPECT_EQ(notes({"2024-01-01,22:00", "2024-01-01,23:00", "2024-01-02,00:00", "2024-01-02,01:00", "2024-01-02,02:00"}, "date,time"), "");
-  expect_words(notes({"2024-01-01,0", "2024-01-01,1", "2024-01-01,3", "2024-01-01,4", "2024-01-01,5"}, "date,hour"), {"a gap before line 4"});
+  EXPECT_EQ(notes({"2024-01-01,22:00", "2024-01-01,23:00", "2024-01-02,00:00", "2024-01-02,01:00", "2024-01-02,02:00"},
+                  "date,time"),
+            "");
+  expect_words(notes({"2024-01-01,0", "2024-01-01,1", "2024-01-01,3", "2024-01-01,4", "2024-01-01,5"}, "date,hour"),
+               {"a gap before line 4"});
   EXPECT_EQ(notes({"2023,11", "2023,12", "2024,1", "2024,2", "2024,3"}, "year,month"), "");
   expect_words(notes({"2023,11,30", "2023,12,1", "2023,12,2", "2023,12,1", "2023,12,3"}, "year,month,day"),
                {"(year, month, day) falls in line 5", "twice, in lines 3 and 5"});
@@ -235,20 +250,20 @@ TEST(Series, ScalingHoldsWhatDoublesHold) {
     const Series series{.path = "s", .columns = {"a"}, .values = std::move(values)};
     return scaling_of(series, series.steps());
   };
-  EXPECT_DOUBLE_EQ(scaled({1e8 + 0.125, 1e8 + 0.375}).deviation[0], 0.125);
+  EXPECT_DOUBLE_EQ(scaled({1e8 + 0.125, 1e8 + 0.375}).std[0], 0.125);
   EXPECT_EQ(scaled({1e8 + 0.125, 1e8 + 0.375}).mean[0], 1e8 + 0.25);
   const std::vector<double> same(1000, 0.1);
-  EXPECT_EQ(scaled(same).deviation[0], 1);
+  EXPECT_EQ(scaled(same).std[0], 1);
   EXPECT_EQ(scaled(same).mean[0], 0.1);
-  EXPECT_DOUBLE_EQ(scaled({1.5e308, -1.5e308}).deviation[0], 1.5e308);
-  EXPECT_DOUBLE_EQ(scaled({1e-200, 3e-200}).deviation[0], 1e-200);
+  EXPECT_DOUBLE_EQ(scaled({1.5e308, -1.5e308}).std[0], 1.5e308);
+  EXPECT_DOUBLE_EQ(scaled({1e-200, 3e-200}).std[0], 1e-200);
 }
 
 TEST(Series, ScalingIsOfTheTrainingStepsAlone) {
   const Series series{.path = "s", .columns = {"a", "b"}, .values = {1, 7, 3, 7, 100, 7}};
   const Scaling scaling = scaling_of(series, 2);
   EXPECT_EQ(scaling.mean, (std::vector<double>{2, 7}));
-  EXPECT_EQ(scaling.deviation, (std::vector<double>{1, 1}));
+  EXPECT_EQ(scaling.std, (std::vector<double>{1, 1}));
   expect_words(error_of([&] { scaling_of(series, 4); }, Fault::usage), {"4 of 3 steps"});
 }
 
@@ -263,8 +278,7 @@ TEST(Corpus, CharactersAreNumberedInOrder) {
                {"prompt", "'c'", "byte 2", "of the vocabulary"});
   expect_words(error_of([&] { Vocabulary::of("ab", "x").encode("\n", "prompt"); }), {"the character U+000A at byte 0"});
   expect_words(error_of([&] { corpus.vocabulary.decode({6}); }, Fault::usage), {"6 is no character"});
-  for (const std::vector<char32_t>& bad :
-       {std::vector<char32_t>{U'b', U'a'}, {U'a', U'a'}, {0xD800}, {0x110000}})
+  for (const std::vector<char32_t>& bad : {std::vector<char32_t>{U'b', U'a'}, {U'a', U'a'}, {0xD800}, {0x110000}})
     expect_words(error_of([&] { Vocabulary{bad}; }), {"vocabulary: entry"});
 }
 
@@ -276,8 +290,8 @@ TEST(Corpus, WhatIsNoUtf8IsNamedByItsByte) {
   };
   // A lone continuation, a cut sequence, overlong forms, a surrogate, past the last character, a wrong
   // continuation.
-  for (const std::string bad : {"\x80", "\xE2\x82", "\xC0\xAF", "\xE0\x80\xAF", "\xF0\x80\x80\xAF",
-                                "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xC3(", "\xFF"})
+  for (const std::string bad : {"\x80", "\xE2\x82", "\xC0\xAF", "\xE0\x80\xAF", "\xF0\x80\x80\xAF", "\xED\xA0\x80",
+                                "\xF4\x90\x80\x80", "\xC3(", "\xFF"})
     expect_words(message("ab" + bad), {"t.txt", "byte 2 ", "UTF-8"});
   expect_words(message(""), {"is empty"});
   damage_everywhere("a\xC3\xB6\xE2\x82\xAC\xF0\x9D\x84\x9E", [&](const std::string& bytes) {

@@ -1,9 +1,10 @@
 // SHA-256 against the examples of FIPS 180 and against itself in pieces; XXH64 against answers of xxHash's own library.
+#include "neurim/base/sha256.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "neurim/base/sha256.h"
 #include "neurim/base/xxh64.h"
 
 namespace neurim {
@@ -29,10 +30,11 @@ TEST(Sha256, KnownAnswers) {
 }
 
 TEST(Xxh64, KnownAnswers) {
-  const std::pair<std::string, const char*> answers[] = {{"", "ef46db3751d8e999"},
-                                                         {"a", "d24ec4f1a98c6e5b"},
-                                                         {"abc", "44bc2cf5ad770999"},
-                                                         {"Nobody inspects the spammish repetition", "fbcea83c8a378bf1"}};
+  const std::pair<std::string, const char*> answers[] = {
+      {"", "ef46db3751d8e999"},
+      {"a", "d24ec4f1a98c6e5b"},
+      {"abc", "44bc2cf5ad770999"},
+      {"Nobody inspects the spammish repetition", "fbcea83c8a378bf1"}};
   for (const auto& [message, sum] : answers) EXPECT_EQ(xxh64_hex(std::as_bytes(std::span(message))), sum) << message;
 }
 

@@ -8,7 +8,7 @@
 #include "neurim/ops/pad.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/transpose.h"
-#include "tests/ask_chain.h"
+#include "tests/ask_group.h"
 
 namespace neurim {
 namespace {
@@ -19,48 +19,44 @@ constexpr Layout kBlocked{Layout::blocked, 16}, kImages{Layout::batch_blocked, 1
 
 /// The kernel "cpu" moves the same elements as the reference, from and to any layout.
 void check(const std::shared_ptr<const Op>& op, const Tensors& in) {
-  Chain chain;
+  FusionGroup group;
   std::vector<int> values;
-  for (const Tensor& tensor : in) values.push_back(chain.input(tensor));
-  const std::vector<int> out = chain.then(op, values);
-  const Tensors want = chain.expected(out);
+  for (const Tensor& tensor : in) values.push_back(group.input(tensor));
+  const std::vector<int> out = group.then(op, values);
+  const Tensors want = group.expected(out);
   for (const Layout& layout : {Layout{}, kBlocked, kImages})
     for (const int chunks : {1, 3}) {
       std::string why;
-      const Tensors got = chain.run(layout, chunks, out, &why);
+      const Tensors got = group.run(layout, chunks, out, &why);
       ASSERT_FALSE(got.empty()) << why;
-      EXPECT_EQ(difference(want, got, 0), "")
-          << text(op->name(), attributes(*op), ' ', in[0].type(), ' ', layout);
+      EXPECT_EQ(difference(want, got, 0), "") << text(op->name(), attributes(*op), ' ', in[0].type(), ' ', layout);
     }
 }
 
 TEST(ShapeKernels, SliceAndItsGradient) {
   constexpr std::int64_t far = std::int64_t{1} << 40;
-  for (const SliceOptions& options :
-       std::vector<SliceOptions>{{{0, 0}, {far, far}, {2, 3}, {2, 2}},
-                                 {{1, -1}, {far, -far}, {2, 3}, {3, -2}},
-                                 {{16}, {48}, {1}},
-                                 {{8}, {24}, {1}},
-                                 {{3}, {40}, {1}},  // no whole pieces of vectors
-                                 {{-4}, {far}, {1}},
-                                 {{16, 4}, {32, 12}, {0, 1}},
-                                 {{40}, {0}, {1}, {-8}}}) {
+  for (const SliceOptions& options : std::vector<SliceOptions>{{{0, 0}, {far, far}, {2, 3}, {2, 2}},
+                                                               {{1, -1}, {far, -far}, {2, 3}, {3, -2}},
+                                                               {{16}, {48}, {1}},
+                                                               {{8}, {24}, {1}},
+                                                               {{3}, {40}, {1}},  // no whole pieces of vectors
+                                                               {{-4}, {far}, {1}},
+                                                               {{16, 4}, {32, 12}, {0, 1}},
+                                                               {{40}, {0}, {1}, {-8}}}) {
     const Shape whole{32, 48, 9, 7};
     check(std::make_shared<Slice>(options), {uniform(whole, -1, 1, 1)});
-    check(std::make_shared<SliceGrad>(whole, options),
-          {uniform(options.range(whole, "test").shape, -1, 1, 2)});
+    check(std::make_shared<SliceGrad>(whole, options), {uniform(options.range(whole, "test").shape, -1, 1, 2)});
   }
 }
 
 TEST(ShapeKernels, Pad) {
-  for (const std::vector<std::int64_t>& pads :
-       std::vector<std::vector<std::int64_t>>{{0, 8, 0, 0, 0, 8, 0, 0},
-                                              {0, 16, 1, 2, 0, 0, 0, 1},
-                                              {0, 4, 0, 0, 0, 12, 0, 0},
-                                              {0, -8, 0, -1, 0, -8, 2, 0},
-                                              {0, 20, 0, 0, 0, -20, 0, 0},
-                                              {0, 1, 0, 0, 0, 2, 0, 0},
-                                              {16, 0, 0, 0, -32, 0, 0, 0}})
+  for (const std::vector<std::int64_t>& pads : std::vector<std::vector<std::int64_t>>{{0, 8, 0, 0, 0, 8, 0, 0},
+                                                                                      {0, 16, 1, 2, 0, 0, 0, 1},
+                                                                                      {0, 4, 0, 0, 0, 12, 0, 0},
+                                                                                      {0, -8, 0, -1, 0, -8, 2, 0},
+                                                                                      {0, 20, 0, 0, 0, -20, 0, 0},
+                                                                                      {0, 1, 0, 0, 0, 2, 0, 0},
+                                                                                      {16, 0, 0, 0, -32, 0, 0, 0}})
     for (const double value : {0.0, -1.5})
       check(std::make_shared<Pad>(pads, value), {uniform({32, 32, 5, 6}, -1, 1, 1)});
 }
@@ -79,8 +75,8 @@ TEST(ShapeKernels, Concat) {
 }
 
 TEST(ShapeKernels, TransposeAndBroadcast) {
-  for (const std::vector<std::int64_t>& perm : std::vector<std::vector<std::int64_t>>{
-           {0, 2, 3, 1}, {0, 3, 1, 2}, {3, 2, 1, 0}, {1, 0, 2, 3}, {0, 1, 2, 3}})
+  for (const std::vector<std::int64_t>& perm :
+       std::vector<std::vector<std::int64_t>>{{0, 2, 3, 1}, {0, 3, 1, 2}, {3, 2, 1, 0}, {1, 0, 2, 3}, {0, 1, 2, 3}})
     check(std::make_shared<Transpose>(perm), {uniform({16, 3, 33, 47}, -1, 1, 1)});
   for (const Shape& shape : {Shape{16, 1, 5, 1}, {1, 32, 5, 6}, {16, 32, 1, 6}, {1, 1, 1, 1}})
     check(std::make_shared<BroadcastTo>(Shape{16, 32, 5, 6}), {uniform(shape, -1, 1, 1)});
@@ -91,8 +87,7 @@ TEST(ShapeKernels, KeepTheLayoutOfAShortcut) {
   const Conv2dOptions same{.pad = {1, 1, 1, 1}};
   const auto shortcut = [&](Tensors in) -> Tensors {
     const Tensor x = conv2d(in[0], w, {}, same);
-    const Tensors of{
-        conv2d(pad(slice(x, {0, 0}, {8, 8}, {2, 3}, {2, 2}), {0, 8, 0, 0, 0, 8, 0, 0}), v, {}, same)};
+    const Tensors of{conv2d(pad(slice(x, {0, 0}, {8, 8}, {2, 3}, {2, 2}), {0, 8, 0, 0, 0, 8, 0, 0}), v, {}, same)};
     Tensors out = gradients(of, Tensors{w, v});
     out.push_back(of[0]);
     return out;
@@ -109,10 +104,9 @@ TEST(ShapeKernels, KeepTheLayoutOfAShortcut) {
 }
 
 TEST(ShapeKernels, GatherReportsWhatIsOutside) {
-  const Tensor x = uniform({5, 4}, -1, 1, 1),
-               indices = Tensor::from({3}, std::vector<std::int64_t>{0, 5, -1});
-  const Plan planned =
-      plan([](Tensors in) -> Tensors { return {gather(in[0], in[1], 0)}; }, {x.type(), indices.type()});
+  const Tensor x = uniform({5, 4}, -1, 1, 1), indices = Tensor::from({3}, std::vector<std::int64_t>{0, 5, -1});
+  const Plan planned = plan([](Tensors in) -> Tensors { return {gather(in[0], in[1], 0)}; },
+                            {x.type(), indices.type()});
   EXPECT_THROW(planned({x, indices}), Error);
 }
 

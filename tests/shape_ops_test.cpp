@@ -61,8 +61,7 @@ TEST(Transpose, PermutesTheAxes) {
   const Tensor cycled = transpose(counting({2, 3, 2}), {2, 0, 1});
   EXPECT_EQ(cycled.shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(cycled.values<double>(), (Doubles{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}));
-  EXPECT_NE(refusal([] { transpose(counting({2, 3}), {1, 1}); }).find("does not name each axis"),
-            std::string::npos);
+  EXPECT_NE(refusal([] { transpose(counting({2, 3}), {1, 1}); }).find("does not name each axis"), std::string::npos);
 }
 
 TEST(Concat, JoinsAlongTheAxis) {
@@ -84,8 +83,7 @@ TEST(Slice, FollowsOnnx) {
   EXPECT_EQ(part(5, 5, 1), Doubles{});
   EXPECT_EQ(part(6, 2, 1), Doubles{});
   EXPECT_EQ(part(2, 6, -1), Doubles{});
-  EXPECT_EQ(slice(counting({3, 4}), {1, -1}, {3, -100}, {0, 1}, {1, -2}).values<double>(),
-            (Doubles{7, 5, 11, 9}));
+  EXPECT_EQ(slice(counting({3, 4}), {1, -1}, {3, -100}, {0, 1}, {1, -2}).values<double>(), (Doubles{7, 5, 11, 9}));
   EXPECT_EQ(refusal([&] { part(0, 3, 0); }), "slice: the step along axis 0 is 0");
 }
 
@@ -101,7 +99,7 @@ TEST(Slice, OfATransposedTensorComesFirstInPlans) {
   int turned = 0;
   for (const Graph::Node& node : planned.graph().nodes) {
     if (node.op->name() != "transpose") continue;
-    EXPECT_EQ(planned.graph().values[static_cast<std::size_t>(node.in[0])].type.shape.numel(), part(x).numel());
+    EXPECT_EQ(planned.graph().values[node.in[0]].type.shape.numel(), part(x).numel());
     ++turned;
   }
   EXPECT_GE(turned, 2);
@@ -109,7 +107,7 @@ TEST(Slice, OfATransposedTensorComesFirstInPlans) {
   EXPECT_EQ(out[0].values<double>(), part(x).values<double>());
   Doubles expected(static_cast<std::size_t>(x.numel()));
   const Doubles places = part(x).values<double>();  // counting: what an element is says where it stood
-  for (std::size_t i = 0; i < places.size(); ++i) expected[static_cast<std::size_t>(places[i])] = static_cast<double>(i);
+  for (std::size_t i = 0; i < places.size(); ++i) expected[places[i]] = static_cast<double>(i);
   EXPECT_EQ(out[1].values<double>(), expected);
 }
 
@@ -123,8 +121,7 @@ TEST(Gather, PicksByIndexAndRefusesWrongOnes) {
   const Tensor picked = gather(counting({2, 3}), indices({-1, 0}), 1);
   EXPECT_EQ(picked.values<double>(), (Doubles{2, 0, 5, 3}));
   const auto op = std::make_shared<GatherGrad>(Shape{3, 2}, 0);
-  EXPECT_EQ(apply1(op, {counting({3, 2}), indices({1, 1, -1})}).values<double>(),
-            (Doubles{0, 0, 2, 4, 4, 5}));
+  EXPECT_EQ(apply1(op, {counting({3, 2}), indices({1, 1, -1})}).values<double>(), (Doubles{0, 0, 2, 4, 4, 5}));
   EXPECT_THROW(gather(counting({2, 3}), indices({3}), 1), Error);
   EXPECT_THROW(gather(counting({2, 3}), indices({-4}), 1), Error);
 }
@@ -136,8 +133,7 @@ TEST(OneHot, MarksTheClass) {
 
 TEST(BroadcastTo, Repeats) {
   EXPECT_EQ(broadcast_to(counting({2, 1}), {2, 2, 2}).values<double>(), (Doubles{0, 0, 1, 1, 0, 0, 1, 1}));
-  EXPECT_EQ(refusal([] { broadcast_to(counting({2, 3}), {2, 1}); }),
-            "broadcast_to: (2,3) does not broadcast to (2,1)");
+  EXPECT_EQ(refusal([] { broadcast_to(counting({2, 3}), {2, 1}); }), "broadcast_to: (2,3) does not broadcast to (2,1)");
 }
 
 TEST(ShapeOps, KeepIntegersBeyondDoubles) {

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 #include <lmdb.h>
 
+#include "neurim/base/tfrecord.h"
 #include "neurim/data/sources/lmdb.h"
 #include "neurim/data/sources/tar.h"
-#include "neurim/base/tfrecord.h"
 #include "neurim/data/sources/tfrecord.h"
 #include "tests/damage.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -47,17 +47,16 @@ std::string member(const std::string& name, const std::string& body, char kind =
 
 const std::string kEnd(1024, '\0');
 
-std::string picture(int level) { return png_of(plain(4, 4, {static_cast<std::uint8_t>(level), 0, 0})); }
+std::string image(int level) { return png_of(plain(4, 4, {static_cast<std::uint8_t>(level), 0, 0})); }
 
-/// Samples of these numbers, without the end of the archive: pictures of that level, of class 0 or 1.
+/// Samples of these numbers, without the end of the archive: images of that level, of class 0 or 1.
 std::string samples(int from, int to) {
   std::string archive;
-  for (int i = from; i < to; ++i)
-    archive += member(text(i, ".png"), picture(i)) + member(text(i, ".cls"), text(i % 2));
+  for (int i = from; i < to; ++i) archive += member(text(i, ".png"), image(i)) + member(text(i, ".cls"), text(i % 2));
   return archive;
 }
 
-/// The level of a picture of picture().
+/// The level of an image of image().
 int level_of(const Dataset& data, Split split, std::int64_t sample) {
   std::vector<std::byte> buffer;
   Decoder decoder;
@@ -70,8 +69,7 @@ int level_of(const Dataset& data, Split split, std::int64_t sample) {
 TEST(TarIndex, LongNamesAndDamage) {
   const std::string path(150, 'd'), record = text(" path=", path, "/x.png\n");
   const std::string pax = text(record.size() + 3, record);
-  const std::string archive = member("a.png", "12345") +
-                              member("././@LongLink", path + ".cls", 'L', Tar::gnu) +
+  const std::string archive = member("a.png", "12345") + member("././@LongLink", path + ".cls", 'L', Tar::gnu) +
                               member("short", "7", '0', Tar::gnu) + member("folder/", "", '5') +
                               member("pax", pax, 'x') + member("short", "xyz") + kEnd;
   const auto index = [](const std::string& bytes) { return index_tar(bytes_in_memory(bytes_of(bytes))); };
@@ -106,24 +104,22 @@ TEST(TarIndex, WhatFollowsTheEndIsSaid) {
   expect_words(data.damage(), {"all.tar", "other bytes"});
 }
 
-TEST(WebDataset, NoLabelIsAnotherPictures) {
+TEST(WebDataset, NoLabelIsAnotherImages) {
   const TempFolder temp;
-  write(temp.at("x.tar"), samples(0, 4) + member("7.png", picture(70)) + member("7.cls", "0") +
-                              member("7.png", picture(71)) + member("7.cls", "1") +
-                              member("8.depth.png", picture(80)) + member("8.emb.npy", "x") +
-                              member("8.mask.png", picture(81)) + member("8.png", picture(82)) +
-                              member("8.cls", "1") + member("9.left.png", picture(90)) +
-                              member("9.right.png", picture(91)) + member("9.npy", "x") + member("9.cls", "0") +
-                              kEnd);
+  write(temp.at("x.tar"), samples(0, 4) + member("7.png", image(70)) + member("7.cls", "0") +
+                              member("7.png", image(71)) + member("7.cls", "1") + member("8.depth.png", image(80)) +
+                              member("8.emb.npy", "x") + member("8.mask.png", image(81)) + member("8.png", image(82)) +
+                              member("8.cls", "1") + member("9.left.png", image(90)) +
+                              member("9.right.png", image(91)) + member("9.npy", "x") + member("9.cls", "0") + kEnd);
   const Dataset data = Dataset::open(temp.at("x.tar"), {.val_split = 0.0});
   ASSERT_EQ(data.size(Split::train), 6);
   EXPECT_EQ(level_of(data, Split::train, 4), 82);
   EXPECT_EQ(level_of(data, Split::train, 5), 90);
   expect_words(join(data.notes(), "\n"), {"1 samples have two members of one kind", "x.tar[7]",
-                                          "1 samples have several pictures, of which the first", "x.tar[9]"});
+                                          "1 samples have several images, of which the first", "x.tar[9]"});
   write(temp.at("x.tar"), member("7.png", "x") + member("7.cls", "0") + member("7.png", "y") + kEnd);
   expect_words(error_of([&] { Dataset::open(temp.at("x.tar")); }),
-               {"no picture with a label", "two members of one kind"});
+               {"no image with a label", "two members of one kind"});
 }
 
 TEST(WebDataset, MembersAboveTheLimitTakeNoMemory) {
@@ -145,12 +141,12 @@ TEST(WebDataset, LiesBesideLogsAndPackedArchives) {
   write(temp.at("train-0.tar"), samples(0, 4) + kEnd);
   write(temp.at("logs/run.txt"), "hello, this is a text");
   for (const char* file : {"args.yaml", "weights/best.safetensors", "results.png"})
-    write(temp.at(text("runs/classify/train/", file)), std::string_view(file) == "results.png" ? picture(1) : "x");
+    write(temp.at(text("runs/classify/train/", file)), std::string_view(file) == "results.png" ? image(1) : "x");
   write(temp.at("train-1.tar.gz"), "\x1F\x8B");
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
   EXPECT_EQ(data.size(Split::train), 4);
   expect_words(join(data.notes(), "\n"), {"1 packed archives beside the shards", "train-1.tar.gz"});
-  for (const char* name : {"cat/1.png", "dog/inner/1.png"}) write(temp.at(name), picture(1));
+  for (const char* name : {"cat/1.png", "dog/inner/1.png"}) write(temp.at(name), image(1));
   EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"cat", "dog"}));
 }
 
@@ -159,7 +155,7 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   const auto shard = [](int from, int to) {
     std::string archive;
     for (int i = from; i < to; ++i) {
-      archive += member(text("x/", i, ".png"), picture(i));
+      archive += member(text("x/", i, ".png"), image(i));
       archive += i % 2 ? member(text("x/", i, ".cls"), text(i % 3, "\n"))
                        : member(text("x/", i, ".json"), text("{\"label\": ", i % 3, "}"));
     }
@@ -174,8 +170,7 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   EXPECT_EQ(data.size(Split::val), 3);
   EXPECT_EQ(data.label(Split::train, 7), 9 % 3);
   expect_words(data.name(Split::train, 7), {"train-001.tar[x/9.png]"});
-  expect_words(join(data.notes(), "\n"),
-               {"1 samples have no label", "x/6", "1 samples have no picture", "x/7"});
+  expect_words(join(data.notes(), "\n"), {"1 samples have no label", "x/6", "1 samples have no image", "x/7"});
   std::vector<std::byte> buffer;
   Decoder decoder;
   Image image;
@@ -183,16 +178,17 @@ TEST(WebDataset, SamplesShardsAndSplits) {
   decoder.read(image);
   EXPECT_EQ(image.row(0)[0], 9);
   EXPECT_EQ(Dataset::open(temp.at("train-{000..001}.tar"), {.val_split = 0.0}).size(Split::train), 12);
-  expect_words(error_of([&] { Dataset::open(temp.at("train-{000..002}.tar")); }),
-               {"train-002.tar", "cannot read"});
+  expect_words(error_of([&] { Dataset::open(temp.at("train-{000..002}.tar")); }), {"train-002.tar", "cannot read"});
   write(temp.at("train-001.tar"), shard(8, 14).substr(0, 5000));
   const Dataset cut = Dataset::open(temp.path());
   EXPECT_LT(cut.size(Split::train), 12);
   expect_words(join(cut.notes(), "\n"), {"error: ", "train-001.tar", "cut off"});
   write(temp.at("{1..2}/train-0.tar"), shard(0, 6) + kEnd);  // braces of a folder are no pattern
   EXPECT_EQ(Dataset::open(temp.at("{1..2}/train-{0..0}.tar"), {.val_split = 0.0}).size(Split::train), 6);
-  write(temp.at("blank.tar"), member("1.png", "x") + member("1.json", "{\"label\": \" a \"}") + member("2.png", "x") + member("2.cls", " a\n") + kEnd);
-  EXPECT_EQ(Dataset::open(temp.at("blank.tar"), {.val_split = 0.0}).class_names(), (std::vector<std::string>{" a ", "a"}));
+  write(temp.at("blank.tar"), member("1.png", "x") + member("1.json", "{\"label\": \" a \"}") + member("2.png", "x") +
+                                  member("2.cls", " a\n") + kEnd);
+  EXPECT_EQ(Dataset::open(temp.at("blank.tar"), {.val_split = 0.0}).class_names(),
+            (std::vector<std::string>{" a ", "a"}));
   write(temp.at("z/x.tar.gz"), "\x1F\x8B");
   expect_words(error_of([&] { Dataset::open(temp.at("z")); }), {"unpack them once"});
   write(temp.at("y.tar"), member("cat/1.png", "x") + kEnd);
@@ -225,9 +221,8 @@ std::string record(const std::string& data) {
 }
 
 std::string labelled(int level, int label) {
-  return record(
-      example({{"image/encoded", field(1, field(1, picture(level)))},
-               {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
+  return record(example({{"image/encoded", field(1, field(1, image(level)))},
+                         {"image/class/label", field(3, field(1, std::string(1, static_cast<char>(label))))}}));
 }
 
 TEST(Shards, SplitsAreWordsOfTheirNames) {
@@ -278,17 +273,17 @@ TEST(Shards, MissingOnesAreNamed) {
   // In folders of their own, and with names that go on.
   for (const char* file : {"c/one/x-0-of-2.tar", "c/two/x-1-of-2.tar", "d/x-0-of-2-1a2b.tar", "d/x-1-of-2-9f3c.tar"})
     write(temp.at(file), samples(4, 8) + kEnd);
-  for (const char* folder : {"c", "d"}) EXPECT_EQ(Dataset::open(temp.at(folder), {.val_split = 0.0}).size(Split::train), 8);
+  for (const char* folder : {"c", "d"})
+    EXPECT_EQ(Dataset::open(temp.at(folder), {.val_split = 0.0}).size(Split::train), 8);
   EXPECT_EQ(Dataset::open(temp.at("b")).size(Split::train), 16);
 }
 
 TEST(TfRecord, RowsOfSeveralLabelsAreNoClasses) {
   const TempFolder temp;
   const auto with = [](const std::string& label) {
-    return record(example({{"image/encoded", field(1, field(1, picture(1)))}, {"image/class/label", label}}));
+    return record(example({{"image/encoded", field(1, field(1, image(1)))}, {"image/class/label", label}}));
   };
-  const std::string rows = with(field(3, field(1, std::string("\0\1\0", 3)))) +
-                           with(field(3, "\x08\x01\x08\x02")) +
+  const std::string rows = with(field(3, field(1, std::string("\0\1\0", 3)))) + with(field(3, "\x08\x01\x08\x02")) +
                            with(field(1, field(1, "cat") + field(1, "dog")));
   write(temp.at("x.tfrecord"), labelled(10, 1) + labelled(20, 2) + rows);
   const Dataset data = Dataset::open(temp.at("x.tfrecord"), {.val_split = 0.0});
@@ -301,13 +296,13 @@ TEST(TfRecord, RowsOfSeveralLabelsAreNoClasses) {
 
 TEST(TfRecord, RecordsAboveTheLimitTakeNoMemory) {
   const TempFolder temp;
-  std::string data = example({{"image/encoded", field(1, field(1, picture(1)))},
-                              {"image/class/text", field(1, field(1, "3"))}});
+  std::string data = example(
+      {{"image/encoded", field(1, field(1, image(1)))}, {"image/class/text", field(1, field(1, "3"))}});
   data += '\x7A';  // field 15, which is passed over
   put_varint(data, kMostPart);
   const std::string length = little_endian(data.size() + kMostPart, 8);
-  const std::string file =
-      labelled(10, 1) + labelled(20, 2) + length + little_endian(masked_crc32c(bytes_of(length)), 4) + data;
+  const std::string file = labelled(10, 1) + labelled(20, 2) + length +
+                           little_endian(masked_crc32c(bytes_of(length)), 4) + data;
   write(temp.at("x.tfrecord"), file);
   fs::resize_file(temp.at("x.tfrecord"), file.size() + kMostPart + 4);  // takes no room on the disk
   const Dataset found = Dataset::open(temp.at("x.tfrecord"), {.val_split = 0.0});
@@ -373,8 +368,7 @@ TEST(TfRecord, LabelsSplitsAndDamage) {
   EXPECT_EQ(image.row(0)[0], 90);
   const std::string gz = read_file(temp.at("packed/train.tfrecord.gz"));
   write(temp.at("packed/train.tfrecord.gz"), gz.substr(0, gz.size() - 20));
-  expect_words(error_of([&] { Dataset::open(temp.at("packed")); }),
-               {"train.tfrecord.gz", "cannot be unpacked"});
+  expect_words(error_of([&] { Dataset::open(temp.at("packed")); }), {"train.tfrecord.gz", "cannot be unpacked"});
   damage_everywhere(labelled(1, 1) + record(example({{"image/encoded", field(1, field(1, "abc"))},
                                                      {"image/class/text", field(1, field(1, "cat"))}})),
                     [](const std::string& bytes) { index_tfrecord(bytes_in_memory(bytes_of(bytes))); });
@@ -412,8 +406,8 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
   for (int i = 0; i < 500; ++i) {
     std::string levels;
     for (int c = 0; c < 3; ++c) levels += std::string(6, static_cast<char>(i % 50 + c));
-    records[text("key", 1000 + i)] =
-        i % 2 ? datum(2, 3, levels, i % 3, false) : datum(0, 0, picture(i % 256), i % 3, true);
+    records[text("key", 1000 + i)] = i % 2 ? datum(2, 3, levels, i % 3, false)
+                                           : datum(0, 0, image(i % 256), i % 3, true);
   }
   records["key2000"] = datum(0, 0, std::string(20000, 'x'), 1, true);  // in pages of its own
   write_lmdb(temp.path(), records);
@@ -424,7 +418,7 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
   const StoredImage raw = data.read(Split::train, 7, buffer);
   EXPECT_EQ(raw.pixels, (ImageSize{2, 3, 3}));
   EXPECT_EQ(as_text(raw.bytes).substr(0, 4), (std::string{9, 8, 7, 9}));
-  EXPECT_EQ(as_text(data.read(Split::train, 8, buffer).bytes), picture(8));
+  EXPECT_EQ(as_text(data.read(Split::train, 8, buffer).bytes), image(8));
   EXPECT_EQ(as_text(data.read(Split::train, 500, buffer).bytes), std::string(20000, 'x'));
   EXPECT_EQ(data.label(Split::train, 8), 2);
   expect_words(join(data.notes(), "\n"), {"blue, green, red"});
@@ -432,23 +426,23 @@ TEST(Lmdb, DatumsAndFilesWithLabels) {
     EXPECT_EQ(entry.path().filename(), "data.mdb");
 
   const TempFolder plain_files;
-  write_lmdb(plain_files.path(), {{"a", picture(1)}, {"b", picture(2)}, {"c", picture(3)}});
+  write_lmdb(plain_files.path(), {{"a", image(1)}, {"b", image(2)}, {"c", image(3)}});
   expect_words(error_of([&] { Dataset::open(plain_files.path()); }), {"labels.csv"});
   write(plain_files.at("labels.csv"), "key,label\na,cat\nb,dog\n");
   const Dataset named = Dataset::open(plain_files.path(), {.val_split = 0.0});
   EXPECT_EQ(named.class_names(), (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(as_text(named.read(Split::train, 1, buffer).bytes), picture(2));
+  EXPECT_EQ(as_text(named.read(Split::train, 1, buffer).bytes), image(2));
   expect_words(join(named.notes(), "\n"), {"1 records have no label"});
 
   const TempFolder splits;
   for (const char* split : {"Train", "val"})
     write_lmdb(splits.path() + "/" + split,
-               {{"a", datum(0, 0, picture(*split), 0, true)}, {"b", datum(0, 0, picture(2), 1, true)}});
+               {{"a", datum(0, 0, image(*split), 0, true)}, {"b", datum(0, 0, image(2), 1, true)}});
   const Dataset parts = Dataset::open(splits.path());
   EXPECT_EQ(parts.size(Split::train), 2);
   EXPECT_EQ(parts.size(Split::val), 2);
-  EXPECT_EQ(as_text(parts.read(Split::train, 0, buffer).bytes), picture('T'));
-  EXPECT_EQ(as_text(parts.read(Split::val, 0, buffer).bytes), picture('v'));
+  EXPECT_EQ(as_text(parts.read(Split::train, 0, buffer).bytes), image('T'));
+  EXPECT_EQ(as_text(parts.read(Split::val, 0, buffer).bytes), image('v'));
   expect_words(parts.name(Split::val, 0), {"val/data.mdb[a]"});
   fs::rename(splits.at("val/data.mdb"), splits.at("single.lmdb"));  // as MDB_NOSUBDIR has it
   EXPECT_EQ(Dataset::open(splits.at("single.lmdb"), {.val_split = 0.0}).size(Split::train), 2);
@@ -477,15 +471,16 @@ TEST(WebDataset, NamesOfSamplesMayHaveDots) {
   const TempFolder temp;
   std::string archive;
   for (int i = 0; i < 4; ++i)  // versions, and times with the label first
-    archive += member(text("img.v1.", i, ".png"), picture(i)) + member(text("img.v1.", i, ".cls"), text(i % 2));
+    archive += member(text("img.v1.", i, ".png"), image(i)) + member(text("img.v1.", i, ".cls"), text(i % 2));
   for (int i = 4; i < 8; ++i)
     archive += member(text("d/2024.05.0", i, "T10.30.png.json"), text("{\"label\": \"", i % 2, "\"}")) +
-               member(text("d/2024.05.0", i, "T10.30.png.PNG"), picture(i));
+               member(text("d/2024.05.0", i, "T10.30.png.PNG"), image(i));
   // Without dots, beside the same with some, and with further members.
-  archive += member("x.png", picture(8)) + member("x.depth.png", picture(99)) + member("x.meta.json", "{\"label\": 7}") + member("x.cls", "0") +
-             member("x.2.png", picture(9)) + member("x.2.cls", "1");
-  archive += member("y.1.cls", "0") + member("y.1.png", picture(10)) + member("y.2.png", picture(98)) +  // the last has no label
-             member("z.1.json", "{\"class\": 1}") + member("z.1.tga", "x");  // nor this a picture
+  archive += member("x.png", image(8)) + member("x.depth.png", image(99)) + member("x.meta.json", "{\"label\": 7}") +
+             member("x.cls", "0") + member("x.2.png", image(9)) + member("x.2.cls", "1");
+  archive += member("y.1.cls", "0") + member("y.1.png", image(10)) +
+             member("y.2.png", image(98)) +                                  // the last has no label
+             member("z.1.json", "{\"class\": 1}") + member("z.1.tga", "x");  // nor this an image
   write(temp.at("x.tar"), archive + kEnd);
   const Dataset data = Dataset::open(temp.at("x.tar"), {.val_split = 0.0});
   ASSERT_EQ(data.size(Split::train), 11);
@@ -493,7 +488,7 @@ TEST(WebDataset, NamesOfSamplesMayHaveDots) {
   for (int i = 0; i < 11; ++i) EXPECT_EQ(data.label(Split::train, i), i % 2);
   ASSERT_EQ(data.notes().size(), 3u);
   expect_words(data.notes()[1], {"1 samples have no label", "x.tar[y.2]"});
-  expect_words(data.notes()[2], {"1 samples have no picture", "x.tar[z.1]"});
+  expect_words(data.notes()[2], {"1 samples have no image", "x.tar[z.1]"});
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "neurim/data/loader.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -40,7 +40,7 @@ TEST(Folder, VirtualSplitIsStratifiedSeededAndWithoutCopies) {
     const std::string file = data.name(Split::train, i);
     EXPECT_FALSE(names(data).contains(file));
     const std::string class_name = fs::path(file).parent_path().filename().string();
-    EXPECT_EQ(data.class_names()[static_cast<std::size_t>(data.label(Split::train, i))], class_name);
+    EXPECT_EQ(data.class_names()[data.label(Split::train, i)], class_name);
   }
   EXPECT_EQ(Dataset::open(temp.path()).size(Split::val), 3);
   EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).size(Split::train), 30);
@@ -81,11 +81,10 @@ TEST(Folder, SplitsInCapitalLettersAndOtherForms) {
   const TempFolder classes;  // what is in them is theirs
   write_classes(classes, "train station/", {"day", "night"}, 1);
   write_classes(classes, "airport/", {"day", "night"}, 1);
-  EXPECT_EQ(Dataset::open(classes.path()).class_names(),
-            (std::vector<std::string>{"airport", "train station"}));
+  EXPECT_EQ(Dataset::open(classes.path()).class_names(), (std::vector<std::string>{"airport", "train station"}));
 }
 
-TEST(Folder, PicturesWithoutExtension) {
+TEST(Folder, ImagesWithoutExtension) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 3);
   write(temp.at("a/7"), jpeg_of(plain(8, 8, {1, 2, 3})));
@@ -109,21 +108,19 @@ TEST(Folder, LinksGiveNoWrongClass) {
   };
   link(elsewhere.path() + "/c", "c");
   link(elsewhere.path() + "/more", "a/more");
-  const auto counts = [&] {
-    return Dataset::open(temp.at("set"), {.val_split = 0.0}).class_counts(Split::train);
-  };
+  const auto counts = [&] { return Dataset::open(temp.at("set"), {.val_split = 0.0}).class_counts(Split::train); };
   EXPECT_EQ(counts(), (std::vector<std::int64_t>{5, 3, 2}));
   EXPECT_TRUE(Dataset::open(temp.at("set")).notes().empty());
   link("..", "a/loop");
   link("../b", "a/b");
-  link(elsewhere.path(), "b/all");  // holds the pictures of c
+  link(elsewhere.path(), "b/all");  // holds the images of c
   link(".", "z");
   EXPECT_EQ(counts(), (std::vector<std::int64_t>{5, 3, 2}));
   const std::vector<std::string> notes = Dataset::open(temp.at("set")).notes();
   ASSERT_EQ(notes.size(), 1u);
   expect_words(notes[0], {"4 symbolic links", "not followed", "set/a/b"});
   fs::remove(temp.at("set/b/all"));
-  link("../a", "train/a");  // another split of the same pictures is a matter of the user
+  link("../a", "train/a");  // another split of the same images is a matter of the user
   link("../b", "train/b");
   write_classes(temp, "set/val/", {"a"}, 1);
   link("../b", "val/b");
@@ -152,7 +149,8 @@ TEST(Folder, ClassNamesAreLinesOfText) {
 TEST(Folder, ArchivesBesideItAreNotTheSet) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 3);
-  for (const char* file : {"all.tar", "all.tar.gz", "x.npz", "old.tfrecord", "x.npy", "y.npy"}) write(temp.at(file), "");
+  for (const char* file : {"all.tar", "all.tar.gz", "x.npz", "old.tfrecord", "x.npy", "y.npy"})
+    write(temp.at(file), "");
   EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).size(Split::train), 6);
 }
 
@@ -183,9 +181,7 @@ TEST(Folder, ClassNamesFromOutsideRule) {
 
 TEST(Folder, ErrorsSayCauseAndFix) {
   const TempFolder temp;
-  const auto message = [&](const std::string& path) {
-    return error_of([&] { Dataset::open(temp.at(path)); });
-  };
+  const auto message = [&](const std::string& path) { return error_of([&] { Dataset::open(temp.at(path)); }); };
   expect_words(message("missing"), {"missing", "no such folder"});
   write(temp.at("file"), "x");
   expect_words(message("file"), {"not a folder"});
@@ -275,22 +271,17 @@ TEST(Idx, DamageIsFound) {
   };
   const std::string images = idx_images(30, 4, 5);
   const std::string file = "train-images-idx3-ubyte";
-  expect_words(message([&](auto& t) { write(t.at(file), images.substr(0, 300)); }),
-               {file, "284 of 600 bytes"});
+  expect_words(message([&](auto& t) { write(t.at(file), images.substr(0, 300)); }), {file, "284 of 600 bytes"});
   expect_words(message([&](auto& t) { write(t.at(file), images + "x"); }), {file, "more bytes"});
   expect_words(message([&](auto& t) { write(t.at(file), idx_labels({1})); }), {file, "magic"});
   expect_words(message([&](auto& t) { write(t.at(file), ""); }), {file});
-  expect_words(message([&](auto& t) {
-                 write(t.at(file), images.substr(0, 4) + "\xFF\xFF\xFF\xFF" + images.substr(8));
-               }),
-               {file, "cannot hold"});
-  expect_words(message([&](auto& t) { write(t.at(file), idx_images(29, 4, 5)); }),
-               {"29 pictures", "30 labels"});
   expect_words(
-      message([&](auto& t) { write(t.at("t10k-labels-idx1-ubyte"), idx_labels({0, 1, 9, 1, 9, 0})); }),
-      {"t10k-labels", "label 9 at index 2", "3 classes"});
-  expect_words(message([&](auto& t) { fs::remove(t.at("train-labels-idx1-ubyte.gz")); }),
-               {"train-labels", "missing"});
+      message([&](auto& t) { write(t.at(file), images.substr(0, 4) + "\xFF\xFF\xFF\xFF" + images.substr(8)); }),
+      {file, "cannot hold"});
+  expect_words(message([&](auto& t) { write(t.at(file), idx_images(29, 4, 5)); }), {"29 images", "30 labels"});
+  expect_words(message([&](auto& t) { write(t.at("t10k-labels-idx1-ubyte"), idx_labels({0, 1, 9, 1, 9, 0})); }),
+               {"t10k-labels", "label 9 at index 2", "3 classes"});
+  expect_words(message([&](auto& t) { fs::remove(t.at("train-labels-idx1-ubyte.gz")); }), {"train-labels", "missing"});
   expect_words(message([&](auto& t) {
                  const std::string path = t.at("t10k-images-idx3-ubyte.gz");
                  write(path, read_file(path).substr(0, 60));
@@ -320,7 +311,7 @@ TEST(Idx, MemoryIsTakenForWhatIsThere) {
   EXPECT_LT(peak() - before, 300 << 10);
 }
 
-TEST(Idx, LabelsThatMakeClassesWithoutPicturesAreRefused) {
+TEST(Idx, LabelsThatMakeClassesWithoutImagesAreRefused) {
   const TempFolder temp;
   write_idx(temp, cycle(6, 3));
   std::vector<int> labels = cycle(30, 3);
@@ -328,12 +319,10 @@ TEST(Idx, LabelsThatMakeClassesWithoutPicturesAreRefused) {
   write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
   expect_words(
       error_of([&] { Dataset::open(temp.path()); }),
-      {"train-labels-idx1-ubyte.gz: label 200 at index 7, but classes 3 to 199 have no training picture",
-       "labels.txt"});
+      {"train-labels-idx1-ubyte.gz: label 200 at index 7, but classes 3 to 199 have no training image", "labels.txt"});
   labels[7] = 4;
   write_gz(temp.at("train-labels-idx1-ubyte.gz"), idx_labels(labels));
-  expect_words(error_of([&] { Dataset::open(temp.path()); }),
-               {"label 4 at index 7, but class 3 has no training"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"label 4 at index 7, but class 3 has no training"});
   EXPECT_EQ(Dataset::open(temp.path(), {.class_names = {"4", "3", "2", "1", "0"}}).label(Split::train, 7), 0);
   write(temp.at("labels.txt"), "a\nb\nc\nd\ne\n");
   EXPECT_EQ(Dataset::open(temp.path(), {.val_split = 0.0}).class_counts(Split::train),
@@ -358,9 +347,8 @@ TEST(Idx, RealSets) {
     const std::vector<std::string> numbers{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     EXPECT_EQ(Dataset::open(path, {.class_names = numbers}).class_names(), numbers);
     EXPECT_EQ(data.class_counts(Split::train), std::vector<std::int64_t>(10, 6000));
-    // The published mean and deviation of the training pictures.
-    Loader loader(data, Split::train, {.channels = 1, .height = 28, .width = 28}, {},
-                  {.batch = 128, .workers = 0});
+    // The published mean and std of the training images.
+    Loader loader(data, Split::train, {.channels = 1, .height = 28, .width = 28}, {}, {.batch = 128, .workers = 0});
     loader.start(0);
     Batch batch;
     double sum = 0, squares = 0, count = 0;

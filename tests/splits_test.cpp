@@ -2,16 +2,18 @@
 #include <gtest/gtest.h>
 
 #include "neurim/data/label_problems.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
 
 TEST(Manifest, UnicodeFormsOfLabelsGroupsAndPathsAreOne) {
   const TempFolder temp;
-  for (const char* file : {"cafe\u0301/\u00E9.png", "caf\u00E9/other.png", "tea/1.png", "tea/2.png"}) write(temp.at(file), png_of(plain(4, 4, {1})));
+  for (const char* file : {"cafe\u0301/\u00E9.png", "caf\u00E9/other.png", "tea/1.png", "tea/2.png"})
+    write(temp.at(file), png_of(plain(4, 4, {1})));
   write(temp.at("m.csv"),
-        "path,label,group\ncaf\u00E9/e\u0301.png,\u00E9,g\u00E9\ncafe\u0301/\u00E9.png,e\u0301,ge\u0301\ntea/1.png,t,x\ntea/2.png,t,y\n");
+        "path,label,group\ncaf\u00E9/e\u0301.png,\u00E9,g\u00E9\ncafe\u0301/\u00E9.png,e\u0301,ge\u0301\ntea/"
+        "1.png,t,x\ntea/2.png,t,y\n");
   const Dataset data = Dataset::open(temp.at("m.csv"), {.val_split = 0.0});
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"t", "\u00E9"}));
   EXPECT_EQ(data.class_counts(Split::train), (std::vector<std::int64_t>{2, 2}));
@@ -22,7 +24,7 @@ TEST(Manifest, UnicodeFormsOfLabelsGroupsAndPathsAreOne) {
   EXPECT_EQ(label_problems(data, true).front().kind, "unicode_form");
 }
 
-/// A table of pictures that are not there; each line is label,group.
+/// A table of images that are not there; each line is label,group.
 std::string table_of(const TempFolder& temp, const std::vector<std::string>& lines) {
   std::string table = "path,label,group\n";
   for (std::size_t i = 0; i < lines.size(); ++i) table += text(i, ".png,", lines[i], '\n');
@@ -62,7 +64,8 @@ TEST(Splits, KeepEveryClassInTrainingWhereACutCan) {
   // A label of one image among several.
   const std::string several = table_of(temp, {"a|c,", "a,", "b,", "b,", "a,", "b|a,"});
   for (std::uint64_t seed = 0; seed < 10; ++seed)
-    for (const std::int64_t count : Dataset::open(several, {.val_split = 0.5, .seed = seed}).class_counts(Split::train)) EXPECT_GT(count, 0);
+    for (const std::int64_t count : Dataset::open(several, {.val_split = 0.5, .seed = seed}).class_counts(Split::train))
+      EXPECT_GT(count, 0);
 }
 
 TEST(Splits, ClassesWithoutTrainingAreNamed) {

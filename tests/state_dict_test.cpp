@@ -42,8 +42,7 @@ StateDict parsed(const std::string& bytes) { return read_state_dict(MemoryFile(b
 
 void expect_refused(const std::string& bytes, const std::vector<std::string>& words) {
   const std::string message = error_of([&] { parsed(bytes); });
-  for (const std::string& word : words)
-    EXPECT_NE(message.find(word), std::string::npos) << word << "\n" << message;
+  for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << "\n" << message;
 }
 
 Floats values(const StateDict& dict, std::string_view name) {
@@ -51,15 +50,15 @@ Floats values(const StateDict& dict, std::string_view name) {
 }
 
 /// Six numbers in one storage, which two tensors share.
-const std::string kObject =
-    pickled::dict({{"w", pickled::tensor({.count = 6, .sizes = {2, 3}, .strides = {3, 1}})},
-                   {"t", pickled::tensor({.count = 6, .offset = 1, .sizes = {2, 2}, .strides = {1, 3}})}},
-                  pickled::ordered_dict());
+const std::string kObject = pickled::dict(
+    {{"w", pickled::tensor({.count = 6, .sizes = {2, 3}, .strides = {3, 1}})},
+     {"t", pickled::tensor({.count = 6, .offset = 1, .sizes = {2, 2}, .strides = {1, 3}})}},
+    pickled::ordered_dict());
 const Members kStorages{{"0", raw(Floats{0, 1, 2, 3, 4, 5})}};
 
 TEST(PyTorchFile, BothFormsAreRead) {
-  for (const std::string& file : {pytorch_zip(kObject, kStorages), pytorch_zip(kObject, kStorages, true),
-                                  pytorch_legacy(kObject, kStorages)}) {
+  for (const std::string& file :
+       {pytorch_zip(kObject, kStorages), pytorch_zip(kObject, kStorages, true), pytorch_legacy(kObject, kStorages)}) {
     const StateDict dict = parsed(file);
     EXPECT_EQ(dict.names(), (std::vector<std::string>{"t", "w"}));
     EXPECT_EQ(dict.entries.at("w").type, (Type{DType::f32, {2, 3}}));
@@ -75,8 +74,7 @@ TEST(PyTorchFile, EveryDType) {
         {{"x", pickled::tensor({.storage = storage, .count = 2, .sizes = {2}, .strides = {1}})}});
     const StateDict dict = parsed(pytorch_zip(object, {{"0", data}}));
     EXPECT_EQ(dict.entries.at("x").type, (Type{dtype, {2}})) << storage;
-    EXPECT_EQ(values(dict, "x"), (Floats{1, dtype == DType::u8 || dtype == DType::boolean ? 0.f : -2.f}))
-        << storage;
+    EXPECT_EQ(values(dict, "x"), (Floats{1, dtype == DType::u8 || dtype == DType::boolean ? 0.f : -2.f})) << storage;
   };
   check("DoubleStorage", DType::f64, raw(std::vector<double>{1, -2}));
   check("FloatStorage", DType::f32, raw(Floats{1, -2}));
@@ -92,14 +90,12 @@ TEST(PyTorchFile, EveryDType) {
 
 TEST(PyTorchFile, EveryShape) {
   const auto read = [](const pickled::Tensor& tensor) {
-    return parsed(pytorch_zip(pickled::dict({{"x", pickled::tensor(tensor)}}),
-                              {{"0", raw(Floats{0, 1, 2, 3, 4, 5})}}))
+    return parsed(pytorch_zip(pickled::dict({{"x", pickled::tensor(tensor)}}), {{"0", raw(Floats{0, 1, 2, 3, 4, 5})}}))
         .entries.at("x");
   };
   EXPECT_EQ(read({.count = 6, .offset = 4}).load().item(), 4);
   EXPECT_EQ(read({.count = 6, .sizes = {2, 0}, .strides = {INT64_MAX, 1}}).type, (Type{DType::f32, {2, 0}}));
-  EXPECT_EQ(read({.count = 6, .sizes = {1, 2}, .strides = {INT64_MAX, 5}}).load().values<float>(),
-            (Floats{0, 5}));
+  EXPECT_EQ(read({.count = 6, .sizes = {1, 2}, .strides = {INT64_MAX, 5}}).load().values<float>(), (Floats{0, 5}));
   EXPECT_EQ(read({.count = 6, .offset = 2, .sizes = {2, 2}, .strides = {0, 1}}).load().values<float>(),
             (Floats{2, 3, 2, 3}));
   EXPECT_EQ(read({.count = 6, .sizes = {1, 3, 2}, .strides = {6, 1, 3}}).load().values<float>(),
@@ -122,8 +118,9 @@ TEST(PyTorchFile, ViewsOfTheNegativeHaveItsSignsAndOthersAreRefused) {
   };
   const std::string yes = "\x88", no = "\x89";
   EXPECT_EQ(values(parsed(with(facts("neg", yes))), "x"), (Floats{-1, 0, 2, -4}));
-  EXPECT_EQ(values(parsed(with(facts("neg", yes), "HalfStorage", raw(std::vector<std::uint16_t>{0x3c00, 0xc000}))), "x"),
-            (Floats{-1, 2}));
+  EXPECT_EQ(
+      values(parsed(with(facts("neg", yes), "HalfStorage", raw(std::vector<std::uint16_t>{0x3c00, 0xc000}))), "x"),
+      (Floats{-1, 2}));
   for (const auto& more : {facts("neg", no), facts("conj", no), {"}"}, {"N"}})
     EXPECT_EQ(values(parsed(with(more)), "x"), (Floats{1, 0, -2, 4}));
   expect_refused(with(facts("conj", yes)), {"'x'", "(conj)", "save it with .clone()"});
@@ -137,9 +134,7 @@ TEST(PyTorchFile, ViewsOfTheNegativeHaveItsSignsAndOthersAreRefused) {
 
 TEST(PyTorchFile, LaterProtocolsAreRead) {
   // Each value is remembered under the next number, and names of globals are strings.
-  const auto word = [](const std::string& value) {
-    return "\x8c" + little_endian(value.size(), 1) + value + "\x94";
-  };
+  const auto word = [](const std::string& value) { return "\x8c" + little_endian(value.size(), 1) + value + "\x94"; };
   const auto global = [&](const std::string& module, const std::string& name) {
     return word(module) + word(name) + "\x93\x94";
   };
@@ -154,7 +149,8 @@ TEST(PyTorchFile, LaterProtocolsAreRead) {
   };
   const std::string object = "}\x94" + word("t") + tensor(1) + "s\x8d" + little_endian(1, 8) + "u" + tensor(0) + "s";
   for (const char protocol : {3, 4, 5}) {
-    const StateDict dict = parsed(zip_archive({{"a/data.pkl", whole(protocol, object)}, {"a/data/0", kStorages[0].second}}));
+    const StateDict dict = parsed(
+        zip_archive({{"a/data.pkl", whole(protocol, object)}, {"a/data/0", kStorages[0].second}}));
     EXPECT_EQ(values(dict, "t"), (Floats{1, 4, 2, 5}));
     EXPECT_EQ(values(dict, "u"), (Floats{0, 3, 1, 4}));
   }
@@ -189,8 +185,7 @@ TEST(PyTorchFile, ParametersAndPython2) {
 }
 
 TEST(PyTorchFile, TheStateDictInACheckpointIsFound) {
-  const std::string other =
-      pickled::dict({{"v", pickled::tensor({.count = 6, .sizes = {6}, .strides = {1}})}});
+  const std::string other = pickled::dict({{"v", pickled::tensor({.count = 6, .sizes = {6}, .strides = {1}})}});
   const auto read = [&](const std::vector<std::pair<std::string, std::string>>& items) {
     return parsed(pytorch_zip(pickled::dict(items), kStorages));
   };
@@ -200,22 +195,18 @@ TEST(PyTorchFile, TheStateDictInACheckpointIsFound) {
   EXPECT_EQ(read({{"model", kObject}, {"model_ema", other}}).names(), (std::vector<std::string>{"v"}));
   EXPECT_EQ(read({{"net", kObject}, {"acc", "G" + std::string(8, '\0')}}).notes,
             (std::vector<std::string>{"takes 'net', not acc"}));
-  EXPECT_EQ(read({{"w", pickled::tensor({.count = 6})}, {"extra", "N"}}).names(),
-            (std::vector<std::string>{"w"}));
+  EXPECT_EQ(read({{"w", pickled::tensor({.count = 6})}, {"extra", "N"}}).names(), (std::vector<std::string>{"w"}));
   // A figure beside it may be a tensor; and a key may stand twice.
   EXPECT_EQ(read({{"state_dict", kObject}, {"best_acc1", pickled::tensor({.count = 6})}}).names(),
             (std::vector<std::string>{"t", "w"}));
   EXPECT_EQ(read({{"model", kObject}, {"model", "N"}}).names(), (std::vector<std::string>{"t", "w"}));
-  expect_refused(pytorch_zip(pickled::dict({{"a", kObject}, {"b", other}}), kStorages),
-                 {"several state dicts (a, b)"});
-  expect_refused(pytorch_zip(pickled::dict({{"a", "N"}, {"b\n", "N"}}), {}),
-                 {"no tensors under its keys (a, b?)"});
+  expect_refused(pytorch_zip(pickled::dict({{"a", kObject}, {"b", other}}), kStorages), {"several state dicts (a, b)"});
+  expect_refused(pytorch_zip(pickled::dict({{"a", "N"}, {"b\n", "N"}}), {}), {"no tensors under its keys (a, b?)"});
   expect_refused(pytorch_zip("K\x01", {}), {"no dict of tensors"});
 }
 
 TEST(PyTorchFile, WhatIsNoStateDictIsRefusedByName) {
-  const std::string run =
-      pickled::global("os", "system") + pickled::tuple({pickled::string("touch /tmp/owned")}) + "R";
+  const std::string run = pickled::global("os", "system") + pickled::tuple({pickled::string("touch /tmp/owned")}) + "R";
   for (const std::string& file : {pytorch_zip(run, {}), pytorch_legacy(run, {})})
     expect_refused(file, {"names os.system", "not run here", "torch.save(model.state_dict(), FILE)"});
   expect_refused(pytorch_zip(pickled::global("__torch__.net", "Net") + ")\x81", {}), {"__torch__.net.Net"});
@@ -236,28 +227,30 @@ TEST(PyTorchFile, WhatIsNoStateDictIsRefusedByName) {
   spoilt[spoilt.find(kStorages[0].second) + 5] ^= 1;
   expect_refused(spoilt, {"'w'", "checksum"});
   expect_refused("neither", {"not a safetensors file"});
-  EXPECT_NE(error_of([&] { read_pytorch_file(MemoryFile("neither").path()); }).find("torch.save"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { read_pytorch_file(MemoryFile("neither").path()); }).find("torch.save"), std::string::npos);
 }
 
 TEST(PyTorchFile, WhatStandsBesideTheWeightsIsPassedOver) {
-  const std::string figure = pickled::tensor({.count = 6, .offset = 5}),
+  const std::string metric = pickled::tensor({.count = 6, .offset = 5}),
                     net = pickled::dict({{"fc.w", pickled::tensor({.count = 6, .sizes = {6}, .strides = {1}})}});
   const auto names = [&](const std::vector<std::pair<std::string, std::string>>& items) {
     return parsed(pytorch_zip(pickled::dict(items), kStorages)).names();
   };
   const std::vector<std::string> weights{"fc.w"};
-  for (const char* key : {"model", "state_dict", "model_state_dict", "model_state", "net", "ema", "module", "params", "network", "backbone"}) {
-    EXPECT_EQ(names({{"epoch", pickled::integer(3)}, {"loss", figure}, {key, net}}), weights) << key;
-    EXPECT_EQ(names({{key, net}, {"best", figure}, {"optimizer", pickled::dict({{"state", "}"}})}}), weights) << key;
+  for (const char* key : {"model", "state_dict", "model_state_dict", "model_state", "net", "ema", "module", "params",
+                          "network", "backbone"}) {
+    EXPECT_EQ(names({{"epoch", pickled::integer(3)}, {"loss", metric}, {key, net}}), weights) << key;
+    EXPECT_EQ(names({{key, net}, {"best", metric}, {"optimizer", pickled::dict({{"state", "}"}})}}), weights) << key;
   }
-  EXPECT_EQ(names({{"ema", pickled::dict({{"decay", pickled::integer(1)}, {"module", net}})}, {"loss", figure}}), weights);
-  EXPECT_EQ(names({{"loss", figure}, {"fc.w", figure}}), (std::vector<std::string>{"fc.w", "loss"}));  // that itself
-  EXPECT_EQ(names({{"weight", figure}, {"bias", figure}}), (std::vector<std::string>{"bias", "weight"}));
+  EXPECT_EQ(names({{"ema", pickled::dict({{"decay", pickled::integer(1)}, {"module", net}})}, {"loss", metric}}),
+            weights);
+  EXPECT_EQ(names({{"loss", metric}, {"fc.w", metric}}), (std::vector<std::string>{"fc.w", "loss"}));  // that itself
+  EXPECT_EQ(names({{"weight", metric}, {"bias", metric}}), (std::vector<std::string>{"bias", "weight"}));
   // NumPy's number, as pickle protocol 2 has it.
-  const std::string type = pickled::global("numpy", "dtype") + pickled::tuple({pickled::string("f8"), "\x89", "\x88"}) + "R" +
-                           pickled::tuple({pickled::integer(3), pickled::string("<"), "N", "N", "N"}) + "b";
-  const std::string number = pickled::global("numpy.core.multiarray", "scalar") + pickled::tuple({type, pickled::string("8 bytes")}) + "R";
+  const std::string type = pickled::global("numpy", "dtype") + pickled::tuple({pickled::string("f8"), "\x89", "\x88"}) +
+                           "R" + pickled::tuple({pickled::integer(3), pickled::string("<"), "N", "N", "N"}) + "b";
+  const std::string number = pickled::global("numpy.core.multiarray", "scalar") +
+                             pickled::tuple({type, pickled::string("8 bytes")}) + "R";
   EXPECT_EQ(names({{"best_acc1", number}, {"state_dict", net}}), weights);
 }
 
@@ -265,7 +258,8 @@ TEST(PyTorchFile, OtherZipArchivesAreNamed) {
   expect_refused(zip_archive({{"a.npy", "x"}, {"b.npy", "y"}}), {"is a NumPy archive (.npz)"});
   expect_refused(zip_archive({{"config.json", "{}"}, {"model.weights.h5", "x"}}), {"is a Keras model"});
   expect_refused(zip_archive({{"net/model.pth", "x"}}), {"is a zip archive of weights; unpack it"});
-  expect_refused(zip_archive({{"net/data.pkl", pickled::whole("N")}, {"net/constants.pkl", "x"}}), {"is a TorchScript program"});
+  expect_refused(zip_archive({{"net/data.pkl", pickled::whole("N")}, {"net/constants.pkl", "x"}}),
+                 {"is a TorchScript program"});
 }
 
 TEST(PyTorchFile, TensorsOutsideTheirStorageAreRefused) {
@@ -300,12 +294,10 @@ TEST(PyTorchFile, MembersOverTheSameBytesAreRefused) {
   const auto tensor = [](const std::string& key) {
     return pickled::tensor({.key = key, .count = 10000, .sizes = {10000}, .strides = {1}});
   };
-  std::string file =
-      pytorch_zip(pickled::dict({{"a", tensor("0")}, {"b", tensor("1")}}), {{"0", data}, {"1", data}});
+  std::string file = pytorch_zip(pickled::dict({{"a", tensor("0")}, {"b", tensor("1")}}), {{"0", data}, {"1", data}});
   read_state_dict(MemoryFile(file).path());
   // The entry of the second, made to point at the first.
-  const std::size_t first = file.find("PK\x03\x04", file.find("byteorder")),
-                    entry = file.rfind("archive/data/1") - 46;
+  const std::size_t first = file.find("PK\x03\x04", file.find("byteorder")), entry = file.rfind("archive/data/1") - 46;
   file.replace(entry + 42, 4, little_endian(first, 4));
   file.erase(file.find("PK\x03\x04", first + 1), 30 + 14 + data.size());
   const std::size_t end = file.size() - 22;
@@ -319,8 +311,7 @@ TEST(PyTorchFile, HostilePicklesEndSoonAndSmall) {
   expect_refused(zip(std::string(5 << 20, '(')), {"more than 2097152 values"});
   expect_refused(zip(std::string(5 << 20, ']')), {"more than 2097152 values"});
 
-  expect_refused(zip("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a"),
-                 {"no dict"});  // holds itself
+  expect_refused(zip("]q" + std::string(1, '\0') + "h" + std::string(1, '\0') + "a"), {"no dict"});  // holds itself
   // A million values, given to a call again and again.
   std::string many = "(" + std::string(1'000'000, 'N') + "tq" + std::string(1, '\1') +
                      pickled::global("torch", "Size") + "q" + std::string(1, '\2');
@@ -346,8 +337,8 @@ void read_all(const std::string& bytes) {
 
 TEST(PyTorchFile, NoDamageCrashes) {
   const std::string wrapped = pickled::dict({{"epoch", "K\1"}, {"state_dict", kObject}});
-  for (const std::string& file : {pytorch_zip(kObject, kStorages), pytorch_zip(kObject, kStorages, true),
-                                  pytorch_legacy(wrapped, kStorages)}) {
+  for (const std::string& file :
+       {pytorch_zip(kObject, kStorages), pytorch_zip(kObject, kStorages, true), pytorch_legacy(wrapped, kStorages)}) {
     read_all(file);
     damage_everywhere(file, read_all);
   }
@@ -362,8 +353,8 @@ std::string file_of(const std::vector<std::pair<std::string, Tensor>>& tensors) 
 }
 
 TEST(SafeTensorsFile, NoDamageCrashes) {
-  const std::string file =
-      file_of({{"a", Tensor::full({DType::f32, {2, 3}}, 1)}, {"b.bias", Tensor::scalar(3, DType::i64)}});
+  const std::string file = file_of(
+      {{"a", Tensor::full({DType::f32, {2, 3}}, 1)}, {"b.bias", Tensor::scalar(3, DType::i64)}});
   read_all(file);
   damage_everywhere(file, read_all);
 }
@@ -371,9 +362,7 @@ TEST(SafeTensorsFile, NoDamageCrashes) {
 /// A folder for the files of an index.
 class Index : public testing::Test {
  protected:
-  Index() : folder_(fs::temp_directory_path() / text("neurim-index-", ::getpid())) {
-    fs::create_directories(folder_);
-  }
+  Index() : folder_(fs::temp_directory_path() / text("neurim-index-", ::getpid())) { fs::create_directories(folder_); }
   ~Index() override { fs::remove_all(folder_); }
   StateDict read(const std::string& index) {
     write_file(folder_ / "model.safetensors.index.json", index);
@@ -393,17 +382,14 @@ TEST_F(Index, FilesTogetherAreOneStateDict) {
       R"({"metadata":{},"weight_map":{"a":"one.safetensors","b":"one.safetensors","c":"two.safetensors"}})");
   EXPECT_EQ(dict.names(), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(values(dict, "c"), Floats{3});
-  EXPECT_NE(refused(R"({"weight_map":{"c":"one.safetensors"}})").find("'c' is in one.safetensors"),
-            std::string::npos);
-  EXPECT_NE(refused(R"({"weight_map":{"c":"three.safetensors"}})").find("three.safetensors"),
-            std::string::npos);
+  EXPECT_NE(refused(R"({"weight_map":{"c":"one.safetensors"}})").find("'c' is in one.safetensors"), std::string::npos);
+  EXPECT_NE(refused(R"({"weight_map":{"c":"three.safetensors"}})").find("three.safetensors"), std::string::npos);
   EXPECT_EQ(read(R"({"weight_map":{"a":"one.safetensors"}})").notes,
             (std::vector<std::string>{"passes over 'b' in one.safetensors, which the index does not list"}));
   write_file(folder_ / "one.bin", pytorch_zip(kObject, kStorages));
   EXPECT_EQ(values(read(R"({"weight_map":{"t":"one.bin","w":"one.bin","c":"two.safetensors"}})"), "t").size(), 4u);
   for (const char* path : {"../one.safetensors", "/etc/passwd", "..", ".", ""})
-    EXPECT_NE(refused(text(R"({"weight_map":{"a":")", path, "\"}}")).find("beside the index"),
-              std::string::npos)
+    EXPECT_NE(refused(text(R"({"weight_map":{"a":")", path, "\"}}")).find("beside the index"), std::string::npos)
         << path;
   EXPECT_NE(refused(R"({"weight_map":{"a":1}})").find("beside the index"), std::string::npos);
   EXPECT_NE(refused("").find("is not valid JSON: it is empty"), std::string::npos);
@@ -426,9 +412,7 @@ struct Callable : Net {
   Tensor operator()(const Tensor& x) const { return x; }
 };
 
-StateDict dict_of(const std::vector<std::pair<std::string, Tensor>>& tensors) {
-  return parsed(file_of(tensors));
-}
+StateDict dict_of(const std::vector<std::pair<std::string, Tensor>>& tensors) { return parsed(file_of(tensors)); }
 
 /// Weights for Net(3, 4).
 std::vector<std::pair<std::string, Tensor>> net_tensors(const std::string& prefix = "") {
@@ -451,9 +435,8 @@ TEST(Fit, WrappersNamesArePassedOverAndSaid) {
   }
   auto mixed = net_tensors("module.");
   mixed[0].first = "conv.weight";
-  EXPECT_NE(
-      error_of([&] { load_model(net, dict_of(mixed)); }).find("left over in the file (module.conv.bias"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] { load_model(net, dict_of(mixed)); }).find("left over in the file (module.conv.bias"),
+            std::string::npos);
   struct Wrapped {
     Net module{3, 4};
     void parts(Parts& p) { p("module", module); }
@@ -484,7 +467,9 @@ TEST(Fit, NamesOfOlderFilesAreKnownAndAuxiliaryClassifiersPassedOver) {
   others[0].second = Tensor::from({2, 1, 3, 1}, Floats{1, 2, 3, 4, 5, 6});
   EXPECT_EQ(load_model(model, dict_of(others)).taken, 4);
   others[0].second = Tensor::from({6, 1, 1, 1}, Floats{1, 2, 3, 4, 5, 6});
-  EXPECT_NE(error_of([&] { load_model(model, dict_of(others)); }).find("stem.weight: f32(6,1,1,1) in the file, f32(2,3,1,1) here"),
+  EXPECT_NE(error_of([&] {
+              load_model(model, dict_of(others));
+            }).find("stem.weight: f32(6,1,1,1) in the file, f32(2,3,1,1) here"),
             std::string::npos);
 }
 
@@ -501,12 +486,13 @@ TEST(Fit, WhatTheNetComputesMayBeMissingButNotAnother) {
   EXPECT_TRUE(load_model(model, dict_of(tensors)).notes.empty());
 
   net.fc.bias.write(Floats(4, 1).data());
-  for (const Tensor& other : {Tensor::from({4}, std::vector<std::int64_t>{0, 1, 3, 2}),
-                              Tensor::from({2}, std::vector<std::int64_t>{0, 1})}) {
+  for (const Tensor& other :
+       {Tensor::from({4}, std::vector<std::int64_t>{0, 1, 3, 2}), Tensor::from({2}, std::vector<std::int64_t>{0, 1})}) {
     tensors.back().second = other;
     for (const Fit fit : {Fit::exact, Fit::adapt, Fit::any})
-      EXPECT_NE(error_of([&] { load_model(model, dict_of(tensors), fit); })
-                    .find(text("conv.places ", other.type(), " is not the i64(4) that the model computes")),
+      EXPECT_NE(error_of([&] {
+                  load_model(model, dict_of(tensors), fit);
+                }).find(text("conv.places ", other.type(), " is not the i64(4) that the model computes")),
                 std::string::npos);
   }
   EXPECT_EQ(net.fc.bias.values<float>(), Floats(4, 1));
@@ -518,9 +504,7 @@ TEST(Fit, WhatTheNetComputesMayBeMissingButNotAnother) {
 TEST(Fit, FineTuningStartsAnotherLastLayerAnew) {
   Net net(3, 5);
   const Floats drawn = net.fc.weight.values<float>(), bias = net.fc.bias.values<float>();
-  EXPECT_NE(error_of([&] {
-              load_model(net, dict_of(net_tensors()));
-            }).find("fc.bias: f32(4) in the file, f32(5) here"),
+  EXPECT_NE(error_of([&] { load_model(net, dict_of(net_tensors())); }).find("fc.bias: f32(4) in the file, f32(5) here"),
             std::string::npos);
   const LoadReport report = load_model(net, dict_of(net_tensors()), Fit::adapt);
   EXPECT_EQ(report.taken, 2);
@@ -544,17 +528,14 @@ TEST(Fit, FineTuningStartsAnotherLastLayerAnew) {
 TEST(Fit, FineTuningFitsTheFirstConvolution) {
   Net gray(1, 4), four(4, 4), two(2, 4);
   const StateDict dict = dict_of(net_tensors());
-  EXPECT_NE(
-      load_model(gray, dict, Fit::adapt).notes.at(0).find("fits the first convolution to 1 input channels"),
-      std::string::npos);
+  EXPECT_NE(load_model(gray, dict, Fit::adapt).notes.at(0).find("fits the first convolution to 1 input channels"),
+            std::string::npos);
   EXPECT_EQ(gray.conv.weight.values<float>(), (Floats{6, 15}));
   load_model(four, dict, Fit::adapt);
   EXPECT_EQ(four.conv.weight.values<float>(), (Floats{.75, 1.5, 2.25, .75, 3, 3.75, 4.5, 3}));
   load_model(two, dict, Fit::adapt);
   EXPECT_EQ(two.conv.weight.values<float>(), (Floats{1.5, 3, 6, 7.5}));
-  EXPECT_NE(error_of([&] {
-              load_model(two, dict);
-            }).find("conv.weight: f32(2,3,1,1) in the file, f32(2,2,1,1) here"),
+  EXPECT_NE(error_of([&] { load_model(two, dict); }).find("conv.weight: f32(2,3,1,1) in the file, f32(2,2,1,1) here"),
             std::string::npos);
 }
 
@@ -583,10 +564,9 @@ TEST(Fit, ValuesThatAreNotFiniteAreRefused) {
       tensors[2].second = cast(Tensor::from({4, 2}, Floats{1, 2, 3, bad, 5, -6, bad, 8}), dtype);
       Net net(3, 4);
       const std::string message = error_of([&] { load_model(net, dict_of(tensors)); });
-      EXPECT_NE(
-          message.find(": 2 of the 8 values of fc.weight are infinite or not a number, the first at index 3; "
-                       "the training that wrote it diverged"),
-          std::string::npos)
+      EXPECT_NE(message.find(": 2 of the 8 values of fc.weight are infinite or not a number, the first at index 3; "
+                             "the training that wrote it diverged"),
+                std::string::npos)
           << name(dtype) << ' ' << bad << '\n'
           << message;
       EXPECT_NE(net.conv.bias.values<float>(), Floats(2, 7));  // nothing has changed, not even what comes before
@@ -596,9 +576,7 @@ TEST(Fit, ValuesThatAreNotFiniteAreRefused) {
   auto of_input = net_tensors();
   of_input[0].second = Tensor::from({2, 3, 1, 1}, Floats{1, 2, 3, 4, 5, nan});
   Net gray(1, 4);
-  EXPECT_NE(error_of([&] {
-              load_model(gray, dict_of(of_input), Fit::adapt);
-            }).find("1 of the 6 values of conv.weight"),
+  EXPECT_NE(error_of([&] { load_model(gray, dict_of(of_input), Fit::adapt); }).find("1 of the 6 values of conv.weight"),
             std::string::npos);
   auto of_head = net_tensors();
   of_head[3].second = Tensor::full({DType::f32, {4}}, nan);

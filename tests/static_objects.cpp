@@ -1,4 +1,5 @@
-// Objects at namespace scope are made before the library's own and destroyed after them: the exit status says whether that goes well.
+// Objects at namespace scope are made before the library's own and destroyed after them: the exit status says whether
+// that goes well.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@ std::unique_ptr<Compiled> compiled;
 struct Late {
   std::optional<Plan> plan;
   ~Late() {
-    if (plan) std::printf("%zu results\n", (*plan)({Tensor::full({DType::f32, {1, 1, 28, 28}}, 1)})[0].values<float>().size());
+    if (plan)
+      std::printf("%zu results\n", (*plan)({Tensor::full({DType::f32, {1, 1, 28, 28}}, 1)})[0].values<float>().size());
   }
 } late;
 
@@ -30,12 +32,15 @@ int main(int argc, char** argv) {
   const std::string_view kind = argc > 1 ? argv[1] : "";
   initialize();
   const Type image{DType::f32, {1, 1, 28, 28}};
-  if (kind == "tensor") tensor = Tensor::full({DType::f32, {4}}, 1);
-  else model = create_model("lenet5");
+  if (kind == "tensor")
+    tensor = Tensor::full({DType::f32, {4}}, 1);
+  else
+    model = create_model("lenet5");
   if (kind == "optimizer") optimizer = std::make_unique<SGD>(named_parameters(*model), SGD::Config{.lr = 0.1});
   if (kind == "plan") kept = std::make_unique<Plan>(inference_plan(*model, image));
   if (kind == "compiled") {
-    compiled = std::make_unique<Compiled>([](const Tensors& in) -> Tensors { return {(*model)(in[0])}; }, PlanOptions{});
+    compiled = std::make_unique<Compiled>([](const Tensors& in) -> Tensors { return {(*model)(in[0])}; },
+                                          PlanOptions{});
     (*compiled)({Tensor::full(image, 1)});
   }
   if (kind == "late") late.plan.emplace(inference_plan(*model, image));

@@ -8,7 +8,7 @@
 #include "neurim/data/sources/table.h"
 #include "neurim/evaluate/csv.h"
 #include "tests/damage.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -20,8 +20,7 @@ std::set<std::string> names(const Dataset& data, Split split) {
 }
 
 TEST(Table, QuotesLineBreaksAndMarks) {
-  const Table table =
-      parse_table("t.csv", "\xEF\xBB\xBF Path ,label\r\n\"a, \"\"b\"\".png\",\"x\ny\"\r\n\r\nc.png,\n");
+  const Table table = parse_table("t.csv", "\xEF\xBB\xBF Path ,label\r\n\"a, \"\"b\"\".png\",\"x\ny\"\r\n\r\nc.png,\n");
   EXPECT_EQ(table.columns, (std::vector<std::string>{"path", "label"}));
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[0].cells, (std::vector<std::string>{"a, \"b\".png", "x\ny"}));
@@ -32,8 +31,7 @@ TEST(Table, QuotesLineBreaksAndMarks) {
   EXPECT_EQ(blanks.rows[1].cells, (std::vector<std::string>{"b.png", ""}));
   EXPECT_EQ(parse_table("t.tsv", "a\tb\n\tx\n").rows[0].cells, (std::vector<std::string>{"", "x"}));
   const std::string odd = " a,\"b\" ";
-  EXPECT_EQ(parse_table("t.csv", text("a\n", csv_field(odd), "\n", csv_field(" b"), "\n")).rows[0].cells[0],
-            odd);
+  EXPECT_EQ(parse_table("t.csv", text("a\n", csv_field(odd), "\n", csv_field(" b"), "\n")).rows[0].cells[0], odd);
   EXPECT_EQ(parse_table("t.csv", text("a\n", csv_field(" b"), "\n")).rows[0].cells[0], " b");
   const auto message = [](const std::string& path, const std::string& content) {
     return error_of([&] { parse_table(path, content); });
@@ -65,20 +63,24 @@ TEST(Table, TheHeaderTellsTheSeparator) {
   for (const char* name : {"t.csv", "t.tsv"})
     for (const std::string separator : {",", ";", "\t", "|"}) {
       const std::string rows = text("Path", separator, "label\r\n\"a", separator, "b.png\"", separator, " x \r\n");
-      EXPECT_EQ(table(name, rows), std::pair(Cells{"path", "label"}, Cells{text("a", separator, "b.png"), "x"})) << rows;
+      EXPECT_EQ(table(name, rows), std::pair(Cells{"path", "label"}, Cells{text("a", separator, "b.png"), "x"}))
+          << rows;
     }
   EXPECT_EQ(table("t.csv", "sep=|\na|b\n1|2\n"), std::pair(Cells{"a", "b"}, Cells{"1", "2"}));
   // Others of them in quotes, in one line alone, or fewer of them, are parts of cells.
   EXPECT_EQ(table("t.csv", "\"a;x;y\",b\n\"1;2;3\",2\n"), std::pair(Cells{"a;x;y", "b"}, Cells{"1;2;3", "2"}));
   EXPECT_EQ(table("t.csv", "\"a \"\";\"\";\",b\n\"1;;\",2\n"), std::pair(Cells{"a \";\";", "b"}, Cells{"1;;", "2"}));
-  EXPECT_EQ(table("t.csv", "path,label\na.png,cat|dog\n"), std::pair(Cells{"path", "label"}, Cells{"a.png", "cat|dog"}));
+  EXPECT_EQ(table("t.csv", "path,label\na.png,cat|dog\n"),
+            std::pair(Cells{"path", "label"}, Cells{"a.png", "cat|dog"}));
   EXPECT_EQ(table("t.csv", "a,b;c;d\n1,2\n"), std::pair(Cells{"a", "b;c;d"}, Cells{"1", "2"}));
   EXPECT_EQ(table("t.csv", "a,b,c (x;y)\n1,2,3;4\n"), std::pair(Cells{"a", "b", "c (x;y)"}, Cells{"1", "2", "3;4"}));
   EXPECT_EQ(table("t.csv", "a;b, c;d\n1;2, 3;4\n"), std::pair(Cells{"a", "b, c", "d"}, Cells{"1", "2, 3", "4"}));
   EXPECT_EQ(table("t.csv", "a|b\n1\n"), std::pair(Cells{"a|b"}, Cells{"1"}));
   EXPECT_EQ(parse_table("t.csv", "a;b;c\n").columns, (Cells{"a", "b", "c"}));
-  expect_words(error_of([] { parse_table("t.csv", "a;b,c\n1;2,3\n"); }), {"t.csv", "as many commas as semicolons", "quote"});
-  expect_words(error_of([] { parse_table("t.csv", "a;b\n1;2\n1;2;3\n"); }), {"t.csv:3", "3 cells", "the semicolon here"});
+  expect_words(error_of([] { parse_table("t.csv", "a;b,c\n1;2,3\n"); }),
+               {"t.csv", "as many commas as semicolons", "quote"});
+  expect_words(error_of([] { parse_table("t.csv", "a;b\n1;2\n1;2;3\n"); }),
+               {"t.csv:3", "3 cells", "the semicolon here"});
   expect_words(error_of([] { parse_table("t.csv", "a;b\n1;2;3\n"); }), {"t.csv:2", "3 cells", "2 columns"});
   expect_words(error_of([] { parse_table("t.csv", "a,b\n1,2,5\n"); }), {"t.csv:2", "3 cells", "the comma here"});
 }
@@ -89,13 +91,16 @@ TEST(Manifest, SeparatorsOfSpreadsheets) {
   write(temp.at("m.csv"), "path;label;weight\na.png;x;0.5\nb.png;y;2\n");
   EXPECT_EQ(Dataset::open(temp.at("m.csv"), {.val_split = 0.0}).class_names(), (std::vector<std::string>{"x", "y"}));
   write(temp.at("m.csv"), "path;label;weight\na.png;x;0,5\nb.png;y;2\n");
-  expect_words(error_of([&] { Dataset::open(temp.at("m.csv")); }), {"m.csv:2", "weight \"0,5\"", "a point for decimals"});
-  write(temp.at("m.jsonl"), "{\"path\":\"a.png\",\"label\":\"x\"}\n{\"path\":\"b.png\",\"label\":\"y\",\"Label\":\"z\"}\n");
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv")); }),
+               {"m.csv:2", "weight \"0,5\"", "a point for decimals"});
+  write(temp.at("m.jsonl"),
+        "{\"path\":\"a.png\",\"label\":\"x\"}\n{\"path\":\"b.png\",\"label\":\"y\",\"Label\":\"z\"}\n");
   expect_words(error_of([&] { Dataset::open(temp.at("m.jsonl")); }), {"m.jsonl", "two columns are called label"});
 }
 
-/// A table of as many pictures, which are not there to be read, with these labels by turns.
-void write_labels(const TempFolder& temp, const std::vector<std::string>& labels, int count, const std::string& split = "train") {
+/// A table of as many images, which are not there to be read, with these labels by turns.
+void write_labels(const TempFolder& temp, const std::vector<std::string>& labels, int count,
+                  const std::string& split = "train") {
   std::string table = "path;label;split\n";
   for (int i = 0; i < count; ++i) {
     table += text(i, ".png;", labels[static_cast<std::size_t>(i) % labels.size()], ";", split, "\n");
@@ -110,7 +115,8 @@ TEST(Manifest, MeasurementsAreNoClasses) {
   for (const std::vector<std::string>& measured :
        {std::vector<std::string>{"0.37", "1.25", "3", "4.5"}, {"0,37", "1,25", "2,5", "-3"}, {"1e-3", "0.2", "5"}}) {
     write_labels(temp, measured, static_cast<int>(measured.size()) + 1);
-    expect_words(error_of([&] { open(); }), {"m.csv: labels are numbers with fractions, such as ", "measurements", "no regression", "classes="});
+    expect_words(error_of([&] { open(); }),
+                 {"m.csv: labels are numbers with fractions, such as ", "measurements", "no regression", "classes="});
   }
   std::vector<std::string> many;
   for (int i = 0; i < 21; ++i) many.push_back(text(i, ".5"));
@@ -122,7 +128,8 @@ TEST(Manifest, MeasurementsAreNoClasses) {
   write_labels(temp, {"0.5", "1.0", "1.5"}, 6);
   EXPECT_EQ(open({.val_split = 0.0}).class_names().size(), 3u);
   expect_words(join(open({.val_split = 0.0}).notes(), "\n"), {"3 different ones of 6 images", "a class of its own"});
-  for (const std::vector<std::string>& whole : {std::vector<std::string>{"3", "1", "7"}, {"1.0", "2.0", "3.0"}, {"v1.5", "v2.5", "1.5"}}) {
+  for (const std::vector<std::string>& whole :
+       {std::vector<std::string>{"3", "1", "7"}, {"1.0", "2.0", "3.0"}, {"v1.5", "v2.5", "1.5"}}) {
     write_labels(temp, whole, 3);
     EXPECT_EQ(open({.val_split = 0.0}).class_names().size(), 3u);
   }
@@ -130,7 +137,9 @@ TEST(Manifest, MeasurementsAreNoClasses) {
 
 TEST(Manifest, LabelsTxtNamesNumbers) {
   const TempFolder temp;
-  const auto open = [&](const DatasetOptions& options = {.val_split = 0.0}) { return Dataset::open(temp.at("m.csv"), options); };
+  const auto open = [&](const DatasetOptions& options = {.val_split = 0.0}) {
+    return Dataset::open(temp.at("m.csv"), options);
+  };
   write(temp.at("labels.txt"), "shirt\r\nbag\ncoat\n");
   for (const std::vector<std::string>& labels : {std::vector<std::string>{"2", "0"}, {"2.0", "0.0"}}) {
     write_labels(temp, labels, 4);
@@ -178,9 +187,8 @@ TEST(Manifest, ColumnsSplitsWeightsAndGroups) {
   std::vector<std::byte> buffer;
   EXPECT_FALSE(data.read(Split::train, 0, buffer).bytes.empty());
 
-  write(temp.at("train.tsv"),
-        "file\tclass\npictures/a/0.JPG\t10\npictures/b/0.JPG\t9\npictures/b/0.JPG\t9\n");
-  write(temp.at("valid.jsonl"), "{\"path\": \"pictures/a/1.png\", \"target\": 10}\n");
+  write(temp.at("train.tsv"), "file\tclass\npictures/a/0.JPG\t10\npictures/b/0.JPG\t9\npictures/b/0.JPG\t9\n");
+  write(temp.at("valid.jsonl"), "{\"path\": \"images/a/1.png\", \"target\": 10}\n");
   const Dataset folder = Dataset::open(temp.path());
   EXPECT_EQ(folder.class_names(), (std::vector<std::string>{"9", "10"}));
   EXPECT_EQ(folder.size(Split::val), 1);
@@ -251,17 +259,19 @@ TEST(Manifest, ContradictionsAreSaidOnceWithACount) {
   write(temp.at("metadata.csv"), rows);
   const std::vector<std::string> notes = Dataset::open(temp.path()).notes();
   const std::string all = join(notes, "\n");
-  expect_words(all, {"3 rows name a file again, such as", "2 files are in two splits", "scan' names all), such as " + temp.at("0.png"),
-                     "1 files have two labels", "1 groups are in two splits", "such as g",
-                     "1 rows name no split, as others do, and are training data, such as", "metadata.csv:7",
-                     "left out as without a row: 1 picture, such as " + temp.at("beside.png")});
+  expect_words(
+      all, {"3 rows name a file again, such as", "2 files are in two splits",
+            "scan' names all), such as " + temp.at("0.png"), "1 files have two labels", "1 groups are in two splits",
+            "such as g", "1 rows name no split, as others do, and are training data, such as", "metadata.csv:7",
+            "left out as without a row: 1 image, such as " + temp.at("beside.png")});
   write(temp.at("alone.csv"), rows);
   EXPECT_EQ(join(Dataset::open(temp.at("alone.csv")).notes(), "\n").find("without a row"), std::string::npos);
 }
 
 TEST(Manifest, WithoutRows) {
   const TempFolder temp;
-  for (const auto& [file, content] : {std::pair{"m.csv", "path,label\n"}, std::pair{"m.tsv", "path\tlabel\n"}, std::pair{"m.jsonl", "\n"}}) {
+  for (const auto& [file, content] :
+       {std::pair{"m.csv", "path,label\n"}, std::pair{"m.tsv", "path\tlabel\n"}, std::pair{"m.jsonl", "\n"}}) {
     write(temp.at(file), content);
     expect_words(error_of([&] { Dataset::open(temp.at(file)); }), {file, "has no rows"});
   }
@@ -283,8 +293,7 @@ TEST(Manifest, ErrorsNameFileAndLine) {
   expect_words(message("path,label,weight\na/0.JPG,a,-1\n"), {"m.csv:2", "weight"});
   expect_words(message("path,label,split\na/0.JPG,a,\na/0.JPG,b,\nb/0.JPG,z,val\n"), {"[z]", "[a, b]"});
   write(temp.at("m.csv"), "path,label\na/0.JPG,a\nb/0.JPG,b\n");
-  expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.group_by = "patient"}); }),
-               {"m.csv:1", "patient"});
+  expect_words(error_of([&] { Dataset::open(temp.at("m.csv"), {.group_by = "patient"}); }), {"m.csv:1", "patient"});
   write(temp.at("p/train-0.parquet"), "PAR1");
   expect_words(error_of([&] { Dataset::open(temp.at("p")); }), {"Parquet", "train.csv"});
   write(temp.at("hub/data/train-0.parquet"), "PAR1");
@@ -313,9 +322,9 @@ TEST(MultiLabel, BarsListsAndEmptyCells) {
   EXPECT_EQ(data.label_name(Split::train, 1), "cat|dog");
   EXPECT_EQ(data.label_name(Split::train, 2), "");
   EXPECT_EQ(classes(data, Split::val, 0), std::vector<std::int64_t>{2});
-  expect_words(join(data.notes(), "\n"), {"val has no pictures of 2 of the 3 classes", "ant"});
+  expect_words(join(data.notes(), "\n"), {"val has no images of 2 of the 3 classes", "ant"});
 
-  // A checkpoint's classes in its order; and a test set of one class a picture is judged as multi-label.
+  // A checkpoint's classes in its order; and a test set of one class an image is evaluated as multi-label.
   const Dataset mapped = Dataset::open(temp.at("m.csv"), {.class_names = {"dog", "cat", "cow", "ant"}});
   EXPECT_EQ(classes(mapped, Split::train, 0), (std::vector<std::int64_t>{0, 1}));
   EXPECT_EQ(classes(mapped, Split::train, 3), std::vector<std::int64_t>{3});
@@ -337,7 +346,7 @@ TEST(MultiLabel, BarsListsAndEmptyCells) {
   expect_words(message("path,label\na/0.JPG,x|y\nb/0.JPG,\n", false), {"m.csv:3", "no label"});
   expect_words(message("path,label,split\na/0.JPG,x|y,\nb/0.JPG,z,val\n"), {"[z]", "[x, y]"});
   expect_words(error_of([&] { Dataset::open(temp.path(), {.multi_label = true}); }),
-               {"has one class a picture", "multi_label=true"});
+               {"has one class an image", "multi_label=true"});
 }
 
 TEST(MultiLabel, OneHotRowsAreRefused) {
@@ -352,8 +361,7 @@ TEST(MultiLabel, OneHotRowsAreRefused) {
   fs::rename(temp.at("m.jsonl"), temp.at("train.jsonl"));  // of a folder, whose first line says what it is
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"train.jsonl:1", "one-hot"});
   write(temp.at("m.jsonl"), rows("\"label\": \"x\", \"class\": [1, 1], \"box\": [2, 2]"));
-  EXPECT_EQ(Dataset::open(temp.at("m.jsonl"), {.val_split = 0.0}).class_names(),
-            (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(Dataset::open(temp.at("m.jsonl"), {.val_split = 0.0}).class_names(), (std::vector<std::string>{"x", "y"}));
 }
 
 TEST(MultiLabel, IsWhatTheOptionSays) {
@@ -368,8 +376,7 @@ TEST(MultiLabel, IsWhatTheOptionSays) {
   EXPECT_EQ(one.class_names(), std::vector<std::string>{"x"});  // yes or no
   EXPECT_EQ(one.class_counts(Split::train), std::vector<std::int64_t>{1});
   fs::remove(temp.at("m.csv"));
-  EXPECT_EQ(Dataset::open(temp.path()).class_names(),
-            (std::vector<std::string>{"a", "b|c"}));  // folders are not split
+  EXPECT_EQ(Dataset::open(temp.path()).class_names(), (std::vector<std::string>{"a", "b|c"}));  // folders are not split
 }
 
 TEST(MultiLabel, SplitsHaveTheSharesOfEachClass) {
@@ -392,8 +399,7 @@ TEST(MultiLabel, SplitsHaveTheSharesOfEachClass) {
     EXPECT_NEAR(static_cast<double>(counts[2]), 10 * share, 1.5);
   };
   check(Dataset::open(temp.at("m.csv"), {.val_split = 0.2}), 0.2);
-  EXPECT_EQ(names(Dataset::open(temp.at("m.csv")), Split::val),
-            names(Dataset::open(temp.at("m.csv")), Split::val));
+  EXPECT_EQ(names(Dataset::open(temp.at("m.csv")), Split::val), names(Dataset::open(temp.at("m.csv")), Split::val));
   std::set<std::string> all;
   for (int fold = 0; fold < 4; ++fold) {
     const Dataset data = Dataset::open(temp.at("m.csv"), {.folds = 4, .fold = fold});
@@ -414,8 +420,7 @@ TEST(Manifest, MetadataOfImageFolders) {
   EXPECT_EQ(data.class_names(), (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(data.size(Split::train), 2);
   EXPECT_EQ(data.size(Split::val), 1);
-  write(temp.at("metadata.csv"),
-        "file_name,caption\ntrain/a/0.JPG,hm\ntrain/b/1.png,hm\nvalidation/a/0.JPG,hm\n");
+  write(temp.at("metadata.csv"), "file_name,caption\ntrain/a/0.JPG,hm\ntrain/b/1.png,hm\nvalidation/a/0.JPG,hm\n");
   fs::remove(temp.at("train/metadata.jsonl"));
   fs::remove(temp.at("validation/metadata.jsonl"));
   const Dataset captions = Dataset::open(temp.path());
@@ -493,15 +498,13 @@ TEST(Cifar, PlanesBecomePixels) {
   EXPECT_EQ(data.in_memory(), (ImageSize{32, 32, 3}));
   expect_words(data.name(Split::train, 21), {"data_batch_3.bin[1]"});
   std::vector<std::byte> buffer;
-  const StoredImage picture = data.read(Split::train, 21, buffer);
+  const StoredImage image = data.read(Split::train, 21, buffer);
   for (int c = 0; c < 3; ++c)
-    EXPECT_EQ(std::to_integer<int>(picture.bytes[static_cast<std::size_t>(3 * 40 + c)]),
-              50 * c + (c * 1024 + 40) % 7 + 1);
-  expect_words(join(data.notes(), "\n"), {"train holds 30 pictures where CIFAR-10 has 50000",
-                                          "validation is on the test split", "val_split=0.1"});
+    EXPECT_EQ(std::to_integer<int>(image.bytes[3 * 40 + c]), 50 * c + (c * 1024 + 40) % 7 + 1);
+  expect_words(join(data.notes(), "\n"),
+               {"train holds 30 images where CIFAR-10 has 50000", "validation is on the test split", "val_split=0.1"});
   write(temp.at("test_batch.bin"), cifar(1, 5, 10).substr(1));
-  expect_words(error_of([&] { Dataset::open(temp.path()); }),
-               {"test_batch.bin", "no whole number of records"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {"test_batch.bin", "no whole number of records"});
   write(temp.at("test_batch.bin"), cifar(1, 12, 12));
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"test_batch.bin", "label 10 at record 10"});
   const TempFolder hundred;
@@ -545,8 +548,8 @@ TEST(Arrays, ShapesAndTypes) {
   };
   EXPECT_EQ(wide("(6, 5, 7, 3)").in_memory(), (ImageSize{5, 7, 3, 16}));
   std::vector<std::byte> buffer;
-  EXPECT_EQ(std::to_integer<int>(wide("(6, 3, 5, 7)").read(Split::train, 0, buffer).bytes[2]), std::to_integer<int>(
-            wide("(6, 5, 7, 3)").read(Split::train, 0, buffer).bytes[70]));
+  EXPECT_EQ(std::to_integer<int>(wide("(6, 3, 5, 7)").read(Split::train, 0, buffer).bytes[2]),
+            std::to_integer<int>(wide("(6, 5, 7, 3)").read(Split::train, 0, buffer).bytes[70]));
   const Dataset planar = open("(6, 3, 5, 7)", 630);
   EXPECT_EQ(planar.in_memory(), (ImageSize{5, 7, 3}));
   EXPECT_EQ(std::to_integer<int>(planar.read(Split::train, 0, buffer).bytes[1]), 35 * 5);
@@ -558,8 +561,7 @@ TEST(Arrays, ShapesAndTypes) {
   expect_words(error_of([&] { open("(6, 9, 5, 9)", 2430); }), {"(6, 9, 5, 9)", "ambiguous"});
   expect_words(error_of([&] { open("(3, 5, 7)", 105); }), {"(3, 5, 7)", "(6, 1)"});
   expect_words(error_of([&] { open("(6, 5, 8)", 210); }), {"images.npy", "(6, 5, 8)"});
-  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }),
-               {"<f4", "uint8"});
+  expect_words(error_of([&] { parse_npy(bytes_in_memory(bytes_of(npy("<f4", "(1,)", "abcd")))); }), {"<f4", "uint8"});
 }
 
 TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {
@@ -569,21 +571,19 @@ TEST(Arrays, LabelsBeyondTheLimitAndNoneAtAll) {
   expect_words(error_of([&] { Dataset::open(temp.path()); }), {"y.npy[1] is 1000000000000", "labels are 0 to 1048575"});
   write(temp.at("x.npy"), npy("|u1", "(0, 5, 7)", ""));
   write(temp.at("y.npy"), npy("<i8", "(0,)", ""));
-  expect_words(error_of([&] { Dataset::open(temp.path()); }), {temp.path(), "hold no picture"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }), {temp.path(), "hold no image"});
 }
 
-TEST(Arrays, LabelsThatMakeClassesWithoutPicturesAreRefused) {
+TEST(Arrays, LabelsThatMakeClassesWithoutImagesAreRefused) {
   const TempFolder temp;
   for (const char* split : {"train", "val"})
     write(temp.at(text("x_", split, ".npy")), npy("|u1", "(6, 5, 7)", levels_of(210)));
   write(temp.at("y_train.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\7\1", 6)));
   write(temp.at("y_val.npy"), npy("|u1", "(6,)", std::string("\0\1\0\1\5\1", 6)));
-  expect_words(
-      error_of([&] { Dataset::open(temp.path()); }),
-      {"y_train.npy: label 7 at index 4, but classes 2 to 6 have no training picture", "labels.txt"});
+  expect_words(error_of([&] { Dataset::open(temp.path()); }),
+               {"y_train.npy: label 7 at index 4, but classes 2 to 6 have no training image", "labels.txt"});
   write(temp.at("labels.txt"), "a\nb\nc\nd\ne\nf\ng\nh\n");
-  EXPECT_EQ(Dataset::open(temp.path()).class_counts(Split::train),
-            (std::vector<std::int64_t>{2, 3, 0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(Dataset::open(temp.path()).class_counts(Split::train), (std::vector<std::int64_t>{2, 3, 0, 0, 0, 0, 0, 1}));
 }
 
 /// A member of a zip archive, packed, and what the archive says of it.
@@ -637,9 +637,7 @@ TEST(Arrays, PackedArchives) {
     Packed changed = whole;
     change(changed);
     const std::string file = zip_of({changed});
-    return error_of([&] {
-      parse_npz(bytes_in_memory(bytes_of(file)), [](const std::string&) { return true; });
-    });
+    return error_of([&] { parse_npz(bytes_in_memory(bytes_of(file)), [](const std::string&) { return true; }); });
   };
   expect_words(message([](Packed& p) { --p.size; }), {"y: ", "unpacks to more than the ", text(whole.size - 1)});
   expect_words(message([](Packed& p) { ++p.size; }),
@@ -652,10 +650,10 @@ TEST(Arrays, PackedArchives) {
 TEST(Arrays, HeadsAreComparedBeforeAnythingIsUnpacked) {
   const TempFolder temp;
   const auto message = [&](const std::string& shape, int elements, std::uint64_t more) {
-    Packed pictures = packed_of("x_train.npy", npy("|u1", shape, levels_of(elements)));
-    pictures.sum ^= 1;  // found where it is unpacked
-    pictures.size += more;
-    write(temp.at("set.npz"), zip_of({pictures, packed_of("y_train.npy", npy("|u1", "(2,)", std::string("\0\1", 2)))}));
+    Packed images = packed_of("x_train.npy", npy("|u1", shape, levels_of(elements)));
+    images.sum ^= 1;  // found where it is unpacked
+    images.size += more;
+    write(temp.at("set.npz"), zip_of({images, packed_of("y_train.npy", npy("|u1", "(2,)", std::string("\0\1", 2)))}));
     return error_of([&] { Dataset::open(temp.at("set.npz")); });
   };
   expect_words(message("(9, 5, 7)", 315, 0), {"set.npz[x_train]", "(9, 5, 7)", "y_train has (2)"});
@@ -676,8 +674,8 @@ TEST(Arrays, DamageIsFound) {
     return out;
   };
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(member.data()), member.size());
-  const std::string sizes =
-      number(crc, 4) + number(member.size(), 4) + number(member.size(), 4) + number(5, 2) + number(0, 2);
+  const std::string sizes = number(crc, 4) + number(member.size(), 4) + number(member.size(), 4) + number(5, 2) +
+                            number(0, 2);
   const std::string local = "PK\x03\x04" + number(20, 2) + number(0, 8) + sizes + "y.npy" + member;
   const std::string directory = "PK\x01\x02" + number(20, 4) + number(0, 8) + sizes + std::string(14, '\0') + "y.npy";
   const std::string zip = local + directory + "PK\x05\x06" + number(0, 4) + number(1, 2) + number(1, 2) +

@@ -101,8 +101,7 @@ TEST(TensorBoard, RecordsReadBack) {
 
   const auto event = fields_of(records[1]);
   EXPECT_EQ(little_endian(only(event, 2)), 300u);
-  EXPECT_NEAR(std::bit_cast<double>(little_endian(only(event, 1))), static_cast<double>(std::time(nullptr)),
-              5);
+  EXPECT_NEAR(std::bit_cast<double>(little_endian(only(event, 1))), static_cast<double>(std::time(nullptr)), 5);
   const auto values = fields_of(only(event, 5));
   ASSERT_EQ(values.count(1), 2u);
   const auto first = fields_of(values.begin()->second), second = fields_of(std::next(values.begin())->second);
@@ -182,7 +181,7 @@ TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
   const fs::path path = scratch("multi_label") / "results.csv";
   EpochResult one = result(1);
   one.val = {.loss = 0.25, .f1_macro = 0.5, .map = 0.75, .samples = 8, .task = TaskKind::multi_label};
-  one.train_figure = 0.125;
+  one.train_metric = 0.125;
   {
     ResultsCsv results(path, 0, TaskKind::multi_label);
     results.append(one);
@@ -194,22 +193,22 @@ TEST(ResultsCsv, MultiLabelHasItsOwnColumns) {
   const ResultsCsv again(path, 1, TaskKind::multi_label);
   ASSERT_EQ(again.rows().size(), 1u);
   EXPECT_EQ(again.rows()[0].val.map, 0.75);
-  EXPECT_TRUE(starts_with(results_picture({}, again.rows(), 3), "\x89PNG"));
-  EXPECT_NE(results_picture({}, again.rows(), 3), results_picture({}, {result(1)}, 3));
+  EXPECT_TRUE(starts_with(results_image({}, again.rows(), 3), "\x89PNG"));
+  EXPECT_NE(results_image({}, again.rows(), 3), results_image({}, {result(1)}, 3));
   EXPECT_THROW(ResultsCsv(path, 1), Error);  // the columns of the other task
 }
 
 TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
   const fs::path path = scratch("sequences") / "results.csv";
   EpochResult one = result(1);
-  one.train_figure = 2.5;
+  one.train_metric = 2.5;
   one.val = {.loss = 0.25, .mae = 2, .rmse = 3, .naive_mae = 4, .samples = 8, .task = TaskKind::forecast};
   ResultsCsv(path, 0, TaskKind::forecast).append(one);
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_mae,val_loss,val_mae,"
             "val_rmse,val_naive_mae,val_seasonal_naive_mae\n1,10,1.5,,,0.1,1,2.5,0.25,2,3,4,\n");
-  const std::string forecast = results_picture({}, {one}, 0);
-  one.train_figure = 0.5;
+  const std::string forecast = results_image({}, {one}, 0);
+  one.train_metric = 0.5;
   one.val = {.loss = 0.25,
              .top1 = 0.75,
              .bits_per_character = 2,
@@ -220,7 +219,7 @@ TEST(ResultsCsv, SeriesAndTextsHaveTheirOwnColumns) {
   EXPECT_EQ(read_file(path),
             "epoch,step,seconds,sequences_per_second,data_pct,learning_rate,train_loss,train_top1,val_loss,"
             "val_bits_per_character,val_bigram_bits_per_character,val_top1\n1,10,1.5,,,0.1,1,0.5,0.25,2,3,0.75\n");
-  const std::string language = results_picture({}, {one}, 0);
+  const std::string language = results_image({}, {one}, 0);
   EXPECT_TRUE(starts_with(forecast, "\x89PNG") && starts_with(language, "\x89PNG"));
   EXPECT_NE(forecast, language);
 }
@@ -250,25 +249,24 @@ TEST(ResultsCsv, ResumeDropsTheRowsAfterTheCheckpoint) {
 
 TEST(ResultsCsv, RefusesAForeignFileAndLeavesIt) {
   const fs::path path = scratch("foreign") / "results.csv";
-  for (const std::string& foreign :
-       {std::string("a,b\n1,2\n"), text(kHeader, "1,10,x,,,,,,,,,\n"), text(kHeader, "1,10\n"),
-        text(kHeader, "2,20,,,,,,,,,,\n1,10,,,,,,,,,,\n")}) {
+  for (const std::string& foreign : {std::string("a,b\n1,2\n"), text(kHeader, "1,10,x,,,,,,,,,\n"),
+                                     text(kHeader, "1,10\n"), text(kHeader, "2,20,,,,,,,,,,\n1,10,,,,,,,,,,\n")}) {
     write_file(path, foreign);
     EXPECT_THROW(ResultsCsv(path, 5), Error) << foreign;
     EXPECT_EQ(read_file(path), foreign);
   }
 }
 
-TEST(ResultsCsv, Picture) {
-  EXPECT_TRUE(starts_with(results_picture({}, {}, 10), "\x89PNG"));
+TEST(ResultsCsv, Image) {
+  EXPECT_TRUE(starts_with(results_image({}, {}, 10), "\x89PNG"));
   const std::vector<EpochResult> rows{result(3), result(4), result(7)};
-  const std::string picture = results_picture({"resnet18 on photos", "run runs/classify/train"}, rows, 10);
-  EXPECT_TRUE(starts_with(picture, "\x89PNG"));
-  EXPECT_NE(picture, results_picture({"resnet34 on photos", "run runs/classify/train"}, rows, 10));
-  EXPECT_NE(picture, results_picture({"resnet18 on photos", "run runs/classify/train2"}, rows, 10));
+  const std::string image = results_image({"resnet18 on photos", "run runs/classify/train"}, rows, 10);
+  EXPECT_TRUE(starts_with(image, "\x89PNG"));
+  EXPECT_NE(image, results_image({"resnet34 on photos", "run runs/classify/train"}, rows, 10));
+  EXPECT_NE(image, results_image({"resnet18 on photos", "run runs/classify/train2"}, rows, 10));
 }
 
-TEST(ResultsCsv, PanelsOfThePicture) {
+TEST(ResultsCsv, PanelsOfTheImage) {
   const auto names_of = [](const Panel& panel) {
     std::vector<std::string> names;
     for (const Curve& curve : panel.curves) names.push_back(curve.name);

@@ -80,7 +80,7 @@ TEST(TestDevice, AllocatesAndReuses) {
     block = device.allocate(100, 7);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 64, 0u);
   }
-  for (const int i : {1, 2, 0}) device.release(blocks[static_cast<std::size_t>(i)], 100, 7);
+  for (const int i : {1, 2, 0}) device.release(blocks[i], 100, 7);
   void* const whole = device.allocate(std::size_t{1} << 20, 7);
   EXPECT_EQ(whole, blocks[0]) << "pieces that were released are not joined";
   device.release(whole, std::size_t{1} << 20, 7);
@@ -89,8 +89,7 @@ TEST(TestDevice, AllocatesAndReuses) {
 }
 
 TEST(TestDevice, FreshMemoryIsNoNumber) {
-  for (const float value : Tensor::empty({DType::f32, {3}}, test()).values<float>())
-    EXPECT_TRUE(std::isnan(value));
+  for (const float value : Tensor::empty({DType::f32, {3}}, test()).values<float>()) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST(TestStream, CopiesAreAsynchronous) {
@@ -339,7 +338,8 @@ TEST(PlanOnDevice, AWrongLabelChangesNothing) {
     const Tensor target = Tensor::from({3}, std::array<std::int64_t, 3>{0, wrong, 1});
     const auto [fault, message] = error_of([&] { training.step({x, target}); });
     EXPECT_EQ(fault, Fault::data) << message;
-    EXPECT_NE(message.find(text("the target at (1) is ", wrong, ", which is not in [0,5)")), std::string::npos) << message;
+    EXPECT_NE(message.find(text("the target at (1) is ", wrong, ", which is not in [0,5)")), std::string::npos)
+        << message;
     EXPECT_EQ(training.changed_from(before), kNone);
   }
   training.step({x, labels(3)});
@@ -353,8 +353,7 @@ TEST(PlanOnDevice, InfersWithTheSameBits) {
   prepare(device, test());
   const Tensor x = random_tensor(shape, 9);
   auto run = [&](const SmallNet& net, const PlanOptions& options) {
-    const Plan planned =
-        plan([&](Tensors in) -> Tensors { return {net(in[0])}; }, {{DType::f32, shape}}, options);
+    const Plan planned = plan([&](Tensors in) -> Tensors { return {net(in[0])}; }, {{DType::f32, shape}}, options);
     const Tensor y = Tensor::empty({DType::f32, {3, 5}});  // on the CPU, whatever the device
     planned.run({{x}}, {{y}});
     planned.inputs()[0].write(x.values<float>().data());
@@ -364,8 +363,7 @@ TEST(PlanOnDevice, InfersWithTheSameBits) {
   };
   const Tensor expected = run(host, {.interpret = true});
   EXPECT_EQ(data(run(device, {.device = test()})), data(expected));
-  const auto frozen =
-      run(device, {.freeze = true, .device = test()}).values<float>();  // norm folded into conv
+  const auto frozen = run(device, {.freeze = true, .device = test()}).values<float>();  // norm folded into conv
   const auto values = expected.values<float>();
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(frozen[i], values[i], 1e-5);
 }
@@ -374,15 +372,13 @@ TEST(PlanOnDevice, SaysWhatIsInTheWrongPlace) {
   const Tensor weight = random_tensor({4}, 1, test());
   weight.set_name("net.weight");
   auto plan_on = [&](Device device) {
-    return plan([&](Tensors in) -> Tensors { return {in[0] * weight}; }, {{DType::f32, {4}}},
-                {.device = device});
+    return plan([&](Tensors in) -> Tensors { return {in[0] * weight}; }, {{DType::f32, {4}}}, {.device = device});
   };
   EXPECT_NE(error_of([&] { plan_on({}); }).second.find("net.weight is on test:0 but the plan runs on cpu"),
             std::string::npos);
   const Plan planned = plan_on(test());
   const Tensor x = random_tensor({4}, 2);
-  EXPECT_NE(error_of([&] { planned({x.to(test(1))}); }).second.find("input 0 is on test:1"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { planned({x.to(test(1))}); }).second.find("input 0 is on test:1"), std::string::npos);
   weight.place({});
   EXPECT_NE(error_of([&] { planned({x}); }).second.find("net.weight was placed on cpu"), std::string::npos);
   weight.place(test());  // new memory on the old device: the plan follows

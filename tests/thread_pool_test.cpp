@@ -15,11 +15,11 @@
 namespace neurim {
 namespace {
 
-TEST(ThreadPool, CallsEachPartOnce) {
+TEST(ThreadPool, CallsEachTaskOnce) {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
     std::array<std::atomic<int>, 100> calls{};
-    for (int round = 0; round < 20; ++round) pool.each(100, [&](int part) { ++calls[static_cast<std::size_t>(part)]; });
+    for (int round = 0; round < 20; ++round) pool.each(100, [&](int task) { ++calls[task]; });
     for (const auto& count : calls) EXPECT_EQ(count, 20);
   }
 }
@@ -35,9 +35,9 @@ TEST(ThreadPool, FewerThreadsThanThereAre) {
           30,
           [&](int, int thread) {
             ASSERT_LT(thread, most);
-            EXPECT_EQ(++running[static_cast<std::size_t>(thread)], 1);
+            EXPECT_EQ(++running[thread], 1);
             std::this_thread::yield();
-            --running[static_cast<std::size_t>(thread)], ++calls;
+            --running[thread], ++calls;
           },
           most);
     EXPECT_EQ(calls, 20 * 30);
@@ -49,8 +49,8 @@ TEST(ThreadPool, ThreadsHelpThoseThatAreHeldUp) {
   ThreadPool pool(2);
   for (const int held : {0, 10}) {  // the first part of either
     std::atomic<int> done{0};
-    pool.each(20, [&](int part) {
-      if (part == held)
+    pool.each(20, [&](int task) {
+      if (task == held)
         while (done < 19) std::this_thread::yield();
       ++done;
     });
@@ -72,8 +72,8 @@ TEST(ThreadPool, ThrowsAgainWhatAPartThrows) {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
     std::atomic<int> done{0};
-    const auto work = [&](int part) {
-      if (part % 7 == 3) throw Error(Fault::data, "part");
+    const auto work = [&](int task) {
+      if (task % 7 == 3) throw Error(Fault::data, "part");
       ++done;
     };
     for (int round = 0; round < 20; ++round) {
@@ -86,13 +86,13 @@ TEST(ThreadPool, ThrowsAgainWhatAPartThrows) {
 }
 
 /// The CPUs of two threads in one job, of which each has a part.
-std::array<int, 2> cpus_of(ThreadPool& pool, const std::function<void(int part)>& then) {
+std::array<int, 2> cpus_of(ThreadPool& pool, const std::function<void(int task)>& then) {
   std::array<int, 2> cpus{};
   std::atomic<int> arrived{0};
-  pool.each(2, [&](int part) {
-    cpus[static_cast<std::size_t>(part)] = ::sched_getcpu();
+  pool.each(2, [&](int task) {
+    cpus[task] = ::sched_getcpu();
     for (++arrived; arrived < 2;) std::this_thread::yield();
-    then(part);
+    then(task);
   });
   return cpus;
 }
@@ -107,8 +107,8 @@ TEST(ThreadPool, WorkersLeaveACpuThatTheyShare) {
   ThreadPool pool(2);
   for (int round = 0; round < kRounds; ++round) {
     const int cpu = ::sched_getcpu();
-    cpus_of(pool, [&](int part) {
-      if (part == 0) return;
+    cpus_of(pool, [&](int task) {
+      if (task == 0) return;
       cpu_set_t one;
       CPU_ZERO(&one);
       CPU_SET(cpu, &one);

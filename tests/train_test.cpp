@@ -74,16 +74,18 @@ TEST(Options, AreSetByNameAliasAndEitherDash) {
 }
 
 TEST(Options, SizesAreHeightByWidth) {
-  PictureSize size;
+  InputSize size;
   Options options;
   options("imgsz", size, "a size");
-  for (const auto& [word, height, width] : {std::tuple{"224", 224, 224}, {"192x320", 192, 320}, {"[192, 320]", 192, 320}}) {
+  for (const auto& [word, height, width] :
+       {std::tuple{"224", 224, 224}, {"192x320", 192, 320}, {"[192, 320]", 192, 320}}) {
     options.set("imgsz", word);
-    EXPECT_EQ(size, PictureSize(height, width));
+    EXPECT_EQ(size, InputSize(height, width));
   }
   EXPECT_EQ(options.list()[0].get(), "192x320");
   for (const char* wrong : {"", "0", "x320", "1x2x3", "192 x", "16385"})
-    EXPECT_NE(error_of(Fault::usage, [&] { options.set("imgsz", wrong); }).find("height x width"), std::string::npos) << wrong;
+    EXPECT_NE(error_of(Fault::usage, [&] { options.set("imgsz", wrong); }).find("height x width"), std::string::npos)
+        << wrong;
 }
 
 TEST(Options, WrongOnesSayWhatIsMeant) {
@@ -96,8 +98,7 @@ TEST(Options, WrongOnesSayWhatIsMeant) {
   EXPECT_EQ(error_of(Fault::usage, [&] { options.set("share", "nan"); }), "share: 'nan' is not a number");
   EXPECT_EQ(error_of(Fault::usage, [&] { options.set("item_count", "1.5"); }),
             "item_count: '1.5' is not a whole number");
-  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("flag", "maybe"); }),
-            "flag: 'maybe' is neither true nor false");
+  EXPECT_EQ(error_of(Fault::usage, [&] { options.set("flag", "maybe"); }), "flag: 'maybe' is neither true nor false");
 }
 
 TEST(Options, ComeBackFromTheirYaml) {
@@ -172,39 +173,39 @@ class Training : public testing::Test {
 };
 
 TEST_F(Training, LeavesAWholeRunFolder) {
-  TrainOptions with_pictures = options("train");
-  with_pictures.plots = true;
-  const TrainResult result = train(with_pictures);
+  TrainOptions with_images = options("train");
+  with_images.plots = true;
+  const TrainResult result = train(with_images);
   EXPECT_EQ(result.run, folder_ / "runs" / "train");
   EXPECT_EQ(result.epochs, 2);
-  for (const char* name : {"args.yaml", "env.json", "data.json", "log.txt", "results.csv", "results.png",
-                           "metrics.jsonl", "confusion_matrix.csv", "confusion_matrix.png", "per_class.csv",
-                           "weights/best.safetensors", "weights/last.safetensors",
-                           "weights/last.opt.safetensors", "weights/model.json", "weights/labels.txt"})
+  for (const char* name :
+       {"args.yaml", "env.json", "data.json", "log.txt", "results.csv", "results.png", "metrics.jsonl",
+        "confusion_matrix.csv", "confusion_matrix.png", "per_class.csv", "weights/best.safetensors",
+        "weights/last.safetensors", "weights/last.opt.safetensors", "weights/model.json", "weights/labels.txt"})
     EXPECT_TRUE(fs::exists(result.run / name)) << name;
   EXPECT_EQ(read_file(result.run / "weights/labels.txt"), "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
   EXPECT_EQ(split(read_file(result.run / "metrics.jsonl"), '\n').size(), 3u);
   EXPECT_EQ(train(options("train")).run, folder_ / "runs" / "train2");
 }
 
-TEST_F(Training, CheckpointGivesTheRunsFigures) {
+TEST_F(Training, CheckpointGivesTheRunsMetrics) {
   const TrainResult result = train(options("train"));
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  EXPECT_EQ(checkpoint.card.figures.loss, result.figures.loss);
+  EXPECT_EQ(checkpoint.config.metrics.loss, result.metrics.loss);
   TrainOptions of_run;
   Options named;
   of_run.visit(named);
-  named.read_yaml(checkpoint.card.options, "options");
+  named.read_yaml(checkpoint.config.options, "options");
   const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
-  Validation validation(checkpoint.model, dataset, Split::val, checkpoint.card.preprocess, of_run);
-  const Figures figures = figures_of(*validation.run());
-  EXPECT_EQ(figures.top1, result.figures.top1);
-  EXPECT_EQ(figures.top5, result.figures.top5);
-  EXPECT_EQ(figures.loss, result.figures.loss);
-  EXPECT_EQ(figures.samples, 20);
+  Validation validation(checkpoint.model, dataset, Split::val, checkpoint.config.preprocess, of_run);
+  const Metrics metrics = metrics_of(*validation.run());
+  EXPECT_EQ(metrics.top1, result.metrics.top1);
+  EXPECT_EQ(metrics.top5, result.metrics.top5);
+  EXPECT_EQ(metrics.loss, result.metrics.loss);
+  EXPECT_EQ(metrics.samples, 20);
 }
 
-/// Pictures of a digit with the labels "even" and "low" (0 to 4), as a table beside them.
+/// Images of a digit with the labels "even" and "low" (0 to 4), as a table beside them.
 fs::path multi_label_table(const fs::path& digits) {
   std::string table = "path,label,split\n";
   for (const char* split : {"train", "val"})
@@ -223,33 +224,32 @@ TEST_F(Training, MultiLabelRunsAreJudgedAndStatedAsSuch) {
   labels.plots = true;
   const TrainResult result = train(labels);
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  const ModelCard& card = checkpoint.card;
-  EXPECT_TRUE(card.multi_label());
-  EXPECT_EQ(card.class_names, (std::vector<std::string>{"even", "low"}));
-  EXPECT_EQ(result.figures.task, TaskKind::multi_label);
-  EXPECT_TRUE(std::isnan(result.figures.top1));
-  EXPECT_TRUE(std::isnan(card.reject_threshold));
+  const ModelConfig& config = checkpoint.config;
+  EXPECT_TRUE(config.multi_label());
+  EXPECT_EQ(config.class_names, (std::vector<std::string>{"even", "low"}));
+  EXPECT_EQ(result.metrics.task, TaskKind::multi_label);
+  EXPECT_TRUE(std::isnan(result.metrics.top1));
+  EXPECT_TRUE(std::isnan(config.reject_threshold));
   const ResultsCsv rows(result.run / "results.csv", 2, TaskKind::multi_label);
-  EXPECT_EQ(rows.rows().at(static_cast<std::size_t>(result.best_epoch - 1)).val.map, result.figures.map);
+  EXPECT_EQ(rows.rows().at(static_cast<std::size_t>(result.best_epoch - 1)).val.map, result.metrics.map);
   EXPECT_FALSE(fs::exists(result.run / "confusion_matrix.csv"));
   EXPECT_TRUE(fs::exists(result.run / "per_class.csv"));
   const std::string model = read_file(result.run / "weights/model.json");
-  for (const double threshold : card.thresholds)
-    EXPECT_NE(model.find(text(threshold)), std::string::npos) << model;
+  for (const double threshold : config.thresholds) EXPECT_NE(model.find(text(threshold)), std::string::npos) << model;
 
   TrainOptions of_run;
   Options named;
   of_run.visit(named);
-  named.read_yaml(card.options, "options");
+  named.read_yaml(config.options, "options");
   EXPECT_EQ(of_run.monitor, "map");
   EXPECT_EQ(of_run.multi_label, true);
   const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
-  Validation validation(checkpoint.model, dataset, Split::val, card.preprocess, of_run);
+  Validation validation(checkpoint.model, dataset, Split::val, config.preprocess, of_run);
   MultiLabelEvaluation evaluation = *validation.run_multi_label();
-  evaluation.set_thresholds(card.thresholds);
-  const Figures figures = figures_of(evaluation);
-  for (const NamedFigure& one : names_of(TaskKind::multi_label).figures)
-    EXPECT_EQ(figures.*one.value, result.figures.*one.value) << one.name;
+  evaluation.set_thresholds(config.thresholds);
+  const Metrics metrics = metrics_of(evaluation);
+  for (const NamedMetric& one : names_of(TaskKind::multi_label).metrics)
+    EXPECT_EQ(metrics.*one.value, result.metrics.*one.value) << one.name;
   error_of(Fault::usage, [&] { validation.run(); });
 
   labels.monitor = "top1";
@@ -264,15 +264,15 @@ TEST_F(Training, MultiLabelClassWeightsAreOdds) {
   TrainOptions weighted;
   weighted.class_weights = "balanced";  // of 60 samples 30 are even and 30 low
   EXPECT_EQ(class_weights_of(weighted, dataset), (std::vector<float>{1, 1}));
-  write_file(folder_ / "m.csv", "path,label\n" + text((fs::path(options("").data) / "labels.csv").string(),
-                                                      ",a|b\n", "x,a\ny,a\nz,a\nw,\n"));
+  write_file(folder_ / "m.csv", "path,label\n" + text((fs::path(options("").data) / "labels.csv").string(), ",a|b\n",
+                                                      "x,a\ny,a\nz,a\nw,\n"));
   const Dataset skewed = Dataset::open((folder_ / "m.csv").string(), {.val_split = 0.0});
   EXPECT_EQ(class_weights_of(weighted, skewed), (std::vector<float>{0.25f, 4}));
   weighted.class_weights = "sqrt";
   EXPECT_EQ(class_weights_of(weighted, skewed), (std::vector<float>{0.5f, 2}));
 }
 
-TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsPictures) {
+TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsImages) {
   TrainOptions still = options("still-labels");
   still.data = multi_label_table(options("").data).string();
   still.epochs = 1;
@@ -283,13 +283,13 @@ TEST_F(Training, MultiLabelLossesOfAnEpochAreThoseOfItsPictures) {
   TrainOptions of_run;
   Options named;
   of_run.visit(named);
-  named.read_yaml(checkpoint.card.options, "options");
+  named.read_yaml(checkpoint.config.options, "options");
   const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
-  const MultiLabelEvaluation at_a_half =
-      *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run)
-           .run_multi_label();
+  const MultiLabelEvaluation at_a_half = *Validation(checkpoint.model, dataset, Split::train,
+                                                     checkpoint.config.preprocess, of_run)
+                                              .run_multi_label();
   EXPECT_NEAR(row.train_loss, at_a_half.loss(), 1e-6);
-  EXPECT_DOUBLE_EQ(row.train_figure, at_a_half.exact_match());
+  EXPECT_DOUBLE_EQ(row.train_metric, at_a_half.exact_match());
 }
 
 TEST_F(Training, TheRejectThresholdIsThatOfTheBestEpoch) {
@@ -300,12 +300,12 @@ TEST_F(Training, TheRejectThresholdIsThatOfTheBestEpoch) {
   TrainOptions of_run;
   Options named;
   of_run.visit(named);
-  named.read_yaml(checkpoint.card.options, "options");
+  named.read_yaml(checkpoint.config.options, "options");
   const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
-  const Evaluation evaluation =
-      *Validation(checkpoint.model, dataset, Split::val, checkpoint.card.preprocess, of_run).run();
-  EXPECT_EQ(checkpoint.card.reject_threshold, evaluation.reject_threshold(0.5));
-  EXPECT_GT(checkpoint.card.reject_threshold, 0.1);
+  const Evaluation evaluation = *Validation(checkpoint.model, dataset, Split::val, checkpoint.config.preprocess, of_run)
+                                     .run();
+  EXPECT_EQ(checkpoint.config.reject_threshold, evaluation.reject_threshold(0.5));
+  EXPECT_GT(checkpoint.config.reject_threshold, 0.1);
   EXPECT_NE(read_file(result.run / "weights/model.json").find("reject_threshold"), std::string::npos);
 }
 
@@ -323,19 +323,22 @@ TEST_F(Training, PhotosAreTrainedOnSmallAndSeenOftenWhereThereAreFew) {
   EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).batch, 3);  // 20 steps an epoch
   EXPECT_EQ(*TrainOptions{}.resolved(model, dataset).epochs, 63);
   EXPECT_EQ(*TrainOptions{.imgsz = 96}.resolved(model, dataset).train_imgsz, 64);
-  EXPECT_EQ(*(TrainOptions{.imgsz = PictureSize(96, 224)}.resolved(model, dataset).train_imgsz), PictureSize(64, 160));
+  EXPECT_EQ(*(TrainOptions{.imgsz = InputSize(96, 224)}.resolved(model, dataset).train_imgsz), InputSize(64, 160));
   EXPECT_EQ(*TrainOptions{.imgsz = 12}.resolved(model, dataset).train_imgsz, 12);  // never larger
   EXPECT_EQ(*TrainOptions{.random_resized_crop = false}.resolved(model, dataset).train_imgsz, 224);
   EXPECT_EQ(*TrainOptions{.augment = false}.resolved(model, dataset).train_imgsz, 224);
 
-  // Only a network that takes pictures of another size is trained on smaller ones.
+  // Only a network that takes images of another size is trained on smaller ones.
   const std::string flatten = "{ layer = \"Flatten\" }, ", linear = "{ layer = \"Linear\", out = 10 }";
-  for (const auto& [layers, size] :
-       {std::pair<std::string, std::int64_t>{flatten + linear, 96},
-        {"{ layer = \"GlobalAvgPool2d\" }, " + flatten + linear, 64},
-        {"{ layer = \"Flatten\", start_axis = 2 }, { layer = \"Permute\", axes = [0, 2, 1] }, { layer = \"LearnedPositions\" }, "
-         "{ layer = \"Permute\", axes = [0, 2, 1] }, { layer = \"AdaptiveAvgPool1d\" }, " + flatten + linear, 96}}) {
-    const Model own = ModelFile("layers = [ " + layers + " ]", "own.toml").build({.num_classes = 10, .height = 96, .width = 96});
+  for (const auto& [layers, size] : {std::pair<std::string, std::int64_t>{flatten + linear, 96},
+                                     {"{ layer = \"GlobalAvgPool2d\" }, " + flatten + linear, 64},
+                                     {"{ layer = \"Flatten\", start_axis = 2 }, { layer = \"Permute\", axes = [0, 2, "
+                                      "1] }, { layer = \"LearnedPositions\" }, "
+                                      "{ layer = \"Permute\", axes = [0, 2, 1] }, { layer = \"AdaptiveAvgPool1d\" }, " +
+                                          flatten + linear,
+                                      96}}) {
+    const Model own = ModelFile("layers = [ " + layers + " ]", "own.toml")
+                          .build({.num_classes = 10, .height = 96, .width = 96});
     EXPECT_EQ(*TrainOptions{}.resolved(own, dataset).train_imgsz, size) << layers;
   }
 }
@@ -350,14 +353,14 @@ TEST_F(Training, RunsOfModelFilesGoOnWithoutThem) {
   const TrainResult result = train(model, Dataset::open(one.data), one);
   EXPECT_EQ(read_file(result.run / "model.toml"), model.source);
   const Checkpoint checkpoint = load_checkpoint(result.run);
-  EXPECT_EQ(checkpoint.card.model, "lstm");
-  EXPECT_EQ(checkpoint.card.source, model.source);
+  EXPECT_EQ(checkpoint.config.model, "lstm");
+  EXPECT_EQ(checkpoint.config.source, model.source);
   EXPECT_EQ(checkpoint.model.source, model.source);
-  EXPECT_EQ(checkpoint.card.task(), TaskKind::classify);
+  EXPECT_EQ(checkpoint.config.task(), TaskKind::classify);
   EXPECT_EQ(resume(result.run, 2).epochs, 2);
 }
 
-TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
+TEST_F(Training, MetricsOfAnEpochAreThoseOfItsImages) {
   TrainOptions still = options("still");  // with a learning rate of 0 all batches see the same weights
   still.epochs = 1;
   still.lr = still.hflip = still.rotation = 0;
@@ -367,13 +370,13 @@ TEST_F(Training, FiguresOfAnEpochAreThoseOfItsPictures) {
   TrainOptions of_run;
   Options named;
   of_run.visit(named);
-  named.read_yaml(checkpoint.card.options, "options");
+  named.read_yaml(checkpoint.config.options, "options");
   const Dataset dataset = Dataset::open(of_run.data, dataset_of(of_run));
-  const Figures figures = figures_of(
-      *Validation(checkpoint.model, dataset, Split::train, checkpoint.card.preprocess, of_run).run());
-  EXPECT_GT(figures.top1, 0);
-  EXPECT_DOUBLE_EQ(row.train_figure, figures.top1);
-  EXPECT_NEAR(row.train_loss, figures.loss, 1e-6);
+  const Metrics metrics = metrics_of(
+      *Validation(checkpoint.model, dataset, Split::train, checkpoint.config.preprocess, of_run).run());
+  EXPECT_GT(metrics.top1, 0);
+  EXPECT_DOUBLE_EQ(row.train_metric, metrics.top1);
+  EXPECT_NEAR(row.train_loss, metrics.loss, 1e-6);
 }
 
 TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
@@ -389,13 +392,10 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
     int stops = 0;
     for (; result.stopped; ++stops) result = resume(result.run, {}, {.stop = &stop});
     EXPECT_GE(stops, 4);
-    for (const char* name :
-         {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
+    for (const char* name : {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << opt << ' ' << name;
-    EXPECT_EQ(load_checkpoint(result.model).card.thresholds,
-              load_checkpoint(uninterrupted.model).card.thresholds);
-    EXPECT_EQ(read_file(result.run / "weights/model.json"),
-              read_file(uninterrupted.run / "weights/model.json"));
+    EXPECT_EQ(load_checkpoint(result.model).config.thresholds, load_checkpoint(uninterrupted.model).config.thresholds);
+    EXPECT_EQ(read_file(result.run / "weights/model.json"), read_file(uninterrupted.run / "weights/model.json"));
     const TaskKind task = multi_label ? TaskKind::multi_label : TaskKind::classify;
     const ResultsCsv a(uninterrupted.run / "results.csv", 2, task), b(result.run / "results.csv", 2, task);
     ASSERT_EQ(a.rows().size(), 2u);
@@ -410,7 +410,7 @@ TEST_F(Training, StoppedAfterEveryStepAndResumedIsTheSameRun) {
   }
 }
 
-TEST_F(Training, GoesOnWithFewerPicturesThanWereSeen) {
+TEST_F(Training, GoesOnWithFewerImagesThanWereSeen) {
   TrainOptions own = options("train");
   own.data = (folder_ / "digits").string();
   write_digits(own.data, 1, 6, 2);
@@ -418,27 +418,27 @@ TEST_F(Training, GoesOnWithFewerPicturesThanWereSeen) {
   const TrainResult stopped = train(own, {.stop = &stop});
   EXPECT_TRUE(resume(stopped.run, {}, {.stop = &stop}).stopped);  // after the second of three steps
   for (const fs::directory_entry& digit : fs::directory_iterator(folder_ / "digits" / "train")) {
-    std::vector<fs::path> pictures;
-    for (const fs::directory_entry& picture : fs::directory_iterator(digit)) pictures.push_back(picture.path());
-    for (std::size_t i = 2; i < pictures.size(); ++i) fs::remove(pictures[i]);
+    std::vector<fs::path> images;
+    for (const fs::directory_entry& image : fs::directory_iterator(digit)) images.push_back(image.path());
+    for (std::size_t i = 2; i < images.size(); ++i) fs::remove(images[i]);
   }
   EXPECT_EQ(resume(stopped.run).epochs, 2);
   const std::string log = read_file(stopped.run / "log.txt");
   EXPECT_NE(log.find("the data are not those that the run was begun with"), std::string::npos) << log;
-  EXPECT_NE(log.find("epoch 1 was stopped after step 2, and the data make 1 now: it counts as done"), std::string::npos) << log;
+  EXPECT_NE(log.find("epoch 1 was stopped after step 2, and the data make 1 now: it counts as done"), std::string::npos)
+      << log;
 }
 
 /// A network that no name and no file gives.
 Model own_model(std::int64_t classes, std::uint64_t seed) {
-  Model model{
-      .name = "own",
-      .image_size = 28,
-      .in_chans = 1,
-      .num_classes = classes,
-      .mean = {0.5},
-      .deviation = {0.5},
-      .net = nn::Sequential(nn::Conv2d(1, 4, {.kernel = 3, .stride = 2}), nn::BatchNorm2d(4), nn::ReLU(),
-                            nn::Flatten(), nn::Dropout(0.2), nn::Linear(4 * 13 * 13, classes))};
+  Model model{.name = "own",
+              .image_size = 28,
+              .in_chans = 1,
+              .num_classes = classes,
+              .mean = {0.5},
+              .std = {0.5},
+              .net = nn::Sequential(nn::Conv2d(1, 4, {.kernel = 3, .stride = 2}), nn::BatchNorm2d(4), nn::ReLU(),
+                                    nn::Flatten(), nn::Dropout(0.2), nn::Linear(4 * 13 * 13, classes))};
   initialise(model, seed);
   return model;
 }
@@ -459,12 +459,11 @@ TEST_F(Training, AProgramsOwnNetworkIsResumedByTheProgram) {
     int stops = 0;
     for (; result.stopped; ++stops) result = resume(own_model(10, 2), data, result.run, {}, {.stop = &stop});
     EXPECT_GE(stops, 4);
-    for (const char* name :
-         {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
+    for (const char* name : {"weights/best.safetensors", "weights/last.safetensors", "weights/last.opt.safetensors"})
       EXPECT_EQ(tensors_of(result.run / name), tensors_of(uninterrupted.run / name)) << name;
     EXPECT_EQ(resume(own_model(10, 2), data, result.run, 3).epochs, 3);
-    const Dataset reversed =
-        Dataset::open(options("").data, {.class_names = {"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}});
+    const Dataset reversed = Dataset::open(options("").data,
+                                           {.class_names = {"9", "8", "7", "6", "5", "4", "3", "2", "1", "0"}});
     EXPECT_NE(error_of(Fault::data, [&] { resume(own_model(10, 2), reversed, result.run); })
                   .find("was trained on the classes [0, 1,"),
               std::string::npos);
@@ -485,7 +484,7 @@ TEST_F(Training, AFinishedRunGoesOnWithMoreEpochs) {
   EXPECT_EQ(resume(first.run).epochs, 2);
   const TrainResult more = resume(first.run, 3);
   EXPECT_EQ(more.epochs, 3);
-  EXPECT_FALSE(std::isnan(load_checkpoint(first.run / "weights/last.safetensors").card.figures.loss));
+  EXPECT_FALSE(std::isnan(load_checkpoint(first.run / "weights/last.safetensors").config.metrics.loss));
   EXPECT_EQ(ResultsCsv(first.run / "results.csv", 3).rows().size(), 3u);
 }
 
@@ -507,7 +506,7 @@ TEST_F(Training, ResumesFromEveryPointWhereSavingMayDie) {
     load_checkpoint(run / "weights/last.safetensors");
     const TrainResult result = resume(run, {}, {.stop = &stop});
     EXPECT_TRUE(result.stopped);
-    return load_checkpoint(result.run / "weights/last.safetensors").card.step;
+    return load_checkpoint(result.run / "weights/last.safetensors").config.step;
   };
   EXPECT_EQ(steps_after(false, false, false), 2);
   EXPECT_EQ(steps_after(true, false, false), 2);
@@ -519,7 +518,7 @@ TEST_F(Training, ResumesWhereSavingDiedTwice) {
   const std::atomic<int> stop{1};
   const TrainResult run = train(options("train"), {.stop = &stop});
   const fs::path weights = run.run / "weights", older = folder_ / "older", newer = folder_ / "newer";
-  const auto step = [&] { return load_checkpoint(weights / "last.safetensors").card.step; };
+  const auto step = [&] { return load_checkpoint(weights / "last.safetensors").config.step; };
   fs::copy(weights, older);
   resume(run.run, {}, {.stop = &stop});
   fs::rename(weights / "last.opt.safetensors", weights / "next.opt.safetensors");  // between the two renames
@@ -609,7 +608,7 @@ TEST_F(Training, ARunThatFailsInItsFirstEpochLeavesTheOneBefore) {
   EXPECT_EQ(train(other).epochs, 2);
   EXPECT_FALSE(fs::exists(first.run / "confusion_matrix.csv"));
   EXPECT_EQ(split(read_file(first.run / "metrics.jsonl"), '\n').size(), 3u);
-  EXPECT_EQ(load_checkpoint(first.run).card.task(), TaskKind::multi_label);
+  EXPECT_EQ(load_checkpoint(first.run).config.task(), TaskKind::multi_label);
 }
 
 TEST_F(Training, ALossThatIsNoNumberStopsAndKeepsTheLastState) {
@@ -620,8 +619,7 @@ TEST_F(Training, ALossThatIsNoNumberStopsAndKeepsTheLastState) {
   EXPECT_NE(message.find("learning rate"), std::string::npos) << message;
   const Checkpoint kept = load_checkpoint(folder_ / "runs" / "wild");
   for (const Parameter& parameter : named_parameters(Model(kept.model)))
-    for (const float value : parameter.tensor.values<float>())
-      ASSERT_TRUE(std::isfinite(value)) << parameter.name;
+    for (const float value : parameter.tensor.values<float>()) ASSERT_TRUE(std::isfinite(value)) << parameter.name;
 }
 
 TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
@@ -632,11 +630,9 @@ TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
     EXPECT_FALSE(fs::exists(folder_ / "runs")) << message;
     return message;
   };
-  EXPECT_NE(refused([](TrainOptions& o) { o.model = "lenet"; }).find("did you mean 'lenet5'"),
-            std::string::npos);
+  EXPECT_NE(refused([](TrainOptions& o) { o.model = "lenet"; }).find("did you mean 'lenet5'"), std::string::npos);
   EXPECT_NE(refused([](TrainOptions& o) { o.opt = "adamv"; }).find("did you mean 'adam"), std::string::npos);
-  EXPECT_NE(refused([](TrainOptions& o) { o.sched = "cosin"; }).find("did you mean 'cosine'"),
-            std::string::npos);
+  EXPECT_NE(refused([](TrainOptions& o) { o.sched = "cosin"; }).find("did you mean 'cosine'"), std::string::npos);
   refused([](TrainOptions& o) { o.batch = 0; });
   refused([](TrainOptions& o) { o.imgsz = (std::int64_t{1} << 32) + 28; });
   refused([](TrainOptions& o) { o.threads = 100'000; });
@@ -649,7 +645,8 @@ TEST_F(Training, WrongOptionsFailBeforeAnyFolderIsMade) {
     const std::string message = refused(change);
     for (const std::string& word : words) EXPECT_NE(message.find(word), std::string::npos) << word << "\n" << message;
   };
-  says([](TrainOptions& o) { o.mean = "123.675,116.28,103.53"; }, {"mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
+  says([](TrainOptions& o) { o.mean = "123.675,116.28,103.53"; },
+       {"mean is 123.675; pixels are scaled to 0 to 1", "divided by 255"});
   says([](TrainOptions& o) { o.std = "14000"; }, {"std is 14000; ", "divided by 65535"});
   says([](TrainOptions& o) { o.mean = "-2"; }, {"mean is -2; ", "[-1, 1]"});
   says([](TrainOptions& o) { o.name = "\xff\xfe"; }, {"name is ", "not UTF-8"});
@@ -671,22 +668,31 @@ TEST_F(Training, OptionsWithoutAnEffectAreRefused) {
   };
   const auto adamw = [](auto change) { return [change](TrainOptions& o) { o.opt = "adamw", change(o); }; };
   says(adamw([](TrainOptions& o) { o.momentum = 0.3; }), {"momentum is an option of opt=sgd, and opt is adamw"});
-  says([](TrainOptions& o) { o.momentum = 0.3; }, {"momentum is an option of opt=sgd, and opt is adamw"});  // which lenet5 takes by itself
+  says([](TrainOptions& o) { o.momentum = 0.3; },
+       {"momentum is an option of opt=sgd, and opt is adamw"});  // which lenet5 takes by itself
   says(adamw([](TrainOptions& o) { o.nesterov = true; }), {"nesterov is an option of opt=sgd"});
-  says([](TrainOptions& o) { o.opt = "sgd", o.momentum = 0, o.nesterov = true; }, {"nesterov is true, which has no effect with momentum=0"});
+  says([](TrainOptions& o) { o.opt = "sgd", o.momentum = 0, o.nesterov = true; },
+       {"nesterov is true, which has no effect with momentum=0"});
   says([](TrainOptions& o) { o.gamma = 0.3; }, {"gamma is an option of sched=step and multistep, and sched is cosine"});
   says([](TrainOptions& o) { o.step_epochs = 3; }, {"step_epochs is an option of sched=step"});
-  says([](TrainOptions& o) { o.sched = "step", o.min_lr = 1e-5; }, {"min_lr is an option of sched=cosine and polynomial, and sched is step"});
-  says([](TrainOptions& o) { o.warmup_epochs = 0, o.warmup_lr = 1e-5; }, {"warmup_lr is 1e-05, which has no effect with warmup_epochs=0"});
+  says([](TrainOptions& o) { o.sched = "step", o.min_lr = 1e-5; },
+       {"min_lr is an option of sched=cosine and polynomial, and sched is step"});
+  says([](TrainOptions& o) { o.warmup_epochs = 0, o.warmup_lr = 1e-5; },
+       {"warmup_lr is 1e-05, which has no effect with warmup_epochs=0"});
   says([](TrainOptions& o) { o.weight_decay = 0, o.decay_norms = false; },
        {"decay_norms is false, which has no effect with weight_decay=0"});
-  says([](TrainOptions& o) { o.resize = "squash", o.crop_pct = 0.5; }, {"crop_pct is an option of resize=crop and shortest, and resize is squash"});
-  says([](TrainOptions& o) { o.scale = {0.5, 1}; }, {"scale is [0.5, 1], which has no effect with random_resized_crop=false"});
-  says([](TrainOptions& o) { o.cache = "ram", o.cache_mib = 7; }, {"cache_mib is an option of cache=auto, and cache is ram"});
+  says([](TrainOptions& o) { o.resize = "squash", o.crop_pct = 0.5; },
+       {"crop_pct is an option of resize=crop and shortest, and resize is squash"});
+  says([](TrainOptions& o) { o.scale = {0.5, 1}; },
+       {"scale is [0.5, 1], which has no effect with random_resized_crop=false"});
+  says([](TrainOptions& o) { o.cache = "ram", o.cache_mib = 7; },
+       {"cache_mib is an option of cache=auto, and cache is ram"});
   TrainOptions labels = options("wrong");
   labels.data = multi_label_table(labels.data).string();
   labels.reject_keep = 0.9;
-  EXPECT_NE(error_of(Fault::usage, [&] { train(labels); }).find("reject_keep is 0.9, which has no effect with multi_label=true"), std::string::npos);
+  EXPECT_NE(error_of(Fault::usage, [&] { train(labels); })
+                .find("reject_keep is 0.9, which has no effect with multi_label=true"),
+            std::string::npos);
 
   // What a run was resolved to says all options, and is good for another one.
   for (const char* opt : {"adamw", "sgd"})
@@ -730,8 +736,7 @@ TEST_F(Training, AModelOfOtherClassesThanTheDataIsRefused) {
             std::string::npos);
   Model claims = seven;
   claims.num_classes = 10;
-  EXPECT_NE(error_of(Fault::usage, [&] { train(claims, digits, options("wrong")); }).find("(24,7)"),
-            std::string::npos);
+  EXPECT_NE(error_of(Fault::usage, [&] { train(claims, digits, options("wrong")); }).find("(24,7)"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder_ / "runs" / "wrong"));
 }
 
@@ -743,15 +748,19 @@ TEST_F(Training, ClassesKeepTheirNumbers) {
   ordered.data = (folder_ / "data").string();
   ordered.epochs = 1;
   const TrainResult plain = train(ordered);
-  const auto card = [](const TrainResult& result) { return card_of(SafeTensors(result.model).metadata(), result.model); };
-  std::vector<std::string> names = card(plain).class_names;
+  const auto config = [](const TrainResult& result) {
+    return config_of(SafeTensors(result.model).metadata(), result.model);
+  };
+  std::vector<std::string> names = config(plain).class_names;
   ASSERT_GT(names.size(), 1u);
   for (const char* split : {"train", "val"})
-    if (fs::exists(folder_ / "data" / split)) fs::rename(folder_ / "data" / split / names[0], folder_ / "data" / split / "zz");
+    if (fs::exists(folder_ / "data" / split))
+      fs::rename(folder_ / "data" / split / names[0], folder_ / "data" / split / "zz");
   const std::string message = error_of(Fault::data, [&] { resume(plain.run, 2); });
   EXPECT_NE(message.find("[zz]"), std::string::npos) << message;
   for (const char* split : {"train", "val"})
-    if (fs::exists(folder_ / "data" / split)) fs::rename(folder_ / "data" / split / "zz", folder_ / "data" / split / names[0]);
+    if (fs::exists(folder_ / "data" / split))
+      fs::rename(folder_ / "data" / split / "zz", folder_ / "data" / split / names[0]);
   EXPECT_EQ(resume(plain.run, 2).epochs, 2);
   const std::string changed = "data are not those";
   EXPECT_EQ(read_file(plain.run / "log.txt").find(changed), std::string::npos);
@@ -765,11 +774,11 @@ TEST_F(Training, ClassesKeepTheirNumbers) {
 
   std::reverse(names.begin(), names.end());
   ordered.classes = join(names, ",");
-  EXPECT_EQ(card(train(ordered)).class_names, names);
+  EXPECT_EQ(config(train(ordered)).class_names, names);
   write_file(folder_ / "classes.txt", join(names, "\r\n") + "\n");
   ordered.classes = (folder_ / "classes.txt").string();
   const TrainResult from_file = train(ordered);
-  EXPECT_EQ(card(from_file).class_names, names);
+  EXPECT_EQ(config(from_file).class_names, names);
   fs::remove(folder_ / "classes.txt");
   EXPECT_EQ(resume(from_file.run, 2).epochs, 2);
   ordered.classes = names[0] + "," + names[0];
@@ -796,15 +805,15 @@ TEST_F(Training, WithoutPlotsTheTablesAreStillWritten) {
   EXPECT_FALSE(fs::exists(result.run / "results.png"));
 }
 
-TEST_F(Training, UnreadablePicturesOfBothSplitsAreNamedAndCounted) {
+TEST_F(Training, UnreadableImagesOfBothSplitsAreNamedAndCounted) {
   TrainOptions spoilt = options("spoilt");
   spoilt.data = (folder_ / "spoilt").string();
   spoilt.max_bad = 2;
   fs::copy(*shared_ / "digits", spoilt.data, fs::copy_options::recursive);
-  write_file(fs::path(spoilt.data) / "train/3/broken.png", "no picture");
+  write_file(fs::path(spoilt.data) / "train/3/broken.png", "no image");
   write_file(fs::path(spoilt.data) / "val/4/empty.png", "");
   const std::string log = read_file(train(spoilt).run / "log.txt");
-  for (const char* part : {"broken.png", "1 of 61 train pictures", "empty.png", "1 of 21 val pictures"})
+  for (const char* part : {"broken.png", "1 of 61 train images", "empty.png", "1 of 21 val images"})
     EXPECT_NE(log.find(part), std::string::npos) << part << "\n" << log;
 }
 
@@ -818,7 +827,7 @@ TEST_F(Training, BeginsWithOtherWeights) {
   again.lr = 0;
   const TrainResult same = train(again);
   EXPECT_EQ(tensors_of(same.model), tensors_of(of_ten.model));
-  EXPECT_EQ(load_checkpoint(same.run).card.preprocess, load_checkpoint(of_ten.run).card.preprocess);
+  EXPECT_EQ(load_checkpoint(same.run).config.preprocess, load_checkpoint(of_ten.run).config.preprocess);
   EXPECT_NE(read_file(same.run / "log.txt").find("10 of 10 tensors"), std::string::npos);
 
   const fs::path few = folder_ / "few";
@@ -845,8 +854,7 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
   write_file(folder_ / "cut.safetensors", std::string_view(bytes).substr(0, bytes.size() / 2));
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "cut.safetensors"); });
   write_safetensors(folder_ / "plain.safetensors", {{"x", Tensor::scalar(1)}});
-  EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "plain.safetensors"); })
-                .find("holds weights alone"),
+  EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "plain.safetensors"); }).find("holds weights alone"),
             std::string::npos);
   error_of(Fault::data, [&] { load_checkpoint(folder_ / "nothing"); });
   error_of(Fault::data, [&] { resume(folder_ / "nothing"); });
@@ -862,9 +870,9 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
     metadata = SafeTensors(result.model).metadata();
     metadata[key] = value;
     save_model(Model(load_checkpoint(result.run).model), folder_ / "damaged.safetensors", metadata);
-    EXPECT_NE(error_of(Fault::data, [&] { load_checkpoint(folder_ / "damaged.safetensors"); })
-                  .find("damaged.safetensors"),
-              std::string::npos)
+    EXPECT_NE(
+        error_of(Fault::data, [&] { load_checkpoint(folder_ / "damaged.safetensors"); }).find("damaged.safetensors"),
+        std::string::npos)
         << key;
   }
 }
@@ -872,8 +880,7 @@ TEST_F(Training, CheckpointsThatAreNoneAreRefused) {
 TEST(Npy, ComesBack) {
   const Folder folder;
   const Tensor in = Tensor::from({2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
-  for (const DType dtype :
-       {DType::f64, DType::f32, DType::f16, DType::i64, DType::i32, DType::i8, DType::u8}) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::i64, DType::i32, DType::i8, DType::u8}) {
     const Tensor typed = cast(in, dtype);
     write_npy(folder / "x.npy", typed);
     const Tensor back = read_npy(folder / "x.npy");

@@ -1,4 +1,6 @@
-// Resizing, normalising and random changes of pictures.
+// Resizing, normalising and random changes of images.
+#include "neurim/data/transform.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +10,7 @@
 #include <memory>
 #include <set>
 
-#include "neurim/data/transform.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -30,29 +31,27 @@ Image resized(const Image& in, int height, int width, Interpolation interpolatio
 
 TEST(Resample, AgreesWithPillow) {
   // Image.resize(…, BILINEAR) of Pillow on the same pattern.
-  expect_near(
-      levels(resized(pattern(17, 13), 5, 4)),
-      {49,  69,  87,  127, 126, 132, 126, 136, 139, 127, 131, 127, 100, 144, 148, 126, 120, 132, 122, 120,
-       135, 124, 118, 134, 138, 138, 113, 125, 133, 130, 128, 133, 140, 130, 129, 138, 143, 102, 144, 129,
-       125, 117, 130, 130, 134, 122, 124, 133, 140, 146, 126, 126, 125, 118, 128, 124, 124, 110, 130, 125},
-      1);
+  expect_near(levels(resized(pattern(17, 13), 5, 4)),
+              {49,  69,  87,  127, 126, 132, 126, 136, 139, 127, 131, 127, 100, 144, 148, 126, 120, 132, 122, 120,
+               135, 124, 118, 134, 138, 138, 113, 125, 133, 130, 128, 133, 140, 130, 129, 138, 143, 102, 144, 129,
+               125, 117, 130, 130, 134, 122, 124, 133, 140, 146, 126, 126, 125, 118, 128, 124, 124, 110, 130, 125},
+              1);
   expect_near(
       levels(resized(pattern(5, 6), 9, 11)),
-      {0,   0,   0,   2,   2,   2,   6,   6,   6,   16,  16,  16,  27,  27,  27,  46,  46,  46,  65,  65,
-       65,  92,  92,  92,  121, 121, 121, 155, 155, 155, 175, 175, 175, 4,   9,   13,  7,   11,  15,  11,
-       16,  20,  22,  26,  30,  33,  38,  42,  53,  57,  61,  72,  77,  81,  100, 104, 109, 129, 134, 138,
-       164, 168, 173, 184, 189, 193, 12,  23,  35,  14,  26,  38,  20,  32,  43,  31,  43,  54,  44,  55,
-       67,  64,  75,  87,  85,  96,  108, 113, 125, 136, 143, 155, 166, 179, 191, 202, 200, 211, 223, 19,
-       38,  56,  22,  41,  60,  29,  47,  66,  41,  59,  78,  54,  73,  92,  75,  94,  113, 97,  116, 134,
-       126, 145, 164, 157, 160, 179, 194, 135, 154, 215, 120, 139, 26,  52,  78,  30,  56,  82,  37,  63,
-       89,  50,  76,  102, 65,  91,  117, 87,  113, 139, 109, 135, 161, 139, 165, 191, 171, 162, 188, 209,
-       60,  86,  231, 1,   27,  33,  66,  100, 38,  71,  104, 46,  79,  112, 59,  93,  126, 76,  109, 142,
-       98,  131, 165, 122, 155, 182, 152, 186, 135, 166, 184, 94,  127, 83,  70,  104, 24,  57,  40,  81,
-       121, 46,  86,  126, 55,  95,  136, 69,  109, 150, 86,  127, 167, 109, 150, 190, 134, 174, 203, 166,
-       189, 96,  165, 181, 25,  65,  96,  64,  6,   47,  87,  48,  95,  143, 53,  101, 149, 63,  111, 158,
-       79,  127, 174, 97,  144, 192, 121, 169, 216, 147, 186, 230, 179, 126, 123, 179, 79,  53,  80,  73,
-       93,  22,  69,  117, 52,  104, 156, 58,  110, 162, 68,  120, 172, 85,  137, 189, 103, 155, 207, 128,
-       180, 232, 154, 194, 246, 187, 88,  140, 187, 18,  70,  89,  59,  111, 31,  83,  135},
+      {0,   0,   0,   2,   2,   2,   6,   6,   6,   16,  16,  16,  27,  27,  27,  46,  46,  46,  65,  65,  65,  92,
+       92,  92,  121, 121, 121, 155, 155, 155, 175, 175, 175, 4,   9,   13,  7,   11,  15,  11,  16,  20,  22,  26,
+       30,  33,  38,  42,  53,  57,  61,  72,  77,  81,  100, 104, 109, 129, 134, 138, 164, 168, 173, 184, 189, 193,
+       12,  23,  35,  14,  26,  38,  20,  32,  43,  31,  43,  54,  44,  55,  67,  64,  75,  87,  85,  96,  108, 113,
+       125, 136, 143, 155, 166, 179, 191, 202, 200, 211, 223, 19,  38,  56,  22,  41,  60,  29,  47,  66,  41,  59,
+       78,  54,  73,  92,  75,  94,  113, 97,  116, 134, 126, 145, 164, 157, 160, 179, 194, 135, 154, 215, 120, 139,
+       26,  52,  78,  30,  56,  82,  37,  63,  89,  50,  76,  102, 65,  91,  117, 87,  113, 139, 109, 135, 161, 139,
+       165, 191, 171, 162, 188, 209, 60,  86,  231, 1,   27,  33,  66,  100, 38,  71,  104, 46,  79,  112, 59,  93,
+       126, 76,  109, 142, 98,  131, 165, 122, 155, 182, 152, 186, 135, 166, 184, 94,  127, 83,  70,  104, 24,  57,
+       40,  81,  121, 46,  86,  126, 55,  95,  136, 69,  109, 150, 86,  127, 167, 109, 150, 190, 134, 174, 203, 166,
+       189, 96,  165, 181, 25,  65,  96,  64,  6,   47,  87,  48,  95,  143, 53,  101, 149, 63,  111, 158, 79,  127,
+       174, 97,  144, 192, 121, 169, 216, 147, 186, 230, 179, 126, 123, 179, 79,  53,  80,  73,  93,  22,  69,  117,
+       52,  104, 156, 58,  110, 162, 68,  120, 172, 85,  137, 189, 103, 155, 207, 128, 180, 232, 154, 194, 246, 187,
+       88,  140, 187, 18,  70,  89,  59,  111, 31,  83,  135},
       1);
 }
 
@@ -77,13 +76,14 @@ TEST(Resample, NearestKeepsLevelsAndBicubicSharpensEdges) {
     const std::vector<int> all = levels(resized(edge, 16, 16, interpolation));
     return std::vector<int>(all.begin() + 16 * 5, all.begin() + 16 * 6);
   };
-  EXPECT_EQ(row(Interpolation::nearest), (std::vector<int>{100, 100, 100, 100, 100, 100, 100, 100, 150, 150, 150, 150, 150,
-                                                           150, 150, 150}));
+  EXPECT_EQ(row(Interpolation::nearest),
+            (std::vector<int>{100, 100, 100, 100, 100, 100, 100, 100, 150, 150, 150, 150, 150, 150, 150, 150}));
   const std::vector<int> cubic = row(Interpolation::bicubic);
   EXPECT_LT(*std::min_element(cubic.begin(), cubic.end()), 100);
   EXPECT_GT(*std::max_element(cubic.begin(), cubic.end()), 150);
   // What overshoots black and white is cut.
-  const Image extremes = image_of(8, 8, 3, [](int y, int x, int) { return static_cast<std::uint8_t>((x < 4) == (y < 4) ? 0 : 255); });
+  const Image extremes = image_of(
+      8, 8, 3, [](int y, int x, int) { return static_cast<std::uint8_t>((x < 4) == (y < 4) ? 0 : 255); });
   const Image large = resized(extremes, 24, 24, Interpolation::bicubic);
   EXPECT_EQ(large.row(2)[3 * 10], 0);
   EXPECT_EQ(large.row(2)[3 * 13], 255);
@@ -100,18 +100,16 @@ std::vector<float> transformed(const Image& image, const Preprocess& preprocess)
 
 TEST(Preprocess, NormalisesToPlanes) {
   const Image image = pattern(4, 5);
-  const std::vector<float> out =
-      transformed(image, {.height = 4, .width = 5, .mean = {0.1, 0.2, 0.3}, .std = {0.5, 0.25, 2}});
-  const double mean[] = {0.1, 0.2, 0.3}, deviation[] = {0.5, 0.25, 2};
+  const std::vector<float> out = transformed(image,
+                                             {.height = 4, .width = 5, .mean = {0.1, 0.2, 0.3}, .std = {0.5, 0.25, 2}});
+  const double mean[] = {0.1, 0.2, 0.3}, std[] = {0.5, 0.25, 2};
   for (int c = 0; c < 3; ++c)
     for (int i = 0; i < 20; ++i)
-      EXPECT_NEAR(out[static_cast<std::size_t>(c * 20 + i)],
-                  (image.data()[3 * i + c] / 255. - mean[c]) / deviation[c], 1e-5);
+      EXPECT_NEAR(out[c * 20 + i], (image.data()[3 * i + c] / 255. - mean[c]) / std[c], 1e-5);
 }
 
 TEST(Preprocess, ChannelsAreConverted) {
-  const std::vector<float> gray =
-      transformed(plain(2, 2, {255, 0, 0}), {.channels = 1, .height = 2, .width = 2});
+  const std::vector<float> gray = transformed(plain(2, 2, {255, 0, 0}), {.channels = 1, .height = 2, .width = 2});
   EXPECT_NEAR(gray[0], 76 / 255., 1e-6);
   const std::vector<float> rgb = transformed(plain(2, 2, {51}), {.channels = 3, .height = 2, .width = 2});
   for (const float value : rgb) EXPECT_NEAR(value, 0.2, 1e-6);
@@ -121,8 +119,8 @@ TEST(Preprocess, ChannelsAreConverted) {
 TEST(Preprocess, AlphaIsKeptShownOrMadeUp) {
   const std::vector<std::vector<std::uint8_t>> pixels{{100}, {100, 51}, {200, 100, 50}, {200, 100, 50, 51}};
   const auto seen = [&](std::size_t from, int channels) {
-    const Preprocess preprocess{.channels = channels, .height = 2, .width = 2, .std = {1 / 255.},
-                                .decode = {.background = {0, 200, 250}}};
+    const Preprocess preprocess{
+        .channels = channels, .height = 2, .width = 2, .std = {1 / 255.}, .decode = {.background = {0, 200, 250}}};
     const std::vector<float> out = transformed(plain(2, 2, pixels[from]), preprocess);
     std::vector<int> levels;
     for (std::size_t c = 0; c < out.size(); c += 4) levels.push_back(static_cast<int>(std::lround(out[c])));
@@ -145,13 +143,18 @@ TEST(Preprocess, AlphaIsKeptShownOrMadeUp) {
 
 // Each channel of many is what it is alone.
 TEST(Preprocess, ManyChannelsAreResizedMovedAndNormalisedOneByOne) {
-  const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(x * x * 7 + y * 13 * (c + 1) + x * y * 3); };
+  const auto level = [](int y, int x, int c) {
+    return static_cast<std::uint8_t>(x * x * 7 + y * 13 * (c + 1) + x * y * 3);
+  };
   for (const int channels : {2, 4, 5, 6, 9}) {
     const Image many = image_of(23, 31, channels, level);
     for (const Interpolation interpolation : kInterpolations)
       for (const ResizeMode mode : {ResizeMode::crop, ResizeMode::letterbox}) {
-        Preprocess preprocess{.channels = channels, .height = 12, .width = 10, .resize = mode, .interpolation = interpolation};
-        const Augment augment{.changes = parse_changes("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"), .crop_padding = 2, .hflip = 1};
+        Preprocess preprocess{
+            .channels = channels, .height = 12, .width = 10, .resize = mode, .interpolation = interpolation};
+        const Augment augment{.changes = parse_augmentations("hflip(1),rotate(20),erase(1,0.1,0.2,1,1,7)"),
+                              .crop_padding = 2,
+                              .hflip = 1};
         const auto run = [&](const Image& image) {
           Transform transform(preprocess, augment);
           Decoder decoder;
@@ -187,8 +190,12 @@ TEST(Preprocess, DetailBelowOneLevelOf8BitsSurvives16) {
   for (const int channels : {1, 3, 4})
     for (const Interpolation interpolation : kInterpolations)
       for (const auto& [height, width] : {std::pair{16, 64}, {8, 32}, {20, 70}}) {
-        Preprocess preprocess{.channels = channels, .bits = 16, .height = height, .width = width,
-                              .resize = ResizeMode::squash, .interpolation = interpolation};
+        Preprocess preprocess{.channels = channels,
+                              .bits = 16,
+                              .height = height,
+                              .width = width,
+                              .resize = ResizeMode::squash,
+                              .interpolation = interpolation};
         const std::vector<float> fine = transformed(ramp, preprocess);
         preprocess.bits = 8;
         const std::vector<float> coarse = transformed(ramp, preprocess);
@@ -202,10 +209,10 @@ TEST(Preprocess, DetailBelowOneLevelOf8BitsSurvives16) {
       }
 }
 
-// A picture whose pixels are the means of 4 x 4 gives what the full one does, for a part that begins and ends anywhere.
+// An image whose pixels are the means of 4 x 4 gives what the full one does, for a part that begins and ends anywhere.
 TEST(Resample, APartMayBeginAndEndWithinAPixel) {
   constexpr int kReduction = 4;
-  constexpr double kStep = 100;  // from one pixel of the full picture to the next
+  constexpr double kStep = 100;  // from one pixel of the full image to the next
   for (const bool down : {false, true}) {
     const auto ramp = [&](int y, int x, int) { return static_cast<std::uint16_t>(kStep * (down ? y : x)); };
     const auto means = [&](int y, int x, int) {
@@ -246,13 +253,14 @@ TEST(Resample, APartMayBeginAndEndWithinAPixel) {
   }
 }
 
-// Pictures of 8 bits are the same numbers either way, up to what resizing rounds.
+// Images of 8 bits are the same numbers either way, up to what resizing rounds.
 TEST(Preprocess, EightBitsInSixteenAreTheSame) {
   const Image in = pattern(20, 30);
   const Preprocess eight{.height = 20, .width = 30}, sixteen{.bits = 16, .height = 20, .width = 30};
   const std::vector<float> a = transformed(in, eight), b = transformed(in, sixteen);
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6);
-  const std::vector<float> small = transformed(in, {.height = 8, .width = 12}), finer = transformed(in, {.bits = 16, .height = 8, .width = 12});
+  const std::vector<float> small = transformed(in, {.height = 8, .width = 12}),
+                           finer = transformed(in, {.bits = 16, .height = 8, .width = 12});
   for (std::size_t i = 0; i < small.size(); ++i) ASSERT_NEAR(small[i], finer[i], 0.501 / 255);
 }
 
@@ -260,12 +268,13 @@ TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
   const Preprocess preprocess{.channels = 3, .bits = 16, .height = 9, .width = 11};
   const auto level = [](int y, int x, int c) { return static_cast<std::uint8_t>(20 * y + 7 * x + 50 * c); };
   const Image narrow = image_of(9, 11, 3, level);
-  const Image wide = wide_image(9, 11, 3, [&](int y, int x, int c) { return static_cast<std::uint16_t>(257 * level(y, x, c)); });
+  const Image wide = wide_image(9, 11, 3,
+                                [&](int y, int x, int c) { return static_cast<std::uint16_t>(257 * level(y, x, c)); });
   for (const char* list : {"hflip(1)", "vflip(1)", "erase(1,0.1,0.3,0.5,2)"}) {
     const auto run = [&](const Image& in, int bits) {
       Preprocess of = preprocess;
       of.bits = bits;
-      Transform transform(of, {.changes = parse_changes(list), .crop_padding = 3, .hflip = 1});
+      Transform transform(of, {.changes = parse_augmentations(list), .crop_padding = 3, .hflip = 1});
       std::vector<float> out(of.size().levels());
       Random random(3);
       transform.finish(in.data(), random, out.data());
@@ -274,26 +283,29 @@ TEST(Preprocess, ChangesOf16BitsMoveWholeLevels) {
     const std::vector<float> a = run(narrow, 8), b = run(wide, 16);
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-6) << list;
   }
-  expect_words(error_of([&] { Transform(preprocess, {.changes = parse_changes("rotate(9),trivial")}); }, Fault::usage),
-               {"trivial", "8 bits", "bits=8"});
+  expect_words(
+      error_of([&] { Transform(preprocess, {.changes = parse_augmentations("rotate(9),trivial")}); }, Fault::usage),
+      {"trivial", "8 bits", "bits=8"});
 }
 
 TEST(Preprocess, WhatCannotBeConvertedIsRefused) {
   const auto message = [](int from, int to) {
-    return error_of([&] { transformed(plain(4, 4, std::vector<std::uint8_t>(static_cast<std::size_t>(from))),
-                                      {.channels = to, .height = 2, .width = 2}); });
+    return error_of([&] {
+      transformed(plain(4, 4, std::vector<std::uint8_t>(static_cast<std::size_t>(from))),
+                  {.channels = to, .height = 2, .width = 2});
+    });
   };
   expect_words(message(6, 3), {"has 6 channels", "takes 3", "channels=6"});
   expect_words(message(3, 6), {"has 3 channels", "takes 6"});
   for (const int channels : {2, 6})
-    expect_words(error_of([&] { Transform({.channels = channels}, {.changes = parse_changes("hflip,gray")}); }, Fault::usage),
+    expect_words(error_of([&] { Transform({.channels = channels}, {.changes = parse_augmentations("hflip,gray")}); },
+                          Fault::usage),
                  {"gray(", "1, 3 or 4 channels", text("not of ", channels)});
 }
 
 TEST(Preprocess, ResizeModes) {
   // 40 x 20 with a bright left half.
-  const Image wide =
-      image_of(20, 40, 1, [](int, int x, int) { return static_cast<std::uint8_t>(x < 20 ? 255 : 0); });
+  const Image wide = image_of(20, 40, 1, [](int, int x, int) { return static_cast<std::uint8_t>(x < 20 ? 255 : 0); });
   const auto row = [&](ResizeMode mode, double crop_pct) {
     const std::vector<float> out = transformed(
         wide, {.channels = 1, .height = 8, .width = 8, .resize = mode, .crop_pct = crop_pct, .fill = 51});
@@ -352,10 +364,12 @@ TEST(Preprocess, ScaledDecodingShiftsNothing) {
     for (const int channels : {1, 3})
       for (const int orientation : {1, 2, 3, 6, 8}) {
         const auto jpeg = [&](bool falls) {
-          return jpeg_of(image_of(197, 237, channels, [&](int y, int x, int) {
-                           const double level = 10 + kStep * (down ? y : x);
-                           return static_cast<std::uint8_t>(falls ? 255 - level : level);
-                         }), {.orientation = orientation});
+          return jpeg_of(image_of(197, 237, channels,
+                                  [&](int y, int x, int) {
+                                    const double level = 10 + kStep * (down ? y : x);
+                                    return static_cast<std::uint8_t>(falls ? 255 - level : level);
+                                  }),
+                         {.orientation = orientation});
         };
         const std::string rising = jpeg(false), falling = jpeg(true);
         std::vector<std::pair<Preprocess, Augment>> cases;
@@ -371,7 +385,8 @@ TEST(Preprocess, ScaledDecodingShiftsNothing) {
         cases.push_back({preprocess, {.crop_at = CropAt::bottom_right}});
         for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::bicubic}) {
           preprocess.interpolation = interpolation;
-          cases.push_back({preprocess, {.random_resized_crop = true, .scale = {0.1, 1}, .crop_padding = 1, .hflip = 0.5}});
+          cases.push_back(
+              {preprocess, {.random_resized_crop = true, .scale = {0.1, 1}, .crop_padding = 1, .hflip = 0.5}});
         }
         for (const auto& [input, augment] : cases)
           for (std::uint64_t key = 0; key < (augment.random_resized_crop ? 20u : 1u); ++key) {
@@ -386,7 +401,7 @@ TEST(Preprocess, ScaledDecodingShiftsNothing) {
   EXPECT_NEAR(sum / count, 0, 0.02);
 }
 
-TEST(Preprocess, ScaledDecodingShowsTheSamePicture) {
+TEST(Preprocess, ScaledDecodingShowsTheSameImage) {
   const auto waves = [](int y, int x, int c) {
     return static_cast<std::uint8_t>(128 + 50 * std::sin(0.09 * x + c) + 40 * std::cos(0.05 * y * (c % 3 + 1)) +
                                      20 * std::sin(0.4 * (x + y)));
@@ -402,7 +417,7 @@ TEST(Preprocess, ScaledDecodingShowsTheSamePicture) {
           EXPECT_GT(of.mean, 0);
           EXPECT_LE(of.mean, 2);
         }
-  // Changes see a picture as they always do.
+  // Changes see an image as they always do.
   const std::string jpeg = jpeg_of(image_of(331, 413, 3, waves));
   EXPECT_LE(distance(jpeg, {.height = 40, .width = 40}, parse_augment("rrc,rotate(15),erase(1),hflip")).mean, 3);
 }
@@ -432,13 +447,15 @@ TEST(Preprocess, ShortestIsACropOfTheWholeShorterSide) {
   EXPECT_EQ(Preprocess{.resize = ResizeMode::letterbox}.cut_share(300, 400), 0);
 }
 
-// The five parts of a picture that is already covered lie where five_crops says.
+// The five parts of an image that is already covered lie where five_crops says.
 TEST(Preprocess, CropsAreCutWhereTheyAreAskedFor) {
   const Image in = pattern(24, 40);
   const Preprocess preprocess{.height = 12, .width = 20, .crop_pct = 0.5};
   Decoder decoder;
-  for (const auto& [at, top, left] : {std::tuple{CropAt::top_left, 0, 0}, {CropAt::top_right, 0, 20},
-                                      {CropAt::bottom_left, 12, 0}, {CropAt::bottom_right, 12, 20},
+  for (const auto& [at, top, left] : {std::tuple{CropAt::top_left, 0, 0},
+                                      {CropAt::top_right, 0, 20},
+                                      {CropAt::bottom_left, 12, 0},
+                                      {CropAt::bottom_right, 12, 20},
                                       {CropAt::center, 6, 10}}) {
     Transform transform(preprocess, {.crop_at = at});
     EXPECT_EQ(transform.fit_is_fixed(), at == CropAt::center);
@@ -469,15 +486,15 @@ TEST(Preprocess, JsonRoundTrip) {
   expect_words(error_of([] { Preprocess::from_json(R"({"interpolation":"bicubc"})"); }), {"did you mean \"bicubic\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"decode":"scald"})"); }), {"decode", "did you mean \"scaled\""});
   expect_words(error_of([] { Preprocess::from_json(R"({"height":0})"); }), {"size is 0"});
-  expect_words(error_of([] { Preprocess::from_json(R"({"height":"tall"})"); }), {"preprocess: height cannot be \"tall\""});
+  expect_words(error_of([] { Preprocess::from_json(R"({"height":"tall"})"); }),
+               {"preprocess: height cannot be \"tall\""});
   error_of([] { Preprocess::from_json("[1]"); });
   expect_words(error_of([] { Preprocess::from_json("{"); }), {"preprocess: is not valid JSON: it ends too early"});
   expect_words(error_of([] { Preprocess{.mean = {1, 2}}.check(); }, Fault::usage), {"mean has 2 values"});
 }
 
 TEST(Augment, MovesPixels) {
-  const Image in =
-      image_of(3, 3, 1, [](int y, int x, int) { return static_cast<std::uint8_t>(10 * y + x + 1); });
+  const Image in = image_of(3, 3, 1, [](int y, int x, int) { return static_cast<std::uint8_t>(10 * y + x + 1); });
   Image out;
   out.reshape(in.size());
   move_pixels(1, -1, 9, in.data(), in.size(), out.data());
@@ -505,8 +522,8 @@ TEST(Augment, ListsAreRead) {
 
 TEST(Augment, MirrorsRows) {
   for (const int channels : {1, 3}) {
-    const Image in = image_of(
-        5, 19, channels, [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * c + 10 * y + x); });
+    const Image in = image_of(5, 19, channels,
+                              [](int y, int x, int c) { return static_cast<std::uint8_t>(50 * c + 10 * y + x); });
     const Preprocess preprocess{.channels = channels, .height = 5, .width = 19};
     std::vector<float> plain = transformed(in, preprocess), mirrored(plain.size());
     Random random(1);
@@ -541,8 +558,8 @@ TEST(Augment, ChoicesStayInRangeAndCoverIt) {
             7);  // the way out for odd shapes
 }
 
-/// Numbers that should be uniform in [0, 1]: the largest distance of their distribution (Kolmogorov-Smirnov) is below what
-/// one set in a million exceeds.
+/// Numbers that should be uniform in [0, 1]: the largest distance of their distribution (Kolmogorov-Smirnov) is below
+/// what one set in a million exceeds.
 void expect_uniform(std::vector<double> numbers, const char* what) {
   std::sort(numbers.begin(), numbers.end());
   const auto count = static_cast<double>(numbers.size());
@@ -554,8 +571,8 @@ void expect_uniform(std::vector<double> numbers, const char* what) {
   EXPECT_LT(most * std::sqrt(count), 2.7) << what;
 }
 
-// Of a large picture, parts of whose size none is refused: the share of the area, the logarithm of the ratio and the place
-// are uniform and know nothing of each other.
+// Of a large image, parts of whose size none is refused: the share of the area, the logarithm of the ratio and the
+// place are uniform and know nothing of each other.
 TEST(Augment, RandomPartsAreUniform) {
   const Augment augment{.random_resized_crop = true, .scale = {0.1, 0.3}, .ratio = {0.75, 4.0 / 3}};
   constexpr int kSide = 4000, kParts = 20000;
@@ -579,9 +596,12 @@ TEST(Augment, RandomPartsAreUniform) {
 }
 
 // Results that must not change from one version to the next, as FNV-1a over the levels of four keys.
-TEST(Augment, GoldenPictures) {
+TEST(Augment, GoldenImages) {
   const std::map<std::string, std::uint32_t> golden{
-      {"hflip", 3615374309u}, {"pad(4)", 975408896u}, {"rrc", 1374858818u}, {"rrc(0.35,0.5),hflip,pad(2)", 241282396u},
+      {"hflip", 3615374309u},
+      {"pad(4)", 975408896u},
+      {"rrc", 1374858818u},
+      {"rrc(0.35,0.5),hflip,pad(2)", 241282396u},
   };
   const Image in = pattern(61, 83);
   for (const auto& [list, expected] : golden) {

@@ -17,7 +17,7 @@
 #include "neurim/ops/conv.h"
 #include "neurim/optim/sgd.h"
 #include "neurim/train/step.h"
-#include "tests/pictures.h"
+#include "tests/images.h"
 
 namespace neurim {
 namespace {
@@ -29,25 +29,25 @@ struct Nap {
   Launch launch;
 };
 
-Launch prepare_nap(Site& site) {
+Launch prepare_nap(KernelRequest& request) {
   for (const Kernel& kernel : kernels("conv2d", 0)) {
     if (kernel.rank != 0) continue;
-    const auto nap = std::make_shared<Nap>(Nap{kernel.prepare(site)});
+    const auto nap = std::make_shared<Nap>(Nap{kernel.prepare(request)});
     return {[](const void* self, const Args& args, int part) noexcept {
               if (part == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
               const Launch& launch = static_cast<const Nap*>(self)->launch;
               launch.run(launch.self.get(), args, part);
             },
-            nap, nap->launch.parts, nap->launch.joins};
+            nap, nap->launch.tasks, nap->launch.reduction_tasks};
   }
-  return decline(site, "no reference");
+  return decline(request, "no reference");
 }
 
 /// A kernel that is asked first for 17 channels of output, and is slow.
 void add_slow_kernel() {
   static const bool once = [] {
-    add({.op = "conv2d", .name = kSlow, .device = 0, .rank = 90, .prepare = [](Site& site) {
-           return site.input(1).type.shape[0] == 17 ? prepare_nap(site) : decline(site, "not 17 channels");
+    add({.op = "conv2d", .name = kSlow, .device = 0, .rank = 90, .prepare = [](KernelRequest& request) {
+           return request.input(1).type.shape[0] == 17 ? prepare_nap(request) : decline(request, "not 17 channels");
          }});
     return true;
   }();
@@ -65,7 +65,8 @@ struct Convolution {
   Tensor x = drawn({2, 8, 12, 12}, "x"), weight = drawn({17, 8, 3, 3}, "weight");
   Plan planned(PlanOptions options) const {
     options.freeze = true;
-    return plan([&](const Tensors& in) { return Tensors{conv2d(in[0], weight, {}, {.pad = {1, 1}})}; }, {x.type()}, options);
+    return plan([&](const Tensors& in) { return Tensors{conv2d(in[0], weight, {}, {.pad = {1, 1}})}; }, {x.type()},
+                options);
   }
 };
 
@@ -97,7 +98,7 @@ TEST(Tuning, LeavesOutAKernelThatIsMeasuredToBeSlower) {
   const Plan again = conv.planned({.tuning = tuning});
   EXPECT_EQ(kernel_of(again, "conv2d"), chosen);
   EXPECT_EQ(tuning->size(), 1u);
-  conv.planned({.products = DType::bf16, .tuning = tuning});
+  conv.planned({.compute_dtype = DType::bf16, .tuning = tuning});
   EXPECT_EQ(tuning->size(), 2u);
 }
 
@@ -148,7 +149,8 @@ TEST(Tuning, ChangesNoState) {
   };
   const auto before = bits();
   const auto tuning = std::make_shared<Tuning>(Tuning::Mode::measure);
-  const Plan tuned = plan(training_step(model, optimizer, {}), types, {.training = true, .tuning = tuning, .random = random});
+  const Plan tuned = plan(training_step(model, optimizer, {}), types,
+                          {.training = true, .tuning = tuning, .random = random});
   EXPECT_GT(tuning->size(), 10u);
   EXPECT_EQ(bits(), before);
   EXPECT_EQ(random.values<std::int64_t>(), (std::vector<std::int64_t>{7, 7}));
@@ -214,10 +216,12 @@ TEST(Tuning, OtherFilesAreRefused) {
     error_of([&] { tuning.write(file); });
     EXPECT_EQ(read_file(file), content);
   }
-  expect_words(error_of([] { Tuning::named("yes", ""); }, Fault::usage), {"tuning: there is no 'yes'; known are off, locked, on"});
+  expect_words(error_of([] { Tuning::named("yes", ""); }, Fault::usage),
+               {"tuning: there is no 'yes'; known are off, locked, on"});
   expect_words(error_of([] { Tuning::named("off", "x.json"); }, Fault::usage), {"tuning_file"});
   const fs::path missing = fs::path(temp.path()) / "no" / "tuning.json";
-  expect_words(error_of([&] { Tuning::named("locked", missing.string()); }), {missing.string(), "measure with tuning=on"});
+  expect_words(error_of([&] { Tuning::named("locked", missing.string()); }),
+               {missing.string(), "measure with tuning=on"});
   EXPECT_EQ(Tuning::named("off", ""), nullptr);
 }
 

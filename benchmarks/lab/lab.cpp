@@ -1,15 +1,16 @@
 // Times one op through each kernel that takes it, beside what the machine allows:
 //
-//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] [only=KERNEL] [threads=N] [seconds=1]
-//   lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1
-//   lab conv2d_weight_grad 16x64x56x56 16x64x56x56 weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
+//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] [only=KERNEL] [threads=N]
+//   [seconds=1] lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1 lab conv2d_weight_grad 16x64x56x56 16x64x56x56
+//   weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
 //
 // A SHAPE is an input of f32, or of another dtype as in i64:16 (integers are all 0); attributes are the op's
 // own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,
-// channels_last, blocked (by 16 channels), batch_blocked or last_blocked; kernels that want others take those. known: all
-// inputs but the first are constants, as weights are in a frozen plan. precision: what the factors of products may be rounded to, f32, bf16
-// or fp16. The plain loops of the reference are timed only where only=reference asks for them. The kernels take turns, in five rounds of
-// `seconds` in all for each; bytes are those of inputs and outputs in the kernel's layouts.
+// channels_last, blocked (by 16 channels), batch_blocked or last_blocked; kernels that want others take those. known:
+// all inputs but the first are constants, as weights are in a frozen plan. precision: what the factors of products may
+// be rounded to, f32, bf16 or fp16. The plain loops of the reference are timed only where only=reference asks for them.
+// The kernels take turns, in five rounds of `seconds` in all for each; bytes are those of inputs and outputs in the
+// kernel's layouts.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -37,8 +38,7 @@ using Settings = std::map<std::string, std::string, std::less<>>;
 template <class T>
 void read(std::string_view name, const std::string& word, T& value) {
   const char* const end = word.data() + word.size();
-  require(std::from_chars(word.data(), end, value).ptr == end && !word.empty(), name, ": '", word,
-          "' is no number");
+  require(std::from_chars(word.data(), end, value).ptr == end && !word.empty(), name, ": '", word, "' is no number");
 }
 void read(std::string_view, const std::string& word, std::string& value) { value = word; }
 void read(std::string_view name, const std::string& word, bool& value) {
@@ -65,9 +65,7 @@ class Attributes final : public Fields {
   Fields& operator()(std::string_view name, bool& value) override { return set(name, value); }
   Fields& operator()(std::string_view name, std::string& value) override { return set(name, value); }
   Fields& operator()(std::string_view name, DType& value) override { return set(name, value); }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
-    return set(name, value);
-  }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return set(name, value); }
   Fields& operator()(std::string_view name, std::vector<double>& value) override { return set(name, value); }
 
   const std::vector<std::string>& names() const { return names_; }
@@ -115,48 +113,52 @@ class Trial {
     Types types;
     for (const Tensor& tensor : in) {
       types.push_back(tensor.type());
-      step_.in.push_back(add(tensor.type(), kernel.wants && tensor.rank() >= 3 ? layout : Layout{}));
-      specs_.back().constant = known && step_.in.size() > 1;
+      step_.in.push_back(add(tensor.type(), kernel.propose_layouts && tensor.rank() >= 3 ? layout : Layout{}));
+      descs_.back().constant = known && step_.in.size() > 1;
     }
     for (const Type& type : op.infer(types)) step_.out.push_back(add(type, {}));
-    site_.steps = {&step_, 1};
-    site_.values = specs_;
-    site_.in = step_.in;
-    site_.out = step_.out;
-    site_.chunks = threads();
-    site_.products = products;
-    if (kernel.chains) {
-      site_.why = "takes chains of ops only";
+    request_.steps = {&step_, 1};
+    request_.values = descs_;
+    request_.in = step_.in;
+    request_.out = step_.out;
+    request_.chunks = threads();
+    request_.compute_dtype = products;
+    if (kernel.fused_only) {
+      request_.why = "takes chains of ops only";
       return;
     }
-    if (kernel.wants && !kernel.wants(site_)) return;
+    if (kernel.propose_layouts && !kernel.propose_layouts(request_)) return;
     for (std::size_t i = 0; i < in.size(); ++i) {
       std::vector<std::byte> row_major(neurim::bytes(in[i].type()));
       in[i].read(row_major.data());
-      pack(specs_[i].type, specs_[i].layout, row_major.data(), allocate(operand_bytes(specs_[i])));
-      if (specs_[i].constant) specs_[i].known = pointers_.back();
+      pack(descs_[i].type, descs_[i].layout, row_major.data(), allocate(operand_bytes(descs_[i])));
+      if (descs_[i].constant) descs_[i].known = pointers_.back();
     }
-    launch_ = kernel.prepare(site_);
-    for (std::size_t i = in.size(); i < specs_.size(); ++i) allocate(operand_bytes(specs_[i]));
-    allocate(site_.scratch);
-    allocate(launch_.own_bytes());
+    launch_ = kernel.prepare(request_);
+    for (std::size_t i = in.size(); i < descs_.size(); ++i) allocate(operand_bytes(descs_[i]));
+    allocate(request_.scratch);
+    allocate(launch_.workspace_bytes());
   }
   Trial(const Trial&) = delete;
 
   const std::string& name() const { return name_; }
   bool accepted() const { return static_cast<bool>(launch_); }
-  const std::string& why_not() const { return site_.why; }
-  DType rounds() const { return site_.rounds; }
+  const std::string& why_not() const { return request_.why; }
+  DType used_dtype() const { return request_.used_dtype; }
   std::size_t bytes() const {
     std::size_t sum = 0;
-    for (const Spec& spec : specs_) sum += operand_bytes(spec);
+    for (const TensorDesc& desc : descs_) sum += operand_bytes(desc);
     return sum;
   }
 
   /// Runs for so many seconds, at least once.
   void run_for(double seconds) {
-    const Call call{launch_, 0, static_cast<std::uint16_t>(step_.in.size()),
-                    static_cast<std::uint16_t>(step_.out.size()), false, launch_.own_step()};
+    const Call call{launch_,
+                    0,
+                    static_cast<std::uint16_t>(step_.in.size()),
+                    static_cast<std::uint16_t>(step_.out.size()),
+                    false,
+                    launch_.workspace_step()};
     Stream& stream = default_stream(Device{});
     std::uint32_t status = 0;
     const auto run = [&] {
@@ -177,10 +179,10 @@ class Trial {
 
  private:
   int add(const Type& type, const Layout& layout) {
-    specs_.push_back({type, layout});
-    return static_cast<int>(specs_.size()) - 1;
+    descs_.push_back({type, layout});
+    return static_cast<int>(descs_.size()) - 1;
   }
-  static std::size_t operand_bytes(const Spec& spec) { return neurim::bytes(spec.type, spec.layout); }
+  static std::size_t operand_bytes(const TensorDesc& desc) { return neurim::bytes(desc.type, desc.layout); }
   void* allocate(std::size_t size) {
     memory_.emplace_back(Device{}, std::max<std::size_t>(size, 1));
     pointers_.push_back(memory_.back().data());
@@ -189,8 +191,8 @@ class Trial {
 
   std::string name_;
   Step step_;
-  std::vector<Spec> specs_;  // inputs, then outputs
-  Site site_;
+  std::vector<TensorDesc> descs_;  // inputs, then outputs
+  KernelRequest request_;
   Launch launch_;
   std::deque<Storage> memory_;
   std::vector<void*> pointers_;
@@ -201,10 +203,9 @@ class Trial {
 void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
   const Peaks peaks = measure_peaks(threads());
   const double operations = 2 * static_cast<double>(multiply_adds), peak = peaks.arithmetic[0].operations;
-  std::printf("%d threads at once: %s %.0f GFLOP/s\n", peaks.threads, peaks.arithmetic[0].name.c_str(),
-              peak * 1e-9);
-  std::printf("%-24s %9s %9s %9s %6s %9s %6s %6s\n", "kernel", "ms", "best ms", "GFLOP/s", "peak%", "GB/s",
-              "bound", "roof%");
+  std::printf("%d threads at once: %s %.0f GFLOP/s\n", peaks.threads, peaks.arithmetic[0].name.c_str(), peak * 1e-9);
+  std::printf("%-24s %9s %9s %9s %6s %9s %6s %6s\n", "kernel", "ms", "best ms", "GFLOP/s", "peak%", "GB/s", "bound",
+              "roof%");
   for (const Trial& trial : trials) {
     if (!trial.accepted()) {
       std::printf("%-24s declined: %s\n", trial.name().c_str(), trial.why_not().c_str());
@@ -212,11 +213,10 @@ void report(const std::deque<Trial>& trials, std::int64_t multiply_adds) {
     }
     const std::vector<double> times = trial.times();
     const double median = times[times.size() / 2];
-    const Roof limit = roof(multiply_adds, trial.bytes(), peaks, trial.rounds());
-    std::printf("%-24s %9.4f %9.4f %9.1f %6.1f %9.1f %6s %6.1f\n", trial.name().c_str(), median * 1e3,
-                times[0] * 1e3, operations / median * 1e-9, 100 * operations / median / peak,
-                static_cast<double>(trial.bytes()) / median * 1e-9, limit.bound.c_str(),
-                100 * limit.seconds / median);
+    const Roof limit = roof(multiply_adds, trial.bytes(), peaks, trial.used_dtype());
+    std::printf("%-24s %9.4f %9.4f %9.1f %6.1f %9.1f %6s %6.1f\n", trial.name().c_str(), median * 1e3, times[0] * 1e3,
+                operations / median * 1e-9, 100 * operations / median / peak,
+                static_cast<double>(trial.bytes()) / median * 1e-9, limit.bound.c_str(), 100 * limit.seconds / median);
   }
 }
 
@@ -227,8 +227,7 @@ void main_of(const std::vector<std::string>& words) {
   const std::vector<std::string> known_ops = op_names();
   if (std::find(known_ops.begin(), known_ops.end(), words[0]) == known_ops.end()) {
     const std::string near = nearest(words[0], known_ops);
-    fail(Fault::usage, "there is no op '", words[0], '\'',
-         near.empty() ? "" : text("; did you mean '", near, "'?"));
+    fail(Fault::usage, "there is no op '", words[0], '\'', near.empty() ? "" : text("; did you mean '", near, "'?"));
   }
 
   Types types;
@@ -247,7 +246,7 @@ void main_of(const std::vector<std::string>& words) {
   };
   const Layout layout = layout_named(take("layout", std::string()));
   const bool known = take("known", false);
-  const DType products = products_named(take("precision", std::string()));
+  const DType products = compute_dtype_named(take("precision", std::string()));
   const std::string wanted = take("only", std::string());
   set_threads(take("threads", std::int64_t{}));
   const double seconds = take("seconds", 0.0);
@@ -261,8 +260,7 @@ void main_of(const std::vector<std::string>& words) {
   op->infer(types);  // or says what does not fit
   Tensors in;
   for (const Type& type : types)
-    in.push_back(is_floating(type.dtype) ? cast(random_uniform(type.shape, -1, 1), type.dtype)
-                                         : Tensor::full(type, 0));
+    in.push_back(is_floating(type.dtype) ? cast(random_uniform(type.shape, -1, 1), type.dtype) : Tensor::full(type, 0));
   std::deque<Trial> trials;
   for (const Kernel& kernel : kernels(words[0], 0))
     if (wanted.empty() ? kernel.rank > 0 : kernel.name == wanted)
@@ -270,9 +268,8 @@ void main_of(const std::vector<std::string>& words) {
   std::vector<std::string> reasons;
   for (const Trial& trial : trials) reasons.push_back(text(trial.name(), ": ", trial.why_not()));
   if (std::none_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.accepted(); }))
-    fail(Fault::usage, words[0], ": no kernel ",
-         wanted.empty() ? "but the reference" : text("'", wanted, '\''), " takes it",
-         reasons.empty() ? "" : text(" (", join(reasons, "; "), ')'));
+    fail(Fault::usage, words[0], ": no kernel ", wanted.empty() ? "but the reference" : text("'", wanted, '\''),
+         " takes it", reasons.empty() ? "" : text(" (", join(reasons, "; "), ')'));
 
   for (int round = -1; round < kRounds; ++round)  // the first warms up
     for (Trial& trial : trials) {

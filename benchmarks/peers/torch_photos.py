@@ -19,8 +19,8 @@ WARMUP_STEPS, SIZE = 60, 224
 def loader(root, changes, **options):
     normalise = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True),
                  v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
-    pictures = torchvision.datasets.ImageFolder(root, v2.Compose(changes + normalise))
-    return torch.utils.data.DataLoader(pictures, 32, num_workers=1, persistent_workers=True, **options)
+    images = torchvision.datasets.ImageFolder(root, v2.Compose(changes + normalise))
+    return torch.utils.data.DataLoader(images, 32, num_workers=1, persistent_workers=True, **options)
 
 
 def accuracy(model, batches):
@@ -48,7 +48,7 @@ def main():
     split = next(name for name in ("validation", "val") if os.path.isdir(os.path.join(a.data, name)))
     train = loader(os.path.join(a.data, "train"), [v2.RandomResizedCrop(SIZE, scale=(0.35, 1)), v2.RandomHorizontalFlip()],
                    shuffle=True, drop_last=True)
-    judge = loader(os.path.join(a.data, split), [v2.Resize(SIZE * 8 // 7), v2.CenterCrop(SIZE)])
+    evaluate = loader(os.path.join(a.data, split), [v2.Resize(SIZE * 8 // 7), v2.CenterCrop(SIZE)])
     model = torchvision.models.resnet18(num_classes=len(train.dataset.classes)).to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=a.lr, momentum=0.9, nesterov=True, weight_decay=a.weight_decay, fused=True)
 
@@ -66,7 +66,7 @@ def main():
             optimizer.step()
             steps += 1
         epochs += 1
-        best = max(best, accuracy(model, judge))
+        best = max(best, accuracy(model, evaluate))
     print(json.dumps({"top1": best, "epochs": epochs, "steps": steps, "seconds": time.monotonic() - start}))
 
 

@@ -1,4 +1,5 @@
 // Written by tools/canonical_form from Unicode 14.0.0: do not edit.
+// clang-format off
 #pragma once
 
 namespace neurim {

@@ -66,5 +66,4 @@ auto naming(const Name& name, const Step& step) {
 }  // namespace neurim
 
 /// An invariant of our own code: prints file and line and aborts. Never used for user errors.
-#define NEURIM_ASSERT(condition) \
-  ((condition) ? (void)0 : ::neurim::assertion_failed(#condition, __FILE__, __LINE__))
+#define NEURIM_ASSERT(condition) ((condition) ? (void)0 : ::neurim::assertion_failed(#condition, __FILE__, __LINE__))

@@ -30,9 +30,9 @@ struct Descriptor {
 };
 
 int open_for_reading(const fs::path& path, struct stat& info) {
-  const int fd =
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would make us wait for its writer
-  if (fd < 0) fail(Fault::data, path.string(), ": cannot open: ", std::strerror(errno), "; check the path and its permissions");
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would make us wait for its writer
+  if (fd < 0)
+    fail(Fault::data, path.string(), ": cannot open: ", std::strerror(errno), "; check the path and its permissions");
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     fail(Fault::data, path.string(), ": is not a regular file");
@@ -72,27 +72,25 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
-std::string_view fix_of(int reason) {
-  return reason == ENOSPC || reason == EDQUOT ? "; free some space there" : "";
-}
+std::string_view fix_of(int reason) { return reason == ENOSPC || reason == EDQUOT ? "; free some space there" : ""; }
 
 /// The descriptor of this process's output that the path leads to, such as /dev/stdout, or -1.
 int output_at(const struct stat& info) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat own{};
+    struct stat own {};
     if (::fstat(fd, &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino) return fd;
   }
   return -1;
 }
 
 void write_into(const fs::path& path, std::string_view bytes) {
-  struct stat info{};
+  struct stat info {};
   const int output = ::stat(path.c_str(), &info) == 0 ? output_at(info) : -1;
   Descriptor file(output >= 0 ? ::dup(output) : ::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const int reason = file.fd < 0 ? errno : write_all(file.fd, bytes);
   if (reason != 0)
-    fail(Fault::resource, path.string(), ": cannot write (", bytes.size(),
-         " bytes needed): ", std::strerror(reason), fix_of(reason));
+    fail(Fault::resource, path.string(), ": cannot write (", bytes.size(), " bytes needed): ", std::strerror(reason),
+         fix_of(reason));
 }
 
 /// The number of the process that a temporary file of write_file is called after, ".NAME.PROCESS.SERIAL.tmp";
@@ -106,9 +104,8 @@ pid_t writer_of(const std::string& name) {
   };
   pid_t process = 0;
   unsigned serial = 0;
-  return number(parts[parts.size() - 3], process) && number(parts[parts.size() - 2], serial) && process > 0
-             ? process
-             : 0;
+  return number(parts[parts.size() - 3], process) && number(parts[parts.size() - 2], serial) && process > 0 ? process
+                                                                                                            : 0;
 }
 
 }  // namespace
@@ -122,7 +119,7 @@ bool is_there(const fs::path& path) {
 }
 
 bool writes_in_place(const fs::path& path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) return false;
   return !S_ISREG(info.st_mode) || output_at(info) >= 0;
 }
@@ -172,7 +169,8 @@ std::string read_text(const fs::path& path) {
   std::string content = read_file(path);
   const std::string_view begin = std::string_view(content).substr(0, 2);
   if (begin == "\xFF\xFE" || begin == "\xFE\xFF" || begin.find('\0') != begin.npos)
-    fail(Fault::data, path.string(), ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"UTF-8\" in Windows' editors");
+    fail(Fault::data, path.string(),
+         ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"UTF-8\" in Windows' editors");
   std::size_t kept = 0;
   for (std::size_t at = content.size() - without_mark(content).size(); at < content.size(); ++at)
     if (content.compare(at, 2, "\r\n") != 0) content[kept++] = content[at];
@@ -188,8 +186,7 @@ void write_file(const fs::path& path, std::string_view bytes) {
 FileReplacement::FileReplacement(const fs::path& path, std::string_view bytes)
     : path_(path), target_(behind_links(path)), size_(bytes.size()) {
   static std::atomic<unsigned> serial{0};
-  temporary_ = target_.parent_path() /
-               text(".", target_.filename().string(), ".", ::getpid(), ".", serial++, ".tmp");
+  temporary_ = target_.parent_path() / text(".", target_.filename().string(), ".", ::getpid(), ".", serial++, ".tmp");
   Descriptor file(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.fd < 0) give_up("create a temporary file beside it", errno);
   if (const int reason = write_all(file.fd, bytes); reason != 0) give_up("write", reason);
@@ -208,8 +205,8 @@ void FileReplacement::replace() {
 
 void FileReplacement::give_up(const char* step, int reason) const {
   ::unlink(temporary_.c_str());
-  fail(Fault::resource, path_.string(), ": cannot ", step, " (", size_,
-       " bytes needed): ", std::strerror(reason), "; the previous file, if any, is unchanged", fix_of(reason));
+  fail(Fault::resource, path_.string(), ": cannot ", step, " (", size_, " bytes needed): ", std::strerror(reason),
+       "; the previous file, if any, is unchanged", fix_of(reason));
 }
 
 fs::path cache_folder() {
@@ -219,7 +216,8 @@ fs::path cache_folder() {
 }
 
 FileLock::FileLock(const fs::path& path, const fs::path& whole, bool make) {
-  struct stat locked{}, named{};
+  struct stat locked {
+  }, named{};
   do {  // again where the file got another name between the two calls
     if (file_ >= 0) ::close(file_);
     file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0666);

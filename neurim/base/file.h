@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 /// The whole file. Throws Error(data) naming the path when it cannot be read.
 std::string read_file(const fs::path& path);
 
-/// The same of a text file that people may have edited, on Windows too: without the byte order mark, with "\n" for "\r\n".
-/// Throws Error(data) also where it is UTF-16.
+/// The same of a text file that people may have edited, on Windows too: without the byte order mark, with "\n" for
+/// "\r\n". Throws Error(data) also where it is UTF-16.
 std::string read_text(const fs::path& path);
 
 /// Whether there is something at the end of the path's symbolic links. Throws Error(data) where that cannot be told:
@@ -22,12 +22,12 @@ std::string read_text(const fs::path& path);
 bool is_there(const fs::path& path);
 
 /// Replaces `path` by `bytes`: writes a temporary file in the same folder, fsyncs it, renames it, fsyncs the folder.
-/// Whatever fails, the previous file stays whole; throws Error(resource) with path, bytes needed and the system's reason.
-/// Of a symbolic link the file that it leads to is replaced; what writes_in_place() is written into.
+/// Whatever fails, the previous file stays whole; throws Error(resource) with path, bytes needed and the system's
+/// reason. Of a symbolic link the file that it leads to is replaced; what writes_in_place() is written into.
 void write_file(const fs::path& path, std::string_view bytes);
 
-/// New content of a file, written and synced beside it as by write_file, for several files that change together: each takes
-/// its place by replace(), and what has not when this ends is gone. For what writes_in_place() it is not.
+/// New content of a file, written and synced beside it as by write_file, for several files that change together: each
+/// takes its place by replace(), and what has not when this ends is gone. For what writes_in_place() it is not.
 class FileReplacement {
  public:
   FileReplacement(const fs::path& path, std::string_view bytes);  ///< throws Error(resource)
@@ -58,11 +58,12 @@ bool make_folder(const fs::path& folder);
 /// this process writes nothing yet.
 void remove_leftovers(const fs::path& folder);
 
-/// The folder for what can be made again: neurim in $XDG_CACHE_HOME, or in ~/.cache; it may not exist yet. Throws Error(resource)
-/// where neither is known.
+/// The folder for what can be made again: neurim in $XDG_CACHE_HOME, or in ~/.cache; it may not exist yet. Throws
+/// Error(resource) where neither is known.
 fs::path cache_folder();
 
-/// A file for one process alone, until this ends or the process dies. Where the file system has no locks, everybody gets it.
+/// A file for one process alone, until this ends or the process dies. Where the file system has no locks, everybody
+/// gets it.
 class FileLock {
  public:
   /// Throws Error(resource), which names `whole`, at once where another process has it. `make`: whether a file that is

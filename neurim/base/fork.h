@@ -3,8 +3,8 @@
 
 namespace neurim {
 
-/// How many forks lie between the start of the program and this process. Where it has changed, threads that were started before are not
-/// here, and locks that they held stay locked.
+/// How many forks lie between the start of the program and this process. Where it has changed, threads that were
+/// started before are not here, and locks that they held stay locked.
 unsigned forks();
 
 }  // namespace neurim

@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Looks on as a text is parsed. Json::parse has a callback for that, but behind each object it goes through all siblings.
+/// Looks on as a text is parsed. Json::parse has a callback for that, but behind each object it goes through all
+/// siblings.
 class Check : public nlohmann::json_sax<Json> {
  public:
   Check(std::string_view text, std::size_t depth) : text_(text), depth_(depth) {}
@@ -36,7 +37,8 @@ class Check : public nlohmann::json_sax<Json> {
     if (text_.empty()) fail(Fault::data, "is not valid JSON: it is empty");
     if (at > text_.size()) fail(Fault::data, "is not valid JSON: it ends too early");
     const std::string_view before = text_.substr(0, std::max<std::size_t>(at, 1) - 1);
-    fail(Fault::data, "is not valid JSON at byte ", at, " (line ", 1 + std::count(before.begin(), before.end(), '\n'), ')');
+    fail(Fault::data, "is not valid JSON at byte ", at, " (line ", 1 + std::count(before.begin(), before.end(), '\n'),
+         ')');
   }
 
  private:

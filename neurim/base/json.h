@@ -1,4 +1,5 @@
-// JSON that is written, and a check of what is read: light to include, where nlohmann's header costs seconds in each source.
+// JSON that is written, and a check of what is read: light to include, where nlohmann's header costs seconds in each
+// source.
 #pragma once
 #include <concepts>
 #include <initializer_list>
@@ -62,8 +63,8 @@ class JsonObject {
   std::string members_;
 };
 
-/// Throws Error(data) where the text is no JSON, has a key twice in an object, or nests more lists and objects than `depth`:
-/// "is not valid JSON at byte 7 (line 2)", without a name in front. The time is in proportion to the size.
+/// Throws Error(data) where the text is no JSON, has a key twice in an object, or nests more lists and objects than
+/// `depth`: "is not valid JSON at byte 7 (line 2)", without a name in front. The time is in proportion to the size.
 void check_json(std::string_view text, std::size_t depth);
 
 }  // namespace neurim

@@ -50,10 +50,10 @@ NpyHead npy_head(const Bytes& file) {
     if (word.empty()) continue;
     std::uint64_t size = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error != std::errc() || stop != word.data() + word.size() || head.shape.size() == kMostAxes ||
-        size >> 48 || (size > 0 && head.elements > file.size / size))
-      fail(Fault::data, "its shape (", shape, ") is of more than ", kMostAxes, " axes, or of more elements than the ", file.size,
-           " bytes of the file hold", kFix);
+    if (error != std::errc() || stop != word.data() + word.size() || head.shape.size() == kMostAxes || size >> 48 ||
+        (size > 0 && head.elements > file.size / size))
+      fail(Fault::data, "its shape (", shape, ") is of more than ", kMostAxes, " axes, or of more elements than the ",
+           file.size, " bytes of the file hold", kFix);
     head.elements *= size;
     head.shape.push_back(static_cast<std::int64_t>(size));
   }

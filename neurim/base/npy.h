@@ -19,8 +19,8 @@ struct NpyHead {
   std::uint64_t begin = 0;  ///< of the data, in the file
 };
 
-/// Of versions 1 to 3. Throws Error(data), without the name of the file, where it is damaged, column-major, of more than
-/// 8 axes or of more elements than the file has bytes.
+/// Of versions 1 to 3. Throws Error(data), without the name of the file, where it is damaged, column-major, of more
+/// than 8 axes or of more elements than the file has bytes.
 NpyHead npy_head(const Bytes& file);
 
 }  // namespace neurim

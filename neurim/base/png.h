@@ -1,4 +1,4 @@
-// Pictures as PNG files (ISO/IEC 15948).
+// Images as PNG files (ISO/IEC 15948).
 #pragma once
 #include <cstddef>
 #include <span>

@@ -31,8 +31,8 @@ std::vector<std::string> split(std::string_view whole, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::string lower(std::string_view word);
 std::string trimmed(std::string_view word);  ///< without blanks and tabs around it
-/// The line as it may be printed, whatever names of files in it hold: control characters but tabs become blanks, so that
-/// it stays one line and steers no terminal.
+/// The line as it may be printed, whatever names of files in it hold: control characters but tabs become blanks, so
+/// that it stays one line and steers no terminal.
 std::string printable(std::string_view line);
 bool starts_with(std::string_view whole, std::string_view prefix);
 bool ends_with(std::string_view whole, std::string_view suffix);
@@ -42,9 +42,10 @@ std::string fixed(double value, int decimals);
 /// The same with four significant digits: "1.752", "0.01", "1.3e+07".
 std::string significant(double value);
 std::string thousands(std::int64_t number);                      ///< "60,000"
-std::string plural(std::int64_t count, std::string_view thing);  ///< "1 picture", "1,431 pictures"
+std::string plural(std::int64_t count, std::string_view thing);  ///< "1 image", "1,431 images"
 
-/// The candidate nearest to `word`, or "" when none is near enough to be meant: at most a third of its characters are to be changed.
+/// The candidate nearest to `word`, or "" when none is near enough to be meant: at most a third of its characters are
+/// to be changed.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace neurim

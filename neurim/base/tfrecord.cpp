@@ -14,8 +14,7 @@ constexpr auto kCrcTable = [] {
     table[0][i] = crc;
   }
   for (std::size_t k = 1; k < 8; ++k)
-    for (std::size_t i = 0; i < 256; ++i)
-      table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
+    for (std::size_t i = 0; i < 256; ++i) table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xFF];
   return table;
 }();
 
@@ -30,8 +29,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes) {
           kCrcTable[4][crc >> 24] ^ kCrcTable[3][at(4)] ^ kCrcTable[2][at(5)] ^ kCrcTable[1][at(6)] ^
           kCrcTable[0][at(7)];
   }
-  for (const std::byte byte : bytes)
-    crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
+  for (const std::byte byte : bytes) crc = crc >> 8 ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
   return ~crc;
 }
 

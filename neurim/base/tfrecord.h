@@ -1,5 +1,6 @@
-// What TFRecord files and TensorBoard's event files are written with: their framing (tensorflow.org/tutorials/load_data/tfrecord,
-// "TFRecords format details") and the wire format of the Protocol Buffers in them (protobuf.dev/programming-guides/encoding).
+// What TFRecord files and TensorBoard's event files are written with: their framing
+// (tensorflow.org/tutorials/load_data/tfrecord, "TFRecords format details") and the wire format of the Protocol Buffers
+// in them (protobuf.dev/programming-guides/encoding).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -49,15 +49,16 @@ void ThreadPool::start(int threads) {
     end();
     workers_.clear();
     job_.stop = false;
-    fail(Fault::resource, "threads: the system gives ", started, " of ", threads, " (", error.what(),
-         "); use fewer");
+    fail(Fault::resource, "threads: the system gives ", started, " of ", threads, " (", error.what(), "); use fewer");
   }
   forks_ = forks();
 }
 
 ThreadPool::~ThreadPool() {
-  if (forks_ == forks()) end();
-  else abandon();
+  if (forks_ == forks())
+    end();
+  else
+    abandon();
 }
 
 void ThreadPool::end() {
@@ -87,29 +88,31 @@ void ThreadPool::post() {
   job_.number.notify_all();
 }
 
-void ThreadPool::run(int parts, Body body, void* context, int most) {
+void ThreadPool::run(int tasks, Body body, void* context, int most) {
   follow_fork();
   const int count = std::min(threads(), most);
-  if (parts <= 1 || count <= 1) {
-    for (int part = 0; part < parts; ++part) body(context, part, 0);
+  if (tasks <= 1 || count <= 1) {
+    for (int task = 0; task < tasks; ++task) body(context, task, 0);
     return;
   }
-  job_.parts = parts, job_.count = count, job_.body = body, job_.context = context, job_.cpu = ::sched_getcpu();
+  job_.tasks = tasks, job_.count = count, job_.body = body, job_.context = context, job_.cpu = ::sched_getcpu();
   post();
   const std::uint32_t job = job_.number.load(std::memory_order_relaxed);
   begin(0, job);
-  take_parts(0, job);
+  take_tasks(0, job);
   for (std::size_t worker = 1; worker < states_.size(); ++worker)
     for (int spin = 0; states_[worker].done.load(std::memory_order_acquire) != job; ++spin) {
-      if (spin < kSpins) pause();
-      else std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
+      if (spin < kSpins)
+        pause();
+      else
+        std::this_thread::yield();  // a worker has lost its core to somebody: do not keep this one from it
     }
 }
 
-/// No part of the thread is taken in this job, unless somebody was faster. Each thread does so in each job, which makes numbers of
-/// jobs safe to begin again from 0.
+/// No part of the thread is taken in this job, unless somebody was faster. Each thread does so in each job, which makes
+/// numbers of jobs safe to begin again from 0.
 void ThreadPool::begin(int thread, std::uint32_t job) {
-  std::atomic<std::uint64_t>& taken = states_[static_cast<std::size_t>(thread)].taken;
+  std::atomic<std::uint64_t>& taken = states_[thread].taken;
   std::uint64_t before = taken.load(std::memory_order_relaxed);
   if (before >> 32 != job) taken.compare_exchange_strong(before, std::uint64_t{job} << 32, std::memory_order_relaxed);
 }
@@ -120,34 +123,39 @@ bool ThreadPool::ends_soon(const Worker& worker, std::uint32_t job) {
   return false;
 }
 
-void ThreadPool::take_parts(int thread, std::uint32_t job) {
-  const std::int64_t parts = job_.parts, count = job_.count;
+void ThreadPool::take_tasks(int thread, std::uint32_t job) {
+  const std::int64_t tasks = job_.tasks, count = job_.count;
   // A thread that is awake has begun with its only part. The caller alone looks whether it is, after a while.
-  const bool one_each = parts <= count;
+  const bool one_each = tasks <= count;
   for (std::int64_t i = 0; i < (one_each && thread > 0 ? 1 : count); ++i) {
-    const std::int64_t owner = (thread + i) % count, first = parts * owner / count, share = parts * (owner + 1) / count - first;
-    Worker& worker = states_[static_cast<std::size_t>(owner)];
+    const std::int64_t owner = (thread + i) % count, first = tasks * owner / count,
+                       share = tasks * (owner + 1) / count - first;
+    Worker& worker = states_[owner];
     if (one_each && i > 0 && ends_soon(worker, job)) continue;
     std::atomic<std::uint64_t>& taken = worker.taken;
     for (std::uint64_t before = taken.load(std::memory_order_relaxed);;) {
       const std::int64_t own = before >> 32 == job ? static_cast<std::int64_t>(before & 0xffffffff) : 0;
       if (own >= share) break;
-      if (!taken.compare_exchange_weak(before, std::uint64_t{job} << 32 | static_cast<std::uint64_t>(own + 1), std::memory_order_relaxed)) continue;
+      if (!taken.compare_exchange_weak(before, std::uint64_t{job} << 32 | static_cast<std::uint64_t>(own + 1),
+                                       std::memory_order_relaxed))
+        continue;
       job_.body(job_.context, static_cast<int>(first + own), thread);
       before = taken.load(std::memory_order_relaxed);
     }
   }
 }
 
-/// A kernel may wake a thread where the one that woke it runs, and leave them there while other CPUs are idle; virtual machines do so
-/// to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be anywhere again. Of two that meet one
-/// has moved, or met the caller.
+/// A kernel may wake a thread where the one that woke it runs, and leave them there while other CPUs are idle; virtual
+/// machines do so to save CPUs. The worker is kept from those CPUs for a moment, which moves it, and may then be
+/// anywhere again. Of two that meet one has moved, or met the caller.
 void ThreadPool::find_own_cpu(int thread) {
-  Worker& own = states_[static_cast<std::size_t>(thread)];
+  Worker& own = states_[thread];
   const int cpu = ::sched_getcpu();
   if (cpu == own.cpu.load(std::memory_order_relaxed) && cpu != job_.cpu) return;
   own.cpu.store(cpu, std::memory_order_relaxed);
-  const auto taken = [&](const Worker& other) { return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu; };
+  const auto taken = [&](const Worker& other) {
+    return &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu;
+  };
   if (cpu != job_.cpu && std::none_of(states_.begin(), states_.end(), taken)) return;
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -172,8 +180,8 @@ void ThreadPool::work(int thread) {
     if (job_.stop) return;
     find_own_cpu(thread);
     begin(thread, job);
-    if (thread < job_.count) take_parts(thread, job);
-    states_[static_cast<std::size_t>(thread)].done.store(job, std::memory_order_release);
+    if (thread < job_.count) take_tasks(thread, job);
+    states_[thread].done.store(job, std::memory_order_release);
   }
 }
 

@@ -26,8 +26,7 @@ void append_character(std::string& out, char32_t character) {
   const int more = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
   constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
   out += static_cast<char>(kLead[more] | character >> (6 * more));
-  for (int shift = 6 * (more - 1); shift >= 0; shift -= 6)
-    out += static_cast<char>(0x80 | (character >> shift & 0x3F));
+  for (int shift = 6 * (more - 1); shift >= 0; shift -= 6) out += static_cast<char>(0x80 | (character >> shift & 0x3F));
 }
 
 bool is_utf8(std::string_view text) {

@@ -18,8 +18,7 @@ void check_open(const fs::path& folder, const fs::path& path) {
                      : ::access(folder.c_str(), W_OK | X_OK) != 0 ? errno
                                                                   : 0;
   if (reason != 0)
-    fail(Fault::resource, path.string(), ": cannot be written: ", folder.string(), ": ",
-         std::strerror(reason));
+    fail(Fault::resource, path.string(), ": cannot be written: ", folder.string(), ": ", std::strerror(reason));
 }
 
 /// Where a path ends up behind symbolic links.

@@ -18,7 +18,9 @@ std::uint64_t word_at(const std::byte* at) {
   return word;
 }
 
-std::uint64_t round(std::uint64_t lane, std::uint64_t word) { return std::rotl(lane + word * kPrimes[1], 31) * kPrimes[0]; }
+std::uint64_t round(std::uint64_t lane, std::uint64_t word) {
+  return std::rotl(lane + word * kPrimes[1], 31) * kPrimes[0];
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ std::uint64_t xxh64(std::span<const std::byte> bytes) {
     for (const std::uint64_t lane : {a, b, c, d}) sum = (sum ^ round(0, lane)) * kPrimes[0] + kPrimes[3];
   }
   sum += bytes.size();
-  for (; end - at >= 8; at += 8) sum = std::rotl(sum ^ round(0, word_at<std::uint64_t>(at)), 27) * kPrimes[0] + kPrimes[3];
+  for (; end - at >= 8; at += 8)
+    sum = std::rotl(sum ^ round(0, word_at<std::uint64_t>(at)), 27) * kPrimes[0] + kPrimes[3];
   if (end - at >= 4) {
     sum = std::rotl(sum ^ word_at<std::uint32_t>(at) * kPrimes[0], 23) * kPrimes[1] + kPrimes[2];
     at += 4;

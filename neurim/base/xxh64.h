@@ -1,4 +1,5 @@
-// XXH64, a checksum at the speed of memory (github.com/Cyan4973/xxHash, doc/xxhash_spec.md). It finds damage, not forgery.
+// XXH64, a checksum at the speed of memory (github.com/Cyan4973/xxHash, doc/xxhash_spec.md). It finds damage, not
+// forgery.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -86,20 +86,17 @@ std::uint64_t unpackable_data(const Bytes& file, const ZipMember& member) {
 }  // namespace
 
 std::vector<ZipMember> zip_members(const Bytes& file) {
-  const std::uint64_t tail_size =
-      std::min<std::uint64_t>(file.size, 65557);  // the end and its longest comment
+  const std::uint64_t tail_size = std::min<std::uint64_t>(file.size, 65557);  // the end and its longest comment
   const std::vector<std::byte> tail_bytes = bytes_at(file, file.size - tail_size, tail_size);
   const std::string_view tail = as_text(tail_bytes);
   const std::size_t end = tail.rfind("PK\x05\x06");
   if (end == std::string_view::npos || tail.size() - end < 22)
     fail(Fault::data, "has no zip directory at its end", kFix);
-  std::uint64_t count = little(tail, end + 10, 2), size = little(tail, end + 12, 4),
-                offset = little(tail, end + 16, 4);
+  std::uint64_t count = little(tail, end + 10, 2), size = little(tail, end + 12, 4), offset = little(tail, end + 16, 4);
   if (end >= 20 && tail.substr(end - 20, 4) == "PK\x06\x07") {
     const std::vector<std::byte> wide = bytes_at(file, little(tail, end - 12, 8), 56);
     if (as_text(wide).substr(0, 4) != "PK\x06\x06") fail(Fault::data, "its zip64 directory is damaged", kFix);
-    count = little(as_text(wide), 32, 8), size = little(as_text(wide), 40, 8),
-    offset = little(as_text(wide), 48, 8);
+    count = little(as_text(wide), 32, 8), size = little(as_text(wide), 40, 8), offset = little(as_text(wide), 48, 8);
   }
   if (count > kMostMembers) fail(Fault::data, "has ", count, " members; at most ", kMostMembers, " are read");
   const std::vector<std::byte> directory_bytes = bytes_at(file, offset, size);
@@ -137,8 +134,7 @@ std::vector<ZipMember> zip_members(const Bytes& file) {
 std::uint64_t zip_data(const Bytes& file, const ZipMember& member) {
   const std::vector<std::byte> header = bytes_at(file, member.header, 30);
   if (as_text(header).substr(0, 4) != "PK\x03\x04") fail(Fault::data, "its header is damaged", kFix);
-  const std::uint64_t begin =
-      member.header + 30 + little(as_text(header), 26, 2) + little(as_text(header), 28, 2);
+  const std::uint64_t begin = member.header + 30 + little(as_text(header), 26, 2) + little(as_text(header), 28, 2);
   if (begin > file.size || member.packed > file.size - begin ||
       (member.method == ZipMember::stored && member.size != member.packed))
     fail(Fault::data, "its size is damaged", kFix);
@@ -164,7 +160,8 @@ Bytes unzipped_as_read(const Bytes& file, const ZipMember& member) {
   return {member.size, [=](std::uint64_t offset, std::span<std::byte> to) {
             if (member.method == ZipMember::stored) return file.read(begin + offset, to);
             std::vector<std::byte> all(offset + to.size());
-            if (Inflation(file, begin, member.packed).read(all) < all.size()) fail(Fault::data, "does not unpack", kFix);
+            if (Inflation(file, begin, member.packed).read(all) < all.size())
+              fail(Fault::data, "does not unpack", kFix);
             std::copy(all.begin() + static_cast<std::ptrdiff_t>(offset), all.end(), to.begin());
           }};
 }

@@ -19,9 +19,7 @@ constexpr std::int64_t kProbed = 4096;  // samples that are decoded alone and ha
 // Samples that the loader is given before the clock runs: it looks at all of a sample once, at the first use.
 constexpr std::int64_t kWarmed = 65536;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 struct DecodeRate {
   double images_per_second = 0;
@@ -69,10 +67,10 @@ double median(std::vector<double> rounds) {
 }
 
 int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Console& console) {
-  require(!benchmark.data.empty(), "the data are missing; give a folder of pictures: data=DIR");
+  require(!benchmark.data.empty(), "the data are missing; give a folder of images: data=DIR");
   const Dataset dataset = open_data(benchmark.data, {.val_split = 0.0}, console);
   const std::int64_t samples = dataset.size(Split::train), probed = std::min(samples, kProbed);
-  const PictureSize& size = benchmark.imgsz;
+  const InputSize& size = benchmark.imgsz;
   const Preprocess preprocess{.height = static_cast<int>(size.height),
                               .width = static_cast<int>(size.width),
                               .mean = {0.485, 0.456, 0.406},
@@ -89,8 +87,8 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
                                                           parse_augment(benchmark.augment), options);
   if (line.dry_run())
     return line.end_dry_run(console,
-                            text("measure ", benchmark.rounds, " rounds of ", benchmark.seconds,
-                                 " s: the loading of ", plural(samples, "picture")),
+                            text("measure ", benchmark.rounds, " rounds of ", benchmark.seconds, " s: the loading of ",
+                                 plural(samples, "image")),
                             {{"mode", "data"},
                              {"dataset_samples", samples},
                              {"batch", options.batch},
@@ -117,8 +115,8 @@ int benchmark_data(const DataBenchmark& benchmark, const CommandLine& line, Cons
     console.progress(text("  round ", round + 1, '/', benchmark.rounds, "  ", fixed(rates.back(), 0), " img/s"));
   }
   const double rate = median(rates);
-  console.say(text("data ", samples, " pictures, ", benchmark.augment, ", decode=", benchmark.decode, ", ",
-                   size.height, " x ", size.width, ", batch ", options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
+  console.say(text("data ", samples, " images, ", benchmark.augment, ", decode=", benchmark.decode, ", ", size.height,
+                   " x ", size.width, ", batch ", options.batch, ": ", fixed(rate, 0), " img/s, decoding alone ",
                    fixed(decode.images_per_second, 0), " img/s, ", benchmark.threads, " threads"));
   for (const BadSample& bad : loader->bad()) console.say(text("skipped: ", bad.reason));
   const bool square = size.height == size.width;

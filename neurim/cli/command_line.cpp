@@ -32,9 +32,8 @@ bool is_assignment(const std::string& word) {
 /// The option's name in "--name" or "-n"; "" for other words ("-5" is a number).
 std::string dashed_name(const std::string& word) {
   if (starts_with(word, "--")) return word.substr(2);
-  return word.size() >= 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1]))
-             ? word.substr(1)
-             : std::string();
+  return word.size() >= 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) ? word.substr(1)
+                                                                                                 : std::string();
 }
 
 }  // namespace
@@ -45,11 +44,13 @@ CommandLine::CommandLine(About about) : about_(std::move(about)) {
   options("json", json_, "JSON lines on stdout, text on stderr");
   options("quiet", quiet_, "no text on the terminal");
   options("config", config_,
-          "file of options, one 'name: value' a line; those of the command line win, then those of the file, then those of a file that it "
+          "file of options, one 'name: value' a line; those of the command line win, then those of the file, then "
+          "those of a file that it "
           "names itself: 'config: other.yaml', relative to it");
   options("print_config", print_config_, "print all options as such a file, and end");
   options("dry_run", dry_run_, "check everything, say what would be done, and write nothing");
-  options("max_picture_mib", max_picture_mib_, "larger pictures are refused: MiB decoded; by default 256");
+  options("max_image_mib", max_image_mib_, "larger images are refused: MiB decoded; by default 256",
+          {"max_picture_mib"});
   options("plugins", plugins_, "libraries with ops and layers of your own, with commas: see docs/guides/models.md");
   for (const char* name : {"help", "config", "print_config"}) options.only_typed(name);
   options.topic("");
@@ -65,7 +66,8 @@ Device CommandLine::device() const { return device_named(options.find("device")-
 void CommandLine::add_precision() {
   options.topic("computing");
   options("precision", precision_,
-          "f32, or bf16 or fp16: factors of products and what stands between layers are rounded to 16 bits, sums stay f32; gains where "
+          "f32, or bf16 or fp16: factors of products and what stands between layers are rounded to 16 bits, sums stay "
+          "f32; gains where "
           "`neurim doctor --bench` shows a higher peak of it",
           {"amp"});
 }
@@ -80,14 +82,12 @@ void CommandLine::add_tuning() {
   options("tuning_file", tuning_file_, kTuningFileHelp);
 }
 
-DType CommandLine::products() const {
-  return products_named(precision_);
-}
+DType CommandLine::compute_dtype() const { return compute_dtype_named(precision_); }
 
 PlanOptions CommandLine::plan_options() const {
   const std::shared_ptr<Tuning> tuning = Tuning::named(tuning_, tuning_file_);
   if (tuning && dry_run_) tuning->lock();
-  return {.products = products(), .tuning = tuning};
+  return {.compute_dtype = compute_dtype(), .tuning = tuning};
 }
 
 int CommandLine::end_dry_run(Console& console, std::string_view would,
@@ -134,10 +134,12 @@ void CommandLine::set_plain(const Words& plain) {
 void CommandLine::read_config(const std::string& file, std::vector<fs::path>& around) {
   std::error_code error;
   const fs::path place = fs::weakly_canonical(file, error);
-  require(std::find(around.begin(), around.end(), place) == around.end(), "config: ", file, " would be read in a circle; remove the line");
+  require(std::find(around.begin(), around.end(), place) == around.end(), "config: ", file,
+          " would be read in a circle; remove the line");
   around.push_back(place);
-  options.read_yaml(read_text(file), file,
-                    [&](const std::string& further) { read_config((fs::path(file).parent_path() / further).string(), around); });
+  options.read_yaml(read_text(file), file, [&](const std::string& further) {
+    read_config((fs::path(file).parent_path() / further).string(), around);
+  });
 }
 
 void CommandLine::read(const Words& words) {
@@ -175,8 +177,7 @@ bool CommandLine::is_option(const std::string& word) const {
 bool CommandLine::parse(const Words& words) {
   options.topic(kOfEveryVerb);
   if (!options.find("seed")) options("seed", seed_, "taken by every verb; nothing is drawn here");
-  if (!options.find("device"))
-    options("device", device_, "taken by every verb; nothing is computed on a device here");
+  if (!options.find("device")) options("device", device_, "taken by every verb; nothing is computed on a device here");
   read(words);
   if (help_) {
     print_help();
@@ -187,11 +188,11 @@ bool CommandLine::parse(const Words& words) {
     print_config();
     return false;
   }
-  products();  // throws
-  if (max_picture_mib_) {
-    require(*max_picture_mib_ >= 1 && *max_picture_mib_ <= 1 << 20, "max_picture_mib is ", *max_picture_mib_,
+  compute_dtype();  // throws
+  if (max_image_mib_) {
+    require(*max_image_mib_ >= 1 && *max_image_mib_ <= 1 << 20, "max_image_mib is ", *max_image_mib_,
             "; it is from 1 to ", 1 << 20);
-    set_most_picture_bytes(*max_picture_mib_ << 20);
+    set_most_image_bytes(*max_image_mib_ << 20);
   }
   if (!plugins_.empty()) {
     initialize();
@@ -202,8 +203,9 @@ bool CommandLine::parse(const Words& words) {
 }
 
 void CommandLine::print_config() const {
-  require(!about_.more || about_.more->empty(), "print_config: such a file holds one ", split(about_.plain_words, ' ').back(), ", not also ",
-          about_.more ? join(*about_.more, ", ") : "", "; give the others beside it");
+  require(!about_.more || about_.more->empty(), "print_config: such a file holds one ",
+          split(about_.plain_words, ' ').back(), ", not also ", about_.more ? join(*about_.more, ", ") : "",
+          "; give the others beside it");
   if (!json_) return write_out(stdout, options.yaml());
   JsonObject values;
   for (const Option& option : options.list())
@@ -231,7 +233,8 @@ void CommandLine::print_help() const {
   for (const std::string& example : about_.examples) out += text("  ", example, '\n');
   std::vector<std::string> topics;
   for (const Option& option : options.list())
-    if (option.topic != kOfEveryVerb && std::find(topics.begin(), topics.end(), option.topic) == topics.end()) topics.push_back(option.topic);
+    if (option.topic != kOfEveryVerb && std::find(topics.begin(), topics.end(), option.topic) == topics.end())
+      topics.push_back(option.topic);
   topics.emplace_back(kOfEveryVerb);
   for (const std::string& topic : topics) {
     out += text('\n', topic.empty() ? "options" : topic, ":\n");
@@ -240,7 +243,8 @@ void CommandLine::print_help() const {
       const std::string value = option.name == "help" ? "" : option.get();
       std::string left = text("  ", option.name, value.empty() || value == "[]" ? "" : text('=', value));
       left.resize(std::max<std::size_t>(left.size() + 1, 30), ' ');
-      out += text(left, option.help, option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'), '\n');
+      out += text(left, option.help, option.aliases.empty() ? "" : text(" (also ", join(option.aliases, ", "), ')'),
+                  '\n');
     }
   }
   write_out(stdout, out);

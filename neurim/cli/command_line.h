@@ -48,30 +48,29 @@ class CommandLine {
 
   Console::Options console() const { return {json_, quiet_, verbose_}; }
   bool given(std::string_view name) const { return options.find(name)->given; }
-  Device device() const;   ///< where to compute
-  DType products() const;  ///< PlanOptions::products; throws Error(usage) for an unknown precision
+  Device device() const;             ///< where to compute
+  DType compute_dtype() const;       ///< PlanOptions::compute_dtype; throws Error(usage) for an unknown precision
   PlanOptions plan_options() const;  ///< products and tuning
 
   /// Whether nothing may be written. A verb then ends with end_dry_run where all is opened and checked and
   /// nothing is written or measured yet, so that it fails as the same call without it would.
   bool dry_run() const { return dry_run_; }
   /// Says "dry run: would …" and a summary of what is known; returns the exit code, 0.
-  int end_dry_run(Console& console, std::string_view would,
-                  std::initializer_list<JsonObject::Member> known) const;
+  int end_dry_run(Console& console, std::string_view would, std::initializer_list<JsonObject::Member> known) const;
 
  private:
   void read(const Words& words);
   void set_plain(const Words& plain);
   void read_config(const std::string& file, std::vector<fs::path>& around);
   void set(const std::string& name, const std::string& value);  ///< throws where it has another value already
-  bool is_option(const std::string& word) const;  ///< "--name" or "--name=value" of an option of the verb
+  bool is_option(const std::string& word) const;                ///< "--name" or "--name=value" of an option of the verb
   void print_help() const;
   void print_config() const;
 
   About about_;
   bool help_ = false, json_ = false, quiet_ = false, print_config_ = false, dry_run_ = false, verbose_ = false;
   std::string config_, plugins_, device_ = "auto", precision_ = "f32", tuning_ = "off", tuning_file_;
-  std::optional<std::int64_t> max_picture_mib_, seed_;
+  std::optional<std::int64_t> max_image_mib_, seed_;
 };
 
 /// Whether the words ask for JSON lines, be they wrong otherwise.

@@ -9,12 +9,13 @@
 namespace neurim::cli {
 
 int data_convert(const Words& words) {
-  CommandLine line({"data convert",
-                    "writes a data set as folders, WebDataset shards or TFRecord files; picture files keep their bytes, those "
-                    "that cannot be decoded whole are left out; exit code 3 where only a part of the data can be read",
-                    "data",
-                    {"neurim data convert photos to=wds out=shards", "neurim data convert data=shards to=folders out=again",
-                     "neurim data convert photos to=tfrecord out=records shard=500"}});
+  CommandLine line(
+      {"data convert",
+       "writes a data set as folders, WebDataset shards or TFRecord files; image files keep their bytes, those "
+       "that cannot be decoded whole are left out; exit code 3 where only a part of the data can be read",
+       "data",
+       {"neurim data convert photos to=wds out=shards", "neurim data convert data=shards to=folders out=again",
+        "neurim data convert photos to=tfrecord out=records shard=500"}});
   const std::vector<std::string> forms{"folders", "wds", "tfrecord"};  // in the order of SetForm
   std::string data, out, to;
   std::int64_t shard = 1000;
@@ -38,18 +39,18 @@ int data_convert(const Words& words) {
   if (line.dry_run()) {
     check_convert(dataset, out, options);
     check_can_make(out);
-    line.end_dry_run(console, text("write ", plural(dataset.size(), "picture"), " as ", to, " into ", out),
+    line.end_dry_run(console, text("write ", plural(dataset.size(), "image"), " as ", to, " into ", out),
                      {{"path", out}, {"samples", dataset.size()}});
     check_whole(dataset, out);
     return 0;
   }
   const ConvertResult result = convert(dataset, out, options, [&](std::int64_t done, std::int64_t all) {
-    if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+    if (done % 100 == 0) console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
   });
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   for (const std::string& what : result.not_carried) console.say(text("  not carried: ", what));
   const std::int64_t skipped = std::ssize(result.skipped);
-  console.say(text(out, ": ", plural(result.samples, "picture"),
+  console.say(text(out, ": ", plural(result.samples, "image"),
                    result.files.empty() ? "" : text(" in ", plural(std::ssize(result.files), "file")),
                    skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
   console.event({{"event", "summary"},

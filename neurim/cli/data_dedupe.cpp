@@ -12,7 +12,7 @@ namespace neurim::cli {
 namespace {
 
 constexpr std::size_t kDrawn = 24;  // groups
-constexpr std::size_t kOfEach = 4;               // pictures of a group that are drawn
+constexpr std::size_t kOfEach = 4;  // images of a group that are drawn
 
 Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
   const Preprocess preprocess{.height = 160, .width = 160, .resize = ResizeMode::letterbox, .fill = 255};
@@ -31,19 +31,19 @@ Thumbnail thumbnail_of(const Dataset& dataset, const SampleId& id) {
 
 /// A row for each group.
 std::string sheet_of(const Dataset& dataset, const std::vector<DuplicateGroup>& groups) {
-  std::vector<Thumbnail> pictures;
+  std::vector<Thumbnail> images;
   const Thumbnail blank{.rgb = std::vector<std::uint8_t>(3, 255), .height = 1, .width = 1};
   for (std::size_t g = 0; g < std::min(kDrawn, groups.size()); ++g)
     for (std::size_t i = 0; i < kOfEach; ++i)
-      pictures.push_back(i < groups[g].samples.size() ? thumbnail_of(dataset, groups[g].samples[i]) : blank);
-  return contact_sheet(pictures, kOfEach, 160);
+      images.push_back(i < groups[g].samples.size() ? thumbnail_of(dataset, groups[g].samples[i]) : blank);
+  return contact_sheet(images, kOfEach, 160);
 }
 
 }  // namespace
 
 int data_dedupe(const Words& words) {
   CommandLine line({"data dedupe",
-                    "finds pictures that are there more than once, above all in two splits; changes nothing",
+                    "finds images that are there more than once, above all in two splits; changes nothing",
                     "data",
                     {"neurim data dedupe photos", "neurim data dedupe photos sheet=duplicates.jpg",
                      "neurim data dedupe data=photos --json > duplicates.jsonl"}});
@@ -60,14 +60,13 @@ int data_dedupe(const Words& words) {
   const Dataset dataset = open_data(data, {.val_split = 0.0, .for_training = false}, console);
   if (line.dry_run()) {
     if (!sheet.empty()) check_can_write(sheet);
-    return line.end_dry_run(console,
-                            text("compare ", plural(dataset.size(), "picture"),
-                                 sheet.empty() ? "" : text(", and write ", sheet)),
-                            {{"samples", dataset.size()}, {"path", sheet}});
+    return line.end_dry_run(
+        console, text("compare ", plural(dataset.size(), "image"), sheet.empty() ? "" : text(", and write ", sheet)),
+        {{"samples", dataset.size()}, {"path", sheet}});
   }
-  const Duplicates found =
-      find_duplicates(dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
-        console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
+  const Duplicates found = find_duplicates(
+      dataset, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
+        console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
       });
 
   std::int64_t across = 0, differ = 0, exact = 0, shown = 0;
@@ -77,8 +76,7 @@ int data_dedupe(const Words& words) {
     std::vector<std::string> names;
     for (const SampleId& id : group.samples) {
       const std::string file = dataset.name(id.split, id.index);
-      files.push_back(
-          {{"file", file}, {"split", name(id.split)}, {"class", dataset.label_name(id.split, id.index)}});
+      files.push_back({{"file", file}, {"split", name(id.split)}, {"class", dataset.label_name(id.split, id.index)}});
       names.push_back(file);
     }
     console.event({{"event", "group"},
@@ -95,7 +93,7 @@ int data_dedupe(const Words& words) {
   if (!sheet.empty()) write_file(sheet, sheet_of(dataset, found.groups));
   console.say(text(data, ": ", plural(static_cast<std::int64_t>(found.groups.size()), "group"), " of duplicates (",
                    exact, " of equal files), ", across, " across splits, ", differ, " of different classes",
-                   found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " pictures cannot be read")));
+                   found.unreadable.empty() ? "" : text("; ", found.unreadable.size(), " images cannot be read")));
   console.event({{"event", "summary"},
                  {"groups", found.groups.size()},
                  {"exact", exact},

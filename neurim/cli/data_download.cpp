@@ -21,8 +21,7 @@ int data_download(const Words& words) {
   if (line.dry_run()) {
     const std::vector<std::string> files = check_download(set, out, mirror);
     for (const std::string& file : files) console.say(text("  ", file));
-    return line.end_dry_run(console,
-                            text("fetch what ", out, " lacks of these ", plural(std::ssize(files), "file")),
+    return line.end_dry_run(console, text("fetch what ", out, " lacks of these ", plural(std::ssize(files), "file")),
                             {{"set", set}, {"path", out}, {"files", files}});
   }
   download(set, out, mirror, [&](std::string_view what) { console.say(text("  ", what)); });

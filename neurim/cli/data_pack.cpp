@@ -9,7 +9,8 @@ namespace neurim::cli {
 
 int data_pack(const Words& words) {
   CommandLine line({"data pack",
-                    "writes a data set to one file, from which training reads faster; goes on where it was stopped; exit code 3 where "
+                    "writes a data set to one file, from which training reads faster; goes on where it was stopped; "
+                    "exit code 3 where "
                     "only a part of the data can be read",
                     "data",
                     {"neurim data pack photos out=photos.pack", "neurim train data=photos.pack model=resnet18",
@@ -32,26 +33,25 @@ int data_pack(const Words& words) {
   if (line.dry_run()) {
     check_pack(dataset, out);
     check_can_write(out);
-    line.end_dry_run(console, text("write ", plural(dataset.size(), "picture"), " to ", out),
+    line.end_dry_run(console, text("write ", plural(dataset.size(), "image"), " to ", out),
                      {{"path", out}, {"samples", dataset.size()}});
     check_whole(dataset, out);
     return 0;
   }
   bool stopped = false;
-  const PackResult result =
-      pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
-        console.progress(text("  ", thousands(done), " of ", thousands(all), " pictures"));
-        stopped = interrupt.signal().load() != 0 && done < all;
-        return !stopped;
-      });
+  const PackResult result = pack(dataset, out, static_cast<int>(threads()), [&](std::int64_t done, std::int64_t all) {
+    console.progress(text("  ", thousands(done), " of ", thousands(all), " images"));
+    stopped = interrupt.signal().load() != 0 && done < all;
+    return !stopped;
+  });
   for (const std::string& reason : result.skipped) console.say(text("  skipped: ", reason));
   if (result.begun_anew)
     console.say("  the data have changed since this command was stopped: all of them are packed again");
-  if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "picture"), " were there already"));
+  if (result.resumed > 0) console.say(text("  ", plural(result.resumed, "image"), " were there already"));
   const std::int64_t skipped = dataset.size() - result.samples;  // also by the calls that this one went on from
-  console.say(stopped ? text("Stopped after ", plural(result.samples, "picture"), "; the same command goes on.")
+  console.say(stopped ? text("Stopped after ", plural(result.samples, "image"), "; the same command goes on.")
                       : text(out, ": ", fixed(static_cast<double>(result.bytes) / 1e6, 1), " MB, ",
-                             plural(result.samples, "picture"),
+                             plural(result.samples, "image"),
                              skipped > 0 ? text(", ", thousands(skipped), " skipped") : ""));
   console.event({{"event", "summary"},
                  {"path", out},

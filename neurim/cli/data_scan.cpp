@@ -1,5 +1,3 @@
-#include "neurim/data/scan.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,6 +6,7 @@
 #include "neurim/cli/data_tasks.h"
 #include "neurim/cli/open_data.h"
 #include "neurim/data/label_problems.h"
+#include "neurim/data/scan.h"
 #include "neurim/data/sources/folder.h"
 #include "neurim/neurim.h"
 
@@ -57,17 +56,14 @@ class ScanReport {
     shorter_.push_back(std::min(header.height, header.width));
   }
 
-  std::int64_t count(ScannedFile::Status status) const {
-    return statuses_[static_cast<std::size_t>(status)];
-  }
+  std::int64_t count(ScannedFile::Status status) const { return statuses_[static_cast<std::size_t>(status)]; }
 
-  void tell(Console& console, const std::string& root, std::int64_t others,
-            const std::vector<LabelProblem>& labels) {
+  void tell(Console& console, const std::string& root, std::int64_t others, const std::vector<LabelProblem>& labels) {
     using Status = ScannedFile::Status;
     const std::int64_t all = count(Status::ok) + count(Status::partial) + count(Status::error);
-    console.say(text(root, ": ", plural(all, "picture"), ": ", thousands(count(Status::ok)), " ok, ",
-                     thousands(count(Status::partial)), " partial, ", thousands(count(Status::error)),
-                     " unreadable; ", plural(others, "other file")));
+    console.say(text(root, ": ", plural(all, "image"), ": ", thousands(count(Status::ok)), " ok, ",
+                     thousands(count(Status::partial)), " partial, ", thousands(count(Status::error)), " unreadable; ",
+                     plural(others, "other file")));
     if (!formats_.empty()) console.say(text("  formats  ", formats_.summary()));
     if (!modes_.empty()) console.say(text("  modes    ", modes_.summary(), " (the rest is colour of 8 bits)"));
     if (turned_ > 0) console.say(text("  EXIF     ", thousands(turned_), " turned upright"));
@@ -80,22 +76,24 @@ class ScanReport {
         console.say(text("           … and ", labels.size() - kNamed, " more; --json lists all"));
     }
     for (std::size_t i = 0; i < std::min(kNamed, remarks_.size()); ++i) console.say(text("  ", remarks_[i]));
-    if (remarks_.size() > kNamed)
-      console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
-    JsonObject summary{{"event", "summary"},     {"root", root},
-                       {"ok", count(Status::ok)}, {"partial", count(Status::partial)},
-                       {"error", count(Status::error)}, {"other_files", others},
-                       {"formats", formats_.json()}, {"modes", modes_.json()},
-                       {"turned", turned_},            {"label_problems", labels.size()}};
+    if (remarks_.size() > kNamed) console.say(text("  … and ", remarks_.size() - kNamed, " more; --json lists all"));
+    JsonObject summary{{"event", "summary"},
+                       {"root", root},
+                       {"ok", count(Status::ok)},
+                       {"partial", count(Status::partial)},
+                       {"error", count(Status::error)},
+                       {"other_files", others},
+                       {"formats", formats_.json()},
+                       {"modes", modes_.json()},
+                       {"turned", turned_},
+                       {"label_problems", labels.size()}};
     if (!shorter_.empty())
       summary.add("shorter_side", JsonObject{{"min", side(0)}, {"median", side(0.5)}, {"max", side(1)}});
     console.event(summary);
   }
 
  private:
-  int side(double share) const {
-    return shorter_[static_cast<std::size_t>(share * static_cast<double>(shorter_.size() - 1))];
-  }
+  int side(double share) const { return shorter_[share * static_cast<double>(shorter_.size() - 1)]; }
 
   /// A bar for each doubling of the shorter side.
   void tell_sizes(Console& console) {
@@ -119,7 +117,7 @@ class ScanReport {
   std::array<std::int64_t, 3> statuses_{};
   Tally formats_, modes_;
   std::int64_t turned_ = 0;
-  std::vector<int> shorter_;  // side of each picture
+  std::vector<int> shorter_;  // side of each image
   std::vector<std::string> remarks_;
 };
 
@@ -139,13 +137,10 @@ JsonObject event_of(const ScannedFile& file) {
 }
 
 JsonObject event_of(const LabelProblem& problem) {
-  return {{"event", "label_problem"},
-          {"kind", problem.kind},
-          {"what", problem.what},
-          {"names", problem.names}};
+  return {{"event", "label_problem"}, {"kind", problem.kind}, {"what", problem.what}, {"names", problem.names}};
 }
 
-/// What is said of the labels of a folder of classes. Where it is no set that train takes, its pictures are seen
+/// What is said of the labels of a folder of classes. Where it is no set that train takes, its images are seen
 /// all the same.
 std::vector<LabelProblem> labels_of_folder(const std::string& root, std::vector<std::string>& notes) {
   try {
@@ -156,7 +151,7 @@ std::vector<LabelProblem> labels_of_folder(const std::string& root, std::vector<
   }
 }
 
-/// Whether the files of the folder are arrays of many pictures. What cannot be listed is left to the scan.
+/// Whether the files of the folder are arrays of many images. What cannot be listed is left to the scan.
 bool holds_arrays(const std::string& root) {
   try {
     return is_arrays(root);
@@ -166,7 +161,7 @@ bool holds_arrays(const std::string& root) {
 }
 
 /// The set, where it is another than folders of classes. Of a folder that cannot be read as the set that it is, which
-/// `labels` says then, the picture files are to be looked at.
+/// `labels` says then, the image files are to be looked at.
 std::optional<Dataset> other_set(const std::string& root, bool folder, Console& console,
                                  std::vector<LabelProblem>& labels) {
   try {
@@ -183,21 +178,19 @@ std::optional<Dataset> other_set(const std::string& root, bool folder, Console& 
 
 int data_scan(const Words& words) {
   CommandLine line({"data scan",
-                    "decodes every picture and says what is wrong or odd about it and the labels; writes nothing",
+                    "decodes every image and says what is wrong or odd about it and the labels; writes nothing",
                     "data",
                     {"neurim data scan photos", "neurim data scan shards --json > scan.jsonl",
                      "neurim data scan photos strict=true && neurim train data=photos"}});
   std::string root;
   std::optional<std::int64_t> threads_wanted;
   bool strict = false;
-  line.options("data", root, "folder to look through, or what else train takes as data",
-               {"data_dir", "source"});
+  line.options("data", root, "folder to look through, or what else train takes as data", {"data_dir", "source"});
   line.options("threads", threads_wanted, "threads that decode");
   line.options("strict", strict,
-               "exit with 3 when a picture or a shard is unreadable or partial, else with 0, as for label problems");
+               "exit with 3 when an image or a shard is unreadable or partial, else with 0, as for label problems");
   if (!line.parse(words)) return 0;
-  require(!root.empty(),
-          "the data are missing; give the folder to look through, or what train takes: data=photos");
+  require(!root.empty(), "the data are missing; give the folder to look through, or what train takes: data=photos");
   if (threads_wanted) set_threads(*threads_wanted);
   Console console(line.console());
   ScanReport report;
@@ -205,7 +198,7 @@ int data_scan(const Words& words) {
   const auto found = [&](const ScannedFile& file) {
     report.add(file);
     console.event(event_of(file));
-    if (++seen % 100 == 0) console.progress(text("  ", thousands(seen), " pictures"));
+    if (++seen % 100 == 0) console.progress(text("  ", thousands(seen), " images"));
   };
   std::error_code error;
   const bool folder = fs::is_directory(root, error);
@@ -218,16 +211,15 @@ int data_scan(const Words& words) {
   } else {
     others = scan(root, static_cast<int>(threads()), found);
     if (seen == 0)
-      fail(Fault::data, labels.empty() ? text(root, ": holds no picture files (", plural(others, "other file"), ")")
-                                       : labels[0].what);
+      fail(Fault::data,
+           labels.empty() ? text(root, ": holds no image files (", plural(others, "other file"), ")") : labels[0].what);
     std::vector<std::string> notes;
     if (labels.empty()) labels = labels_of_folder(root, notes);
     tell_notes(notes, console);
   }
   for (const LabelProblem& problem : labels) console.event(event_of(problem));
   report.tell(console, root, others, labels);
-  const std::int64_t bad =
-      report.count(ScannedFile::Status::partial) + report.count(ScannedFile::Status::error);
+  const std::int64_t bad = report.count(ScannedFile::Status::partial) + report.count(ScannedFile::Status::error);
   return strict && (bad > 0 || lost) ? static_cast<int>(Fault::data) : 0;
 }
 

@@ -29,7 +29,7 @@ std::string path_in_table(const fs::path& file, const fs::path& folder) {
 
 int data_split(const Words& words) {
   CommandLine line({"data split",
-                    "writes a table that says which picture file is of which split; copies and moves nothing",
+                    "writes a table that says which image file is of which split; copies and moves nothing",
                     "data",
                     {"neurim data split photos out=photos.csv val_split=0.1 test_split=0.1",
                      "neurim train data=photos.csv model=resnet18",
@@ -69,7 +69,8 @@ int data_split(const Words& words) {
     for (std::int64_t i = 0; i < dataset.size(split); ++i) {
       const std::string file = dataset.name(split, i);
       if (!fs::exists(fs::symlink_status(file)))
-        fail(Fault::data, data, ": its samples, such as ", file, ", are no files; a table lists files: convert it first");
+        fail(Fault::data, data, ": its samples, such as ", file,
+             ", are no files; a table lists files: convert it first");
       table += text(csv_field(path_in_table(file, folder)), ',', csv_field(dataset.label_name(split, i)), ',',
                     name(split), ',', csv_field(dataset.group(split, i)));
       table += weighted ? text(',', dataset.weight(split, i), '\n') : "\n";
@@ -77,8 +78,7 @@ int data_split(const Words& words) {
   }
   if (line.dry_run()) {
     check_can_write(out);
-    return line.end_dry_run(console, text("write ", out, ": ", join(counts, ", ")),
-                            {{"path", out}, {"splits", sizes}});
+    return line.end_dry_run(console, text("write ", out, ": ", join(counts, ", ")), {{"path", out}, {"splits", sizes}});
   }
   write_file(out, table);
   console.say(text(out, ": ", join(counts, ", ")));

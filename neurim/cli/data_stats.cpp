@@ -8,17 +8,18 @@
 namespace neurim::cli {
 
 int data_stats(const Words& words) {
-  CommandLine line({"data stats",
-                    "counts the samples of each class and split, and measures the mean and deviation of the pixels",
-                    "data",
-                    {"neurim data stats photos", "neurim data stats photos imgsz=64",
-                     "neurim data stats data=photos.pack --json"}});
+  CommandLine line(
+      {"data stats",
+       "counts the samples of each class and split, and measures the mean and std of the pixels",
+       "data",
+       {"neurim data stats photos", "neurim data stats photos imgsz=64", "neurim data stats data=photos.pack --json"}});
   std::string data;
   ChannelCount in_chans = 3;
-  PictureSize imgsz = 224;
+  InputSize imgsz = 224;
   std::optional<std::int64_t> threads_wanted;
   line.options("data", data, "what train takes as data", {"data_dir"});
-  line.options("imgsz", imgsz, "size that pictures are brought to, pixels: one number, or height x width", {"img_size", "input_size"});
+  line.options("imgsz", imgsz, "size that images are brought to, pixels: one number, or height x width",
+               {"img_size", "input_size"});
   line.options("in_chans", in_chans, "channels: gray, la, rgb, rgba or a number", {"channels"});
   line.options("threads", threads_wanted, "threads that decode");
   if (!line.parse(words)) return 0;
@@ -30,8 +31,7 @@ int data_stats(const Words& words) {
   const Preprocess preprocess{.channels = static_cast<int>(in_chans.count),
                               .height = static_cast<int>(imgsz.height),
                               .width = static_cast<int>(imgsz.width)};
-  const ChannelStatistics channels =
-      channel_statistics(dataset, preprocess, static_cast<int>(threads()), measured);
+  const ChannelStatistics channels = channel_statistics(dataset, preprocess, static_cast<int>(threads()), measured);
 
   JsonObject splits;
   for (const Split split : kSplits) {
@@ -39,27 +39,27 @@ int data_stats(const Words& words) {
     splits.add(name(split), JsonObject{{"samples", dataset.size(split)}, {"classes", counts}});
     if (dataset.size(split) == 0) continue;
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-    const auto called = [&](auto at) { return dataset.class_names()[static_cast<std::size_t>(at - counts.begin())]; };
+    const auto called = [&](auto at) { return dataset.class_names()[at - counts.begin()]; };
     console.say(text("  ", name(split), "  ", plural(dataset.size(split), "sample"), ", ", counts.size(),
                      " classes of ", thousands(*least), " (", called(least), ") to ", thousands(*most), " (",
                      called(most), ')'));
   }
   const auto listed = [](const std::vector<double>& values) {
-    std::vector<std::string> figures;
-    for (const double value : values) figures.push_back(fixed(value, 4));
-    return join(figures, ",");
+    std::vector<std::string> metrics;
+    for (const double value : values) metrics.push_back(fixed(value, 4));
+    return join(metrics, ",");
   };
   console.say(text("  mean=", listed(channels.mean), " std=", listed(channels.std), "  (of ",
-                   plural(channels.pictures, text(measured, " picture")), ")"));
+                   plural(channels.images, text(measured, " image")), ")"));
   if (const std::string note = constant_channels_note(channels); !note.empty()) console.say(text("  ", note));
   if (channels.left_out > 0)
-    console.say(text("  left out of these: ", plural(channels.left_out, "picture"), ", such as ", channels.reason));
+    console.say(text("  left out of these: ", plural(channels.left_out, "image"), ", such as ", channels.reason));
   console.event({{"event", "summary"},
                  {"class_names", dataset.class_names()},
                  {"splits", splits},
                  {"mean", channels.mean},
                  {"std", channels.std},
-                 {"pictures", channels.pictures},
+                 {"pictures", channels.images},
                  {"left_out", channels.left_out}});
   return 0;
 }

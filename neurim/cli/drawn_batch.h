@@ -1,4 +1,4 @@
-// Inputs for plans that are measured and not judged.
+// Inputs for plans that are measured and not evaluated.
 #pragma once
 #include "neurim/compile/plan.h"
 

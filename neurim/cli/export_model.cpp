@@ -11,7 +11,7 @@ namespace neurim::cli {
 
 fs::path export_path(const Checkpoint& checkpoint) {
   // "timm/resnet18"
-  if (checkpoint.path.empty()) return fs::path(checkpoint.card.model).filename().string() + ".onnx";
+  if (checkpoint.path.empty()) return fs::path(checkpoint.config.model).filename().string() + ".onnx";
   const std::string name = checkpoint.path.filename().string();  // "best.safetensors", "model.safetensors.index.json"
   const fs::path file = name.substr(0, std::min(name.find(".safetensors"), name.rfind('.'))) + ".onnx",
                  folder = checkpoint.path.parent_path();
@@ -19,28 +19,28 @@ fs::path export_path(const Checkpoint& checkpoint) {
 }
 
 OnnxExport onnx_of(const Checkpoint& checkpoint, const fs::path& path, OnnxExportOptions options) {
-  const ModelCard& card = checkpoint.card;
-  const Preprocess& p = card.preprocess;
-  options.metadata = {{"task", names_of(card.task()).task}, {"model", card.model}};
-  if (card.sequence) {
-    options.metadata["window"] = text(card.sequence->window);
+  const ModelConfig& config = checkpoint.config;
+  const Preprocess& p = config.preprocess;
+  options.metadata = {{"task", names_of(config.task()).task}, {"model", config.model}};
+  if (config.sequence) {
+    options.metadata["window"] = text(config.sequence->window);
   } else {
     options.image = {p.channels, p.height, p.width};
     options.metadata["imgsz"] = text('[', p.height, ", ", p.width, ']');
     options.metadata["preprocess"] = p.json();
   }
-  if (card.task() == TaskKind::forecast) {
-    options.metadata["columns"] = JsonText(card.sequence->columns).line();
-    options.metadata["target"] = card.sequence->target;
+  if (config.task() == TaskKind::forecast) {
+    options.metadata["columns"] = JsonText(config.sequence->columns).line();
+    options.metadata["target"] = config.sequence->target;
   } else {
-    options.metadata["names"] = JsonText(card.class_names).line();
+    options.metadata["names"] = JsonText(config.class_names).line();
   }
-  if (card.multi_label()) options.metadata["thresholds"] = JsonText(card.thresholds).line();
-  if (!std::isnan(card.reject_threshold)) options.metadata["reject_threshold"] = text(card.reject_threshold);
-  if (!card.sequence) return onnx_of(checkpoint.model, path, options);
+  if (config.multi_label()) options.metadata["thresholds"] = JsonText(config.thresholds).line();
+  if (!std::isnan(config.reject_threshold)) options.metadata["reject_threshold"] = text(config.reject_threshold);
+  if (!config.sequence) return onnx_of(checkpoint.model, path, options);
   return onnx_of([&](const Tensors& in) { return Tensors{checkpoint.model(in[0])}; },
-                 {{"input", sequence_type(card, 1)}},
-                 {card.task() == TaskKind::forecast ? "forecast" : "logits"}, path, options);
+                 {{"input", sequence_type(config, 1)}}, {config.task() == TaskKind::forecast ? "forecast" : "logits"},
+                 path, options);
 }
 
 OnnxExport export_checkpoint(const Checkpoint& checkpoint, const fs::path& path, const OnnxExportOptions& options) {

@@ -4,12 +4,15 @@ namespace neurim::cli {
 
 void InputOptions::visit(Options& o) {
   o.topic("images");
-  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320; auto: as in training",
+  o("imgsz", imgsz,
+    "size of the model's input, pixels: one number, or height x width such as 192x320; auto: as in training",
     {"img_size", "input_size"});
-  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1); auto: as in training",
+  o("resize", resize,
+    "how images of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1); auto: as in "
+    "training",
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps; auto: as in training");
-  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic; auto: as in training");
+  o("interpolation", interpolation, "how images are resized: nearest, bilinear, bicubic; auto: as in training");
   o("decode", decode,
     "exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8); auto: as in training");
 }

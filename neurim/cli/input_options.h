@@ -1,4 +1,4 @@
-// What verbs that use a trained model may change of how pictures reach it.
+// What verbs that use a trained model may change of how images reach it.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,12 +10,12 @@ namespace neurim::cli {
 
 /// What is not given stays as the model was trained.
 struct InputOptions {
-  std::optional<PictureSize> imgsz;
+  std::optional<InputSize> imgsz;
   std::string resize = "auto", interpolation = "auto", decode = "auto";
   std::optional<double> crop_pct;
 
   void visit(Options& options);
-  /// Throws Error(usage) on values that no picture could be brought to.
+  /// Throws Error(usage) on values that no image could be brought to.
   Preprocess applied_to(Preprocess preprocess) const;
 };
 

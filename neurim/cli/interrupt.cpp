@@ -21,7 +21,7 @@ struct sigaction before[std::size(kSignals)];  // what stood there
 
 // What the handler needs is ready when it comes: it may neither allocate nor print.
 std::atomic<int> noted{0};
-std::atomic<bool> asked{false};  // by SIGINT or SIGTERM
+std::atomic<bool> asked{false};         // by SIGINT or SIGTERM
 std::atomic<const char*> line_end{""};  // of the progress line that a terminal shows
 std::atomic<const char*> last_words{""};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
@@ -29,11 +29,12 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>:
 /// Says nothing where nobody reads, which would keep a second signal from ending the process.
 void put(const char* words) {
   pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&stderr_now, 1, 0) == 1 && (stderr_now.revents & POLLOUT)) (void)!::write(STDERR_FILENO, words, std::strlen(words));
+  if (::poll(&stderr_now, 1, 0) == 1 && (stderr_now.revents & POLLOUT))
+    (void)!::write(STDERR_FILENO, words, std::strlen(words));
 }
 
-/// A second SIGINT or SIGTERM quits. The others come again by themselves: SIGXCPU each second, SIGHUP from the shell and from
-/// the kernel, SIGUSR1 some time before SIGTERM.
+/// A second SIGINT or SIGTERM quits. The others come again by themselves: SIGXCPU each second, SIGHUP from the shell
+/// and from the kernel, SIGUSR1 some time before SIGTERM.
 extern "C" void note(int signal) {
   const int error = errno;
   int none = 0;
@@ -61,7 +62,7 @@ Interrupt::Interrupt() {
   asked = false;
   line_end = ::isatty(STDERR_FILENO) ? "\n" : "";
   last_words = "";
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {

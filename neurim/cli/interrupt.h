@@ -6,8 +6,9 @@
 
 namespace neurim::cli {
 
-/// While one lives, the first of SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU is noted here and answered on stderr; a
-/// second SIGINT or SIGTERM ends the process at once. What the process was begun with as ignored stays so, but SIGINT.
+/// While one lives, the first of SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU is noted here and answered on
+/// stderr; a second SIGINT or SIGTERM ends the process at once. What the process was begun with as ignored stays so,
+/// but SIGINT.
 class Interrupt {
  public:
   Interrupt();

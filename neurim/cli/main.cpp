@@ -24,17 +24,17 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"train", "train a model on your pictures, series or text", verb_train, true},
-    {"val", "judge a trained model on a split of a data set", verb_val, true},
-    {"predict", "name what is in pictures, forecast a series, write text", verb_predict},
+    {"train", "train a model on your images, series or text", verb_train, true},
+    {"val", "evaluate a trained model on a split of a data set", verb_val, true},
+    {"predict", "name what is in images, forecast a series, write text", verb_predict},
     {"run", "run a model on raw tensors in .npy files", verb_run, true},
     {"resume", "go on with a run that was stopped", verb_resume, true},
     {"export", "write a model as an ONNX file", verb_export, true},
-    {"data", "look at data sets: find broken and odd pictures", verb_data, true},
+    {"data", "look at data sets: find broken and odd images", verb_data, true},
     {"info", "show the layers of a model, or its plan", verb_info},
     {"models", "list the models that are known by name", verb_models},
     {"layers", "list the layers that model files can name", verb_layers},
-    {"demo", "train, judge and export on drawn digits: needs no data", verb_demo, true},
+    {"demo", "train, evaluate and export on drawn digits: needs no data", verb_demo, true},
     {"benchmark", "measure training or inference", verb_benchmark},
     {"doctor", "tell what this machine is and reaches", verb_doctor},
     {"version", "print the version", verb_version},
@@ -64,15 +64,16 @@ const Verb& verb_named(const std::string& name) {
     names.emplace_back(verb.name);
   }
   const std::string near = nearest(name, names);
-  fail(Fault::usage, "there is no verb '", name, "'; ",
-       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(names, ", "));
+  fail(Fault::usage, "there is no verb '", name, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+       "known are ", join(names, ", "));
 }
 
 int guarded(const std::string& who, int (*run)(const Words&), const Words& words) {
   const auto tell = [&](std::string_view message, Fault fault) {
     std::fprintf(stderr, "%s: %s\n", who.c_str(), printable(message).c_str());
     const int code = static_cast<int>(fault);
-    if (asks_for_json(words)) Console({.json = true}).event({{"event", "error"}, {"message", printable(message)}, {"exit_code", code}});
+    if (asks_for_json(words))
+      Console({.json = true}).event({{"event", "error"}, {"message", printable(message)}, {"exit_code", code}});
     return code;
   };
   try {
@@ -95,8 +96,8 @@ int guarded(const std::string& who, int (*run)(const Words&), const Words& words
   }
 }
 
-/// Keeps memory that is given back when there is no more. Small allocations go on then, such as those of the C++ library and of destructors
-/// that may not fail, and of what ends the run; large ones still fail.
+/// Keeps memory that is given back when there is no more. Small allocations go on then, such as those of the C++
+/// library and of destructors that may not fail, and of what ends the run; large ones still fail.
 void keep_reserve() {
   static std::atomic<void*> reserve{std::malloc(std::size_t{2} << 20)};
   std::set_new_handler([] {
@@ -135,7 +136,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit of a file's size then fails, and is told
   const Words words(argv + 1, argv + argc);
   const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help");
-  if (words.empty() || (help && (words.size() == 1 || words[1].starts_with('-')))) return guarded("neurim", print_usage, words);
+  if (words.empty() || (help && (words.size() == 1 || words[1].starts_with('-'))))
+    return guarded("neurim", print_usage, words);
   if (!help) return run_verb(words);
   Words of_verb(words.begin() + 1, words.end());
   of_verb.emplace_back("--help");

@@ -26,7 +26,7 @@ void check_whole(const Dataset& dataset, const std::string& out, std::int64_t sk
          "); download that file again and write ", out, " anew");
   if (skipped > 0)
     fail(Fault::data, out, ": gets only the part of the data that can be read: ", skipped, " of ", dataset.size(),
-         " pictures are left out; repair or remove them ('neurim data scan' says why)");
+         " images are left out; repair or remove them ('neurim data scan' says why)");
 }
 
 }  // namespace neurim::cli

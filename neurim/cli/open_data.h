@@ -26,8 +26,8 @@ std::string splits_of(const Data& data) {
 /// The training split, or where it is empty the first that is not.
 Split first_split(const Dataset& dataset);
 
-/// For when a copy of the data was or would be written to `out`: throws Error(data) where a part of them is lost or so many
-/// pictures were skipped, so that the copy is not taken for a whole one.
+/// For when a copy of the data was or would be written to `out`: throws Error(data) where a part of them is lost or so
+/// many images were skipped, so that the copy is not taken for a whole one.
 void check_whole(const Dataset& dataset, const std::string& out, std::int64_t skipped = 0);
 
 }  // namespace neurim::cli

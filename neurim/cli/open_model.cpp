@@ -13,21 +13,23 @@ namespace neurim::cli {
 
 namespace {
 
-/// The card of a model without class names, for pictures of this size.
-ModelCard card_of(const Model& model, std::int64_t height, std::int64_t width) {
-  ModelCard card{.model = model.name, .in_chans = model.in_chans, .source = model.source};
-  card.preprocess.channels = static_cast<int>(model.in_chans);
-  card.preprocess.height = static_cast<int>(height);
-  card.preprocess.width = static_cast<int>(width);
-  card.preprocess.mean = model.mean;
-  card.preprocess.std = model.deviation;
-  return card;
+/// The card of a model without class names, for images of this size.
+ModelConfig config_of(const Model& model, std::int64_t height, std::int64_t width) {
+  ModelConfig config{.model = model.name, .in_chans = model.in_chans, .source = model.source};
+  config.preprocess.channels = static_cast<int>(model.in_chans);
+  config.preprocess.height = static_cast<int>(height);
+  config.preprocess.width = static_cast<int>(width);
+  config.preprocess.mean = model.mean;
+  config.preprocess.std = model.std;
+  return config;
 }
 
 }  // namespace
 
-Checkpoint open_model(const std::string& name, const std::string& arch, std::optional<PictureSize> imgsz, std::int64_t seed) {
-  require(!name.empty(), "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
+Checkpoint open_model(const std::string& name, const std::string& arch, std::optional<InputSize> imgsz,
+                      std::int64_t seed) {
+  require(!name.empty(),
+          "the model is missing; give a run folder, a weights file, a model file or a known name: model=…");
   const std::vector<std::string> known = model_names();
   const bool is_known = std::find(known.begin(), known.end(), name) != known.end(),
              is_path = name.find('/') != std::string::npos && !starts_with(name, kTimmModels);
@@ -39,20 +41,22 @@ Checkpoint open_model(const std::string& name, const std::string& arch, std::opt
     if (imgsz) wanted.height = imgsz->height, wanted.width = imgsz->width;
     Model model = file.build(wanted);
     const auto [height, width] = file.size(wanted);
-    ModelCard card = card_of(model, height, width);
-    return {{}, std::move(card), std::move(model)};
+    ModelConfig config = config_of(model, height, width);
+    return {{}, std::move(config), std::move(model)};
   }
-  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || !arch.empty())) return load_checkpoint(name, arch);
+  if (!is_known && (is_there(name) || is_path || ends_with(name, ".safetensors") || !arch.empty()))
+    return load_checkpoint(name, arch);
   Model model = create_model(name, {.seed = static_cast<std::uint64_t>(seed)});
-  ModelCard card = card_of(model, model.image_size, model.image_size);
-  return {{}, std::move(card), std::move(model)};
+  ModelConfig config = config_of(model, model.image_size, model.image_size);
+  return {{}, std::move(config), std::move(model)};
 }
 
 bool names_model(const std::string& word) {
   std::error_code error;
   if (fs::is_directory(word, error)) {
-    constexpr const char* kSigns[] = {"args.yaml",         "config.json",     "weights/best.safetensors", "weights/last.safetensors",
-                                      "best.safetensors", "last.safetensors"};
+    constexpr const char* kSigns[] = {
+        "args.yaml",        "config.json",     "weights/best.safetensors", "weights/last.safetensors",
+        "best.safetensors", "last.safetensors"};
     return std::any_of(std::begin(kSigns), std::end(kSigns),
                        [&](const char* sign) { return fs::exists(fs::path(word) / sign, error); });
   }
@@ -78,43 +82,42 @@ std::vector<fs::path> files_of_model(const std::string& name, const Checkpoint& 
 }
 
 void say_notes(const Checkpoint& checkpoint, Console& console) {
-  for (const std::string& note : checkpoint.notes)
-    console.say(text("note: ", checkpoint.path.string(), ": ", note));
+  for (const std::string& note : checkpoint.notes) console.say(text("note: ", checkpoint.path.string(), ": ", note));
 }
 
 std::string drawn_weights_note(const Checkpoint& checkpoint) {
-  const ModelCard& card = checkpoint.card;
-  return text("note: ", card.model, card.source.empty() ? " is a name" : " is a model file",
+  const ModelConfig& config = checkpoint.config;
+  return text("note: ", config.model, config.source.empty() ? " is a name" : " is a model file",
               ", so its weights are drawn, not trained");
 }
 
 double reject_threshold(const std::string& reject, const Checkpoint& checkpoint) {
   if (reject == "none") return 0;
-  const ModelCard& card = checkpoint.card;
-  require(!card.multi_label(), "reject is for models of one class a picture, and ", checkpoint.path.string(),
+  const ModelConfig& config = checkpoint.config;
+  require(!config.multi_label(), "reject is for models of one class an image, and ", checkpoint.path.string(),
           " is multi-label: it names what is above the threshold of each class");
   if (reject == "auto") {
-    require(!std::isnan(card.reject_threshold), checkpoint.path.string(),
+    require(!std::isnan(config.reject_threshold), checkpoint.path.string(),
             ": has no reject threshold, as training found none without a validation split; give a number: "
             "reject=0.5");
-    return card.reject_threshold;
+    return config.reject_threshold;
   }
   double threshold = -1;
   const auto [end, error] = std::from_chars(reject.data(), reject.data() + reject.size(), threshold);
-  require(error == std::errc() && end == reject.data() + reject.size() && threshold >= 0 && threshold <= 1,
-          "reject: '", reject, "' is none of none, auto and a number in [0, 1]");
+  require(error == std::errc() && end == reject.data() + reject.size() && threshold >= 0 && threshold <= 1, "reject: '",
+          reject, "' is none of none, auto and a number in [0, 1]");
   return threshold;
 }
 
 void refuse_options(const CommandLine& line, const std::vector<std::string>& names, const Checkpoint& checkpoint) {
   for (const std::string& name : names)
     require(!line.given(name), name, " means nothing to ", checkpoint.path.string(), ", a model of ",
-            names_of(checkpoint.card.task()).data, "; leave it out");
+            names_of(checkpoint.config.task()).data, "; leave it out");
 }
 
 void refuse_sequence(const Checkpoint& checkpoint, std::string_view what) {
-  require(!checkpoint.card.sequence, what, " is for models of pictures, and ", checkpoint.path.string(), " is one of ",
-          names_of(checkpoint.card.task()).data);
+  require(!checkpoint.config.sequence, what, " is for models of images, and ", checkpoint.path.string(), " is one of ",
+          names_of(checkpoint.config.task()).data);
 }
 
 Type image_type(const Preprocess& preprocess, std::int64_t batch) {
@@ -122,11 +125,11 @@ Type image_type(const Preprocess& preprocess, std::int64_t batch) {
   return {DType::f32, {batch, preprocess.channels, preprocess.height, preprocess.width}};
 }
 
-Type sequence_type(const ModelCard& card, std::int64_t batch) {
+Type sequence_type(const ModelConfig& config, std::int64_t batch) {
   require(batch >= 1, "batch is ", batch, "; it is at least 1");
-  const std::int64_t window = card.sequence->window;
-  if (card.task() == TaskKind::language) return {DType::i64, {batch, window}};
-  return {DType::f32, {batch, window, std::ssize(card.sequence->columns)}};
+  const std::int64_t window = config.sequence->window;
+  if (config.task() == TaskKind::language) return {DType::i64, {batch, window}};
+  return {DType::f32, {batch, window, std::ssize(config.sequence->columns)}};
 }
 
 }  // namespace neurim::cli

@@ -18,21 +18,21 @@ namespace {
 /// Throws where the data have no sample in the split.
 void require_samples(const Windows& windows, Split split, const std::string& data) {
   if (windows.size(split) == 0)
-    fail(Fault::data, data, ": has no sample of ", windows.options().inputs + windows.options().targets, " steps in its ",
-         split, " split; it has some in ", splits_of(windows));
+    fail(Fault::data, data, ": has no sample of ", windows.options().inputs + windows.options().targets,
+         " steps in its ", split, " split; it has some in ", splits_of(windows));
 }
 
 }  // namespace
 
-int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
-                 const DryRunOfVal& end_dry_run, const SaveReport& save, Console& console) {
-  const ModelCard& card = checkpoint.card;
-  const SequenceCard& sequence = *card.sequence;
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split, const DryRunOfVal& end_dry_run,
+                 const SaveReport& save, Console& console) {
+  const ModelConfig& config = checkpoint.config;
+  const SequenceConfig& sequence = *config.sequence;
   options.window = sequence.window;
   options.horizon = sequence.horizon;
   options.stride = options.stride.value_or(1);
   options.val_split = options.val_split.value_or(0);
-  const WindowOptions windowing = windows_of(options, card.task());
+  const WindowOptions windowing = windows_of(options, config.task());
   const auto begin = [&](const Windows& windows) {
     require_samples(windows, split, options.data);
     console.say(text("neurim ", version(), "  val  ", checkpoint.path.string(), "  ", options.data, " (",
@@ -42,45 +42,44 @@ int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split
     console.progress(text("  ", bar(share, 12), ' ', fixed(share * 100, 0), " %"));
     return true;
   };
-  if (card.task() == TaskKind::forecast) {
+  if (config.task() == TaskKind::forecast) {
     Series series = read_series(options.data, sequence.columns, sequence.target);
     const Windows windows(series.steps(), windowing, options.data);
     const ForecastData data{std::move(series), windows, sequence.target_column()};
     begin(data.windows);
     tell_notes(data.notes(split), console);
     if (end_dry_run) return end_dry_run(data.windows.size(split), true);
-    const ForecastEvaluation evaluation =
-        *ForecastValidation(checkpoint.model, data, split, sequence.season, options).run(watch);
-    const Figures figures = figures_of(evaluation, deviation_of(checkpoint.model, data.target));
-    console.say(figures_line(figures));
-    save(figures,
-         [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
+    const ForecastEvaluation evaluation = *ForecastValidation(checkpoint.model, data, split, sequence.season, options)
+                                               .run(watch);
+    const Metrics metrics = metrics_of(evaluation, std_of(checkpoint.model, data.target));
+    console.say(metrics_line(metrics));
+    save(metrics, [&](const fs::path& folder) { write_file(folder / "forecasts.csv", forecasts_csv(evaluation)); });
   } else {
-    Corpus corpus = read_corpus(options.data, vocabulary_of(card));
+    Corpus corpus = read_corpus(options.data, vocabulary_of(config));
     const Windows windows(std::ssize(corpus.characters), windowing, options.data);
     const LanguageData data{std::move(corpus), windows};
     begin(data.windows);
     if (end_dry_run) return end_dry_run(data.windows.size(split), false);
-    const Figures figures = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
-    console.say(figures_line(figures));
-    console.event(summary_json(figures, {}, checkpoint.path));
+    const Metrics metrics = *LanguageValidation(checkpoint.model, data, split, options).run(watch);
+    console.say(metrics_line(metrics));
+    console.event(summary_json(metrics, {}, checkpoint.path));
   }
   return 0;
 }
 
 int predict_series(const Checkpoint& checkpoint, const std::string& source, const std::string& save_csv,
                    const CommandLine& line, Console& console) {
-  const SequenceCard& card = *checkpoint.card.sequence;
+  const SequenceConfig& config = *checkpoint.config.sequence;
   std::string path = source;
   if (path.empty()) {
     TrainOptions trained;
     Options named;
     trained.visit(named);
-    named.read_yaml(checkpoint.card.options, text(checkpoint.path.string(), " (options)"));
+    named.read_yaml(checkpoint.config.options, text(checkpoint.path.string(), " (options)"));
     path = trained.data;
     check_remembered_data(path, checkpoint.path, "give source=FILE");
   }
-  const Series series = read_series(path, card.columns, card.target);
+  const Series series = read_series(path, config.columns, config.target);
   for (const std::string& note : series.notes) console.warn(text("note: ", note));
   if (!save_csv.empty()) check_no_input(save_csv, {path});
   if (line.dry_run()) {
@@ -88,25 +87,23 @@ int predict_series(const Checkpoint& checkpoint, const std::string& source, cons
     if (!save_csv.empty()) check_can_write(save_csv);
     return line.end_dry_run(
         console,
-        text("forecast ", plural(card.horizon, "value"), " of ", card.target, " after the ",
-             plural(series.steps(), "step"), " of ", path,
-             save_csv.empty() ? "" : text(", and write ", save_csv)),
-        {{"path", path}, {"target", card.target}, {"horizon", card.horizon}, {"save_csv", save_csv}});
+        text("forecast ", plural(config.horizon, "value"), " of ", config.target, " after the ",
+             plural(series.steps(), "step"), " of ", path, save_csv.empty() ? "" : text(", and write ", save_csv)),
+        {{"path", path}, {"target", config.target}, {"horizon", config.horizon}, {"save_csv", save_csv}});
   }
   const std::vector<double> values = forecast(checkpoint, series);
-  std::string csv = text("ahead,", csv_field(card.target), '\n');
-  for (std::size_t i = 0; i < values.size(); ++i)
-    csv += text(i + 1, ',', values[i], '\n');
+  std::string csv = text("ahead,", csv_field(config.target), '\n');
+  for (std::size_t i = 0; i < values.size(); ++i) csv += text(i + 1, ',', values[i], '\n');
   if (!save_csv.empty()) write_file(save_csv, csv);
   console.say_lines(std::string_view(csv).substr(0, csv.size() - 1));  // without the end of its last line
-  console.event({{"event", "forecast"}, {"path", path}, {"target", card.target}, {"values", values}});
+  console.event({{"event", "forecast"}, {"path", path}, {"target", config.target}, {"values", values}});
   return 0;
 }
 
 int predict_text(const Checkpoint& checkpoint, std::string prompt, const GenerateOptions& options,
                  const CommandLine& line, Console& console) {
   if (prompt.empty()) {
-    prompt = usual_prompt(checkpoint.card);
+    prompt = usual_prompt(checkpoint.config);
     if (prompt != "\n")
       console.say(text("note: the model knows no line break, so the text begins with '", prompt,
                        "'; give another beginning: prompt=…"));
@@ -115,8 +112,7 @@ int predict_text(const Checkpoint& checkpoint, std::string prompt, const Generat
     GenerateOptions none = options;
     none.length = std::min<std::int64_t>(options.length, 0);
     generate(checkpoint, prompt, none);
-    return line.end_dry_run(console,
-                            text("write ", plural(options.length, "character"), " behind the prompt"),
+    return line.end_dry_run(console, text("write ", plural(options.length, "character"), " behind the prompt"),
                             {{"prompt", prompt}, {"length", options.length}});
   }
   const std::string written = generate(checkpoint, prompt, options);

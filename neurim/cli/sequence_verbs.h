@@ -11,15 +11,15 @@
 namespace neurim::cli {
 
 /// Has `write` fill the folder of a report, and ends the command with the figures.
-using SaveReport = std::function<void(const Figures& figures, const std::function<void(const fs::path&)>& write)>;
+using SaveReport = std::function<void(const Metrics& metrics, const std::function<void(const fs::path&)>& write)>;
 
-/// Ends a dry run of val that would judge by so many samples, and write a report or only say the figures.
+/// Ends a dry run of val that would evaluate by so many samples, and write a report or only say the figures.
 using DryRunOfVal = std::function<int(std::int64_t samples, bool report)>;
 
-/// Judges the model on a split of the data that the options name, and saves where there is more to tell than
-/// figures; with `end_dry_run` it ends there before it judges.
-int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split,
-                 const DryRunOfVal& end_dry_run, const SaveReport& save, Console& console);
+/// Evaluates the model on a split of the data that the options name, and saves where there is more to tell than
+/// figures; with `end_dry_run` it ends there before it evaluates.
+int val_sequence(const Checkpoint& checkpoint, TrainOptions options, Split split, const DryRunOfVal& end_dry_run,
+                 const SaveReport& save, Console& console);
 
 /// Prints the values that follow after the end of the series in a file ("": the one that the model was
 /// trained on) as CSV, ahead and the target, and writes them to `save_csv` unless that is "".

@@ -18,7 +18,8 @@ void say_peaks(const Peaks& peaks, Console& console) {
   std::string line = text("  ", peaks.threads, peaks.threads == 1 ? " thread:" : " threads at once:");
   const auto peak = [&](std::string_view name) {
     const auto& all = peaks.arithmetic;
-    const auto one = std::find_if(all.begin(), all.end(), [&](const Peaks::Arithmetic& other) { return other.name == name; });
+    const auto one = std::find_if(all.begin(), all.end(),
+                                  [&](const Peaks::Arithmetic& other) { return other.name == name; });
     return one == all.end() ? 0 : one->operations;
   };
   const double f32 = peak("fp32"), bf16 = peak("bf16"), fp16 = peak("fp16");
@@ -27,8 +28,7 @@ void say_peaks(const Peaks& peaks, Console& console) {
   for (const Peaks::Memory& level : peaks.memory) {
     if (level.name == "L1") continue;
     line += text(", ", level.name, ' ', fixed(level.read * 1e-9, 1), " GB/s");
-    memory.push_back(
-        {{"name", level.name}, {"capacity_bytes", level.capacity}, {"read_bytes_per_second", level.read}});
+    memory.push_back({{"name", level.name}, {"capacity_bytes", level.capacity}, {"read_bytes_per_second", level.read}});
   }
   console.say(line);
   console.say(
@@ -50,9 +50,8 @@ void show_task(const Roofline::Task& task, Console& console) {
   const double share = task.roof.seconds / row.seconds;
   char line[512];
   std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %12s %10s %-6s %9.3f %9.3f %6.1f", row.where.c_str(),
-                row.op.c_str(), row.kernel.c_str(), millions(row.multiply_adds).c_str(),
-                kib(row.bytes).c_str(), task.roof.bound.c_str(), task.roof.seconds * 1e3, row.seconds * 1e3,
-                100 * share);
+                row.op.c_str(), row.kernel.c_str(), millions(row.multiply_adds).c_str(), kib(row.bytes).c_str(),
+                task.roof.bound.c_str(), task.roof.seconds * 1e3, row.seconds * 1e3, 100 * share);
   console.say(line);
   std::vector<std::vector<std::int64_t>> shapes;
   for (const Type& type : row.in) shapes.emplace_back(type.shape.begin(), type.shape.end());
@@ -76,8 +75,8 @@ void show_kind(const Roofline::Kind& kind, Console& console) {
   const double share = kind.roof / kind.seconds;
   char line[256];
   std::snprintf(line, sizeof line, "  %-20s %6d %12s %10s %9.3f %9.3f %6.1f", kind.name.c_str(), kind.tasks,
-                millions(kind.multiply_adds).c_str(), kib(kind.bytes).c_str(), kind.roof * 1e3,
-                kind.seconds * 1e3, 100 * share);
+                millions(kind.multiply_adds).c_str(), kib(kind.bytes).c_str(), kind.roof * 1e3, kind.seconds * 1e3,
+                100 * share);
   console.say(line);
   console.event({{"event", "kind"},
                  {"kind", kind.name},

@@ -6,19 +6,20 @@
 
 namespace neurim::cli {
 
-JsonObject summary_json(const Figures& figures, const fs::path& run, const fs::path& model) {
+JsonObject summary_json(const Metrics& metrics, const fs::path& run, const fs::path& model) {
   JsonObject json{{"event", "summary"}};
-  for (const NamedFigure& one : names_of(figures.task).figures) json.add(one.name, figures.*one.value);
-  json.add("samples", figures.samples);
+  for (const NamedMetric& one : names_of(metrics.task).metrics) json.add(one.name, metrics.*one.value);
+  json.add("samples", metrics.samples);
   json.add("run", run.string());
   json.add("model", model.string());
   return json;
 }
 
-std::string figures_line(const Figures& f) {
+std::string metrics_line(const Metrics& f) {
   const auto percent = [](double share) { return fixed(share * 100, 2); };
   const auto beside = [](std::string_view name, double other, double own) {
-    return other > 0 ? text("  ", name, ' ', significant(other), " (ours ", fixed(own / other, 3), " of it)") : std::string();
+    return other > 0 ? text("  ", name, ' ', significant(other), " (ours ", fixed(own / other, 3), " of it)")
+                     : std::string();
   };
   std::string line;
   switch (f.task) {
@@ -53,26 +54,25 @@ std::string shell_word(const std::string& path) {
 }
 
 TrainControl control_of(const Interrupt& interrupt, Console& console, bool dry_run) {
-  return {.console = &console,
-          .stop = &interrupt.signal(),
-          .dry_run = dry_run,
-          .saved = [&interrupt](const fs::path& run) { interrupt.saved(run); }};
+  return {
+      .console = &console, .stop = &interrupt.signal(), .dry_run = dry_run, .saved = [&interrupt](const fs::path& run) {
+        interrupt.saved(run);
+      }};
 }
 
 int close_run(const TrainResult& result, const Interrupt& interrupt, Console& console) {
   const std::string run = result.run.string();
   if (result.stopped) {
-    console.say(text("Stopped after ", result.epochs,
-                     result.epochs == 1 ? " finished epoch" : " finished epochs",
+    console.say(text("Stopped after ", result.epochs, result.epochs == 1 ? " finished epoch" : " finished epochs",
                      ", the state is saved. Go on with: neurim resume ", shell_word(run)));
     console.event({{"event", "stopped"}, {"run", run}, {"epochs", result.epochs}});
     return interrupt.exit_code();
   }
-  if (!std::isnan(result.figures.loss))
-    console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures), "  (",
-                     plural(result.figures.samples, names_of(result.figures.task).sample), ")"));
+  if (!std::isnan(result.metrics.loss))
+    console.say(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics), "  (",
+                     plural(result.metrics.samples, names_of(result.metrics.task).sample), ")"));
   console.say(text("Saved ", run, "  ·  next: neurim export model=", shell_word(run), " format=onnx"));
-  JsonObject summary = summary_json(result.figures, result.run, result.model);
+  JsonObject summary = summary_json(result.metrics, result.run, result.model);
   summary.add("validation", result.validation);
   console.event(summary);
   return 0;
@@ -80,16 +80,15 @@ int close_run(const TrainResult& result, const Interrupt& interrupt, Console& co
 
 int close_dry_run(const TrainResult& result, const CommandLine& line, Console& console) {
   const std::int64_t left = result.all_epochs - result.epochs;
-  return line.end_dry_run(
-      console,
-      text("train ", plural(left, "epoch"), " of ", plural(result.steps, "step"),
-           result.epochs > 0 ? text(" after the ", result.epochs, " that are done, in ") : " into ",
-           result.run.string()),
-      {{"run", result.run.string()},
-       {"epochs", left},
-       {"epochs_done", result.epochs},
-       {"steps_an_epoch", result.steps},
-       {"validation", result.validation}});
+  return line.end_dry_run(console,
+                          text("train ", plural(left, "epoch"), " of ", plural(result.steps, "step"),
+                               result.epochs > 0 ? text(" after the ", result.epochs, " that are done, in ") : " into ",
+                               result.run.string()),
+                          {{"run", result.run.string()},
+                           {"epochs", left},
+                           {"epochs_done", result.epochs},
+                           {"steps_an_epoch", result.steps},
+                           {"validation", result.validation}});
 }
 
 }  // namespace neurim::cli

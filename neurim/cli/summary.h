@@ -11,11 +11,11 @@ namespace neurim::cli {
 
 /// {"event":"summary","loss":…,"top1":…,"top5":…,"f1_macro":…,"samples":…,"run":…,"model":…}, of other
 /// tasks with their figures instead; figures that were not taken are null.
-JsonObject summary_json(const Figures& figures, const fs::path& run, const fs::path& model);
+JsonObject summary_json(const Metrics& metrics, const fs::path& run, const fs::path& model);
 
 /// "top1 96.19  top5 100.00  macro-F1 96.02  loss 0.1204", and what other tasks have: of a series and a text also
 /// how much of the error of a simple model is left.
-std::string figures_line(const Figures& figures);
+std::string metrics_line(const Metrics& metrics);
 
 /// The path as a shell takes it.
 std::string shell_word(const std::string& path);

@@ -22,7 +22,7 @@ class Case {
     const Types types = batch_types(images.shape[0], images.shape[1], images.shape[2], images.shape[3]);
     if (mode == "train") {
       optimizer_ = std::make_unique<SGD>(named_parameters(model_), SGD::Config{.lr = 1e-3, .momentum = 0.9});
-      if (options.products == DType::f16) optimizer_->scale_losses();
+      if (options.compute_dtype == DType::f16) optimizer_->scale_losses();
       plan_ = plan(training_step(model_, *optimizer_, {}), types, training_options(device, options));
     } else {
       plan_ = inference_plan(model_, images, options);
@@ -41,15 +41,14 @@ class Case {
 };
 
 double sorted_at(const std::vector<double>& sorted, double share) {
-  return sorted[std::min(sorted.size() - 1,
-                         static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
 }
 
 }  // namespace
 
 int verb_benchmark(const Words& words) {
   CommandLine line({"benchmark",
-                    "measures training steps or inference on drawn images, or how fast pictures are loaded",
+                    "measures training steps or inference on drawn images, or how fast images are loaded",
                     "model",
                     {"neurim benchmark model=resnet50 mode=train batch=16 imgsz=224 threads=2",
                      "neurim benchmark model=resnet18 mode=infer batch=1 seconds=10 --json",
@@ -64,33 +63,33 @@ int verb_benchmark(const Words& words) {
   line.options("model", model, "run folder, weights file, model file, or known name", {"m"});
   line.options("arch", arch, kArchOfWeights);
   line.options("mode", mode, "train, infer or data");
-  line.options("batch", batch_wanted, "pictures a call; auto: 1, with mode=data 64", {"batch_size", "b"});
+  line.options("batch", batch_wanted, "images a call; auto: 1, with mode=data 64", {"batch_size", "b"});
   line.options("imgsz", input.imgsz,
                "size of the input, pixels: one number, or height x width; auto: the model's own, or 224",
                {"img_size", "input_size"});
   line.options("seconds", seconds, "length of a round");
   line.options("rounds", rounds, "rounds to measure; their median is told");
   line.options.topic("mode=data");
-  line.options("data", data, "mode=data: folder of pictures, whose training split is loaded");
+  line.options("data", data, "mode=data: folder of images, whose training split is loaded");
   line.options("augment", augment, "mode=data: random changes, such as rrc(0.35,1),hflip(0.5)");
   line.options("decode", decode,
                "mode=data: exact, or scaled (JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8)");
-  line.options("max_bad", max_bad, "mode=data: unreadable pictures to bear: a share of all below 1, else a count");
+  line.options("max_bad", max_bad, "mode=data: unreadable images to bear: a share of all below 1, else a count");
   line.options("loader", loader, text("mode=data: ", join(loader_names(), ", "), " (a plug-in)"));
   line.options.topic("computing");
-  line.options("threads", threads_wanted, "threads that compute; mode=data: that load, 0 for the one that asks for batches");
-  line.options("deterministic", deterministic, "mode=train: the same weights, to the last bit, for any number of threads");
-  line.options("serve", serving,
-               "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
-  line.options("seed", seed,
-               text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
+  line.options("threads", threads_wanted,
+               "threads that compute; mode=data: that load, 0 for the one that asks for batches");
+  line.options("deterministic", deterministic,
+               "mode=train: the same weights, to the last bit, for any number of threads");
+  line.options("serve", serving, "read requests 'go KEY SECONDS' and 'quit' on stdin, answer with JSON lines");
+  line.options("seed", seed, text(kSeedOfWeights, "; mode=data: of order and changes; auto: 0, with mode=data 42"));
   line.add_device();
   line.add_precision();
   line.add_tuning();
   if (!line.parse(words)) return 0;
   require(mode == "train" || mode == "infer" || mode == "data", "mode: there is no '", mode,
           "'; known are train, infer, data");
-  require(line.products() == DType::f32 || mode != "data", "precision: is not for mode=data");
+  require(line.compute_dtype() == DType::f32 || mode != "data", "precision: is not for mode=data");
   require(!line.given("tuning") || mode != "data", "tuning: is not for mode=data");
   require(!deterministic || mode == "train", "deterministic: is for mode=train");
   require(rounds >= 1 && seconds > 0, "rounds is ", rounds, " and seconds ", seconds,
@@ -120,8 +119,8 @@ int verb_benchmark(const Words& words) {
   place(checkpoint.model, line.device());
   refuse_sequence(checkpoint, "benchmark");
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
-  const Type images = image_type(input.applied_to(checkpoint.card.preprocess), batch);
-  const std::string precision(name(line.products()));
+  const Type images = image_type(input.applied_to(checkpoint.config.preprocess), batch);
+  const std::string precision(name(line.compute_dtype()));
   PlanOptions options = line.plan_options();
   options.deterministic = deterministic;
   const Case subject(checkpoint, mode, images, line.device(), options);
@@ -129,9 +128,9 @@ int verb_benchmark(const Words& words) {
   if (line.dry_run())
     return line.end_dry_run(console,
                             serving ? text("answer requests on ", images)
-                                    : text("measure ", rounds, " rounds of ", seconds,
-                                           " s: ", checkpoint.card.model, ' ', mode, ", ", images),
-                            {{"model", checkpoint.card.model},
+                                    : text("measure ", rounds, " rounds of ", seconds, " s: ", checkpoint.config.model,
+                                           ' ', mode, ", ", images),
+                            {{"model", checkpoint.config.model},
                              {"mode", mode},
                              {"batch", batch},
                              {"precision", precision},
@@ -140,7 +139,7 @@ int verb_benchmark(const Words& words) {
   const auto call = [&] { subject.run(); };
   if (serving) {
     serve({{"suite", mode},
-           {"case", checkpoint.card.model},
+           {"case", checkpoint.config.model},
            {"peer", "neurim"},
            {"version", version()},
            {"precision", precision},
@@ -161,13 +160,15 @@ int verb_benchmark(const Words& words) {
   }
   std::sort(all.begin(), all.end());
   const double rate = median(samples);
-  console.say(text(checkpoint.card.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
-                   fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ",
-                   fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ", fixed(sorted_at(all, 0.99) * 1e3, 3), "), ",
-                   threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
-                   line.products() != DType::f32 ? text(", ", name(line.products()), " in ", fixed(100 * subject.rounded_share(), 1), " % of the multiply-adds") : ""));
+  console.say(
+      text(checkpoint.config.model, ' ', mode, " batch ", batch, ": ", fixed(rate, 1), " img/s, ",
+           fixed(sorted_at(all, 0.5) * 1e3, 3), " ms a call (p90 ", fixed(sorted_at(all, 0.9) * 1e3, 3), ", p99 ",
+           fixed(sorted_at(all, 0.99) * 1e3, 3), "), ", threads(), " threads, peak ", fixed(peak_rss_mib(), 0), " MiB",
+           line.compute_dtype() != DType::f32 ? text(", ", name(line.compute_dtype()), " in ",
+                                                     fixed(100 * subject.rounded_share(), 1), " % of the multiply-adds")
+                                              : ""));
   console.event({{"event", "summary"},
-                 {"model", checkpoint.card.model},
+                 {"model", checkpoint.config.model},
                  {"mode", mode},
                  {"batch", batch},
                  {"images_per_second", rate},

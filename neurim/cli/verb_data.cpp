@@ -18,13 +18,13 @@ struct Task {
 
 constexpr Task kTasks[] = {
     {"convert", "write a data set as folders, WebDataset or TFRecord", data_convert},
-    {"dedupe", "find pictures that are there twice, above all in two splits", data_dedupe},
+    {"dedupe", "find images that are there twice, above all in two splits", data_dedupe},
     {"download", "fetch a public data set by its name", data_download},
     {"pack", "write a data set to one file that loads faster", data_pack},
-    {"preview", "draw training pictures as a model would get them", data_preview},
-    {"scan", "find unreadable, truncated and odd pictures, and odd labels", data_scan},
+    {"preview", "draw training images as a model would get them", data_preview},
+    {"scan", "find unreadable, truncated and odd images, and odd labels", data_scan},
     {"split", "write a table of which file is of which split", data_split},
-    {"stats", "count classes, measure mean and deviation of the pixels", data_stats},
+    {"stats", "count classes, measure mean and std of the pixels", data_stats},
 };
 
 }  // namespace
@@ -38,8 +38,7 @@ void check_target(const std::string& out, const std::string& data, bool fresh) {
   if (!fs::is_directory(data, error)) return;
   const fs::path inner = fs::weakly_canonical(fs::absolute(out), error), outer = fs::canonical(data, error);
   if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end())
-    fail(Fault::usage, out, ": lies in the data, ", data,
-         ", which are never written to; give a name outside of them");
+    fail(Fault::usage, out, ": lies in the data, ", data, ", which are never written to; give a name outside of them");
 }
 
 int verb_data(const Words& words) {
@@ -60,8 +59,11 @@ int verb_data(const Words& words) {
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
         return task.run(others);
       }
-  CommandLine line({"data", summary, "task",
-                    {"neurim data scan photos", "neurim data pack photos out=photos.pack", "neurim data preview photos augment=rrc,hflip"}});
+  CommandLine line({"data",
+                    summary,
+                    "task",
+                    {"neurim data scan photos", "neurim data pack photos out=photos.pack",
+                     "neurim data preview photos augment=rrc,hflip"}});
   std::string task;
   line.options("task", task, text("what to do: ", join(names, ", ")));
   if (!line.parse(words.empty() ? Words{"--help"} : words)) return 0;

@@ -13,16 +13,16 @@ namespace neurim::cli {
 namespace {
 
 /// Draws the digits into one packed file.
-void draw(const fs::path& file, std::uint64_t seed, int train_pictures, int val_pictures) {
+void draw(const fs::path& file, std::uint64_t seed, int train_images, int val_images) {
   make_folder(file.parent_path());
-  const fs::path pictures = file.string() + text(".", ::getpid());
+  const fs::path images = file.string() + text(".", ::getpid());
   const auto clear = [&] {
     std::error_code ignored;
-    fs::remove_all(pictures, ignored);
+    fs::remove_all(images, ignored);
   };
   try {
-    write_digits(pictures, seed, train_pictures, val_pictures);
-    pack(Dataset::open(pictures.string()), file.string(), static_cast<int>(threads()));
+    write_digits(images, seed, train_images, val_images);
+    pack(Dataset::open(images.string()), file.string(), static_cast<int>(threads()));
   } catch (...) {
     clear();
     throw;
@@ -34,25 +34,24 @@ void draw(const fs::path& file, std::uint64_t seed, int train_pictures, int val_
 
 int verb_demo(const Words& words) {
   CommandLine line({"demo",
-                    "draws digits, trains LeNet-5 on them, judges it and exports it; needs no data",
+                    "draws digits, trains LeNet-5 on them, evaluates it and exports it; needs no data",
                     "",
                     {"neurim demo", "neurim demo epochs=20 seed=7", "neurim demo project=/tmp/demo --json"}});
-  TrainOptions options{
-      .model = "lenet5", .batch = 64, .lr = 3e-3, .project = "runs/classify", .name = "demo"};
-  std::int64_t epochs = 8, train_pictures = 500, val_pictures = 100;
-  line.options("epochs", epochs, "how often all pictures are seen");
-  line.options("train_pictures", train_pictures, "pictures of each digit to train on");
-  line.options("val_pictures", val_pictures, "pictures of each digit to judge by");
-  line.options("seed", options.seed, "of pictures, weights and order");
+  TrainOptions options{.model = "lenet5", .batch = 64, .lr = 3e-3, .project = "runs/classify", .name = "demo"};
+  std::int64_t epochs = 8, train_images = 500, val_images = 100;
+  line.options("epochs", epochs, "how often all images are seen");
+  line.options("train_images", train_images, "images of each digit to train on", {"train_pictures"});
+  line.options("val_images", val_images, "images of each digit to evaluate by", {"val_pictures"});
+  line.options("seed", options.seed, "of images, weights and order");
   line.options("threads", options.threads, "compute threads");
   line.options("project", options.project, "folder of the runs");
   line.add_device();
   if (!line.parse(words)) return 0;
-  require(train_pictures >= 1 && val_pictures >= 1, "train_pictures is ", train_pictures,
-          " and val_pictures ", val_pictures, "; each is at least 1");
+  require(train_images >= 1 && val_images >= 1, "train_images is ", train_images, " and val_images ", val_images,
+          "; each is at least 1");
   options.epochs = epochs;
-  const fs::path digits =
-      fs::path(options.project) / text("digits-", options.seed, '-', train_pictures, '-', val_pictures, ".pack");
+  const fs::path digits = fs::path(options.project) /
+                          text("digits-", options.seed, '-', train_images, '-', val_images, ".pack");
   options.data = digits.string();
   options.device = text(line.device());
   options.check();
@@ -60,19 +59,20 @@ int verb_demo(const Words& words) {
   initialize();
   Console console(line.console());
   const bool drawn = fs::exists(digits);
-  const std::int64_t pictures = 10 * (train_pictures + val_pictures);
+  const std::int64_t images = 10 * (train_images + val_images);
   if (line.dry_run()) {
     const fs::path run = run_folder_to_make(options.project, options.name);
     return line.end_dry_run(
         console,
-        text(drawn ? "" : text("draw ", thousands(pictures), " digits into ", digits.string(), " and "),
-             "train ", plural(epochs, "epoch"), " into ", run.string()),
-        {{"run", run.string()}, {"pictures", pictures}, {"drawn", drawn}, {"epochs", epochs}});
+        text(drawn ? "" : text("draw ", thousands(images), " digits into ", digits.string(), " and "), "train ",
+             plural(epochs, "epoch"), " into ", run.string()),
+        {{"run", run.string()}, {"pictures", images}, {"drawn", drawn}, {"epochs", epochs}});
   }
   const Interrupt interrupt;
   if (!drawn) {
-    console.say(text("Drawing ", thousands(pictures), " digits into ", digits.string()));
-    draw(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_pictures), static_cast<int>(val_pictures));
+    console.say(text("Drawing ", thousands(images), " digits into ", digits.string()));
+    draw(digits, static_cast<std::uint64_t>(options.seed), static_cast<int>(train_images),
+         static_cast<int>(val_images));
   }
   const TrainResult result = train(options, control_of(interrupt, console));
   if (result.stopped) return close_run(result, interrupt, console);
@@ -81,13 +81,13 @@ int verb_demo(const Words& words) {
   const fs::path exported = export_path(checkpoint);
   export_checkpoint(checkpoint, exported);
   const std::string run = result.run.string();
-  console.say(text("Best: epoch ", result.best_epoch, "  ", figures_line(result.figures)));
+  console.say(text("Best: epoch ", result.best_epoch, "  ", metrics_line(result.metrics)));
   console.say(text("  curves      ", run, "/results.png"));
   console.say(text("  confusions  ", run, "/confusion_matrix.png"));
   console.say(text("  ONNX        ", exported.string()));
-  console.say("Now with your own pictures, one folder per class:");
+  console.say("Now with your own images, one folder per class:");
   console.say("  neurim train data=YOUR_PICTURES model=resnet18");
-  console.event(summary_json(result.figures, result.run, result.model));
+  console.event(summary_json(result.metrics, result.run, result.model));
   return 0;
 }
 

@@ -13,8 +13,9 @@ namespace {
 
 std::string mib(std::size_t bytes) {
   const double kib = static_cast<double>(bytes) / 1024;
-  return kib < 1024 ? text(fixed(kib, 0), " KiB") : kib < 1024 * 1024 ? text(fixed(kib / 1024, 0), " MiB")
-                                                                      : text(fixed(kib / 1024 / 1024, 1), " GiB");
+  return kib < 1024          ? text(fixed(kib, 0), " KiB")
+         : kib < 1024 * 1024 ? text(fixed(kib / 1024, 0), " MiB")
+                             : text(fixed(kib / 1024 / 1024, 1), " GiB");
 }
 
 JsonObject show_peaks(const Peaks& peaks, Console& console) {
@@ -22,13 +23,14 @@ JsonObject show_peaks(const Peaks& peaks, Console& console) {
   std::vector<JsonObject> arithmetic, memory;
   for (const Peaks::Arithmetic& one : peaks.arithmetic) {
     console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '),
-                     one.operations > 0 ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
-                                        : "no instructions of its own"));
+                     one.operations > 0
+                         ? text(fixed(one.operations * 1e-9, 0), " G multiplications and additions a second")
+                         : "no instructions of its own"));
     arithmetic.push_back({{"name", one.name}, {"operations_per_second", one.operations}});
   }
   for (const Peaks::Memory& one : peaks.memory) {
-    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ",
-                     fixed(one.read * 1e-9, 1), " GB/s (", mib(one.bytes), ")"));
+    console.say(text("    ", one.name, std::string(12 - one.name.size(), ' '), "read ", fixed(one.read * 1e-9, 1),
+                     " GB/s (", mib(one.bytes), ")"));
     memory.push_back({{"name", one.name},
                       {"capacity_bytes", one.capacity},
                       {"bytes", one.bytes},
@@ -54,8 +56,8 @@ int verb_doctor(const Words& words) {
   const std::string used(name(isa()));
 
   console.say(text("neurim ", version(), "  doctor"));
-  console.say(text("  processor  ", machine.processor, ", ", machine.cores, " cores; Neurim runs its ", used, " kernels on ",
-                   threads(), " threads"));
+  console.say(text("  processor  ", machine.processor, ", ", machine.cores, " cores; Neurim runs its ", used,
+                   " kernels on ", threads(), " threads"));
   if (!machine.features.empty()) console.say(text("             ", join(machine.features, " ")));
   std::vector<std::string> caches;
   std::vector<JsonObject> cache_sizes;

@@ -17,13 +17,13 @@ std::string said(const OnnxExport& files) {
 }  // namespace
 
 int verb_export(const Words& words) {
-  CommandLine line({"export",
-                    "writes a model as an ONNX file: f32 (N,C,H,W) in, logits out, labels and preprocessing "
-                    "in its metadata; of a series (N,window,columns) in, what comes next out",
-                    "model",
-                    {"neurim export model=runs/classify/train format=onnx",
-                     "neurim export best.safetensors output=shop.onnx",
-                     "neurim export runs/classify/train opset=18 dynamic=false"}});
+  CommandLine line(
+      {"export",
+       "writes a model as an ONNX file: f32 (N,C,H,W) in, logits out, labels and preprocessing "
+       "in its metadata; of a series (N,window,columns) in, what comes next out",
+       "model",
+       {"neurim export model=runs/classify/train format=onnx", "neurim export best.safetensors output=shop.onnx",
+        "neurim export runs/classify/train opset=18 dynamic=false"}});
   std::string model, arch, format = "onnx", output;
   InputOptions input;
   OnnxExportOptions options;
@@ -36,7 +36,7 @@ int verb_export(const Words& words) {
   input.visit(line.options);
   line.options.topic("output");
   line.options("opset", options.opset, "version of ONNX's operators");
-  line.options("dynamic", options.dynamic_batch, "takes any number of pictures, else exactly one");
+  line.options("dynamic", options.dynamic_batch, "takes any number of images, else exactly one");
   line.options("seed", seed, kSeedOfWeights);
   if (!line.parse(words)) return 0;
   require(format == "onnx", "format: there is no '", format, "'; known is onnx");
@@ -45,13 +45,13 @@ int verb_export(const Words& words) {
   initialize();
   Console console(line.console());
   Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
-  if (checkpoint.card.sequence)
+  if (checkpoint.config.sequence)
     refuse_options(line, {"imgsz", "resize", "crop_pct", "interpolation", "decode"}, checkpoint);
   else
-    checkpoint.card.preprocess = input.applied_to(checkpoint.card.preprocess);
+    checkpoint.config.preprocess = input.applied_to(checkpoint.config.preprocess);
   if (input.imgsz) check_size(checkpoint.model, *input.imgsz);
   say_notes(checkpoint, console);
-  if (checkpoint.card.task() == TaskKind::forecast)
+  if (checkpoint.config.task() == TaskKind::forecast)
     if (const std::string lost = lost_in_f32(checkpoint); !lost.empty()) console.say(text("note: ", lost));
   const fs::path path = output.empty() ? export_path(checkpoint) : fs::path(output);
   check_no_input(path, files_of_model(model, checkpoint));
@@ -64,10 +64,10 @@ int verb_export(const Words& words) {
   }
   const OnnxExport files = export_checkpoint(checkpoint, path, options);
   if (checkpoint.path.empty()) console.say(drawn_weights_note(checkpoint));
-  const Preprocess& p = checkpoint.card.preprocess;
+  const Preprocess& p = checkpoint.config.preprocess;
   console.say(text("Saved ", said(files), ", input ",
-                   checkpoint.card.sequence ? text(sequence_type(checkpoint.card, 1))
-                                            : text(p.channels, 'x', p.height, 'x', p.width)));
+                   checkpoint.config.sequence ? text(sequence_type(checkpoint.config, 1))
+                                              : text(p.channels, 'x', p.height, 'x', p.width)));
   console.event({{"event", "summary"}, {"path", path.string()}, {"files", files.names()}, {"bytes", files.size()}});
   return 0;
 }

@@ -17,12 +17,10 @@ void show_layers(const Model& model, const Type& images, Console& console) {
   std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", "where", "op", "output", "parameters",
                 "multiply-adds");
   console.say(row);
-  const std::vector<LayerCost> layers =
-      layer_costs(model, {images.shape[1], images.shape[2], images.shape[3]});
+  const std::vector<LayerCost> layers = layer_costs(model, {images.shape[1], images.shape[2], images.shape[3]});
   for (const LayerCost& layer : layers) {
     std::snprintf(row, sizeof row, "  %-36s %-18s %-20s %12s %14s", layer.where.c_str(), layer.op.c_str(),
-                  text(layer.out).c_str(), thousands(layer.parameters).c_str(),
-                  thousands(layer.multiply_adds).c_str());
+                  text(layer.out).c_str(), thousands(layer.parameters).c_str(), thousands(layer.multiply_adds).c_str());
     console.say(row);
     console.event({{"event", "layer"},
                    {"where", layer.where},
@@ -32,7 +30,7 @@ void show_layers(const Model& model, const Type& images, Console& console) {
                    {"multiply_adds", layer.multiply_adds}});
   }
   const ModelCost cost = total(layers);
-  console.say(text("  one picture: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
+  console.say(text("  one image: ", thousands(cost.multiply_adds), " multiply-adds, activations ",
                    thousands(4 * cost.activations >> 10), " KiB"));
 }
 
@@ -51,13 +49,13 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
   const std::vector<PlanRow> rows = plan.profile(kReplays);
   double seconds = 0;
   char line[512];
-  std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9s", "where", "op", "kernel", "layout",
-                "KiB", "ms");
+  std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9s", "where", "op", "kernel", "layout", "KiB",
+                "ms");
   console.say(line);
   for (const PlanRow& row : rows) {
-    std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9.3f", row.where.c_str(),
-                  row.op.c_str(), row.kernel.c_str(), row.layout.c_str(),
-                  thousands(static_cast<std::int64_t>(row.bytes >> 10)).c_str(), row.seconds * 1e3);
+    std::snprintf(line, sizeof line, "  %-26s %-40s %-14s %-10s %10s %9.3f", row.where.c_str(), row.op.c_str(),
+                  row.kernel.c_str(), row.layout.c_str(), thousands(static_cast<std::int64_t>(row.bytes >> 10)).c_str(),
+                  row.seconds * 1e3);
     console.say(line);
     for (const std::string& reason : row.declined) console.say(text("      declined: ", reason));
     console.event({{"event", "task"},
@@ -70,9 +68,8 @@ void show_plan(const Plan& plan, std::int64_t classes, Console& console) {
                    {"declined", row.declined}});
     seconds += row.seconds;
   }
-  console.say(text("  ", rows.size(), " tasks, arena ",
-                   thousands(static_cast<std::int64_t>(plan.arena_bytes() >> 10)), " KiB, ",
-                   fixed(seconds * 1e3, 3), " ms"));
+  console.say(text("  ", rows.size(), " tasks, arena ", thousands(static_cast<std::int64_t>(plan.arena_bytes() >> 10)),
+                   " KiB, ", fixed(seconds * 1e3, 3), " ms"));
 }
 
 }  // namespace
@@ -94,11 +91,12 @@ int verb_info(const Words& words) {
   line.options("arch", arch, kArchOfWeights);
   line.options("plan", show,
                "show the tasks of its plan: op, kernel, layout, bytes, time, and why other kernels declined");
-  line.options("roofline", beside_roof,
-               "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic and "
-               "memory allow so many threads at once; then the sums of each kind");
+  line.options(
+      "roofline", beside_roof,
+      "show the tasks with their multiply-adds and bytes, and their times beside the least that arithmetic and "
+      "memory allow so many threads at once; then the sums of each kind");
   line.options("mode", mode, "the plan for infer or train");
-  line.options("batch", batch, "pictures a step", {"batch_size", "b"});
+  line.options("batch", batch, "images a step", {"batch_size", "b"});
   line.options("imgsz", input.imgsz, "size of the input, pixels: one number, or height x width; auto: the model's own",
                {"img_size", "input_size"});
   line.options.topic("computing");
@@ -110,7 +108,7 @@ int verb_info(const Words& words) {
   if (!line.parse(words)) return 0;
   require(mode == "infer" || mode == "train", "mode: there is no '", mode, "'; known are infer, train");
   require(show || !beside_roof, "roofline: shows a plan; write --plan --roofline");
-  require(show || line.products() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
+  require(show || line.compute_dtype() == DType::f32, "precision: is of a plan; write --plan precision=bf16");
   require(show || !line.given("tuning"), "tuning: is of a plan; write --plan tuning=on");
 
   initialize();
@@ -119,21 +117,21 @@ int verb_info(const Words& words) {
   Checkpoint checkpoint = open_model(model, arch, input.imgsz, seed);
   place(checkpoint.model, line.device());
   say_notes(checkpoint, console);
-  if (input.imgsz && !checkpoint.card.sequence) check_size(checkpoint.model, *input.imgsz);
-  const TaskKind task = checkpoint.card.task();
-  if (checkpoint.card.sequence) refuse_options(line, {"imgsz"}, checkpoint);
-  const Type inputs = checkpoint.card.sequence ? sequence_type(checkpoint.card, batch)
-                                               : image_type(input.applied_to(checkpoint.card.preprocess), batch);
+  if (input.imgsz && !checkpoint.config.sequence) check_size(checkpoint.model, *input.imgsz);
+  const TaskKind task = checkpoint.config.task();
+  if (checkpoint.config.sequence) refuse_options(line, {"imgsz"}, checkpoint);
+  const Type inputs = checkpoint.config.sequence ? sequence_type(checkpoint.config, batch)
+                                                 : image_type(input.applied_to(checkpoint.config.preprocess), batch);
   const std::int64_t parameters = parameter_count(checkpoint.model);
-  console.say(text(checkpoint.card.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
+  console.say(text(checkpoint.config.model, "  ", thousands(parameters), " parameters  input ", inputs, "  ",
                    checkpoint.model.num_classes,
-                   task == TaskKind::forecast   ? " values of " + checkpoint.card.sequence->target
+                   task == TaskKind::forecast   ? " values of " + checkpoint.config.sequence->target
                    : task == TaskKind::language ? std::string(" characters")
                                                 : std::string(" classes")));
   if (task == TaskKind::forecast)
-    console.say(text("  columns: ", join(checkpoint.card.sequence->columns, ", ")));
-  else if (!checkpoint.card.class_names.empty() && task != TaskKind::language)
-    console.say(text("  classes: ", join(checkpoint.card.class_names, ", ")));
+    console.say(text("  columns: ", join(checkpoint.config.sequence->columns, ", ")));
+  else if (!checkpoint.config.class_names.empty() && task != TaskKind::language)
+    console.say(text("  classes: ", join(checkpoint.config.class_names, ", ")));
   const PlanOptions options = line.plan_options();
   const auto show_planned = [&](const auto& make) {
     const auto begin = std::chrono::steady_clock::now();
@@ -141,24 +139,27 @@ int verb_info(const Words& words) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     const std::string share = fixed(100 * rounded_share(planned.rows()), 1);
     console.say(text("  planned in ", fixed(taken.count(), 2), " s",
-                     line.products() != DType::f32 ? text(", ", name(line.products()), " in ", share, " % of the multiply-adds") : ""));
+                     line.compute_dtype() != DType::f32
+                         ? text(", ", name(line.compute_dtype()), " in ", share, " % of the multiply-adds")
+                         : ""));
     (beside_roof ? show_roofline : show_plan)(planned, checkpoint.model.num_classes, console);
   };
   if (!show) {
-    if (!checkpoint.card.sequence) show_layers(checkpoint.model, inputs, console);
+    if (!checkpoint.config.sequence) show_layers(checkpoint.model, inputs, console);
     show_parameters(checkpoint, console);
   } else if (mode == "infer") {
     show_planned([&] { return inference_plan(checkpoint.model, inputs, options); });
   } else {
     refuse_sequence(checkpoint, "--plan mode=train");
     SGD optimizer(named_parameters(checkpoint.model), {.lr = 0, .momentum = 0.9});
-    if (options.products == DType::f16) optimizer.scale_losses();
+    if (options.compute_dtype == DType::f16) optimizer.scale_losses();
     show_planned([&] {
-      return plan(training_step(checkpoint.model, optimizer, {}), batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
+      return plan(training_step(checkpoint.model, optimizer, {}),
+                  batch_types(batch, inputs.shape[1], inputs.shape[2], inputs.shape[3]),
                   training_options(line.device(), options));
     });
   }
-  console.event({{"event", "summary"}, {"model", checkpoint.card.model}, {"parameters", parameters}});
+  console.event({{"event", "summary"}, {"model", checkpoint.config.model}, {"parameters", parameters}});
   return 0;
 }
 

@@ -8,11 +8,10 @@
 namespace neurim::cli {
 
 int verb_layers(const Words& words) {
-  CommandLine line(
-      {"layers",
-       "lists the layers that model files can name, with their options and defaults",
-       "pattern",
-       {"neurim layers", "neurim layers 'Conv*'", "neurim layers pool plugins=libmine.so --json"}});
+  CommandLine line({"layers",
+                    "lists the layers that model files can name, with their options and defaults",
+                    "pattern",
+                    {"neurim layers", "neurim layers 'Conv*'", "neurim layers pool plugins=libmine.so --json"}});
   std::string pattern = "*";
   line.options("pattern", pattern, "which names: a part of them, or a pattern with * and ?");
   if (!line.parse(words)) return 0;

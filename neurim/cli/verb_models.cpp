@@ -35,9 +35,8 @@ int verb_models(const Words& words) {
     const std::int64_t parameters = parameter_count(Model(model));
     const ModelCost cost = total(layer_costs(model, {model.in_chans, model.image_size, model.image_size}));
     const std::int64_t activation_bytes = 4 * cost.activations;
-    std::snprintf(row, sizeof row, "%-26s %12s %16s %16s %10s %8s", name.c_str(),
-                  thousands(parameters).c_str(), thousands(cost.multiply_adds).c_str(),
-                  thousands(activation_bytes >> 10).c_str(),
+    std::snprintf(row, sizeof row, "%-26s %12s %16s %16s %10s %8s", name.c_str(), thousands(parameters).c_str(),
+                  thousands(cost.multiply_adds).c_str(), thousands(activation_bytes >> 10).c_str(),
                   text(model.in_chans, 'x', model.image_size, 'x', model.image_size).c_str(),
                   thousands(model.num_classes).c_str());
     console.say(row);

@@ -14,8 +14,7 @@ int verb_resume(const Words& words) {
   std::string run, device = "auto";
   std::optional<std::int64_t> epochs, seed;
   line.options("run", run, "folder of the run");
-  line.options("epochs", epochs,
-               "epochs in all; the schedule of the learning rate is then one of that length");
+  line.options("epochs", epochs, "epochs in all; the schedule of the learning rate is then one of that length");
   line.options("seed", seed, "taken by every verb; a run keeps the one that it was begun with");
   line.options("device", device, "where to compute: cpu; auto: where the run was");
   if (!line.parse(words)) return 0;
@@ -23,8 +22,8 @@ int verb_resume(const Words& words) {
   initialize();
   Console console(line.console());
   const Interrupt interrupt;
-  const TrainResult result =
-      resume(run, epochs, control_of(interrupt, console, line.dry_run()), device == "auto" ? "" : device);
+  const TrainResult result = resume(run, epochs, control_of(interrupt, console, line.dry_run()),
+                                    device == "auto" ? "" : device);
   return line.dry_run() ? close_dry_run(result, line, console) : close_run(result, interrupt, console);
 }
 

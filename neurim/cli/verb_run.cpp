@@ -7,7 +7,7 @@ namespace neurim::cli {
 
 namespace {
 
-/// How numpy makes (N,C,H,W) of pictures `x` whose axes lie otherwise; "" where they lie so, or are of other channels.
+/// How numpy makes (N,C,H,W) of images `x` whose axes lie otherwise; "" where they lie so, or are of other channels.
 std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
   const int axes = shape.rank();
   if (axes == 4 && shape[1] != channels && shape[3] == channels) return "x.transpose(0, 3, 1, 2)";
@@ -20,7 +20,7 @@ std::string_view axes_in_order(const Shape& shape, std::int64_t channels) {
 
 /// What the model was made for.
 Type usual_input(const Checkpoint& checkpoint) {
-  return checkpoint.card.sequence ? sequence_type(checkpoint.card, 1) : image_type(checkpoint.card.preprocess, 1);
+  return checkpoint.config.sequence ? sequence_type(checkpoint.config, 1) : image_type(checkpoint.config.preprocess, 1);
 }
 
 /// The file as f32; f64 is what numpy makes of most things. A forecaster takes f64 as it is, since a level may be large
@@ -28,15 +28,17 @@ Type usual_input(const Checkpoint& checkpoint) {
 Tensor read_input(const fs::path& file, const Checkpoint& checkpoint) {
   const fs::path folder = file.parent_path();
   if (!is_there(file))
-    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('", file.string(), "', x)");
+    fail(Fault::data, folder.string(), ": holds no input_0.npy; save the input there: numpy.save('", file.string(),
+         "', x)");
   if (fs::exists(folder / "input_1.npy"))
     fail(Fault::data, folder.string(), ": holds input_1.npy, but the model takes one input; remove it");
   const Tensor in = read_npy(file);
-  const std::string_view fix =
-      checkpoint.card.sequence ? "" : axes_in_order(in.shape(), checkpoint.card.preprocess.channels);
+  const std::string_view fix = checkpoint.config.sequence
+                                   ? ""
+                                   : axes_in_order(in.shape(), checkpoint.config.preprocess.channels);
   require(fix.empty(), file.string(), ": is ", in.type(), ", and the model takes (N,C,H,W), such as ",
           usual_input(checkpoint), "; save ", fix, " instead");
-  if (in.dtype() == DType::f64 && checkpoint.card.task() == TaskKind::forecast) return in;
+  if (in.dtype() == DType::f64 && checkpoint.config.task() == TaskKind::forecast) return in;
   return in.dtype() == DType::f64 || in.dtype() == DType::f16 ? cast(in, DType::f32) : in;
 }
 
@@ -55,7 +57,8 @@ int verb_run(const Words& words) {
   line.options("model", model, "run folder, weights file, or, with drawn weights, model file or known name", {"m"});
   line.options("arch", arch, kArchOfWeights);
   line.options("inputs", inputs, "folder with input_0.npy: floating (N,C,H,W), preprocessed");
-  line.options("outputs", outputs, "folder that output_0.npy is written into: f32 (N,classes); of a series f64 where the input is");
+  line.options("outputs", outputs,
+               "folder that output_0.npy is written into: f32 (N,classes); of a series f64 where the input is");
   line.options("threads", threads, "compute threads");
   line.options("seed", seed, kSeedOfWeights);
   line.add_device();

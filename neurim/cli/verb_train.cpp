@@ -7,7 +7,7 @@ namespace neurim::cli {
 
 int verb_train(const Words& words) {
   CommandLine line({"train",
-                    "trains a model on your pictures, series or text; what you do not say is chosen: --verbose prints it",
+                    "trains a model on your images, series or text; what you do not say is chosen: --verbose prints it",
                     "model data",
                     {"neurim train data=photos model=resnet18",
                      "neurim train data=sales.csv target=sold model=lstm window=28 horizon=7 season=7",

@@ -42,8 +42,7 @@ Tensors by_reference(const std::shared_ptr<const Op>& op, const Tensors& in) {
 class Gradients {
  public:
   /// The weights are drawn; they are inputs behind those of the op.
-  Gradients(std::shared_ptr<const Op> op, const Types& in, std::uint64_t seed)
-      : op_(std::move(op)), in_(in.size()) {
+  Gradients(std::shared_ptr<const Op> op, const Types& in, std::uint64_t seed) : op_(std::move(op)), in_(in.size()) {
     const Types out = op_->infer(in);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!is_floating(out[i].dtype)) continue;
@@ -128,8 +127,8 @@ void check_decomposition(const Sample& sample, const std::string& where, std::ve
 }
 
 /// The gradients that f64 gives for the same numbers.
-std::optional<Tensors> exact_gradients(const Sample& sample, const Types& types, const Tensors& in, const Tensors& weights,
-                                       std::uint64_t seed) {
+std::optional<Tensors> exact_gradients(const Sample& sample, const Types& types, const Tensors& in,
+                                       const Tensors& weights, std::uint64_t seed) {
   const Types wide = in_dtype(types, DType::f64);
   Gradients gradients(sample.op, wide, seed);
   gradients.weights = converted(weights, types_of(gradients.weights));
@@ -158,8 +157,7 @@ std::vector<std::string> check_plans(const Sample& sample, DType dtype, std::uin
       const DType of_result = expected[i].dtype();
       const double tolerance = is_floating(of_result) ? sample.tolerance + 4 * epsilon(of_result) : 0;
       const std::string differs = difference({expected[i]}, {actual[i]}, tolerance);
-      if (!differs.empty())
-        faults.push_back(text(where, ": a plan with all kernels, ", what, ' ', i, ": ", differs));
+      if (!differs.empty()) faults.push_back(text(where, ": a plan with all kernels, ", what, ' ', i, ": ", differs));
     }
   };
   compare(by_reference(sample.op, in), run(of(sample.op), in, {}), "result");
@@ -170,8 +168,7 @@ std::vector<std::string> check_plans(const Sample& sample, DType dtype, std::uin
   if (bits(dtype) >= 32) {
     if (const auto expected = computed(gradients, in, {.interpret = true})) compare(*expected, *actual, "gradient");
   } else if (const auto exact = exact_gradients(sample, types, in, gradients.weights, seed)) {
-    const std::string differs =
-        difference({joined(*exact)}, {joined(*actual)}, sample.tolerance + 16 * epsilon(dtype));
+    const std::string differs = difference({joined(*exact)}, {joined(*actual)}, sample.tolerance + 16 * epsilon(dtype));
     if (!differs.empty()) faults.push_back(text(where, ": gradients of a plan with all kernels: ", differs));
   }
   return faults;
@@ -188,8 +185,7 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
   const std::optional<Tensors> found = computed(gradients, in, {.interpret = true});
   if (!found) return faults;
   std::map<std::size_t, std::vector<double>> analytic;
-  for (std::size_t k = 0; k < found->size(); ++k)
-    analytic[gradients.reached[k]] = (*found)[k].values<double>();
+  for (std::size_t k = 0; k < found->size(); ++k) analytic[gradients.reached[k]] = (*found)[k].values<double>();
 
   const Plan forward = plan(of(sample.op), types, {.interpret = true});
   const Types out_types = sample.op->infer(types);
@@ -198,8 +194,7 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
     double sum = 0;
     for (std::size_t i = 0, w = 0; i < out.size(); ++i) {
       if (!is_floating(out_types[i].dtype)) continue;
-      const std::vector<double> values = out[i].values<double>(),
-                                weights = gradients.weights[w++].values<double>();
+      const std::vector<double> values = out[i].values<double>(), weights = gradients.weights[w++].values<double>();
       sum = std::inner_product(values.begin(), values.end(), weights.begin(), sum);
     }
     return sum;
@@ -222,11 +217,10 @@ std::vector<std::string> check_gradient(const Sample& sample, std::uint64_t seed
       };
       const double expected = (moved(kStep) - moved(-kStep)) / (2 * kStep);
       const double got = analytic.count(i) ? analytic[i][element] : 0;
-      const bool agree =
-          std::abs(got - expected) <= kTolerance * std::max(1.0, std::abs(expected));  // false for NaN
+      const bool agree = std::abs(got - expected) <= kTolerance * std::max(1.0, std::abs(expected));  // false for NaN
       if (!agree)
-        faults.push_back(text(reproducer(*sample.op, types, seed), ": the gradient of input ", i, " element ",
-                              element, " is ", got, ", finite differences give ", expected));
+        faults.push_back(text(reproducer(*sample.op, types, seed), ": the gradient of input ", i, " element ", element,
+                              " is ", got, ", finite differences give ", expected));
     }
   }
   return faults;

@@ -26,8 +26,8 @@ Tensor folded(const Tensor& like, const Shape& shape, const std::vector<double>&
 Graph fold_batch_norm(const Graph& graph) {
   std::vector<int> readers(graph.values.size(), 0);
   for (const auto& node : graph.nodes)
-    for (int value : node.in) ++readers[static_cast<std::size_t>(value)];
-  for (int value : graph.outputs) ++readers[static_cast<std::size_t>(value)];
+    for (int value : node.in) ++readers[value];
+  for (int value : graph.outputs) ++readers[value];
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* norm = dynamic_cast<const BatchNorm*>(node.op.get());
     if (!norm || in[0].dtype() != DType::f32 || !std::all_of(in.begin() + 1, in.end(), constant)) return {};
@@ -41,7 +41,7 @@ Graph fold_batch_norm(const Graph& graph) {
 
     const Graph::Node* before = producer(in[0]);
     Tensors parts;
-    if (before && before->op->name() == "conv2d" && readers[static_cast<std::size_t>(node.in[0])] == 1)
+    if (before && before->op->name() == "conv2d" && readers[node.in[0]] == 1)
       for (int value : before->in) parts.push_back(traced_value(value));
     if (parts.empty() || !std::all_of(parts.begin() + 1, parts.end(), constant)) {
       Shape channels{in[1].size(0)};
@@ -56,7 +56,8 @@ Graph fold_batch_norm(const Graph& graph) {
       for (std::size_t o = 0; o < bias.size(); ++o) shift[o] += bias[o] * scale[o];
     }
     const auto& conv = static_cast<const Conv2d&>(*before->op);
-    return {conv2d(parts[0], folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), shift), conv.options)};
+    return {conv2d(parts[0], folded(parts[1], parts[1].shape(), weight), folded(in[2], in[2].shape(), shift),
+                   conv.options)};
   });
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "neurim/base/error.h"
-#include "neurim/compile/chains.h"
+#include "neurim/compile/fusion_groups.h"
 #include "neurim/graph/kernel.h"
 #include "neurim/graph/value.h"
 
@@ -49,24 +49,26 @@ class Lowering {
     program_.graph = std::move(graph);
     program_.graph.values.shrink_to_fit();
     primary_.assign(values().size(), -1);
-    chains_.emplace(program_.graph, options_);
+    groups_.emplace(program_.graph, options_);
   }
 
   Program run() {
     for (std::size_t i = 0; i < program_.graph.inputs.size(); ++i) {
       const int slot = new_slot(program_.graph.inputs[i], {});
-      program_.slots[static_cast<std::size_t>(slot)].place = Slot::input;
-      program_.slots[static_cast<std::size_t>(slot)].index = static_cast<int>(i);
+      program_.slots[slot].place = Slot::input;
+      program_.slots[slot].index = static_cast<int>(i);
       program_.inputs.push_back(slot);
     }
-    regions_ = chains_->form();
+    regions_ = groups_->form();
     region_of_.resize(nodes().size());
     for (std::size_t region = 0; region < regions_.size(); ++region)
-      for (const int member : regions_[region].nodes) region_of_[static_cast<std::size_t>(member)] = static_cast<int>(region);
-    scheduled_.assign(regions_.size(), 0), endings_behind_.resize(regions_.size()), waits_for_.assign(regions_.size(), 0);
+      for (const int member : regions_[region].nodes) region_of_[member] = static_cast<int>(region);
+    scheduled_.assign(regions_.size(), 0), endings_behind_.resize(regions_.size()),
+        waits_for_.assign(regions_.size(), 0);
     find_endings();
     for (int region = 0; region < static_cast<int>(regions_.size()); ++region) schedule(region);
-    for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i) lower_output(program_.graph.outputs[i], static_cast<int>(i));
+    for (std::size_t i = 0; i < program_.graph.outputs.size(); ++i)
+      lower_output(program_.graph.outputs[i], static_cast<int>(i));
     lower_commits();  // last: outputs may be old values of states
     drop_unread_constants();
     return std::move(program_);
@@ -75,64 +77,66 @@ class Lowering {
  private:
   const std::vector<Graph::Node>& nodes() const { return program_.graph.nodes; }
   const std::vector<Graph::Value>& values() const { return program_.graph.values; }
-  const Graph::Node& node(int n) const { return nodes()[static_cast<std::size_t>(n)]; }
-  const Type& type(int value) const { return values()[static_cast<std::size_t>(value)].type; }
-  Slot& slot(int number) { return program_.slots[static_cast<std::size_t>(number)]; }
+  const Graph::Node& node(int n) const { return nodes()[n]; }
+  const Type& type(int value) const { return values()[value].type; }
+  Slot& slot(int number) { return program_.slots[number]; }
 
-  // --- regions ---------------------------------------------------------------------------------------------------
+  // --- fusion groups
+  // ---------------------------------------------------------------------------------------------------
 
-  /// Lowers a region after those whose values it reads. Regions come in the order of their first nodes otherwise, but for endings.
+  /// Lowers a fusion group after those whose values it reads. Regions come in the order of their first nodes otherwise,
+  /// but for endings.
   void schedule(int region) {
-    if (scheduled_[static_cast<std::size_t>(region)]) return;
-    scheduled_[static_cast<std::size_t>(region)] = 1;
+    if (scheduled_[region]) return;
+    scheduled_[region] = 1;
     for (const int maker : makers(region)) schedule(maker);
-    lower_region(regions_[static_cast<std::size_t>(region)]);
-    for (const int ending : endings_behind_[static_cast<std::size_t>(region)])
-      if (--waits_for_[static_cast<std::size_t>(ending)] == 0) schedule(ending);
+    lower_region(regions_[region]);
+    for (const int ending : endings_behind_[region])
+      if (--waits_for_[ending] == 0) schedule(ending);
   }
 
-  /// The regions whose values it reads.
+  /// The fusion groups whose values it reads.
   std::set<int> makers(int region) const {
     std::set<int> found;
-    for (int member : regions_[static_cast<std::size_t>(region)].nodes)
+    for (int member : regions_[region].nodes)
       for (int value : node(member).in)
-        if (const int maker = values()[static_cast<std::size_t>(value)].node; maker >= 0) found.insert(region_of_[static_cast<std::size_t>(maker)]);
+        if (const int maker = values()[value].node; maker >= 0) found.insert(region_of_[maker]);
     found.erase(region);
     return found;
   }
 
-  /// Regions that make nothing but new states, such as an optimizer's steps, are lowered as soon as nothing else reads the old ones and
-  /// no data may be found at fault, where these are large: the gradient's memory is free for others then. Small ones are left for the end:
-  /// between other tasks they take from the caches what these hand on.
+  /// Regions that make nothing but new states, such as an optimizer's steps, are lowered as soon as nothing else reads
+  /// the old ones and no data may be found at fault, where these are large: the gradient's memory is free for others
+  /// then. Small ones are left for the end: between other tasks they take from the caches what these hand on.
   void find_endings() {
-    std::map<int, std::vector<int>> states;  // of a region, those that it makes anew
+    std::map<int, std::vector<int>> states;  // of a fusion group, those that it makes anew
     for (const auto& commit : program_.graph.commits) {
-      const int maker = values()[static_cast<std::size_t>(commit.value)].node;
-      if (maker >= 0) states[region_of_[static_cast<std::size_t>(maker)]].push_back(commit.state);
+      const int maker = values()[commit.value].node;
+      if (maker >= 0) states[region_of_[maker]].push_back(commit.state);
     }
     std::set<int> checks;
     for (int n = 0; n < std::ssize(nodes()); ++n)
-      if (node(n).op->checks_data()) checks.insert(region_of_[static_cast<std::size_t>(n)]);
+      if (node(n).op->checks_data()) checks.insert(region_of_[n]);
     for (const auto& [region, own] : states) {
       if (std::none_of(own.begin(), own.end(), [&](int state) { return bytes(type(state)) >= kLarge; })) continue;
       std::set<int> after, before = makers(region);
-      for (const int member : regions_[static_cast<std::size_t>(region)].nodes)
+      for (const int member : regions_[region].nodes)
         for (const int value : node(member).out) add_readers(value, after);
       const bool kept = std::any_of(own.begin(), own.end(), [&](int state) { return add_readers(state, before); });
       after.erase(region), before.erase(region);
       if (!after.empty() || kept) continue;
       before.insert(checks.begin(), checks.end());
-      for (const int other : before) endings_behind_[static_cast<std::size_t>(other)].push_back(region);
-      waits_for_[static_cast<std::size_t>(region)] = static_cast<int>(before.size());
+      for (const int other : before) endings_behind_[other].push_back(region);
+      waits_for_[region] = static_cast<int>(before.size());
     }
   }
 
-  /// Adds the regions that read a value, or what may stand in its memory; says whether that is wanted outside.
+  /// Adds the fusion groups that read a value, or what may stand in its memory; says whether that is wanted outside.
   bool add_readers(int value, std::set<int>& found) const {
-    bool wanted = chains_->wanted_outside(value);
-    for (const int reader : chains_->readers(value)) {
-      found.insert(region_of_[static_cast<std::size_t>(reader)]);
-      if (!node(reader).op->picks()) continue;
+    bool wanted = groups_->wanted_outside(value);
+    for (const int reader : groups_->readers(value)) {
+      found.insert(region_of_[reader]);
+      if (!node(reader).op->is_data_movement()) continue;
       for (const int picked : node(reader).out) wanted |= add_readers(picked, found);
     }
     return wanted;
@@ -146,15 +150,15 @@ class Lowering {
     added.layout = layout;
     program_.slots.push_back(added);
     const int number = static_cast<int>(program_.slots.size()) - 1;
-    if (primary_[static_cast<std::size_t>(value)] < 0) primary_[static_cast<std::size_t>(value)] = number;
+    if (primary_[value] < 0) primary_[value] = number;
     in_layout_[value].push_back(number);
     return number;
   }
 
   int primary(int value) {
-    int& number = primary_[static_cast<std::size_t>(value)];
+    int& number = primary_[value];
     if (number < 0) {
-      const Tensor& captured = values()[static_cast<std::size_t>(value)].captured;
+      const Tensor& captured = values()[value].captured;
       NEURIM_ASSERT(captured);
       new_slot(value, captured.value()->layout);
       slot(number).place = Slot::stored;
@@ -165,8 +169,8 @@ class Lowering {
 
   /// The layout in which a value stands now; of one not yet lowered: plain.
   Layout layout_now(int value) {
-    const Tensor& captured = values()[static_cast<std::size_t>(value)].captured;
-    if (primary_[static_cast<std::size_t>(value)] >= 0) return slot(primary_[static_cast<std::size_t>(value)]).layout;
+    const Tensor& captured = values()[value].captured;
+    if (primary_[value] >= 0) return slot(primary_[value]).layout;
     return captured ? captured.value()->layout : Layout{};
   }
 
@@ -216,13 +220,14 @@ class Lowering {
 
   void prepare_reorder(const Type& type, const Layout& from, const Layout& to, Task& task) const {
     static const Reorder& op = *new Reorder;
-    std::array<Spec, 2> values{{{type, from}, {type, to}}};
+    std::array<TensorDesc, 2> values{{{type, from}, {type, to}}};
     const Step step{&op, {0}, {1}};
-    Site site{.steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = options_.chunks};
+    KernelRequest request{
+        .steps = {&step, 1}, .values = values, .in = step.in, .out = step.out, .chunks = options_.chunks};
     for (const Kernel& kernel : kernels(op.name(), program_.graph.device.kind)) {
       if (options_.interpret) break;
-      task.launch = kernel.prepare(site);
-      task.scratch = site.scratch;
+      task.launch = kernel.prepare(request);
+      task.scratch = request.scratch;
       if (task.launch) return;
     }
     task.launch = {run_reorder, std::make_shared<HostReorder>(HostReorder{type, from, to})};
@@ -236,67 +241,66 @@ class Lowering {
 
   // --- tasks -----------------------------------------------------------------------------------------------------
 
-  void lower_region(const Chain& chain) {
-    const int anchor = chain.anchor_node();
+  void lower_region(const FusionGroup& group) {
+    const int anchor = group.anchor_node();
     const Op& op = *node(anchor).op;
-    const bool alone = chain.nodes.size() == 1;
-    if (alone && (lower_relaid(anchor) || (op.alias(0, 0) == Alias::view && lower_view(anchor)))) return;
-    const ChainSite region = chains_->describe(chain, [&](int value) { return layout_now(value); });
+    const bool alone = group.nodes.size() == 1;
+    if (alone && (lower_layout_alias(anchor) || (op.alias(0, 0) == Alias::view && lower_view(anchor)))) return;
+    const GroupRequest region = groups_->describe(group, [&](int value) { return layout_now(value); });
     Task task;
-    task.nodes = chain.nodes;
+    task.nodes = group.nodes;
     task.anchor = anchor;
-    task.site = chains_->site(anchor);
+    task.key = groups_->tuning_key(anchor);
     const auto candidates = kernels(op.name(), program_.graph.device.kind);
     for (const Kernel& kernel : candidates) {
       if (options_.interpret && kernel.rank != 0) continue;
-      if (!chains_->may_take(kernel, chain)) continue;
-      ChainSite asked = region;
-      Site site = asked.site(options_);
-      if (!kernel.wants)
-        for (Spec& spec : asked.specs) spec.layout = {};
-      else if (!kernel.wants(site)) {
-        task.declined.push_back(text(kernel.name, ": ", site.why));
+      if (!groups_->may_take(kernel, group)) continue;
+      GroupRequest asked = region;
+      KernelRequest request = asked.request(options_);
+      if (!kernel.propose_layouts)
+        for (TensorDesc& desc : asked.descs) desc.layout = {};
+      else if (!kernel.propose_layouts(request)) {
+        task.declined.push_back(text(kernel.name, ": ", request.why));
         continue;
       }
-      if (chains_->outrun(kernel, chain)) {
+      if (groups_->superseded(kernel, group)) {
         task.declined.push_back(text(kernel.name, ": another was measured to be faster"));
         continue;
       }
       for (int value : asked.in) {
-        Spec& spec = asked.specs[static_cast<std::size_t>(value)];
-        if (spec.constant && program_.graph.device == Device{})
-          spec.known = slot(slot_in(asked.values[static_cast<std::size_t>(value)], spec.layout)).tensor.value()->storage->data();
+        TensorDesc& desc = asked.descs[value];
+        if (desc.constant && program_.graph.device == Device{})
+          desc.known = slot(slot_in(asked.values[value], desc.layout)).tensor.value()->storage->data();
       }
-      task.launch = kernel.prepare(site);
+      task.launch = kernel.prepare(request);
       if (!task.launch) {
-        task.declined.push_back(text(kernel.name, ": ", site.why));
+        task.declined.push_back(text(kernel.name, ": ", request.why));
         continue;
       }
       task.kernel = kernel.name;
-      task.products = site.rounds;
-      task.scratch = site.scratch;
+      task.compute_dtype = request.used_dtype;
+      task.scratch = request.scratch;
       for (int value : asked.in) {
-        task.in.push_back(slot_in(asked.values[static_cast<std::size_t>(value)], asked.specs[static_cast<std::size_t>(value)].layout));
+        task.in.push_back(slot_in(asked.values[value], asked.descs[value].layout));
         read_.insert(task.in.back());
       }
-      for (int value : asked.out)
-        task.out.push_back(new_slot(asked.values[static_cast<std::size_t>(value)], asked.specs[static_cast<std::size_t>(value)].layout));
+      for (int value : asked.out) task.out.push_back(new_slot(asked.values[value], asked.descs[value].layout));
       program_.tasks.push_back(std::move(task));
       return;
     }
-    require(!alone, node(anchor).where, node(anchor).where.empty() ? "" : ": ", op.name(), ": no kernel on ", program_.graph.device,
-            " takes it (", join(task.declined, "; "), ")");
+    require(!alone, node(anchor).where, node(anchor).where.empty() ? "" : ": ", op.name(), ": no kernel on ",
+            program_.graph.device, " takes it (", join(task.declined, "; "), ")");
     // The layouts that came out are not the ones that were asked with. What joined last is left to another kernel.
-    Chain rest = chain, left;
-    if (chain.anchor + 1 < std::ssize(chain.nodes)) {
+    FusionGroup rest = group, left;
+    if (group.anchor + 1 < std::ssize(group.nodes)) {
       const auto joined = [&](int n) {
         return std::any_of(node(n).in.begin(), node(n).in.end(), [&](int value) {
-          const int maker = values()[static_cast<std::size_t>(value)].node;
+          const int maker = values()[value].node;
           return std::find(rest.nodes.begin(), rest.nodes.end(), maker) != rest.nodes.end();
         });
       };
       do left.nodes.insert(left.nodes.begin(), rest.nodes.back()), rest.nodes.pop_back();
-      while (std::ssize(rest.nodes) > chain.anchor + 1 && !joined(rest.nodes.back()));
+      while (std::ssize(rest.nodes) > group.anchor + 1 && !joined(rest.nodes.back()));
       lower_region(rest);
     } else {
       left = rest;
@@ -305,12 +309,12 @@ class Lowering {
   }
 
   /// Whether the output stands in the input's memory, in a layout of its own.
-  bool lower_relaid(int n) {
+  bool lower_layout_alias(int n) {
     if (node(n).in.empty()) return false;
     const int in = node(n).in[0];
     const Layout standing = layout_now(in);
     if (standing == Layout{}) return false;
-    const auto layout = node(n).op->relaid(type(in), standing);
+    const auto layout = node(n).op->layout_alias(type(in), standing);
     if (!layout) return false;
     const int from = slot_in(in, standing);
     read_.insert(from);
@@ -318,15 +322,16 @@ class Lowering {
     return true;
   }
 
-  /// Whether the output begins where memory may. Neighbours along the first axis lie together in blocks of another one too.
+  /// Whether the output begins where memory may. Neighbours along the first axis lie together in blocks of another one
+  /// too.
   bool lower_view(int n) {
     const int in = node(n).in[0];
-    const Type& type = values()[static_cast<std::size_t>(in)].type;
+    const Type& type = values()[in].type;
     const std::int64_t begin = node(n).op->view_begin({{type}});
     Layout layout;
     Type before{type.dtype, {begin}};
     if (const Layout standing = layout_now(in); split_axis(standing).value_or(0) != 0) {
-      Shape whole = values()[static_cast<std::size_t>(node(n).out[0])].type.shape;
+      Shape whole = values()[node(n).out[0]].type.shape;
       if (whole.rank() == type.shape.rank()) whole[0] = type.shape[0];
       if (whole == type.shape && whole.numel() > 0) {
         layout = standing;
@@ -343,8 +348,8 @@ class Lowering {
     return true;
   }
 
-  /// One copy a state, at the end; plan_memory makes most of them unnecessary. A state that takes the old value of another
-  /// one reads a snapshot.
+  /// One copy a state, at the end; plan_memory makes most of them unnecessary. A state that takes the old value of
+  /// another one reads a snapshot.
   void lower_commits() {
     std::vector<int> from;
     for (const auto& commit : program_.graph.commits) {
@@ -385,19 +390,20 @@ class Lowering {
     for (const Slot& alias : program_.slots)
       if (alias.alias >= 0) read.insert(alias.alias);
     for (int number = 0; number < static_cast<int>(program_.slots.size()); ++number)
-      if (slot(number).place == Slot::stored && slot(number).tensor.value()->constant && !read.count(number)) slot(number).tensor = {};
+      if (slot(number).place == Slot::stored && slot(number).tensor.value()->constant && !read.count(number))
+        slot(number).tensor = {};
     for (Graph::Value& value : program_.graph.values)
       if (value.captured && value.captured.value()->constant) value.captured = {};
   }
 
   const LowerOptions options_;
   Program program_;
-  std::optional<Chains> chains_;
-  std::vector<Chain> regions_;
+  std::optional<FusionGroups> groups_;
+  std::vector<FusionGroup> regions_;
   std::vector<int> region_of_;
   std::vector<char> scheduled_;
-  std::vector<std::vector<int>> endings_behind_;  // of each region
-  std::vector<int> waits_for_;                    // of each that is one: how many regions it is still behind
+  std::vector<std::vector<int>> endings_behind_;  // of each fusion group
+  std::vector<int> waits_for_;                    // of each that is one: how many fusion groups it is still behind
   std::vector<int> primary_;
   std::map<int, std::vector<int>> in_layout_;
   std::set<int> repacked_, read_;

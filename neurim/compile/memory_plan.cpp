@@ -4,8 +4,8 @@
 
 #include "neurim/base/error.h"
 #include "neurim/compile/program.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/concat.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -13,8 +13,9 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Bytes of a task's scratch, and of what is a thread's own, at most, that stand in one place for all tasks: a thread finds its lines in its
-/// own cache then, which in memory that had been a tensor's were often another's, and are far where threads share no cache.
+/// Bytes of a task's scratch, and of what is a thread's own, at most, that stand in one place for all tasks: a thread
+/// finds its lines in its own cache then, which in memory that had been a tensor's were often another's, and are far
+/// where threads share no cache.
 constexpr std::size_t kSharedScratch = std::size_t{1} << 22, kSharedOwn = std::size_t{1} << 21;
 
 /// First and last task that touch a piece of arena memory.
@@ -38,35 +39,35 @@ class MemoryPlanner {
   }
 
  private:
-  Slot& slot(int number) { return program_.slots[static_cast<std::size_t>(number)]; }
+  Slot& slot(int number) { return program_.slots[number]; }
   int tasks() const { return static_cast<int>(program_.tasks.size()); }
-  Task& task(int number) { return program_.tasks[static_cast<std::size_t>(number)]; }
+  Task& task(int number) { return program_.tasks[number]; }
   const Op* only_op(const Task& task) const {
-    return task.nodes.size() == 1 ? program_.graph.nodes[static_cast<std::size_t>(task.nodes[0])].op.get() : nullptr;
+    return task.nodes.size() == 1 ? program_.graph.nodes[task.nodes[0]].op.get() : nullptr;
   }
   bool checks(const Task& task) const {
-    return std::any_of(task.nodes.begin(), task.nodes.end(), [&](int node) {
-      return program_.graph.nodes[static_cast<std::size_t>(node)].op->checks_data();
-    });
+    return std::any_of(task.nodes.begin(), task.nodes.end(),
+                       [&](int node) { return program_.graph.nodes[node].op->checks_data(); });
   }
 
-  Type type_of(int number) const { return program_.type(program_.slots[static_cast<std::size_t>(number)]); }
+  Type type_of(int number) const { return program_.type(program_.slots[number]); }
 
   /// Whether the task may write its output `out` over `memory` from `shift` on, which it may also read.
   bool may_overwrite(const Task& task, int out, int memory, std::size_t shift = 0) const {
     const Op* op = only_op(task);
     for (std::size_t i = 0; i < task.in.size(); ++i) {
       if (program_.owner(task.in[i]) != memory) continue;
-      // Parts of one memory, and a part that is broadcast, are read after their place was written.
+      // Tasks of one memory, and a part that is broadcast, are read after their place was written.
       if (program_.shift(task.in[i]) != shift || type_of(task.in[i]) != type_of(out)) return false;
       const auto at = std::find(task.out.begin(), task.out.end(), out);
-      if (!op || op->alias(static_cast<int>(at - task.out.begin()), static_cast<int>(i)) != Alias::overwrite) return false;
+      if (!op || op->alias(static_cast<int>(at - task.out.begin()), static_cast<int>(i)) != Alias::overwrite)
+        return false;
     }
     return true;
   }
 
-  /// A state takes its new value straight from the task that computes it when nobody reads the old value afterwards, and
-  /// when no later task can still find the step's data at fault.
+  /// A state takes its new value straight from the task that computes it when nobody reads the old value afterwards,
+  /// and when no later task can still find the step's data at fault.
   void commit_in_place() {
     int last_check = -1;
     for (int t = 0; t < tasks(); ++t)
@@ -81,7 +82,7 @@ class MemoryPlanner {
       int maker = -1;
       bool harmless = true;
       for (int u = 0; u < tasks(); ++u) {
-        if (u == t || drop[static_cast<std::size_t>(u)]) continue;
+        if (u == t || drop[u]) continue;
         if (std::count(task(u).out.begin(), task(u).out.end(), from)) maker = u;
         const bool touches = std::any_of(task(u).in.begin(), task(u).in.end(),
                                          [&](int in) { return program_.owner(in) == state; });
@@ -90,10 +91,10 @@ class MemoryPlanner {
       if (maker <= last_check || !harmless || !may_overwrite(task(maker), from, state)) continue;
       slot(from).alias = state;
       task(maker).commits = true;
-      drop[static_cast<std::size_t>(t)] = 1;
+      drop[t] = 1;
     }
     for (int t = 0; t < tasks(); ++t)
-      if (!drop[static_cast<std::size_t>(t)]) kept.push_back(std::move(task(t)));
+      if (!drop[t]) kept.push_back(std::move(task(t)));
     program_.tasks = std::move(kept);
   }
 
@@ -122,7 +123,8 @@ class MemoryPlanner {
     const Shape& shape = type_of(out).shape;
     const int axis = normal_axis(op.axis, shape.rank(), "concat");
     const bool channels = layout.kind == Layout::blocked && axis == 1;
-    if ((layout.kind != Layout::plain && !channels) || slot(out).place != Slot::arena || slot(out).alias >= 0) return false;
+    if ((layout.kind != Layout::plain && !channels) || slot(out).place != Slot::arena || slot(out).alias >= 0)
+      return false;
     for (int before = 0; before < axis; ++before)
       if (shape[before] != 1) return false;
     std::set<int> seen;
@@ -137,8 +139,8 @@ class MemoryPlanner {
   std::vector<Span> lifetimes() {
     std::vector<Span> spans(program_.slots.size());
     for (int t = 0; t < tasks(); ++t) {
-      for (int in : task(t).in) spans[static_cast<std::size_t>(program_.owner(in))].touch(t);
-      for (int out : task(t).out) spans[static_cast<std::size_t>(program_.owner(out))].touch(t);
+      for (int in : task(t).in) spans[program_.owner(in)].touch(t);
+      for (int out : task(t).out) spans[program_.owner(out)].touch(t);
     }
     return spans;
   }
@@ -155,11 +157,11 @@ class MemoryPlanner {
         for (std::size_t i = 0; i < task(t).in.size(); ++i) {
           const int in = task(t).in[i], memory = program_.owner(in);
           if (op->alias(static_cast<int>(o), static_cast<int>(i)) != Alias::overwrite) continue;
-          if (slot(memory).place != Slot::arena || spans[static_cast<std::size_t>(memory)].last != t) continue;
+          if (slot(memory).place != Slot::arena || spans[memory].last != t) continue;
           if (slot(in).layout != slot(out).layout || program_.type(slot(in)) != program_.type(slot(out))) continue;
           if (!may_overwrite(task(t), out, memory, program_.shift(in))) continue;
           slot(out).alias = in;
-          spans[static_cast<std::size_t>(memory)].last = std::max(t, spans[static_cast<std::size_t>(out)].last);
+          spans[memory].last = std::max(t, spans[out].last);
           break;
         }
       }
@@ -179,7 +181,8 @@ class MemoryPlanner {
     for (std::size_t s = 0; s < program_.slots.size(); ++s) {
       Slot& own = program_.slots[s];
       if (own.place == Slot::arena && own.alias < 0 && spans[s].first >= 0)
-        pieces.push_back({aligned(std::max<std::size_t>(bytes(program_.type(own), own.layout), 1)), spans[s], &own.offset});
+        pieces.push_back(
+            {aligned(std::max<std::size_t>(bytes(program_.type(own), own.layout), 1)), spans[s], &own.offset});
     }
     std::size_t shared = 0, shared_offset = 0;
     for (int t = 0; t < tasks(); ++t)
@@ -188,16 +191,17 @@ class MemoryPlanner {
       else
         shared = std::max(shared, aligned(task(t).scratch));
     if (shared) pieces.push_back({shared, {0, tasks()}, &shared_offset});
-    std::size_t own_step = 0, own_places = 0, own_offset = 0;
+    std::size_t workspace_step = 0, own_places = 0, workspace_offset = 0;
     for (int t = 0; t < tasks(); ++t) {
       const Launch& launch = task(t).launch;
-      task(t).own_step = launch.own_step();
-      if (launch.own_step() > kSharedOwn)
-        pieces.push_back({launch.own_bytes(), {t, t}, &task(t).own_offset});
-      else if (launch.own > 0)
-        own_step = std::max(own_step, launch.own_step()), own_places = std::max(own_places, static_cast<std::size_t>(launch.places));
+      task(t).workspace_step = launch.workspace_step();
+      if (launch.workspace_step() > kSharedOwn)
+        pieces.push_back({launch.workspace_bytes(), {t, t}, &task(t).workspace_offset});
+      else if (launch.workspace > 0)
+        workspace_step = std::max(workspace_step, launch.workspace_step()),
+        own_places = std::max(own_places, static_cast<std::size_t>(launch.max_concurrency));
     }
-    if (own_step) pieces.push_back({own_places * own_step, {0, tasks()}, &own_offset});
+    if (workspace_step) pieces.push_back({own_places * workspace_step, {0, tasks()}, &workspace_offset});
     std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.bytes > b.bytes; });
     std::vector<const Piece*> placed;  // by offset
     for (const Piece& piece : pieces) {
@@ -215,7 +219,8 @@ class MemoryPlanner {
     }
     for (int t = 0; t < tasks(); ++t) {
       if (task(t).scratch <= kSharedScratch) task(t).scratch_offset = shared_offset;
-      if (task(t).own_step <= kSharedOwn) task(t).own_offset = own_offset, task(t).own_step = own_step;
+      if (task(t).workspace_step <= kSharedOwn)
+        task(t).workspace_offset = workspace_offset, task(t).workspace_step = workspace_step;
     }
   }
 

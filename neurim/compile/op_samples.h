@@ -43,16 +43,11 @@ inline std::string reproducer(const Op& op, const Types& in, std::uint64_t seed)
 /// The distance from 1 to the next number: the relative rounding of a stored result. 0 for integers.
 inline double epsilon(DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return 0x1p-52;
-    case DType::f32:
-      return 0x1p-23;
-    case DType::f16:
-      return 0x1p-10;
-    case DType::bf16:
-      return 0x1p-7;
-    default:
-      return 0;
+    case DType::f64: return 0x1p-52;
+    case DType::f32: return 0x1p-23;
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    default: return 0;
   }
 }
 
@@ -69,9 +64,9 @@ inline std::vector<double> numbers(const Type& type, const Fill& fill, Random& r
   const auto count = static_cast<std::size_t>(type.shape.numel());
   std::vector<double> values(count);
   for (std::size_t i = 0; i < count; ++i)
-    values[i] = fill.distinct ? fill.low + (fill.high - fill.low) * (static_cast<double>(i) + offset) /
-                                               static_cast<double>(count)
-                              : random.uniform(fill.low, fill.high);
+    values[i] = fill.distinct
+                    ? fill.low + (fill.high - fill.low) * (static_cast<double>(i) + offset) / static_cast<double>(count)
+                    : random.uniform(fill.low, fill.high);
   if (fill.distinct) shuffle(values, random);
   if (!is_floating(type.dtype))
     for (double& value : values) value = std::floor(value);
@@ -86,8 +81,7 @@ inline Tensors inputs(const Sample& sample, const Types& types, std::uint64_t se
     Fill fill = i < sample.fill.size() ? sample.fill[i] : Fill{};
     if (distinct && is_floating(types[i].dtype)) fill.distinct = true;
     Random random(seed, i);
-    tensors.push_back(
-        from_doubles(types[i], numbers(types[i], fill, random, 0.37 + 0.005 * static_cast<double>(i))));
+    tensors.push_back(from_doubles(types[i], numbers(types[i], fill, random, 0.37 + 0.005 * static_cast<double>(i))));
   }
   return tensors;
 }
@@ -124,8 +118,8 @@ inline std::string difference(const Tensors& expected, const Tensors& actual, do
     for (std::size_t i = 0; i < want.size(); ++i) {
       const bool same = want[i] == got[i] || (std::isnan(want[i]) && std::isnan(got[i]));
       if (!same && !(std::abs(want[i] - got[i]) <= tolerance * largest))
-        return text("output ", output, " element ", i, " is ", got[i], " instead of ", want[i],
-                    " (tolerance ", tolerance * largest, ")");
+        return text("output ", output, " element ", i, " is ", got[i], " instead of ", want[i], " (tolerance ",
+                    tolerance * largest, ")");
     }
   }
   return {};
@@ -148,12 +142,8 @@ class Attributes final : public Fields {
   Fields& operator()(std::string_view name, bool& value) override { return visit(name, value); }
   Fields& operator()(std::string_view name, std::string& value) override { return visit(name, value); }
   Fields& operator()(std::string_view name, DType& value) override { return visit(name, value); }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
-    return visit(name, value);
-  }
-  Fields& operator()(std::string_view name, std::vector<double>& value) override {
-    return visit(name, value);
-  }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return visit(name, value); }
+  Fields& operator()(std::string_view name, std::vector<double>& value) override { return visit(name, value); }
 
  private:
   template <class T>
@@ -165,8 +155,8 @@ class Attributes final : public Fields {
     return *this;
   }
   bool writing_ = false;
-  std::map<std::string, std::variant<std::int64_t, double, bool, std::string, DType,
-                                     std::vector<std::int64_t>, std::vector<double>>>
+  std::map<std::string,
+           std::variant<std::int64_t, double, bool, std::string, DType, std::vector<std::int64_t>, std::vector<double>>>
       values_;
 };
 

@@ -13,25 +13,27 @@ namespace neurim {
 
 namespace {
 
-/// The values that dequantize makes of constants of bytes, and that readers multiply by such of other bytes: kernels read the bytes.
+/// The values that dequantize makes of constants of bytes, and that readers multiply by such of other bytes: kernels
+/// read the bytes.
 std::set<int> byte_factors(const Graph& graph) {
   const auto dequantized = [&](int value) {
-    const int node = graph.values[static_cast<std::size_t>(value)].node;
-    return node >= 0 && graph.nodes[static_cast<std::size_t>(node)].op->name() == "dequantize";
+    const int node = graph.values[value].node;
+    return node >= 0 && graph.nodes[node].op->name() == "dequantize";
   };
   const auto of_constant = [&](int value) {
-    const auto& node = graph.nodes[static_cast<std::size_t>(graph.values[static_cast<std::size_t>(value)].node)];
-    return static_cast<bool>(graph.values[static_cast<std::size_t>(node.in[0])].captured);
+    const auto& node = graph.nodes[graph.values[value].node];
+    return static_cast<bool>(graph.values[node.in[0]].captured);
   };
   std::set<int> found;
   for (const Graph::Node& node : graph.nodes)
-    if (graph.multiply_adds(node) > 0 && node.in.size() > 1 && dequantized(node.in[0]) && dequantized(node.in[1]) && !of_constant(node.in[0]))
+    if (graph.multiply_adds(node) > 0 && node.in.size() > 1 && dequantized(node.in[0]) && dequantized(node.in[1]) &&
+        !of_constant(node.in[0]))
       found.insert(node.in[1]);
   return found;
 }
 
-/// Finds one tensor for all constants of one element that are equal, so that arithmetic with a number that was written down
-/// twice is seen to be the same.
+/// Finds one tensor for all constants of one element that are equal, so that arithmetic with a number that was written
+/// down twice is seen to be the same.
 class Numbers {
  public:
   const Tensor& one_of(const Tensor& tensor) {
@@ -54,17 +56,23 @@ std::pair<const void*, int> identity(const Tensor& tensor) {
 /// Whether one of the kernels would take a node by itself.
 bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& node, const LowerOptions& options) {
   Step step{node.op.get(), {}, {}};
-  std::vector<Spec> specs;
+  std::vector<TensorDesc> descs;
   const auto add = [&](std::vector<int>& numbers, int value) {
-    numbers.push_back(static_cast<int>(specs.size()));
-    specs.push_back({graph.values[static_cast<std::size_t>(value)].type, {}});
+    numbers.push_back(static_cast<int>(descs.size()));
+    descs.push_back({graph.values[value].type, {}});
   };
   for (const int value : node.in) add(step.in, value);
   for (const int value : node.out) add(step.out, value);
   return std::any_of(list.begin(), list.end(), [&](const Kernel& kernel) {
-    std::vector<Spec> asked = specs;
-    Site site{.steps = {&step, 1}, .values = asked, .in = step.in, .out = step.out, .products = options.products, .training = options.training};
-    return !kernel.chains && (kernel.wants ? kernel.wants(site) : static_cast<bool>(kernel.prepare(site)));
+    std::vector<TensorDesc> asked = descs;
+    KernelRequest request{.steps = {&step, 1},
+                          .values = asked,
+                          .in = step.in,
+                          .out = step.out,
+                          .compute_dtype = options.compute_dtype,
+                          .training = options.training};
+    return !kernel.fused_only &&
+           (kernel.propose_layouts ? kernel.propose_layouts(request) : static_cast<bool>(kernel.prepare(request)));
   });
 }
 
@@ -73,9 +81,9 @@ bool takes(std::span<const Kernel> list, const Graph& graph, const Graph::Node& 
 std::vector<int> count_readers(const Graph& graph) {
   std::vector<int> readers(graph.values.size());
   for (const Graph::Node& node : graph.nodes)
-    for (const int value : node.in) ++readers[static_cast<std::size_t>(value)];
-  for (const int value : graph.outputs) ++readers[static_cast<std::size_t>(value)];
-  for (const Graph::Commit& commit : graph.commits) ++readers[static_cast<std::size_t>(commit.value)];
+    for (const int value : node.in) ++readers[value];
+  for (const int value : graph.outputs) ++readers[value];
+  for (const Graph::Commit& commit : graph.commits) ++readers[commit.value];
   return readers;
 }
 
@@ -156,8 +164,8 @@ Graph decompose(const Graph& graph, const LowerOptions& options) {
         primitives.emplace(node.op->name());
         return {};
       }
-      require(!parts.empty(), node.where, node.where.empty() ? "" : ": ", node.op->name(), ": no kernel on ", graph.device,
-              " takes it");
+      require(!parts.empty(), node.where, node.where.empty() ? "" : ": ", node.op->name(), ": no kernel on ",
+              graph.device, " takes it");
       return parts;
     });
   return out;

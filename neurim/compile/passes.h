@@ -11,31 +11,35 @@ bool constant(const Tensor& tensor);
 /// Snapshots every captured tensor that no replay commits: later passes see constants.
 Graph freeze(const Graph& graph);
 
-/// Computes nodes whose inputs are all constant, but weights of bytes that kernels read as such, and drops repeated nodes (same op, attributes and inputs).
+/// Computes nodes whose inputs are all constant, but weights of bytes that kernels read as such, and drops repeated
+/// nodes (same op, attributes and inputs).
 Graph fold(const Graph& graph);
 
 /// Gives each reader of a dequantize one of its own, so that kernels may take it with the reader and read its bytes.
 Graph dequantize_apart(const Graph& graph);
 
-/// Takes slices before the transposes that they alone read, and transposes gradients of slices before those are put into zeros.
+/// Takes slices before the transposes that they alone read, and transposes gradients of slices before those are put
+/// into zeros.
 Graph slice_first(const Graph& graph);
 
-/// Quantizes before ops that only move numbers or pick some (Op::picks), and takes away what makes bytes again of the same bytes.
+/// Quantizes before ops that only move numbers or pick some (Op::picks), and takes away what makes bytes again of the
+/// same bytes.
 Graph quantize_first(const Graph& graph);
 
 /// How many nodes, outputs and commits read each value.
 std::vector<int> count_readers(const Graph& graph);
 
-/// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias; other norms of that kind
-/// become a product and a sum.
+/// Inference: folds y = batch_norm(conv2d(x)) with constant statistics into the convolution's weight and bias; other
+/// norms of that kind become a product and a sum.
 Graph fold_batch_norm(const Graph& graph);
 
-/// Training: computes values again that are cheap (Op::cheap) instead of keeping them until the gradients read them, and in each
-/// reader whose kernels take such steps with it, as they will be asked with these options.
+/// Training: computes values again that are cheap (Op::cheap) instead of keeping them until the gradients read them,
+/// and in each reader whose kernels take such steps with it, as they will be asked with these options.
 Graph recompute(const Graph& graph, const LowerOptions& options);
 
-/// Replaces ops by their decompositions where no kernel of the device takes them, as it will be asked with these options. Training every one
-/// without a reference kernel, as its gradient is that of the decomposition; but not where Op::own_gradient says otherwise.
+/// Replaces ops by their decompositions where no kernel of the device takes them, as it will be asked with these
+/// options. Training every one without a reference kernel, as its gradient is that of the decomposition; but not where
+/// Op::own_gradient says otherwise.
 Graph decompose(const Graph& graph, const LowerOptions& options);
 
 }  // namespace neurim

@@ -19,9 +19,10 @@ void check(std::span<const Tensor> tensors, const Tensors& own, const char* what
   for (std::size_t i = 0; i < own.size(); ++i) {
     const Tensor& tensor = tensors[i];
     if (!tensor || tensor.type() != own[i].type())
-      fail(Fault::usage, "plan: ", what, ' ', i, " is ", tensor ? text(tensor.type()) : "undefined", ", was planned as ",
-           own[i].type());
-    require(!tensor.traced(), "plan: ", what, ' ', i, " is a value of a trace, which has no data; call the plan outside the traced function, or "
+      fail(Fault::usage, "plan: ", what, ' ', i, " is ", tensor ? text(tensor.type()) : "undefined",
+           ", was planned as ", own[i].type());
+    require(!tensor.traced(), "plan: ", what, ' ', i,
+            " is a value of a trace, which has no data; call the plan outside the traced function, or "
             "call the function that it was made of inside");
     require(tensor.device() == own[i].device() || tensor.device() == Device{}, "plan: ", what, ' ', i, " is on ",
             tensor.device(), "; it has to be on ", own[i].device(), ", where the plan runs, or on cpu");
@@ -79,26 +80,26 @@ std::vector<PlanRow> Plan::rows() const {
   const Program& program = *instance_->program;
   std::vector<PlanRow> rows;
   for (const Task& task : program.tasks) {
-    PlanRow row{.kernel = task.kernel, .products = task.products, .declined = task.declined};
+    PlanRow row{.kernel = task.kernel, .compute_dtype = task.compute_dtype, .declined = task.declined};
     for (int number : task.nodes) {
-      const Graph::Node& node = program.graph.nodes[static_cast<std::size_t>(number)];
+      const Graph::Node& node = program.graph.nodes[number];
       if (!row.op.empty()) row.op += '+';
       row.op += node.op->name();
       if (row.where.empty()) row.where = node.where;
       row.multiply_adds += program.graph.multiply_adds(node);
     }
     if (task.anchor >= 0) {
-      const Graph::Node& anchor = program.graph.nodes[static_cast<std::size_t>(task.anchor)];
+      const Graph::Node& anchor = program.graph.nodes[task.anchor];
       row.anchor = anchor.op->name();
-      for (int value : anchor.in) row.in.push_back(program.graph.values[static_cast<std::size_t>(value)].type);
+      for (int value : anchor.in) row.in.push_back(program.graph.values[value].type);
     }
     auto count = [&](int number) {
-      const Slot& slot = program.slots[static_cast<std::size_t>(number)];
+      const Slot& slot = program.slots[number];
       row.bytes += bytes(program.type(slot), slot.layout);
     };
     std::for_each(task.in.begin(), task.in.end(), count);
     std::for_each(task.out.begin(), task.out.end(), count);
-    if (!task.out.empty()) row.layout = text(program.slots[static_cast<std::size_t>(task.out[0])].layout);
+    if (!task.out.empty()) row.layout = text(program.slots[task.out[0]].layout);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -127,13 +128,14 @@ double rounded_share(const std::vector<PlanRow>& rows) {
   std::int64_t all = 0, rounded = 0;
   for (const PlanRow& row : rows) {
     all += row.multiply_adds;
-    if (half_of(row.products)) rounded += row.multiply_adds;
+    if (storage_of(row.compute_dtype)) rounded += row.multiply_adds;
   }
   return all == 0 ? 0 : static_cast<double>(rounded) / static_cast<double>(all);
 }
 
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options) {
-  require(options.products == DType::f32 || half_of(options.products), "products: they are of f32, bf16 or f16, not ", options.products);
+  require(options.compute_dtype == DType::f32 || storage_of(options.compute_dtype),
+          "products: they are of f32, bf16 or f16, not ", options.compute_dtype);
   Trace trace({.training = options.training, .device = options.device, .random = options.random});
   Tensors in;
   for (std::size_t i = 0; i < inputs.size(); ++i) in.push_back(trace.input(inputs[i], text("input_", i)));

@@ -13,28 +13,31 @@
 namespace neurim {
 
 struct PlanOptions {
-  bool training = false;       ///< batch statistics, dropout; state may be repacked to the layout that trains fastest
-  bool freeze = false;         ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
+  bool training = false;  ///< batch statistics, dropout; state may be repacked to the layout that trains fastest
+  bool
+      freeze = false;  ///< snapshot all state as constants: folds batch norm, packs weights; later changes are not seen
   bool interpret = false;      ///< reference kernels only, op by op: the yardstick
-  bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per thread
-  /// bf16 or f16: products round both factors to it where kernels can, and values between such; sums stay f32, but for short ones of
-  /// f16 where the machine has its arithmetic.
-  DType products = DType::f32;
-  bool winograd = true;        ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
-  std::shared_ptr<class Tuning> tuning = {};  ///< kernels that were measured to be the fastest; without it those of the highest rank
+  bool deterministic = false;  ///< the same bits for any number of threads: fixed logical pieces instead of one per
+                               ///< thread
+  /// bf16 or f16: products round both factors to it where kernels can, and values between such; sums stay f32, but for
+  /// short ones of f16 where the machine has its arithmetic.
+  DType compute_dtype = DType::f32;
+  bool winograd = true;  ///< false: no convolution by Winograd's points, whose sums differ by more digits than others
+  std::shared_ptr<class Tuning> tuning =
+      {};  ///< kernels that were measured to be the fastest; without it those of the highest rank
   Device device = {};
-  Tensor random = {};          ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
+  Tensor random = {};  ///< the key state i64(2) = {seed, step}; a replay commits step + 1 when random ops were traced
 };
 
 /// One row of a plan's report.
 struct PlanRow {
   std::string op, where, kernel, layout;
-  std::string anchor;              ///< the op of these that named the kernel, and
-  Types in;                        ///< its operands; none: a reorder or a copy
-  DType products = DType::f32;     ///< what its kernel rounds the factors of products to
-  std::int64_t multiply_adds = 0;  ///< of all its ops, as Op::multiply_adds counts
-  std::size_t bytes = 0;           ///< read and written
-  double seconds = 0;              ///< median of the profiled replays; 0 when not profiled
+  std::string anchor;                ///< the op of these that named the kernel, and
+  Types in;                          ///< its operands; none: a reorder or a copy
+  DType compute_dtype = DType::f32;  ///< what its kernel rounds the factors of products to
+  std::int64_t multiply_adds = 0;    ///< of all its ops, as Op::multiply_adds counts
+  std::size_t bytes = 0;             ///< read and written
+  double seconds = 0;                ///< median of the profiled replays; 0 when not profiled
   std::vector<std::string> declined;
 };
 
@@ -44,10 +47,11 @@ double rounded_share(const std::vector<PlanRow>& rows);
 /// An immutable program and one instance of it. Copies share the instance; a busy plan throws.
 class Plan {
  public:
-  /// Runs with these inputs (types as planned, on the plan's device or on the CPU) and gives fresh results on its device.
+  /// Runs with these inputs (types as planned, on the plan's device or on the CPU) and gives fresh results on its
+  /// device.
   Tensors operator()(const Tensors& in) const;
-  /// Runs into the caller's tensors, which lie where inputs may: allocates nothing. Inputs that are the plan's own input
-  /// buffers are not copied.
+  /// Runs into the caller's tensors, which lie where inputs may: allocates nothing. Inputs that are the plan's own
+  /// input buffers are not copied.
   void run(std::span<const Tensor> in, std::span<const Tensor> out) const;
   /// The input and output buffers of this instance, so that a loader fills them in place.
   const Tensors& inputs() const;
@@ -58,7 +62,8 @@ class Plan {
   std::size_t arena_bytes() const;
   const struct Graph& graph() const;
   std::vector<PlanRow> rows() const;
-  /// As rows, with the time of each task over some replays of the plan's own input buffers. State is changed as in a run.
+  /// As rows, with the time of each task over some replays of the plan's own input buffers. State is changed as in a
+  /// run.
   std::vector<PlanRow> profile(int replays) const;
 
  private:
@@ -69,7 +74,8 @@ class Plan {
 /// Traces `function` with inputs of these types and plans it.
 Plan plan(const std::function<Tensors(Tensors)>& function, const Types& inputs, const PlanOptions& options = {});
 
-/// A function that plans itself once for each signature it is called with. Called with values of a trace it becomes a part of that trace.
+/// A function that plans itself once for each signature it is called with. Called with values of a trace it becomes a
+/// part of that trace.
 class Compiled {
  public:
   Compiled(std::function<Tensors(Tensors)> function, const PlanOptions& options);

@@ -16,7 +16,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
   const LowerOptions lowering{.interpret = options.interpret,
                               .training = options.training && !options.interpret,
                               .chunks = options.deterministic ? kFixedChunks : threads(),
-                              .products = options.products,
+                              .compute_dtype = options.compute_dtype,
                               .winograd = options.winograd,
                               .tuning = options.tuning.get()};
   Graph graph = traced;
@@ -26,7 +26,7 @@ Program build(const Graph& traced, const PlanOptions& options) {
     graph = fold(slice_first(graph));
     if (options.freeze) graph = fold(fold_batch_norm(graph));
     graph = quantize_first(graph);
-    graph = dequantize_apart(graph);  // after fold, which would make them one again
+    graph = dequantize_apart(graph);                           // after fold, which would make them one again
     if (options.training) graph = recompute(graph, lowering);  // last: fold would make one value of two
   }
   Program program = lower(std::move(graph), lowering);
@@ -34,7 +34,8 @@ Program build(const Graph& traced, const PlanOptions& options) {
   return program;
 }
 
-PlanInstance::PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered, std::shared_ptr<Storage> memory)
+PlanInstance::PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered,
+                           std::shared_ptr<Storage> memory)
     : traced(std::move(graph)), options(std::move(with)), program(std::move(lowered)), arena(std::move(memory)) {
   stream = driver(options.device).stream(options.device.index);
   for (int slot : program->inputs) inputs.push_back(Tensor::empty(type_of(slot), options.device));
@@ -53,22 +54,23 @@ void PlanInstance::resolve() {
   calls.clear();
   pointers.clear();
   for (const Task& task : program->tasks) {
-    calls.push_back({task.launch, static_cast<std::uint32_t>(pointers.size()), static_cast<std::uint16_t>(task.in.size()),
-                     static_cast<std::uint16_t>(task.out.size()), task.commits, task.own_step});
+    calls.push_back({task.launch, static_cast<std::uint32_t>(pointers.size()),
+                     static_cast<std::uint16_t>(task.in.size()), static_cast<std::uint16_t>(task.out.size()),
+                     task.commits, task.workspace_step});
     for (int slot : task.in) pointers.push_back(pointer(slot));
     for (int slot : task.out) pointers.push_back(pointer(slot));
     pointers.push_back(task.scratch ? static_cast<char*>(arena->data()) + task.scratch_offset : nullptr);
-    pointers.push_back(task.launch.own ? static_cast<char*>(arena->data()) + task.own_offset : nullptr);
+    pointers.push_back(task.launch.workspace ? static_cast<char*>(arena->data()) + task.workspace_offset : nullptr);
   }
 }
 
 void* PlanInstance::memory(int number) const {
-  const Slot& slot = program->slots[static_cast<std::size_t>(program->owner(number))];
+  const Slot& slot = program->slots[program->owner(number)];
   switch (slot.place) {
     case Slot::arena: return static_cast<char*>(arena->data()) + slot.offset;
     case Slot::stored: return slot.tensor.value()->storage->data();
-    case Slot::input: return inputs[static_cast<std::size_t>(slot.index)].value()->storage->data();
-    case Slot::output: return outputs[static_cast<std::size_t>(slot.index)].value()->storage->data();
+    case Slot::input: return inputs[slot.index].value()->storage->data();
+    case Slot::output: return outputs[slot.index].value()->storage->data();
   }
   return nullptr;
 }
@@ -103,12 +105,14 @@ void PlanInstance::copy(const Tensor& from, const Tensor& to) const {
 void PlanInstance::check_status() {
   if (status & kStatusIndexOutOfRange) fail(Fault::data, data_fault(), "; nothing was changed by this step");
   if (status & kStatusOutOfMemory)
-    fail(Fault::resource, "out of memory; nothing was changed by this step; use a smaller batch or imgsz, or fewer threads");
-  if (status) fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
+    fail(Fault::resource,
+         "out of memory; nothing was changed by this step; use a smaller batch or imgsz, or fewer threads");
+  if (status)
+    fail(Fault::failure, "plan: ", options.device, " reported fault ", status, "; nothing was changed by this step");
 }
 
-/// What the first launch says that finds its data at fault. The launches run again one by one: a failed step has changed
-/// nothing, and what that launch has read is there until the next one runs.
+/// What the first launch says that finds its data at fault. The launches run again one by one: a failed step has
+/// changed nothing, and what that launch has read is there until the next one runs.
 std::string PlanInstance::data_fault() {
   status = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -116,8 +120,9 @@ std::string PlanInstance::data_fault() {
     stream->wait();
     if (!(status & kStatusIndexOutOfRange)) continue;
     const Task& task = program->tasks[i];
-    const auto node_of = [&](int n) -> const Graph::Node& { return program->graph.nodes[static_cast<std::size_t>(n)]; };
-    const auto at = std::find_if(task.nodes.begin(), task.nodes.end(), [&](int n) { return node_of(n).op->checks_data(); });
+    const auto node_of = [&](int n) -> const Graph::Node& { return program->graph.nodes[n]; };
+    const auto at = std::find_if(task.nodes.begin(), task.nodes.end(),
+                                 [&](int n) { return node_of(n).op->checks_data(); });
     NEURIM_ASSERT(at != task.nodes.end());
     const Graph::Node& node = node_of(*at);
     Tensors in;  // what is checked was made before the task
@@ -129,14 +134,13 @@ std::string PlanInstance::data_fault() {
 
 /// A value as the task has just read it, on the CPU; of floating ones the type alone.
 Tensor PlanInstance::read_by(const Task& task, int value) const {
-  const Type& type = program->graph.values[static_cast<std::size_t>(value)].type;
+  const Type& type = program->graph.values[value].type;
   const Tensor read = Tensor::empty(type);
   if (is_floating(type.dtype)) return read;
-  const auto slot = std::find_if(task.in.begin(), task.in.end(), [&](int number) {
-    return program->slots[static_cast<std::size_t>(number)].value == value;
-  });
+  const auto slot = std::find_if(task.in.begin(), task.in.end(),
+                                 [&](int number) { return program->slots[number].value == value; });
   NEURIM_ASSERT(slot != task.in.end());
-  const Layout& layout = program->slots[static_cast<std::size_t>(*slot)].layout;
+  const Layout& layout = program->slots[*slot].layout;
   std::vector<std::byte> physical(bytes(type, layout)), host(bytes(type));
   stream->download(physical.data(), pointer(*slot), physical.size());
   stream->wait();

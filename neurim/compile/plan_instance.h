@@ -1,4 +1,5 @@
-// One instance of a program: its arena, its buffers and what a replay needs, resolved to pointers. Internal to compile/.
+// One instance of a program: its arena, its buffers and what a replay needs, resolved to pointers. Internal to
+// compile/.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -33,7 +34,8 @@ struct PlanInstance {
   std::atomic<bool> busy{false};
 
   /// `memory`: what it may have as its arena if that is large enough; instances that share one run one at a time.
-  PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered, std::shared_ptr<Storage> memory = {});
+  PlanInstance(Graph graph, PlanOptions with, std::shared_ptr<const Program> lowered,
+               std::shared_ptr<Storage> memory = {});
 
   /// Follows states that were moved (new pointers) or repacked by another plan (lowered again).
   void follow_states();
@@ -45,7 +47,7 @@ struct PlanInstance {
   std::vector<double> run_timed(const std::vector<bool>& which);
 
  private:
-  Type type_of(int slot) const { return program->type(program->slots[static_cast<std::size_t>(slot)]); }
+  Type type_of(int slot) const { return program->type(program->slots[slot]); }
   void resolve();
   void* pointer(int number) const { return static_cast<char*>(memory(number)) + program->shift(number); }
   void* memory(int number) const;

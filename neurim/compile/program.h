@@ -21,25 +21,25 @@ struct Slot {
   int value = -1;
   Layout layout;
   Place place = arena;
-  int alias = -1;  ///< the slot whose memory this is, or -1: its own
+  int alias = -1;         ///< the slot whose memory this is, or -1: its own
   std::size_t shift = 0;  ///< where it begins there, in bytes
   std::size_t offset = 0;
   int index = -1;
-  Tensor tensor;   ///< the captured tensor of a stored slot; undefined: a constant that no task reads so
+  Tensor tensor;  ///< the captured tensor of a stored slot; undefined: a constant that no task reads so
 };
 
 /// One launch of the program.
 struct Task {
   std::vector<int> nodes;  ///< of the graph; empty: a reorder or a copy that lowering added
   int anchor = -1;         ///< the one of them that named the kernel
-  std::string site;        ///< tuning_site of the anchor; empty without tuning
+  std::string key;         ///< tuning key of the anchor; empty without tuning
   std::vector<int> in, out;
   Launch launch;
   std::string kernel;
-  DType products = DType::f32;        ///< Site::rounds
+  DType compute_dtype = DType::f32;   ///< KernelRequest::rounds
   std::vector<std::string> declined;  ///< "kernel: why"
   std::size_t scratch = 0, scratch_offset = 0;
-  std::size_t own_offset = 0, own_step = 0;  ///< of what Launch::own asks for
+  std::size_t workspace_offset = 0, workspace_step = 0;  ///< of what Launch::workspace asks for
   bool commits = false;
 };
 
@@ -50,27 +50,26 @@ struct Program {
   std::vector<int> inputs, outputs;  ///< slots
   std::size_t arena_bytes = 0;
 
-  Type type(const Slot& slot) const { return graph.values[static_cast<std::size_t>(slot.value)].type; }
+  Type type(const Slot& slot) const { return graph.values[slot.value].type; }
   /// The slot that owns the memory of this one.
   int owner(int slot) const {
-    while (slots[static_cast<std::size_t>(slot)].alias >= 0) slot = slots[static_cast<std::size_t>(slot)].alias;
+    while (slots[slot].alias >= 0) slot = slots[slot].alias;
     return slot;
   }
   /// Where the slot begins in its owner's memory, in bytes.
   std::size_t shift(int slot) const {
     std::size_t bytes = 0;
-    for (; slots[static_cast<std::size_t>(slot)].alias >= 0; slot = slots[static_cast<std::size_t>(slot)].alias)
-      bytes += slots[static_cast<std::size_t>(slot)].shift;
+    for (; slots[slot].alias >= 0; slot = slots[slot].alias) bytes += slots[slot].shift;
     return bytes;
   }
 };
 
 struct LowerOptions {
-  bool interpret = false;     ///< reference kernels only, one op at a time
-  bool training = false;      ///< the plan trains, and may change the layout in which captured tensors live
-  int chunks = 1;             ///< logical pieces of a kernel's work
-  DType products = DType::f32;  ///< see PlanOptions
-  bool winograd = true;         ///< the same
+  bool interpret = false;                ///< reference kernels only, one op at a time
+  bool training = false;                 ///< the plan trains, and may change the layout in which captured tensors live
+  int chunks = 1;                        ///< logical pieces of a kernel's work
+  DType compute_dtype = DType::f32;      ///< see PlanOptions
+  bool winograd = true;                  ///< the same
   const class Tuning* tuning = nullptr;  ///< the same
 };
 

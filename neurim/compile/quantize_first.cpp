@@ -1,5 +1,6 @@
-// Quantize before what moves numbers or picks some of them: a maximum of bytes is the byte of the maximum, and what is moved is a
-// quarter as long. NaN, of which quantize makes the least number, is one there as well, and no maximum any more.
+// Quantize before what moves numbers or picks some of them: a maximum of bytes is the byte of the maximum, and what is
+// moved is a quarter as long. NaN, of which quantize makes the least number, is one there as well, and no maximum any
+// more.
 #include <algorithm>
 #include <vector>
 
@@ -25,12 +26,15 @@ Tensors earlier(const Graph::Node& node, const Tensors& in, bool read_alone) {
   if (!before || !(scale > 0)) return {};
   std::vector<Tensor> read;
   for (const int value : before->in) read.push_back(traced_value(value));
-  // Of bytes that were made real with the same scale nothing is left to do, if their products with it are no tiny numbers.
+  // Of bytes that were made real with the same scale nothing is left to do, if their products with it are no tiny
+  // numbers.
   constexpr float kTiny = 1e-30f;
   const auto* const real = dynamic_cast<const Dequantize*>(before->op.get());
-  if (real && real->zero_point == own.zero_point && read[0].dtype() == own.dtype && scale > kTiny && scale_of(read[1]) == scale) return {read[0]};
+  if (real && real->zero_point == own.zero_point && read[0].dtype() == own.dtype && scale > kTiny &&
+      scale_of(read[1]) == scale)
+    return {read[0]};
   const std::shared_ptr<const Op> op = before->op;  // the trace's nodes move
-  if (!read_alone || !op->picks()) return {};
+  if (!read_alone || !op->is_data_movement()) return {};
   for (Tensor& x : read)
     if (x.dtype() != DType::f32 || x.shape().rank() < in[1].shape().rank()) return {};
   for (Tensor& x : read) x = quantize(x, in[1], own.zero_point, own.dtype);
@@ -47,7 +51,7 @@ Graph quantize_first(const Graph& graph) {
     const std::vector<int> readers = count_readers(out);
     out = fold(rewrite(out, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
       if (!quantizes(node)) return {};
-      Tensors found = earlier(node, in, readers[static_cast<std::size_t>(node.in[0])] == 1);
+      Tensors found = earlier(node, in, readers[node.in[0]] == 1);
       changed |= !found.empty();
       return found;
     }));

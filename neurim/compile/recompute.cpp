@@ -1,6 +1,6 @@
-// Rematerialisation (Chen et al., "Training deep nets with sublinear memory cost", 2016) of what costs a pass over memory, such
-// as norms and activations: the gradients need their inputs too, and those are kept. Where a kernel computes such a value in
-// passing, each reader has one of its own, and it is never written at all.
+// Rematerialisation (Chen et al., "Training deep nets with sublinear memory cost", 2016) of what costs a pass over
+// memory, such as norms and activations: the gradients need their inputs too, and those are kept. Where a kernel
+// computes such a value in passing, each reader has one of its own, and it is never written at all.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "neurim/compile/chains.h"
+#include "neurim/compile/fusion_groups.h"
 #include "neurim/compile/passes.h"
 
 namespace neurim {
@@ -41,8 +41,8 @@ class Recomputing {
     choose(fullest());
   }
 
-  /// The readers of light values that may compute them by themselves: such as have kernels for it, and pointwise ones on the way
-  /// back, which join the chains of others.
+  /// The readers of light values that may compute them by themselves: such as have kernels for it, and pointwise ones
+  /// on the way back, which join the fusion groups of others.
   Readers candidates(const std::function<bool(const Op&)>& has_kernels) const {
     Readers found;
     const int turn = fullest();
@@ -77,23 +77,25 @@ class Recomputing {
  private:
   static constexpr int kNever = std::numeric_limits<int>::max();
   static std::size_t at(int value) { return static_cast<std::size_t>(value); }
-  const Graph::Node& node(int n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
+  const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   int maker(int value) const { return graph_.values[at(value)].node; }
   std::size_t size(int value) const { return bytes(graph_.values[at(value)].type); }
-  bool cheap(int n) const { return node(n).op->cheap() && !node(n).op->exact(); }
+  bool rematerializable(int n) const { return node(n).op->rematerializable() && !node(n).op->exact(); }
   bool small(int input, int value) const { return size(input) <= size(value) / kSmall; }
 
   /// Whether the value is a norm's result, or pointwise ops away from it that read nothing else of size.
   bool light(int value) const {
     const int made = maker(value);
-    if (made < 0 || node(made).out[0] != value || !cheap(made)) return false;
+    if (made < 0 || node(made).out[0] != value || !rematerializable(made)) return false;
     if (!node(made).op->pointwise()) return true;
     int large = 0;
     for (const int input : node(made).in)
       if (!small(input, value) && (++large > 1 || !light(input))) return false;
     return large == 1;
   }
-  bool computes(int n, int value) const { return own_.count(node(n).op.get()) > 0 && size(value) >= kWorthIt && light(value); }
+  bool computes(int n, int value) const {
+    return own_.count(node(n).op.get()) > 0 && size(value) >= kWorthIt && light(value);
+  }
 
   Tensor light_again(int value) {
     const Graph::Node& made = node(maker(value));
@@ -101,7 +103,7 @@ class Recomputing {
     for (const int input : made.in)
       in.push_back(made.op->pointwise() && !small(input, value) ? light_again(input) : now_[at(input)]);
     for (const int each : made.out) out.push_back(now_[at(each)]);
-    return made.op->again(in, out);
+    return made.op->rematerialize(in, out);
   }
 
   /// The node at which most bytes wait for later ones.
@@ -119,7 +121,7 @@ class Recomputing {
   /// Whether the value is one cheap op after the other away from what is there at node n, or is itself there.
   bool computable(int value, int n) {
     const int made = maker(value);
-    if (made < 0 || !cheap(made) || node(made).out[0] != value) return false;
+    if (made < 0 || !rematerializable(made) || node(made).out[0] != value) return false;
     const auto [known, added] = computable_.try_emplace({value, n}, false);
     if (added)
       known->second = std::all_of(node(made).in.begin(), node(made).in.end(), [&](int input) {
@@ -128,8 +130,8 @@ class Recomputing {
     return known->second;
   }
 
-  /// Finds the values that wait at node `turn` and can be computed again where they are next read. Those that come last are
-  /// looked at first: what they are computed from is needed as early as they are.
+  /// Finds the values that wait at node `turn` and can be computed again where they are next read. Those that come last
+  /// are looked at first: what they are computed from is needed as early as they are.
   void choose(int turn) {
     const int end = static_cast<int>(graph_.nodes.size());
     for (int n = turn - 1; n >= 0; --n)
@@ -168,7 +170,7 @@ class Recomputing {
       in.push_back(there ? now_[at(input)] : again(input, n));
     }
     for (const int each : made.out) out.push_back(now_[at(each)]);
-    return copies_[value] = made.op->again(in, out);
+    return copies_[value] = made.op->rematerialize(in, out);
   }
 
   const Graph& graph_;
@@ -194,14 +196,14 @@ Graph recompute(const Graph& graph, const LowerOptions& options) {
   const Readers wished = Recomputing(graph, {}).candidates(has_kernels);
   Readers taken;
   const Graph trial = Recomputing(graph, wished).run();
-  for (const Chain& chain : Chains(trial, options).form())
-    for (const int n : chain.nodes) {
-      const Graph::Node& reader = trial.nodes[static_cast<std::size_t>(n)];
+  for (const FusionGroup& group : FusionGroups(trial, options).form())
+    for (const int n : group.nodes) {
+      const Graph::Node& reader = trial.nodes[n];
       const auto inside = [&](int value) {
-        return std::find(chain.nodes.begin(), chain.nodes.end(), trial.values[static_cast<std::size_t>(value)].node) !=
-               chain.nodes.end();
+        return std::find(group.nodes.begin(), group.nodes.end(), trial.values[value].node) != group.nodes.end();
       };
-      if (wished.count(reader.op.get()) && std::count_if(reader.in.begin(), reader.in.end(), inside) > (n != chain.anchor_node()))
+      if (wished.count(reader.op.get()) &&
+          std::count_if(reader.in.begin(), reader.in.end(), inside) > (n != group.anchor_node()))
         taken.insert(reader.op.get());
     }
   return Recomputing(graph, taken).run();

@@ -12,11 +12,15 @@ constexpr std::string_view kMemoryBound = "memory-bound", kOtherConvolutions = "
                            kWeightGradients = "weight gradients", kDataGradients = "data gradients",
                            kMatrixProducts = "matrix products";
 
-const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType products) {
+const Peaks::Arithmetic& arithmetic_of(const Peaks& peaks, DType compute_dtype) {
   const auto named = [&](std::string_view name) {
-    return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(), [&](const Peaks::Arithmetic& one) { return one.name == name; });
+    return std::find_if(peaks.arithmetic.begin(), peaks.arithmetic.end(),
+                        [&](const Peaks::Arithmetic& one) { return one.name == name; });
   };
-  const auto f32 = named("fp32"), own = named(products == DType::bf16 ? "bf16" : products == DType::f16 ? "fp16" : products == DType::i8 ? "int8" : "fp32");
+  const auto f32 = named("fp32"), own = named(compute_dtype == DType::bf16  ? "bf16"
+                                              : compute_dtype == DType::f16 ? "fp16"
+                                              : compute_dtype == DType::i8  ? "int8"
+                                                                            : "fp32");
   NEURIM_ASSERT(f32 != peaks.arithmetic.end() && f32->operations > 0);
   return own != peaks.arithmetic.end() && own->operations > f32->operations ? *own : *f32;
 }
@@ -44,9 +48,9 @@ std::string_view kind_of(const PlanRow& row, const Roof& limit) {
 
 }  // namespace
 
-Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DType products) {
+Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DType compute_dtype) {
   const Peaks::Memory& level = level_of(bytes, peaks);
-  const Peaks::Arithmetic& peak = arithmetic_of(peaks, products);
+  const Peaks::Arithmetic& peak = arithmetic_of(peaks, compute_dtype);
   const double arithmetic = 2 * static_cast<double>(multiply_adds) / peak.operations,
                memory = static_cast<double>(bytes) / level.read;
   return arithmetic > memory ? Roof{peak.name, arithmetic, true} : Roof{level.name, memory, false};
@@ -58,7 +62,7 @@ Roofline roofline(const std::vector<PlanRow>& rows, const Peaks& peaks) {
                                       kWeightGradients, kDataGradients, kMatrixProducts, kMemoryBound})
     result.kinds.push_back({.name = std::string(kind)});
   for (const PlanRow& row : rows) {
-    const Roof limit = roof(row.multiply_adds, row.bytes, peaks, row.products);
+    const Roof limit = roof(row.multiply_adds, row.bytes, peaks, row.compute_dtype);
     const std::string_view name = kind_of(row, limit);
     result.tasks.push_back({row, std::string(name), limit});
     Roofline::Kind& kind = *std::find_if(result.kinds.begin(), result.kinds.end(),

@@ -16,12 +16,12 @@ struct Roof {
   bool arithmetic = false;
 };
 
-/// The longer of two times: that of the multiply-adds at the peak of f32, with `products` of bf16, f16 or i8 at that of those if it is
-/// higher, and that of `bytes` at the bandwidth of the nearest level from L2 on which holds them all, otherwise of the last. Both rates are
-/// those of all the threads that `peaks` were measured with, at work at once, and a level holds what the
-/// caches of all of them do. Bytes count as if they were read, which is the faster way. Throws Error(failure)
-/// when `peaks` have no bandwidth.
-Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DType products = DType::f32);
+/// The longer of two times: that of the multiply-adds at the peak of f32, with `products` of bf16, f16 or i8 at that of
+/// those if it is higher, and that of `bytes` at the bandwidth of the nearest level from L2 on which holds them all,
+/// otherwise of the last. Both rates are those of all the threads that `peaks` were measured with, at work at once, and
+/// a level holds what the caches of all of them do. Bytes count as if they were read, which is the faster way. Throws
+/// Error(failure) when `peaks` have no bandwidth.
+Roof roof(std::int64_t multiply_adds, std::size_t bytes, const Peaks& peaks, DType compute_dtype = DType::f32);
 
 struct Roofline {
   struct Task {

@@ -1,5 +1,5 @@
-// Slices before transposes: what is left out need not be moved. A recurrent layer whose batch is the first axis turns all of its steps,
-// of which a classifier reads the last.
+// Slices before transposes: what is left out need not be moved. A recurrent layer whose batch is the first axis turns
+// all of its steps, of which a classifier reads the last.
 #include <memory>
 #include <vector>
 
@@ -17,14 +17,14 @@ SliceOptions moved(const SliceOptions& options, int rank, const std::vector<std:
   out.axes.clear();
   for (std::size_t i = 0; i < options.starts.size(); ++i) {
     const std::int64_t axis = options.axes.empty() ? static_cast<std::int64_t>(i) : options.axes[i];
-    out.axes.push_back(place[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]);
+    out.axes.push_back(place[axis < 0 ? axis + rank : axis]);
   }
   return out;
 }
 
 std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& perm) {
   std::vector<std::int64_t> out(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) out[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i) out[perm[i]] = static_cast<std::int64_t>(i);
   return out;
 }
 
@@ -35,7 +35,7 @@ Graph slice_first(const Graph& graph) {
   return rewrite(graph, [&](const Graph::Node& node, const Tensors& in) -> Tensors {
     const auto* const slices = dynamic_cast<const Slice*>(node.op.get());
     const auto* const turns = dynamic_cast<const Transpose*>(node.op.get());
-    if ((!slices && !turns) || readers[static_cast<std::size_t>(node.in[0])] > 1 || !in[0].traced()) return {};
+    if ((!slices && !turns) || readers[node.in[0]] > 1 || !in[0].traced()) return {};
     const Graph::Node* const before = producer(in[0]);
     if (!before) return {};
     const int rank = in[0].shape().rank();
@@ -47,7 +47,7 @@ Graph slice_first(const Graph& graph) {
     if (const auto* sliced = dynamic_cast<const SliceGrad*>(before->op.get()); turns && sliced) {
       const Tensor dy = traced_value(before->in[0]);
       Shape whole = sliced->shape;
-      for (int axis = 0; axis < rank; ++axis) whole[axis] = sliced->shape[static_cast<int>(turns->perm[static_cast<std::size_t>(axis)])];
+      for (int axis = 0; axis < rank; ++axis) whole[axis] = sliced->shape[static_cast<int>(turns->perm[axis])];
       const SliceOptions part = moved(sliced->options, rank, inverse(turns->perm));
       return {apply1(std::make_shared<SliceGrad>(whole, part), {transpose(dy, turns->perm)})};
     }

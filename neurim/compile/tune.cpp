@@ -16,10 +16,11 @@ namespace neurim {
 
 namespace {
 
-constexpr double kGain = 0.97;         // a kernel is another's better from this share of its time on
-constexpr double kWorthIt = 0.003;     // of a plan's time: sites that take less keep the kernel of the highest rank
-constexpr double kWhole = 0.1;         // seconds: plans up to here run whole in each round, so that caches hold what they would
-constexpr int kBefore = 2;             // tasks that run before what is timed, of longer plans
+constexpr double kGain = 0.97;      // a kernel is another's better from this share of its time on
+constexpr double kWorthIt = 0.003;  // of a plan's time: requests that take less keep the kernel of the highest rank
+constexpr double
+    kWhole = 0.1;           // seconds: plans up to here run whole in each round, so that caches hold what they would
+constexpr int kBefore = 2;  // tasks that run before what is timed, of longer plans
 constexpr int kFewest = 3, kMost = 9;  // rounds
 constexpr double kLong = 1.5;          // seconds of rounds, after which there are no more than the fewest
 constexpr int kLeastRank = 2;          // kernels below are plain loops
@@ -40,7 +41,8 @@ Graph with_own_state(Graph graph) {
 /// The graph with handles of its own on that state: what one plan repacks, others have where it was.
 Graph with_own_handles(Graph graph) {
   for (Graph::Value& value : graph.values)
-    if (value.captured && !value.captured.value()->constant) value.captured = Tensor(std::make_shared<Value>(*value.captured.value()));
+    if (value.captured && !value.captured.value()->constant)
+      value.captured = Tensor(std::make_shared<Value>(*value.captured.value()));
   return graph;
 }
 
@@ -50,7 +52,8 @@ class Trial {
   Trial(const Graph& shared, PlanOptions options, const Tuning& choices, const std::shared_ptr<Storage>& memory) {
     options.tuning = std::make_shared<Tuning>(choices);
     const Graph graph = with_own_handles(shared);
-    instance_ = std::make_unique<PlanInstance>(graph, options, std::make_shared<const Program>(build(graph, options)), memory);
+    instance_ = std::make_unique<PlanInstance>(graph, options, std::make_shared<const Program>(build(graph, options)),
+                                               memory);
     for (const Tensor& input : instance_->inputs) {
       const std::vector<std::byte> zeros(bytes(input.type()));
       input.write(zeros.data());
@@ -63,18 +66,18 @@ class Trial {
   std::size_t size() const { return names_.size(); }
   std::vector<double> run(const std::vector<bool>& which) { return instance_->run_timed(which); }
 
-  /// The kernel of the highest rank that has a task at the site; null where none has.
-  const Kernel* kernel_at(const std::string& site) const {
+  /// The kernel of the highest rank that has a task at the request; null where none has.
+  const Kernel* kernel_at(const std::string& key) const {
     const Kernel* best = nullptr;
     for (const Task& task : program().tasks) {
-      if (task.site != site) continue;
+      if (task.key != key) continue;
       for (const Kernel& kernel : kernels(op(task), program().graph.device.kind))
         if (kernel.name == task.kernel && (!best || kernel.rank > best->rank)) best = &kernel;
     }
     return best;
   }
 
-  /// The best kernel for the site's op of a lower rank than that; null where only plain loops are left.
+  /// The best kernel for the request's op of a lower rank than that; null where only plain loops are left.
   const Kernel* below(const Kernel& kernel) const {
     for (const Kernel& other : kernels(kernel.op, program().graph.device.kind))
       if (other.rank < kernel.rank && other.rank >= kLeastRank) return &other;
@@ -94,17 +97,17 @@ class Trial {
   }
 
  private:
-  std::string_view op(const Task& task) const { return program().graph.nodes[static_cast<std::size_t>(task.anchor)].op->name(); }
+  std::string_view op(const Task& task) const { return program().graph.nodes[task.anchor].op->name(); }
 
   std::string name(const Task& task) const {
     std::string all = task.kernel;
     for (const int node : task.nodes) {
-      const Op& op = *program().graph.nodes[static_cast<std::size_t>(node)].op;
+      const Op& op = *program().graph.nodes[node].op;
       all += text(' ', op.name(), attributes(op));
     }
     for (const auto* slots : {&task.in, &task.out})
       for (const int number : *slots) {
-        const Slot& slot = program().slots[static_cast<std::size_t>(number)];
+        const Slot& slot = program().slots[number];
         all += text(' ', program().type(slot), slot.layout);
       }
     return all;
@@ -114,7 +117,8 @@ class Trial {
   std::vector<std::string> names_;
 };
 
-/// What runs in a round: the tasks that are timed, with those just before them, whose results would be in the caches; or all.
+/// What runs in a round: the tasks that are timed, with those just before them, whose results would be in the caches;
+/// or all.
 std::vector<bool> around(const std::vector<bool>& timed, bool all) {
   std::vector<bool> run(timed.size(), all);
   for (std::size_t i = 0; i < timed.size(); ++i)
@@ -149,37 +153,38 @@ bool is_faster(Trial& other, Trial& than, bool whole) {
 }  // namespace
 
 bool to_measure(const Program& program, const Tuning& tuning) {
-  return tuning.mode() == Tuning::Mode::measure && std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& task) {
-           return !task.site.empty() && !tuning.chosen(task.site);
-         });
+  return tuning.mode() == Tuning::Mode::measure &&
+         std::any_of(program.tasks.begin(), program.tasks.end(),
+                     [&](const Task& task) { return !task.key.empty() && !tuning.chosen(task.key); });
 }
 
 void tune(const Graph& traced, const PlanOptions& options) {
   Tuning& tuning = *options.tuning;
   const Graph graph = with_own_state(traced);
   auto best = std::make_unique<Trial>(graph, options, tuning, nullptr);
-  while (to_measure(best->program(), tuning)) {  // again for what another choice has taken out of a region
+  while (to_measure(best->program(), tuning)) {  // again for what another choice has taken out of a fusion group
     const std::vector<bool> all(best->size(), true);
     std::vector<double> seconds = best->run(all);
     seconds = best->run(all);  // again, with what the first one has brought into memory
     const double whole = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-    std::map<std::string, double> sites;
+    std::map<std::string, double> keys;
     for (std::size_t i = 0; i < best->size(); ++i)
-      if (const std::string& site = best->program().tasks[i].site; !site.empty() && !tuning.chosen(site)) sites[site] += seconds[i];
-    for (const auto& [site, time] : sites) {
-      const Kernel* kernel = best->kernel_at(site);
-      if (!kernel) continue;  // another choice has taken it into the region of another
-      tuning.choose(site, std::string(kernel->name));
+      if (const std::string& key = best->program().tasks[i].key; !key.empty() && !tuning.chosen(key))
+        keys[key] += seconds[i];
+    for (const auto& [key, time] : keys) {
+      const Kernel* kernel = best->kernel_at(key);
+      if (!kernel) continue;  // another choice has taken it into the fusion group of another
+      tuning.choose(key, std::string(kernel->name));
       if (time < kWorthIt * whole) continue;
       Tuning choices = tuning;
       for (const Kernel* next = best->below(*kernel); next; next = best->below(*next)) {
-        choices.choose(site, std::string(next->name));
+        choices.choose(key, std::string(next->name));
         auto trial = std::make_unique<Trial>(graph, options, choices, best->memory());
-        const Kernel* const taken = trial->kernel_at(site);
+        const Kernel* const taken = trial->kernel_at(key);
         if (!taken || taken->rank > next->rank) break;  // nothing is there, or nothing else
         next = taken;
         if (!is_faster(*trial, *best, whole < kWhole)) continue;
-        tuning.choose(site, std::string(taken->name));
+        tuning.choose(key, std::string(taken->name));
         best = std::move(trial);
       }
     }

@@ -19,8 +19,8 @@ namespace neurim {
 
 namespace {
 
-// From this size on memory comes in huge pages straight from the system: a first touch costs one fault in 2 MiB instead of
-// one in 4 KiB.
+// From this size on memory comes in huge pages straight from the system: a first touch costs one fault in 2 MiB instead
+// of one in 4 KiB.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -85,14 +85,14 @@ void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* poin
   struct alignas(64) Running {
     Args args;
     const Launch* launch;
-    std::size_t own_step;
-    int first = 0;  ///< part
+    std::size_t workspace_step;
+    int first = 0;  ///< task
 
-    static void run(void* context, int part, int thread) {
+    static void run(void* context, int task, int thread) {
       const Running& own = *static_cast<const Running*>(context);
       Args args = own.args;
-      args.own = static_cast<char*>(args.own) + static_cast<std::size_t>(thread) * own.own_step;
-      own.launch->run(own.launch->self.get(), args, own.first + part);
+      args.workspace = static_cast<char*>(args.workspace) + static_cast<std::size_t>(thread) * own.workspace_step;
+      own.launch->run(own.launch->self.get(), args, own.first + task);
     }
   };
   for (const Call& call : calls) {
@@ -100,11 +100,17 @@ void run_on_cpu(ThreadPool& pool, std::span<const Call> calls, void* const* poin
     void* const* first = pointers + call.first;
     const Launch& launch = call.launch;
     void* const* const memory = first + call.in + call.out;
-    Running running{{.in = {first, call.in}, .out = {first + call.in, call.out}, .scratch = memory[0], .own = memory[1], .status = status}, &launch, call.own_step};
-    const int most = launch.places ? launch.places : ThreadPool::kMost;
-    pool.run(launch.parts, Running::run, &running, most);
-    running.first = launch.parts;
-    pool.run(launch.joins, Running::run, &running, most);
+    Running running{{.in = {first, call.in},
+                     .out = {first + call.in, call.out},
+                     .scratch = memory[0],
+                     .workspace = memory[1],
+                     .status = status},
+                    &launch,
+                    call.workspace_step};
+    const int most = launch.max_concurrency ? launch.max_concurrency : ThreadPool::kMost;
+    pool.run(launch.tasks, Running::run, &running, most);
+    running.first = launch.tasks;
+    pool.run(launch.reduction_tasks, Running::run, &running, most);
   }
 }
 

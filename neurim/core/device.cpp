@@ -31,7 +31,8 @@ Drivers& drivers() {
 std::uint8_t register_driver(std::unique_ptr<DeviceDriver> added) {
   DeviceDriver* const own = added.release();
   for (std::size_t kind = 0; kind < drivers().size(); ++kind)
-    if (DeviceDriver* none = nullptr; drivers()[kind].compare_exchange_strong(none, own)) return static_cast<std::uint8_t>(kind);
+    if (DeviceDriver* none = nullptr; drivers()[kind].compare_exchange_strong(none, own))
+      return static_cast<std::uint8_t>(kind);
   fail(Fault::usage, "device: there are ", drivers().size(), " kinds of devices already");
 }
 

@@ -59,7 +59,8 @@ class Storage {
   void* data_;
 };
 
-/// The number of compute threads, 1 to 1024; by default what the machine and its cgroup allow. Set before the first use.
+/// The number of compute threads, 1 to 1024; by default what the machine and its cgroup allow. Set before the first
+/// use.
 void set_threads(std::int64_t threads);
 int threads();
 class ThreadPool;

@@ -1,5 +1,5 @@
-// Counter-based random numbers: every number is a pure function of (key, counter), so that it does not depend on threads,
-// order or history.
+// Counter-based random numbers: every number is a pure function of (key, counter), so that it does not depend on
+// threads, order or history.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -26,18 +26,18 @@ class Random {
         counter_{0, b, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32)} {}
   std::uint32_t bits() {
     if (used_ == 4) block_ = philox(counter_, key_), ++counter_[0], used_ = 0;
-    return block_[static_cast<std::size_t>(used_++)];
+    return block_[used_++];
   }
-  double uniform() { return (bits() >> 8) * 0x1p-24; }                            ///< [0, 1), 24 bits
+  double uniform() { return (bits() >> 8) * 0x1p-24; }  ///< [0, 1), 24 bits
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  std::uint32_t below(std::uint32_t bound) {                                       ///< [0, bound), unbiased (Lemire)
+  std::uint32_t below(std::uint32_t bound) {  ///< [0, bound), unbiased (Lemire)
     std::uint64_t m = static_cast<std::uint64_t>(bits()) * bound;
     if (static_cast<std::uint32_t>(m) < bound)
       for (const std::uint32_t least = (0u - bound) % bound; static_cast<std::uint32_t>(m) < least;)
         m = static_cast<std::uint64_t>(bits()) * bound;
     return static_cast<std::uint32_t>(m >> 32);
   }
-  double normal();  ///< mean 0, deviation 1 (Box–Muller)
+  double normal();  ///< mean 0, std 1 (Box–Muller)
 
  private:
   std::array<std::uint32_t, 2> key_;

@@ -7,7 +7,7 @@
 #include <ostream>
 
 #include "neurim/base/error.h"
-#include "neurim/core/half.h"
+#include "neurim/core/float16.h"
 
 namespace neurim {
 
@@ -48,18 +48,19 @@ void each_place(const Type& type, const Layout& layout, Visit visit) {
     const std::int64_t images = type.shape[0], block = layout.block,
                        image = type.shape.numel() / std::max<std::int64_t>(1, images);
     for (std::int64_t i = 0; i < images; ++i)
-      for (std::int64_t k = 0; k < image; ++k)
-        visit(i * image + k, (i / block * image + k) * block + i % block);
+      for (std::int64_t k = 0; k < image; ++k) visit(i * image + k, (i / block * image + k) * block + i % block);
     return;
   }
   const bool last = layout.kind == Layout::last_blocked;
-  const std::int64_t n = type.shape[0], c = type.shape[last ? -1 : 1], rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
+  const std::int64_t n = type.shape[0], c = type.shape[last ? -1 : 1],
+                     rest = type.shape.numel() / std::max<std::int64_t>(1, n * c);
   const std::int64_t block = layout.kind == Layout::channels_last ? c : layout.block;
   const std::int64_t blocks = (c + block - 1) / block;
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t j = 0; j < c; ++j)
       for (std::int64_t k = 0; k < rest; ++k)
-        visit(last ? (i * rest + k) * c + j : (i * c + j) * rest + k, ((i * blocks + j / block) * rest + k) * block + j % block);
+        visit(last ? (i * rest + k) * c + j : (i * c + j) * rest + k,
+              ((i * blocks + j / block) * rest + k) * block + j % block);
 }
 
 template <class T>
@@ -68,16 +69,20 @@ void reorder(const Type& type, const Layout& layout, const void* from, void* to,
   T* target = static_cast<T*>(to);
   if (packing) std::memset(to, 0, bytes(type, layout));
   each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {
-    if (packing) target[place] = source[plain];
-    else target[plain] = source[place];
+    if (packing)
+      target[place] = source[plain];
+    else
+      target[plain] = source[place];
   });
 }
 
 void reorder_rounded(const Type& type, const Layout& layout, const void* from, void* to, bool packing) {
   if (packing) std::memset(to, 0, bytes(type, layout));
   each_place(type, layout, [&](std::int64_t plain, std::int64_t place) {
-    if (packing) static_cast<std::uint16_t*>(to)[place] = to_half(layout.rounded, static_cast<const float*>(from)[plain]);
-    else static_cast<float*>(to)[plain] = from_half(layout.rounded, static_cast<const std::uint16_t*>(from)[place]);
+    if (packing)
+      static_cast<std::uint16_t*>(to)[place] = to_storage(layout.storage, static_cast<const float*>(from)[plain]);
+    else
+      static_cast<float*>(to)[plain] = from_storage(layout.storage, static_cast<const std::uint16_t*>(from)[place]);
   });
 }
 
@@ -88,7 +93,7 @@ void copy_layout(const Type& type, const Layout& layout, const void* from, void*
   } else if (layout.kind == Layout::packed) {
     const PackedFormat& format = packed_format(layout.format);
     (packing ? format.pack : format.unpack)(format.self, from, to);
-  } else if (layout.rounded) {
+  } else if (layout.storage) {
     reorder_rounded(type, layout, from, to, packing);
   } else {
     switch (bits(type.dtype)) {
@@ -118,7 +123,7 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
 
 void Shape::push_back(std::int64_t size) {
   require(rank_ < static_cast<int>(kMaxRank), "shape: more than ", kMaxRank, " axes");
-  sizes_[static_cast<std::size_t>(rank_++)] = size;
+  sizes_[rank_++] = size;
 }
 
 std::int64_t Shape::numel() const {
@@ -154,14 +159,14 @@ void append(std::string& out, const Layout& layout) {
     case Layout::last_blocked: out += text("features", layout.block); break;
     case Layout::packed: out += packed_format(layout.format).name; break;
   }
-  if (layout.rounded) out += text(' ', dtype_of(layout.rounded));
+  if (layout.storage) out += text(' ', dtype_of(layout.storage));
 }
 
-Layout::Half half_of(DType dtype) {
+Layout::StorageDtype storage_of(DType dtype) {
   return dtype == DType::bf16 ? Layout::bf16 : dtype == DType::f16 ? Layout::f16 : Layout::exact;
 }
-DType dtype_of(Layout::Half half) {
-  return half == Layout::bf16 ? DType::bf16 : half == Layout::f16 ? DType::f16 : DType::f32;
+DType dtype_of(Layout::StorageDtype storage) {
+  return storage == Layout::bf16 ? DType::bf16 : storage == Layout::f16 ? DType::f16 : DType::f32;
 }
 
 int normal_axis(std::int64_t axis, int rank, std::string_view who) {
@@ -185,7 +190,7 @@ std::array<std::int64_t, Shape::kMaxRank> strides(const Shape& shape) {
   std::array<std::int64_t, Shape::kMaxRank> out{};
   std::int64_t step = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    out[static_cast<std::size_t>(axis)] = step;
+    out[axis] = step;
     step *= shape[axis];
   }
   return out;
@@ -208,7 +213,8 @@ std::size_t bytes(const Type& type, const Layout& layout) {
     count = size == 0 ? 0 : count / size * filled(size, layout.block);
   }
   std::int64_t total = 0;
-  require(!__builtin_mul_overflow(count, layout.rounded ? 2 : bits(type.dtype) / 8, &total), "tensor ", type, " is too large");
+  require(!__builtin_mul_overflow(count, layout.storage ? 2 : bits(type.dtype) / 8, &total), "tensor ", type,
+          " is too large");
   return static_cast<std::size_t>(total);
 }
 

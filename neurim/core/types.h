@@ -14,7 +14,7 @@
 namespace neurim {
 
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, boolean };
-inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+inline constexpr std::array kDTypes{DType::f64, DType::f32, DType::f16, DType::bf16,   DType::i64,
                                     DType::i32, DType::i8,  DType::u8,  DType::boolean};
 
 int bits(DType dtype);
@@ -32,8 +32,8 @@ class Shape {
   explicit Shape(std::span<const std::int64_t> sizes);
   int rank() const { return rank_; }
   bool empty() const { return rank_ == 0; }
-  std::int64_t operator[](int axis) const { return sizes_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)]; }
-  std::int64_t& operator[](int axis) { return sizes_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)]; }
+  std::int64_t operator[](int axis) const { return sizes_[axis < 0 ? axis + rank_ : axis]; }
+  std::int64_t& operator[](int axis) { return sizes_[axis < 0 ? axis + rank_ : axis]; }
   const std::int64_t* begin() const { return sizes_.data(); }
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   void push_back(std::int64_t size);
@@ -71,20 +71,21 @@ struct Layout {
     channels_last,  ///< axis 1 innermost
     blocked,        ///< axis 1 split by `block`, the block innermost (nChw16c); the tail of the last block is zero
     batch_blocked,  ///< axis 0 split by `block`, the block innermost (ceil(N/16)CHW16n); its tail is zero too
-    last_blocked,   ///< the last axis split so, its blocks behind axis 0 (x(N,L,C) as N ceil(C/16) L 16c); of one block rows lie apart
+    last_blocked,   ///< the last axis split so, its blocks behind axis 0 (x(N,L,C) as N ceil(C/16) L 16c); of one block
+                    ///< rows lie apart
     packed,         ///< an opaque form that a backend registered under `format`
   };
   Kind kind = plain;
   std::uint16_t block = 0;
   std::uint32_t format = 0;
   /// Of f32: the type whose nearest number each element is, in two bytes; what reads it loses digits.
-  enum Half : std::uint8_t { exact, bf16, f16 } rounded = exact;
+  enum StorageDtype : std::uint8_t { exact, bf16, f16 } storage = exact;
   bool operator==(const Layout&) const = default;
 };
 void append(std::string& out, const Layout& layout);
 /// Of bf16 and f16 that, of others exact; and back, exact being f32.
-Layout::Half half_of(DType dtype);
-DType dtype_of(Layout::Half half);
+Layout::StorageDtype storage_of(DType dtype);
+DType dtype_of(Layout::StorageDtype storage);
 /// The axis that a layout splits into blocks, if any; -1: the last.
 std::optional<int> split_axis(const Layout& layout);
 

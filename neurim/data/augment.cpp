@@ -32,8 +32,8 @@ std::vector<double> numbers_in(const std::string& call, std::size_t open) {
 }  // namespace
 
 void Augment::check() const {
-  require(scale[0] > 0 && scale[0] <= scale[1] && scale[1] <= 1, "augment: scale is [", scale[0], ", ",
-          scale[1], "]; it needs 0 < low <= high <= 1");
+  require(scale[0] > 0 && scale[0] <= scale[1] && scale[1] <= 1, "augment: scale is [", scale[0], ", ", scale[1],
+          "]; it needs 0 < low <= high <= 1");
   require(ratio[0] > 0 && ratio[0] <= ratio[1], "augment: ratio is [", ratio[0], ", ", ratio[1],
           "]; it needs 0 < low <= high");
   require(crop_padding >= 0, "augment: crop_padding is ", crop_padding, "; it counts pixels");
@@ -62,14 +62,14 @@ Augment parse_augment(std::string_view list) {
       augment.random_resized_crop = true;
       std::copy(values.begin(), values.end(), augment.scale.begin());
     } else if (name == "pad") {
-      require(values[0] == std::floor(values[0]) && std::abs(values[0]) <= (1 << 14), "augment: pad takes a whole number of pixels of at most ",
-              1 << 14, ": ", item);
+      require(values[0] == std::floor(values[0]) && std::abs(values[0]) <= (1 << 14),
+              "augment: pad takes a whole number of pixels of at most ", 1 << 14, ": ", item);
       augment.crop_padding = static_cast<int>(values[0]);
     } else {
       augment.hflip = values.empty() ? 0.5 : values[0];
     }
   }
-  augment.changes = parse_changes(join(others, ","));
+  augment.changes = parse_augmentations(join(others, ","));
   augment.check();
   return augment;
 }
@@ -103,8 +103,7 @@ Pose random_pose(const Augment& augment, Random& random) {
   return pose;
 }
 
-void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size,
-                 std::uint8_t* out) {
+void move_pixels(int down, int right, std::uint8_t fill, const std::uint8_t* in, ImageSize size, std::uint8_t* out) {
   const std::size_t row = static_cast<std::size_t>(size.width * size.pixel_bytes());
   right = std::clamp(right, -size.width, size.width);
   const auto count = static_cast<std::size_t>((size.width - std::abs(right)) * size.pixel_bytes());

@@ -13,8 +13,8 @@ std::int64_t most_bad(double max_bad, std::int64_t samples) {
   return max_bad > 0 ? std::max<std::int64_t>(whole, 1) : 0;
 }
 
-BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess,
-                         const Augment& augment, const LoaderOptions& options)
+BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
+                         const LoaderOptions& options)
     : dataset_(dataset),
       split_(split),
       preprocess_(preprocess),
@@ -29,24 +29,22 @@ BatchSource::BatchSource(const Dataset& dataset, Split split, const Preprocess& 
                     .rank = options.rank,
                     .ranks = options.ranks}),
       whole_(static_cast<std::size_t>(dataset.size(split))) {
-  require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ",
-          options.batch, ", workers ", options.workers, ", prefetch ", options.prefetch,
-          "; they are at least 1, 0 and 1");
+  require(options.batch >= 1 && options.workers >= 0 && options.prefetch >= 1, "loader: batch ", options.batch,
+          ", workers ", options.workers, ", prefetch ", options.prefetch, "; they are at least 1, 0 and 1");
   preprocess.check();
   augment.check();
   if (samples_ == 0)
     fail(Fault::data, "loader: the ", split, " split is empty; choose another split, or val_split above 0");
   const std::int64_t share = epoch_order_.size();
   batches_ = options.drop_last ? share / options.batch : (share + options.batch - 1) / options.batch;
-  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ",
-          share, " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
+  require(batches_ > 0, "loader: ", options.drop_last ? "drop_last leaves nothing of " : "no batch comes of ", share,
+          " samples in batches of ", options.batch, "; use a smaller batch or fewer ranks");
   // Chance may put all bad samples of a set into one split, which is no reason to stop.
   most_bad_ = neurim::most_bad(options.max_bad, dataset.size());
 }
 
 void BatchSource::start(std::uint32_t epoch, std::int64_t first_batch) {
-  require(first_batch >= 0 && first_batch <= batches_, "loader: cannot start at batch ", first_batch, " of ",
-          batches_);
+  require(first_batch >= 0 && first_batch <= batches_, "loader: cannot start at batch ", first_batch, " of ", batches_);
   halt();
   if (static_cast<std::int64_t>(bad().size()) > most_bad_) too_many_bad();
   epoch_ = epoch;
@@ -96,7 +94,7 @@ void BatchSource::remember_bad(std::int64_t index, std::string_view reason) {
 }
 
 void BatchSource::found_whole(std::int64_t index, const ImageHeader& header) {
-  if (!whole_[static_cast<std::size_t>(index)].exchange(true) && header.orientation != 1) ++turned_;
+  if (!whole_[index].exchange(true) && header.orientation != 1) ++turned_;
 }
 
 void BatchSource::too_many_bad() const {
@@ -104,12 +102,12 @@ void BatchSource::too_many_bad() const {
   constexpr std::size_t kNamed = 5;  // files in one line
   std::vector<std::string> first;
   for (std::size_t i = 0; i < std::min(all.size(), kNamed); ++i) first.push_back(all[i].reason);
-  const std::string named =
-      text(join(first, " | "),
-           all.size() > first.size() ? text(" | and ", all.size() - first.size(), " more") : std::string());
+  const std::string named = text(join(first, " | "), all.size() > first.size()
+                                                         ? text(" | and ", all.size() - first.size(), " more")
+                                                         : std::string());
   if (std::ssize(all) == samples_)
-    fail(Fault::data, "loader: the ", split_, " split has no sample that can be decoded, of ", samples_, ": ",
-         named, "; repair or replace them");
+    fail(Fault::data, "loader: the ", split_, " split has no sample that can be decoded, of ", samples_, ": ", named,
+         "; repair or replace them");
   fail(Fault::data, "loader: at least ", all.size(), " of the ", samples_, " samples of the ", split_,
        " split cannot be decoded, more than the ", most_bad_, " that max_bad allows: ", named,
        "; 'neurim data scan' names all; repair or remove them, or raise max_bad");

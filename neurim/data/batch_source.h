@@ -17,7 +17,8 @@
 
 namespace neurim {
 
-/// How many of so many samples may be unreadable: max_bad is a share below 1, else a count; a share above 0 allows one at least.
+/// How many of so many samples may be unreadable: max_bad is a share below 1, else a count; a share above 0 allows one
+/// at least.
 std::int64_t most_bad(double max_bad, std::int64_t samples);
 
 struct LoaderOptions {
@@ -29,7 +30,7 @@ struct LoaderOptions {
   Sampler sampler = Sampler::each;
   int rank = 0, ranks = 1;  ///< which share of an epoch this loader has; see Order
   bool drop_last = false;   ///< leave out a last batch that is not full
-  /// Where resized pictures are kept, when they are the same in every epoch (no random_resized_crop).
+  /// Where resized images are kept, when they are the same in every epoch (no random_resized_crop).
   Cache cache = Cache::automatic;
   std::size_t cache_bytes = 1ull << 30;  ///< the most that Cache::automatic takes
   /// How many samples may be undecodable before loading stops: below 1 a share of the samples of all splits (but at
@@ -41,7 +42,7 @@ struct LoaderOptions {
 struct Batch {
   std::span<float> images;          ///< (size, channels, height, width)
   std::span<std::int64_t> labels;   ///< (size); empty of a multi-label set
-  std::span<float> targets;  ///< (size, classes), 1 where a sample has the class; of a multi-label set only
+  std::span<float> targets;         ///< (size, classes), 1 where a sample has the class; of a multi-label set only
   std::span<std::int64_t> indices;  ///< (size): which sample of the split each one is
   int size = 0;
 };
@@ -72,10 +73,10 @@ class BatchSource {
   /// bad, and whatever else went wrong in a worker.
   virtual bool next(Batch& batch) = 0;
 
-  std::int64_t batches() const { return batches_; }  ///< of an epoch
-  std::vector<BadSample> bad() const;                ///< in the order of their indices
+  std::int64_t batches() const { return batches_; }    ///< of an epoch
+  std::vector<BadSample> bad() const;                  ///< in the order of their indices
   std::int64_t most_bad() const { return most_bad_; }  ///< how many max_bad allows
-  std::int64_t turned() const { return turned_; }    ///< samples seen so far that EXIF turned
+  std::int64_t turned() const { return turned_; }      ///< samples seen so far that EXIF turned
 
  protected:
   /// Throws Error(usage) on an option out of its range, Error(data) where the split is empty.
@@ -98,7 +99,7 @@ class BatchSource {
   std::int64_t size_of(std::int64_t batch) const;
   /// The sample at a place of a batch in this epoch, before any replacement.
   std::int64_t sample_at(std::int64_t batch, std::int64_t place) const {
-    return order_[static_cast<std::size_t>(batch * options_.batch + place)];
+    return order_[batch * options_.batch + place];
   }
   /// Calls `produce` with the sample, then with the next ones for as long as it throws Error(data), and
   /// returns the one that it took. For any thread.
@@ -115,16 +116,15 @@ class BatchSource {
   }
   /// Whether a sample was found whole before. What was not is looked at as a whole wherever only a part of it is
   /// used, so that a damaged one is refused by every part and in every epoch. For any thread.
-  bool known_whole(std::int64_t index) const { return whole_[static_cast<std::size_t>(index)]; }
+  bool known_whole(std::int64_t index) const { return whole_[index]; }
   /// Remembers that a sample is whole, and counts it in turned(), once. For any thread.
   void found_whole(std::int64_t index, const ImageHeader& header);
   /// What the random choices for a sample come from at a place of a batch in this epoch. One that comes again in
-  /// the epoch gets others, so that it is not the same picture.
+  /// the epoch gets others, so that it is not the same image.
   Random random_of(std::int64_t index, std::int64_t batch, std::int64_t place) const {
     constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;  // is odd, so that the seeds of all repeats differ
     const std::vector<std::int64_t>& repeats = epoch_order_.repeats();
-    const std::int64_t again =
-        repeats.empty() ? 0 : repeats[static_cast<std::size_t>(batch * options_.batch + place)];
+    const std::int64_t again = repeats.empty() ? 0 : repeats[batch * options_.batch + place];
     return Random(options_.seed + static_cast<std::uint64_t>(again) * kStep, static_cast<std::uint64_t>(index), epoch_);
   }
 

@@ -12,7 +12,7 @@
 #include "neurim/base/tfrecord.h"
 #include "neurim/base/thread_pool.h"
 #include "neurim/data/encode.h"
-#include "neurim/data/picture_files.h"
+#include "neurim/data/image_files.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/spellings.h"
 
@@ -60,10 +60,8 @@ struct Written {
 };
 
 std::string as_tar(const Written& sample) {
-  const JsonObject json{
-      {"label", sample.class_name}, {"class_index", sample.label}, {"file", sample.name}};
-  return tar_member(sample.key + ".cls", text(sample.label)) +
-         tar_member(sample.key + sample.extension, sample.bytes) +
+  const JsonObject json{{"label", sample.class_name}, {"class_index", sample.label}, {"file", sample.name}};
+  return tar_member(sample.key + ".cls", text(sample.label)) + tar_member(sample.key + sample.extension, sample.bytes) +
          tar_member(sample.key + ".json", json.line());
 }
 
@@ -114,10 +112,9 @@ class Writer {
     if (in_shard_ > 0) close();
     if (options_.form == SetForm::tfrecord)
       for (std::size_t i = 0; i < files_.size(); ++i) {
-        const std::string name =
-            (out_ / text(split_, numbered("-%05d", static_cast<std::int64_t>(i)),
-                         numbered("-of-%05d.tfrecord", static_cast<std::int64_t>(files_.size()))))
-                .string();
+        const std::string name = (out_ / text(split_, numbered("-%05d", static_cast<std::int64_t>(i)),
+                                              numbered("-of-%05d.tfrecord", static_cast<std::int64_t>(files_.size()))))
+                                     .string();
         move_file(files_[i], name);
         files_[i] = name;
       }
@@ -149,7 +146,7 @@ struct Reader {
   Image image;
   std::vector<std::byte> buffer;
 
-  /// The picture file of a sample. Throws Error(data) where it cannot be decoded whole.
+  /// The image file of a sample. Throws Error(data) where it cannot be decoded whole.
   std::string file_of(const Dataset& dataset, Split split, std::int64_t sample) {
     const StoredImage stored = dataset.read(split, sample, buffer);
     if (stored.pixels == ImageSize{}) {
@@ -163,7 +160,7 @@ struct Reader {
   }
 };
 
-/// The picture file of a sample, or why there is none.
+/// The image file of a sample, or why there is none.
 struct Read {
   std::string file, problem;
 };
@@ -178,7 +175,7 @@ class ReadAhead {
   const Read& next(Split split, std::int64_t sample) {
     const std::int64_t at = sample % kSamplesATime;
     if (at == 0) fill(split, sample, std::min(kSamplesATime, dataset_.size(split) - sample));
-    return read_[static_cast<std::size_t>(at)];
+    return read_[at];
   }
 
  private:
@@ -187,9 +184,9 @@ class ReadAhead {
     std::atomic<std::int64_t> taken{0};
     pool_.each(pool_.threads(), [&](int thread) {
       for (std::int64_t i; (i = taken++) < count;) {
-        Read& to = read_[static_cast<std::size_t>(i)];
+        Read& to = read_[i];
         try {
-          to.file = readers_[static_cast<std::size_t>(thread)].file_of(dataset_, split, first + i);
+          to.file = readers_[thread].file_of(dataset_, split, first + i);
         } catch (const Error& error) {
           if (error.fault() != Fault::data) throw;
           to.problem = error.what();
@@ -206,16 +203,17 @@ class ReadAhead {
 
 /// Whether the classes stand in the order that our readers give them.
 bool in_order(const std::vector<std::string>& names, SetForm form) {
-  if (form == SetForm::folders || !std::all_of(names.begin(), names.end(), integer)) return std::is_sorted(names.begin(), names.end());
-  return std::is_sorted(names.begin(), names.end(), [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+  if (form == SetForm::folders || !std::all_of(names.begin(), names.end(), integer))
+    return std::is_sorted(names.begin(), names.end());
+  return std::is_sorted(names.begin(), names.end(),
+                        [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
 }
 
 std::vector<std::string> not_carried(const Dataset& dataset, SetForm form) {
   std::vector<std::string> lost;
   if (dataset.weighted()) lost.emplace_back("the weights of the samples; a packed file (neurim data pack) keeps them");
   if (dataset.grouped())
-    lost.emplace_back(
-        "the groups, so that a split cut from the result would separate them; a packed file keeps them");
+    lost.emplace_back("the groups, so that a split cut from the result would separate them; a packed file keeps them");
   const std::vector<std::string>& names = dataset.class_names();
   std::vector<std::int64_t> counts(names.size(), 0);
   for (const Split split : kSplits) {
@@ -224,11 +222,13 @@ std::vector<std::string> not_carried(const Dataset& dataset, SetForm form) {
   }
   for (std::size_t c = 0; c < names.size(); ++c)
     if (counts[c] == 0) lost.push_back(text("the class ", names[c], ", as no image shows it; a packed file keeps it"));
-  if (!in_order(names, form)) lost.emplace_back("the order of the classes; a packed file keeps it, and so does the option classes");
+  if (!in_order(names, form))
+    lost.emplace_back("the order of the classes; a packed file keeps it, and so does the option classes");
   return lost;
 }
 
-/// Throws where our readers would not give back the names of the classes, which come from files that anybody may have written.
+/// Throws where our readers would not give back the names of the classes, which come from files that anybody may have
+/// written.
 void check_names(const Dataset& dataset, const std::string& out, SetForm form) {
   const std::size_t longest = form == SetForm::folders ? 255 : 4096;  // of a file's name; of a text in a record
   Spellings spellings;
@@ -237,20 +237,22 @@ void check_names(const Dataset& dataset, const std::string& out, SetForm form) {
     const bool lost = name.size() > longest || name.empty() ||
                       (form == SetForm::folders && (name.find('/') != std::string::npos || is_hidden(name)));
     if (lost)
-      fail(Fault::data, out, ": the class \"", name, "\" ", name.size() > longest ? "has too long a name" : "cannot be called so in a folder",
-           "; rename the class (that of IDX files by labels.txt)", form == SetForm::folders ? ", or take to=wds or to=tfrecord" : "");
+      fail(Fault::data, out, ": the class \"", name, "\" ",
+           name.size() > longest ? "has too long a name" : "cannot be called so in a folder",
+           "; rename the class (that of IDX files by labels.txt)",
+           form == SetForm::folders ? ", or take to=wds or to=tfrecord" : "");
   }
   for (const std::vector<std::string>& same : spellings.several())
-    fail(Fault::data, out, ": the names of two classes differ in Unicode form alone, ", with_code_points(same[0]), " and ",
-         with_code_points(same[1]), "; rename one of them");
+    fail(Fault::data, out, ": the names of two classes differ in Unicode form alone, ", with_code_points(same[0]),
+         " and ", with_code_points(same[1]), "; rename one of them");
 }
 
 }  // namespace
 
 void check_convert(const Dataset& dataset, const std::string& out, const ConvertOptions& options) {
   require(options.shard >= 1, "shard is ", options.shard, "; a shard has at least one sample");
-  require(!dataset.multi_label(), out, ": a converted set has one class a picture, these have any number; ",
-          "pack them (neurim data pack), or copy the table with the pictures");
+  require(!dataset.multi_label(), out, ": a converted set has one class an image, these have any number; ",
+          "pack them (neurim data pack), or copy the table with the images");
   std::error_code error;
   require(!fs::exists(out) || (fs::is_directory(out) && fs::is_empty(out, error)), out,
           ": is there and not empty; give another folder, or remove it");
@@ -290,7 +292,7 @@ ConvertResult convert(const Dataset& dataset, const std::string& out, const Conv
   if (result.samples == 0) {
     std::error_code ignored;
     if (is_new) fs::remove(out, ignored);
-    fail(Fault::data, out, ": nothing was written, as none of the ", all, " pictures can be converted",
+    fail(Fault::data, out, ": nothing was written, as none of the ", all, " images can be converted",
          result.skipped.empty() ? "" : text("; ", result.skipped[0]));
   }
   return result;

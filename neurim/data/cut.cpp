@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kSplitStream = 0x73706c74, kTestStream = 0x74657374;
 
 std::int64_t first_of(const Listing& listing, std::int64_t item) {
-  return listing.same_as.empty() ? item : listing.same_as[static_cast<std::size_t>(item)];
+  return listing.same_as.empty() ? item : listing.same_as[item];
 }
 
 /// Takes those items out of train that show what an earlier one shows.
@@ -41,8 +41,7 @@ void add_repeats(Listing& listing, const std::vector<std::int64_t>& repeats, Spl
 
 std::vector<std::vector<std::int64_t>> train_by_class(Listing& listing) {
   std::vector<std::vector<std::int64_t>> by_class(listing.class_names.size());
-  for (const std::int64_t item : listing[Split::train])
-    by_class[static_cast<std::size_t>(listing.labels[static_cast<std::size_t>(item)])].push_back(item);
+  for (const std::int64_t item : listing[Split::train]) by_class[listing.labels[item]].push_back(item);
   return by_class;
 }
 
@@ -52,7 +51,7 @@ using Units = std::map<std::string, std::vector<std::int64_t>>;
 Units units_of(Listing& listing, Split split) {
   Units units;
   for (const std::int64_t item : listing[split]) {
-    const std::string group = listing.groups.empty() ? "" : listing.groups[static_cast<std::size_t>(item)];
+    const std::string group = listing.groups.empty() ? "" : listing.groups[item];
     // An item without a group is one of its own; no other name holds a zero byte and a number.
     units[group.empty() ? text('\0', first_of(listing, item)) : group].push_back(item);
   }
@@ -69,16 +68,18 @@ std::vector<std::vector<std::int64_t>> smallest_first(const Units& by_name) {
 /// How many items of train show each class.
 class Shown {
  public:
-  explicit Shown(Listing& listing) : listing_(listing), counts_(listing.class_names.size(), 0) { count(listing[Split::train], 1); }
+  explicit Shown(Listing& listing) : listing_(listing), counts_(listing.class_names.size(), 0) {
+    count(listing[Split::train], 1);
+  }
   void count(const std::vector<std::int64_t>& items, std::int64_t each) {
     for (const std::int64_t item : items)
-      for (const std::int64_t c : classes_of(listing_, item)) counts_[static_cast<std::size_t>(c)] += each;
+      for (const std::int64_t c : classes_of(listing_, item)) counts_[c] += each;
   }
   /// A class of these items that none of train shows.
   std::optional<std::int64_t> missing(const std::vector<std::int64_t>& items) const {
     for (const std::int64_t item : items)
       for (const std::int64_t c : classes_of(listing_, item))
-        if (counts_[static_cast<std::size_t>(c)] == 0) return c;
+        if (counts_[c] == 0) return c;
     return {};
   }
 
@@ -102,8 +103,9 @@ std::vector<std::int64_t> take_spare(Listing& listing, Shown& shown) {
   return {};
 }
 
-/// Takes back into train those units of `to`, the smallest ones, without which a class would have nothing there; where nothing
-/// is left in `to` then, gives it what train can spare. Where no cut keeps every class in train, the one that was made stays.
+/// Takes back into train those units of `to`, the smallest ones, without which a class would have nothing there; where
+/// nothing is left in `to` then, gives it what train can spare. Where no cut keeps every class in train, the one that
+/// was made stays.
 void keep_classes(Listing& listing, Split to) {
   Shown shown(listing);
   const std::optional<std::int64_t> missing = shown.missing(listing[to]);
@@ -124,7 +126,7 @@ void keep_classes(Listing& listing, Split to) {
   }
   listing[to] = std::move(left);
   listing.notes.push_back(text(plural(std::ssize(kept), "image"), " stayed in training, as it would have none of ",
-                               listing.class_names[static_cast<std::size_t>(*missing)], " otherwise"));
+                               listing.class_names[*missing], " otherwise"));
 }
 
 /// Cuts train into parts of these shares (their sum is 1) that never separate a group and have nearly the
@@ -145,7 +147,7 @@ std::vector<std::vector<std::int64_t>> cut_groups(Listing& listing, const std::v
   const std::size_t classless = listing.class_names.size();  // counts as a class of its own
   const auto count_into = [&](auto& counts, std::int64_t item) {
     const std::span<const std::int64_t> classes = classes_of(listing, item);
-    for (const std::int64_t c : classes) ++counts[static_cast<std::size_t>(c)];
+    for (const std::int64_t c : classes) ++counts[c];
     if (classes.empty()) ++counts[classless];
   };
   std::vector<double> totals(classless + 1, 0);
@@ -184,9 +186,9 @@ bool cut_by_groups(const Listing& listing) { return !listing.groups.empty() || !
 }  // namespace
 
 std::span<const std::int64_t> classes_of(const Listing& listing, std::int64_t item) {
-  const std::int64_t& label = listing.labels[static_cast<std::size_t>(item)];
+  const std::int64_t& label = listing.labels[item];
   if (listing.label_sets.empty()) return {&label, 1};
-  return listing.label_sets[static_cast<std::size_t>(label)];
+  return listing.label_sets[label];
 }
 
 void split_off(Listing& listing, Split to, double share, std::uint64_t seed) {
@@ -206,8 +208,9 @@ void split_off(Listing& listing, Split to, double share, std::uint64_t seed) {
     Random random(seed, c, stream);
     shuffle(items, random);
     const auto size = static_cast<std::int64_t>(items.size());
-    const std::int64_t taken =
-        size < 2 ? 0 : std::clamp<std::int64_t>(std::llround(static_cast<double>(size) * share), 1, size - 1);
+    const std::int64_t taken = size < 2 ? 0
+                                        : std::clamp<std::int64_t>(std::llround(static_cast<double>(size) * share), 1,
+                                                                   size - 1);
     listing[to].insert(listing[to].end(), items.begin(), items.begin() + taken);
     listing[Split::train].insert(listing[Split::train].end(), items.begin() + taken, items.end());
   }
@@ -218,7 +221,7 @@ void split_off(Listing& listing, Split to, double share, std::uint64_t seed) {
 void choose_fold(Listing& listing, int folds, int fold, std::uint64_t seed) {
   std::vector<std::vector<std::int64_t>> parts(static_cast<std::size_t>(folds));
   if (listing[Split::train].size() < parts.size())
-    fail(Fault::data, "training has ", listing[Split::train].size(), " pictures, too few for ", folds,
+    fail(Fault::data, "training has ", listing[Split::train].size(), " images, too few for ", folds,
          " folds; use fewer");
   std::vector<std::int64_t> repeats;
   if (cut_by_groups(listing)) {

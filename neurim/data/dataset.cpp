@@ -109,14 +109,14 @@ void map_classes(Listing& listing, const std::vector<std::string>& names, const 
     if (number < 0 || number >= std::ssize(names)) unknown.push_back(class_name);
   }
   if (!unknown.empty())
-    fail(Fault::data, path, ": the classes [", listed(unknown), "] are not known; the data has [",
-         listed(found), "], the model or the option classes has [", listed(names), "]",
-         numbered ? ", which numbers count from 0" : "", "; rename the classes, or train a model on this data");
+    fail(Fault::data, path, ": the classes [", listed(unknown), "] are not known; the data has [", listed(found),
+         "], the model or the option classes has [", listed(names), "]", numbered ? ", which numbers count from 0" : "",
+         "; rename the classes, or train a model on this data");
   if (numbered)
     listing.notes.push_back(
         text("labels are numbers of the classes: 0 is ", names[0], ", ", names.size() - 1, " is ", names.back()));
   const auto map = [&](std::vector<std::int64_t>& classes) {
-    for (std::int64_t& one : classes) one = mapped[static_cast<std::size_t>(one)];
+    for (std::int64_t& one : classes) one = mapped[one];
   };
   if (listing.label_sets.empty()) map(listing.labels);
   for (std::vector<std::int64_t>& set : listing.label_sets) {
@@ -156,11 +156,11 @@ constexpr Kind kKinds[] = {
   for (const Split split : {Split::val, Split::test})
     if (!listing[split].empty()) {
       splits.emplace_back(name(split));
-      sizes.push_back(text(plural(std::ssize(listing[split]), "picture"), " of ", split));
+      sizes.push_back(text(plural(std::ssize(listing[split]), "image"), " of ", split));
     }
-  if (splits.empty()) fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
+  if (splits.empty()) fail(Fault::data, path, ": the training split is empty; put images in train/CLASS/");
   fail(Fault::data, path, ": the training split is empty: it holds ", join(sizes, " and "),
-       " alone; give data with a train split too, or judge a model by these: neurim val model=RUN data=", path,
+       " alone; give data with a train split too, or evaluate a model by these: neurim val model=RUN data=", path,
        " split=", splits[0]);
 }
 
@@ -196,26 +196,25 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   const double test_split = options.test_split;
   require(test_split >= 0 && val_split + test_split < 1, "test_split is ", test_split,
           "; it is a share in [0, 1), and with val_split less than all");
-  if (const bool multi_label = !listing.label_sets.empty();
-      options.multi_label.value_or(multi_label) != multi_label)
+  if (const bool multi_label = !listing.label_sets.empty(); options.multi_label.value_or(multi_label) != multi_label)
     fail(Fault::data, path,
-         multi_label
-             ? ": has any number of classes a picture, where multi_label=false or the model wants one; train "
-               "a model on these data"
-             : ": has one class a picture, where multi_label=true or the model wants any number; give a "
-               ".csv, .tsv or .jsonl file whose labels are such as cat|dog");
+         multi_label ? ": has any number of classes an image, where multi_label=false or the model wants one; train "
+                       "a model on these data"
+                     : ": has one class an image, where multi_label=true or the model wants any number; give a "
+                       ".csv, .tsv or .jsonl file whose labels are such as cat|dog");
   const bool for_training = options.for_training && options.class_names.empty();
   if (for_training && listing[Split::train].empty()) nothing_to_train_on(listing, path);
   const std::size_t fewest = for_training && listing.label_sets.empty() ? 2 : 1;
   if (listing.class_names.size() < fewest && options.class_names.empty())
     fail(Fault::data, path, ": ", listing.class_names.empty() ? "no class" : "only the class \"",
          listing.class_names.empty() ? "" : listing.class_names[0] + "\"",
-         " was found; a classifier needs at least two: add pictures of another one");
+         " was found; a classifier needs at least two: add images of another one");
   const std::vector<std::string>& names = listing.class_names;
   if (options.class_names.empty() && std::is_sorted(names.begin(), names.end()) &&
       !std::is_sorted(names.begin(), names.end(), natural_less))
-    listing.notes.push_back(text("classes are numbered in lexicographic order (as in ", names[0], ", ",
-                                 names[1], ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
+    listing.notes.push_back(
+        text("classes are numbered in lexicographic order (as in ", names[0], ", ", names[1],
+             ", …); tools that count 2 before 10 number them otherwise; the option classes gives another order"));
   if (!options.class_names.empty()) map_classes(listing, options.class_names, path);
   check_names(listing.class_names, path);
   if (!options.group_by.empty() && listing.groups.empty())
@@ -223,39 +222,39 @@ Dataset::Dataset(Listing listing, const DatasetOptions& options, const std::stri
   if (listing[Split::test].empty() && !listing[Split::train].empty() && test_split > 0)
     naming([&] { return path; }, [&] { split_off(listing, Split::test, test_split, options.seed); });
   if (options.folds != 0) {
-    require(options.folds >= 2 && options.fold >= 0 && options.fold < options.folds, "fold ", options.fold,
-            " of ", options.folds, " folds: give at least 2 folds, and a fold from 0 to folds - 1");
+    require(options.folds >= 2 && options.fold >= 0 && options.fold < options.folds, "fold ", options.fold, " of ",
+            options.folds, " folds: give at least 2 folds, and a fold from 0 to folds - 1");
     if (!listing[Split::val].empty())
-      fail(Fault::data, path, ": has a val split of its own, which folds would ignore; use it without folds, "
-           "or move its pictures to train");
+      fail(Fault::data, path,
+           ": has a val split of its own, which folds would ignore; use it without folds, "
+           "or move its images to train");
     naming([&] { return path; }, [&] { choose_fold(listing, options.folds, options.fold, options.seed); });
     listing.validation = text("fold ", options.fold, " of ", options.folds, " of train, seed ", options.seed);
   } else if (listing[Split::val].empty() && !listing[Split::train].empty() && val_split > 0) {
     const double of_rest = listing[Split::test].empty() ? val_split : val_split / (1 - test_split);
     naming([&] { return path; }, [&] { split_off(listing, Split::val, of_rest, options.seed); });
-    listing.validation = text("stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
-                              is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data",
-                              " would be used instead");
+    listing.validation = text(
+        "stratified ", significant(100 * val_split), " % of train, seed ", options.seed, "; ",
+        is_class_folder(path) ? (std::filesystem::path(path) / "val").string() : "a val split of the data",
+        " would be used instead");
   }
   content_ = std::make_shared<const Listing>(std::move(listing));
 }
 
 std::int64_t Dataset::item(Split split, std::int64_t sample) const {
-  require(sample >= 0 && sample < size(split), "dataset: sample ", sample, " is outside the ", split,
-          " split of ", size(split));
-  return items(split)[static_cast<std::size_t>(sample)];
+  require(sample >= 0 && sample < size(split), "dataset: sample ", sample, " is outside the ", split, " split of ",
+          size(split));
+  return items(split)[sample];
 }
 
 std::vector<std::int64_t> Dataset::class_counts(Split split) const {
   std::vector<std::int64_t> counts(class_names().size(), 0);
   for (const std::int64_t i : items(split))
-    for (const std::int64_t c : classes_of(*content_, i)) ++counts[static_cast<std::size_t>(c)];
+    for (const std::int64_t c : classes_of(*content_, i)) ++counts[c];
   return counts;
 }
 
-std::int64_t Dataset::label(Split split, std::int64_t sample) const {
-  return content_->labels[static_cast<std::size_t>(item(split, sample))];
-}
+std::int64_t Dataset::label(Split split, std::int64_t sample) const { return content_->labels[item(split, sample)]; }
 
 std::span<const std::int64_t> Dataset::classes(Split split, std::int64_t sample) const {
   return classes_of(*content_, item(split, sample));
@@ -263,8 +262,7 @@ std::span<const std::int64_t> Dataset::classes(Split split, std::int64_t sample)
 
 std::string Dataset::label_name(Split split, std::int64_t sample) const {
   std::vector<std::string> names;
-  for (const std::int64_t c : classes(split, sample))
-    names.push_back(class_names()[static_cast<std::size_t>(c)]);
+  for (const std::int64_t c : classes(split, sample)) names.push_back(class_names()[c]);
   return join(names, "|");
 }
 
@@ -286,14 +284,12 @@ std::int64_t Dataset::size() const {
 
 bool Dataset::weighted() const {
   const std::vector<double>& weights = content_->weights;
-  return !weights.empty() &&
-         any_item(*content_, [&](std::int64_t item) { return weights[static_cast<std::size_t>(item)] != 1; });
+  return !weights.empty() && any_item(*content_, [&](std::int64_t item) { return weights[item] != 1; });
 }
 
 bool Dataset::grouped() const {
   const std::vector<std::string>& groups = content_->groups;
-  return !groups.empty() &&
-         any_item(*content_, [&](std::int64_t item) { return !groups[static_cast<std::size_t>(item)].empty(); });
+  return !groups.empty() && any_item(*content_, [&](std::int64_t item) { return !groups[item].empty(); });
 }
 
 std::string Dataset::name(Split split, std::int64_t sample) const {

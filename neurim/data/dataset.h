@@ -1,4 +1,4 @@
-// A labelled set of pictures, split into training, validation and test.
+// A labelled set of images, split into training, validation and test.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,19 +19,18 @@ struct DatasetOptions {
   double test_split = 0;
   std::uint64_t seed = 42;  ///< of these choices, which copy nothing
   /// k-fold cross-validation: where `folds` is k, at least 2, training is cut into k parts with like shares
-  /// of each class; val is part `fold`, in [0, k), and train is the rest, with what of that part training would have no image
-  /// of a class without. Data with a val split of its own
-  /// are an error.
+  /// of each class; val is part `fold`, in [0, k), and train is the rest, with what of that part training would have no
+  /// image of a class without. Data with a val split of its own are an error.
   int folds = 0, fold = 0;
   /// A manifest's column; items with equal values in it are never separated by val_split or folds. Empty:
   /// the column `group` where there is one.
   std::string group_by;
-  /// Whether a picture may have several classes or none: see open_manifest. Unset: as the data say. Data that
+  /// Whether an image may have several classes or none: see open_manifest. Unset: as the data say. Data that
   /// cannot be so are an error.
   std::optional<bool> multi_label;
-  /// The classes of a checkpoint, in its order. Labels follow these names then, and labels that are numbers their order,
-  /// from 0 on; data with a class that is not among them is an error. Empty: the classes of the training split, in
-  /// lexicographic order.
+  /// The classes of a checkpoint, in its order. Labels follow these names then, and labels that are numbers their
+  /// order, from 0 on; data with a class that is not among them is an error. Empty: the classes of the training split,
+  /// in lexicographic order.
   std::vector<std::string> class_names;
   /// Whether there has to be something to train on: samples in train, of at least two classes (of one in a
   /// multi-label set). If not, the classes of a set without train are those of all its splits.
@@ -63,8 +62,8 @@ class Dataset {
   std::string label_name(Split split, std::int64_t sample) const;
   double weight(Split split, std::int64_t sample) const;      ///< how much it counts; 1 where none is given
   std::string group(Split split, std::int64_t sample) const;  ///< "" where it has none
-  bool weighted() const;  ///< some sample has another weight than 1
-  bool grouped() const;   ///< some sample has a group
+  bool weighted() const;                                      ///< some sample has another weight than 1
+  bool grouped() const;                                       ///< some sample has a group
   std::string name(Split split,
                    std::int64_t sample) const;  ///< the path of the file, or file and position in it
   /// A sample as it is stored; see Source::read.

@@ -23,8 +23,8 @@ using namespace std::string_view_literals;
 struct Format {
   std::string_view name;
   std::string_view magic;
-  std::size_t at;  // the offset of the magic bytes
-  std::unique_ptr<ImageReader> (*reader)();  // null: known only
+  std::size_t at;                                    // the offset of the magic bytes
+  std::unique_ptr<ImageReader> (*reader)();          // null: known only
   bool (*sure)(std::string_view content) = nullptr;  // a further look, where the magic alone may stand in a text
 };
 
@@ -75,8 +75,7 @@ const Format* format_of(std::span<const std::byte> bytes) {
 class OpenFile {
  public:
   /// Without waiting for the other end of a pipe.
-  explicit OpenFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~OpenFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -114,13 +113,14 @@ namespace {
 
 std::atomic<std::int64_t> most_bytes{std::int64_t{256} << 20};
 
-/// Throws where the levels of a picture would take more than most_picture_bytes.
+/// Throws where the levels of an image would take more than most_picture_bytes.
 void check_bytes(const ImageHeader& header, const DecodeOptions& options) {
   const std::int64_t level = header.bits > 8 && options.bits == 16 ? 2 : 1;
   const std::int64_t bytes = std::int64_t{header.height} * header.width * header.channels * level;
   if (bytes > most_bytes)
-    fail(Fault::data, header.format, " of ", header.width, " x ", header.height, " pixels takes ", (bytes + (1 << 20) - 1) >> 20,
-         " MiB decoded, more than the ", most_bytes >> 20, " MiB of max_picture_mib; raise it, or scale the picture down");
+    fail(Fault::data, header.format, " of ", header.width, " x ", header.height, " pixels takes ",
+         (bytes + (1 << 20) - 1) >> 20, " MiB decoded, more than the ", most_bytes >> 20,
+         " MiB of max_image_mib; raise it, or scale the image down");
 }
 
 template <class Level>
@@ -138,17 +138,17 @@ void blend_levels(const Image& rgba, const std::array<std::uint8_t, 3>& backgrou
         continue;
       }
       for (std::size_t c = 0; c < channels; ++c)
-        to[c] = static_cast<Level>((std::uint32_t{from[c]} * from[3] +
-                                    level_as<Level>(background[c]) * (most - from[3]) + most / 2) / most);
+        to[c] = static_cast<Level>(
+            (std::uint32_t{from[c]} * from[3] + level_as<Level>(background[c]) * (most - from[3]) + most / 2) / most);
     }
   }
 }
 
 }  // namespace
 
-std::int64_t most_picture_bytes() { return most_bytes; }
-void set_most_picture_bytes(std::int64_t bytes) {
-  require(bytes >= 1, "the limit of a picture is ", bytes, " bytes; it is at least 1");
+std::int64_t most_image_bytes() { return most_bytes; }
+void set_most_image_bytes(std::int64_t bytes) {
+  require(bytes >= 1, "the limit of an image is ", bytes, " bytes; it is at least 1");
   most_bytes = bytes;
 }
 
@@ -170,14 +170,14 @@ std::string_view format_of_content(std::span<const std::byte> bytes) {
 
 std::span<const std::byte> read_into(const std::string& path, std::vector<std::byte>& buffer) {
   const OpenFile file(path);
-  struct stat status{};
+  struct stat status {};
   if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) unreadable();
   if (!S_ISREG(status.st_mode))
     fail(Fault::data, "not a regular file but a ", S_ISDIR(status.st_mode) ? "folder" : "pipe or device",
          "; remove it");
   if (status.st_size > Decoder::kMostBytes)
     fail(Fault::data, "a file of ", status.st_size, " bytes is above the limit of ", Decoder::kMostBytes,
-         "; scale the picture down");
+         "; scale the image down");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (buffer.size() < size) buffer.resize(size);
   std::size_t filled = 0;
@@ -201,14 +201,18 @@ const ImageHeader& Decoder::open(const StoredImage& stored, const DecodeOptions&
   reader_ = nullptr;
   if (stored.pixels != ImageSize{}) {
     NEURIM_ASSERT(stored.bytes.size() == stored.pixels.bytes());
-    header_ = {.height = stored.pixels.height, .width = stored.pixels.width,
-               .channels = stored.pixels.channels, .bits = stored.pixels.bits};
+    header_ = {.height = stored.pixels.height,
+               .width = stored.pixels.width,
+               .channels = stored.pixels.channels,
+               .bits = stored.pixels.bits};
     return header_;
   }
   if (stored.bytes.empty()) fail(Fault::data, "the file is empty; replace or remove it");
   const Format* format = format_of(stored.bytes);
   if (!format)
-    fail(Fault::data, "not a picture (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF, PNM and NPY are read");
+    fail(
+        Fault::data,
+        "not an image (its first bytes are of no known format); JPEG, PNG, WebP, GIF, BMP, TIFF, PNM and NPY are read");
   if (!format->reader) fail(Fault::data, format->name, " is not read; convert it to JPEG or PNG");
   std::unique_ptr<ImageReader>& reader = readers_[format->name];
   if (!reader) reader = format->reader();
@@ -247,8 +251,8 @@ Box Decoder::read(const Box& part, Image& image, int reduction) {
   if (orientation == 1) return reader_->read(part, reduction, options_, image);
   const Box stored = orientation >= 5 ? Box{0, 0, header_.width, header_.height}
                                       : Box{0, 0, header_.height, header_.width};
-  const Box found =
-      reader_->read(stored_box(part, orientation, stored.height, stored.width), reduction, options_, turned_);
+  const Box found = reader_->read(stored_box(part, orientation, stored.height, stored.width), reduction, options_,
+                                  turned_);
   turn_upright(turned_, orientation, image);
   return upright_box(found, orientation, turned_.height() * reduction, turned_.width() * reduction);
 }

@@ -42,15 +42,7 @@ using Glyph = std::vector<Stroke>;
 const std::vector<std::vector<Glyph>>& glyphs() {
   static const std::vector<std::vector<Glyph>> all = {
       // 0: round; begun at the right with a small overlap
-      {{{{.02, -.5},
-         {-.24, -.34},
-         {-.31, 0},
-         {-.22, .37},
-         {.01, .5},
-         {.24, .35},
-         {.31, 0},
-         {.23, -.36},
-         {.0, -.5}}},
+      {{{{.02, -.5}, {-.24, -.34}, {-.31, 0}, {-.22, .37}, {.01, .5}, {.24, .35}, {.31, 0}, {.23, -.36}, {.0, -.5}}},
        {{{.16, -.44},
          {-.08, -.48},
          {-.27, -.2},
@@ -107,8 +99,7 @@ const std::vector<std::vector<Glyph>>& glyphs() {
          {-.08, .5},
          {-.28, .4}}}},
       // 4: open; closed
-      {{{{-.2, -.48}, {-.25, -.15}, {-.28, .08, true}, {.0, .09}, {.31, .07}},
-        {{.15, -.4}, {.12, .05}, {.1, .5}}},
+      {{{{-.2, -.48}, {-.25, -.15}, {-.28, .08, true}, {.0, .09}, {.31, .07}}, {{.15, -.4}, {.12, .05}, {.1, .5}}},
        {{{.32, .19}, {.0, .18}, {-.3, .19, true}, {.14, -.5, true}, {.13, .0}, {.12, .5}}}},
       // 5: in one stroke; with its bar apart
       {{{{.28, -.48},
@@ -146,8 +137,7 @@ const std::vector<std::vector<Glyph>>& glyphs() {
          {-.23, .26}}}},
       // 7: plain; with a bar across; with a hook
       {{{{-.28, -.46}, {.0, -.47}, {.28, -.46, true}, {.08, .0}, {-.08, .5}}},
-       {{{-.28, -.46}, {.0, -.47}, {.28, -.46, true}, {.08, .0}, {-.08, .5}},
-        {{-.16, .03}, {.02, .01}, {.22, .0}}},
+       {{{-.28, -.46}, {.0, -.47}, {.28, -.46, true}, {.08, .0}, {-.08, .5}}, {{-.16, .03}, {.02, .01}, {.22, .0}}},
        {{{-.27, -.28}, {-.26, -.46, true}, {.0, -.45}, {.28, -.48, true}, {.1, -.1}, {.0, .5}}}},
       // 8: in one stroke; as two rings
       {{{{.2, -.36},
@@ -229,7 +219,7 @@ class Sheet {
         pixel = std::max(pixel, static_cast<float>(ink * cover));
       }
   }
-  float& at(int x, int y) { return pixels_[static_cast<std::size_t>(y * kSide + x)]; }
+  float& at(int x, int y) { return pixels_[y * kSide + x]; }
 
  private:
   std::array<float, kSide * kSide> pixels_{};
@@ -237,7 +227,7 @@ class Sheet {
 
 // The strokes of a digit in pixels: a glyph with unsteady knots, bent, slanted, turned, scaled and moved.
 std::vector<std::vector<Point>> handwriting(int digit, Random& random) {
-  const auto& ways = glyphs()[static_cast<std::size_t>(digit)];
+  const auto& ways = glyphs()[digit];
   const Glyph& glyph = ways[random.below(static_cast<std::uint32_t>(ways.size()))];
   const double height = random.uniform(14.5, 21), width = height * random.uniform(0.75, 1.2);
   const double slant = 0.12 + 0.16 * random.normal(), turn = 0.13 * random.normal();
@@ -269,10 +259,8 @@ std::vector<std::vector<Point>> handwriting(int digit, Random& random) {
 }
 
 void draw_digit(Sheet& sheet, int digit, Random& random) {
-  const double radius = random.uniform(0.8, 1.7), softness = random.uniform(0.9, 1.7),
-               ink = random.uniform(0.65, 1);
-  const double swell = random.uniform(0, 0.3), rhythm = random.uniform(0.1, 0.5),
-               phase = random.uniform(0, kTurn);
+  const double radius = random.uniform(0.8, 1.7), softness = random.uniform(0.9, 1.7), ink = random.uniform(0.65, 1);
+  const double swell = random.uniform(0, 0.3), rhythm = random.uniform(0.1, 0.5), phase = random.uniform(0, kTurn);
   const auto pen = [&](std::size_t i) {
     return radius * (1 + swell * std::sin(phase + rhythm * static_cast<double>(i)));
   };
@@ -287,23 +275,21 @@ void draw_clutter(Sheet& sheet, Random& random) {
     const double length = random.uniform() < 0.3 ? 0 : random.uniform(2, 7), angle = random.uniform(0, kTurn);
     const Point from{random.uniform(0, kSide - 1), random.uniform(0, kSide - 1)};
     const double radius = random.uniform(0.4, 1.1);
-    sheet.line(from, {from.x + length * std::cos(angle), from.y + length * std::sin(angle)}, radius, radius,
-               1, random.uniform(0.2, 0.65));
+    sheet.line(from, {from.x + length * std::cos(angle), from.y + length * std::sin(angle)}, radius, radius, 1,
+               random.uniform(0.2, 0.65));
   }
 }
 
-
 // The sheet as a camera sees it: uneven light, grain.
 Image photograph(Sheet& sheet, Random& random) {
-  const double dark = random.uniform(0, 0.12), light_x = random.uniform(-0.1, 0.1),
-               light_y = random.uniform(-0.1, 0.1);
+  const double dark = random.uniform(0, 0.12), light_x = random.uniform(-0.1, 0.1), light_y = random.uniform(-0.1, 0.1);
   const double grain = random.uniform(0.01, 0.05);
   Image image;
   image.reshape({kSide, kSide, 1});
   for (int y = 0; y < kSide; ++y)
     for (int x = 0; x < kSide; ++x) {
-      const double ground =
-          std::max(0.0, dark + light_x * (x / (kSide - 1.0) - 0.5) + light_y * (y / (kSide - 1.0) - 0.5));
+      const double ground = std::max(0.0,
+                                     dark + light_x * (x / (kSide - 1.0) - 0.5) + light_y * (y / (kSide - 1.0) - 0.5));
       const double value = ground + (1 - ground) * sheet.at(x, y) + grain * random.normal();
       image.row(y)[x] = static_cast<std::uint8_t>(std::lround(255 * std::clamp(value, 0.0, 1.0)));
     }

@@ -96,12 +96,12 @@ bool is_right(const std::string& bytes, const SetFile& file, bool archive) {
 /// The bytes behind a URL, by the program curl, which knows proxies and certificates.
 std::string fetched(const std::string& url, const fs::path& part) {
   const std::string target = part.string();
-  const char* words[] = {"curl", "--fail", "--silent", "--show-error", "--location", "--retry", "3",
-                         "--output", target.c_str(), "--", url.c_str(), nullptr};
+  const char* words[] = {"curl", "--fail",   "--silent",     "--show-error", "--location", "--retry",
+                         "3",    "--output", target.c_str(), "--",           url.c_str(),  nullptr};
   pid_t child = 0;
   if (const int error = ::posix_spawnp(&child, "curl", nullptr, nullptr, const_cast<char**>(words), environ))
-    fail(Fault::resource, "download: cannot run curl: ", std::strerror(error),
-         "; install it, or fetch ", url, " yourself and give its folder: mirror=DIR");
+    fail(Fault::resource, "download: cannot run curl: ", std::strerror(error), "; install it, or fetch ", url,
+         " yourself and give its folder: mirror=DIR");
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -141,8 +141,8 @@ const PublicSet& set_named(const std::string& name) {
   const auto set = std::find_if(sets().begin(), sets().end(), [&](const PublicSet& s) { return name == s.name; });
   if (set == sets().end()) {
     const std::string near = nearest(name, public_sets());
-    fail(Fault::usage, "download: there is no set '", name, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
-         "known are ", join(public_sets(), ", "));
+    fail(Fault::usage, "download: there is no set '", name, "'; ",
+         near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(public_sets(), ", "));
   }
   return *set;
 }
@@ -157,8 +157,7 @@ std::string origin(const PublicSet& set, const SetFile& file, const std::string&
 
 }  // namespace
 
-std::vector<std::string> check_download(const std::string& name, const std::string& out,
-                                        const std::string& mirror) {
+std::vector<std::string> check_download(const std::string& name, const std::string& out, const std::string& mirror) {
   const PublicSet& set = set_named(name);
   check_can_make(out);
   std::vector<std::string> found;
@@ -182,8 +181,8 @@ void download(const std::string& name, const std::string& out, const std::string
     }
     const std::string from = origin(set, file, mirror);
     if (tell) tell(text("fetching ", from));
-    const std::string bytes =
-        is_url(mirror) ? fetched(from, fs::path(out) / text(".", file.name, ".part")) : read_file(from);
+    const std::string bytes = is_url(mirror) ? fetched(from, fs::path(out) / text(".", file.name, ".part"))
+                                             : read_file(from);
     if (!is_right(bytes, file, set.archive))
       fail(Fault::data, from, ": is not the published file (its SHA-256 is another); ",
            is_url(mirror) ? "try again later or another mirror=" : "fetch it again");

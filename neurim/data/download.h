@@ -16,8 +16,7 @@ std::vector<std::string> public_sets();
 
 /// Throws what download throws before it fetches anything, also where the mirror is a folder that lacks a
 /// file. Gives the places that the files of the set would come from.
-std::vector<std::string> check_download(const std::string& name, const std::string& out,
-                                        const std::string& mirror);
+std::vector<std::string> check_download(const std::string& name, const std::string& out, const std::string& mirror);
 
 /// Puts the files of a public set into the folder `out`, in a form that Dataset::open reads: the gzipped IDX files of
 /// mnist and fashion-mnist, the binary batches of cifar10 and cifar100. They come from the set's publishers by way of

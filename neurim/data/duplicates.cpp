@@ -21,25 +21,25 @@ constexpr int kSide = 24;            // of a thumbnail, pixels
 constexpr int kWaves = 11;           // of which the hash looks at the slowest, in each direction
 constexpr double kLeastWave = 0.02;  // of the root of all energy: the sign of a weaker wave is chance
 constexpr int kMostBits = 7;         // of 64 that may differ
-constexpr int kChunkBits = 16;  // hashes that differ in 7 bits differ in one of four chunks in at most one
+constexpr int kChunkBits = 16;       // hashes that differ in 7 bits differ in one of four chunks in at most one
 constexpr double kLeastCorrelation = 0.985;
-constexpr double kFlat = 2;        // deviation, in levels, of pictures that have nothing to correlate
+constexpr double kFlat = 2;        // std, in levels, of images that have nothing to correlate
 constexpr double kMostLevels = 6;  // that the means of two of those may differ by
 
 using Thumbnail = std::array<std::uint8_t, kSide * kSide>;
 
-/// What is kept of a picture.
+/// What is kept of an image.
 struct Print {
   SampleId sample;
   std::string digest;  // empty: it could not be read
   std::uint64_t waves = 0;
-  double mean = 0, deviation = 0;
+  double mean = 0, std = 0;
   Thumbnail thumbnail;
 };
 
 /// Of the 64 slowest waves of the discrete cosine transform, but the constant one, which are positive and not
 /// weak.
-std::uint64_t waves_of(const Thumbnail& levels, double deviation) {
+std::uint64_t waves_of(const Thumbnail& levels, double std) {
   using Waves = std::array<std::array<double, kSide>, kWaves>;
   static const Waves waves = [] {
     Waves made;
@@ -57,7 +57,7 @@ std::uint64_t waves_of(const Thumbnail& levels, double deviation) {
     for (int v = u == 0; u + v < kWaves && taken < 64; ++v, ++taken) {
       double amplitude = 0;
       for (int y = 0; y < kSide; ++y) amplitude += waves[u][y] * rows[v][y];
-      bits = bits << 1 | (amplitude > kLeastWave * kSide * deviation);
+      bits = bits << 1 | (amplitude > kLeastWave * kSide * std);
     }
   return bits;
 }
@@ -76,8 +76,8 @@ struct Printer {
     double sum = 0, squares = 0;
     for (const double level : print.thumbnail) sum += level, squares += level * level;
     print.mean = sum / kSide / kSide;
-    print.deviation = std::sqrt(std::max(squares / kSide / kSide - print.mean * print.mean, 0.0));
-    if (print.deviation >= kFlat) print.waves = waves_of(print.thumbnail, print.deviation);
+    print.std = std::sqrt(std::max(squares / kSide / kSide - print.mean * print.mean, 0.0));
+    if (print.std >= kFlat) print.waves = waves_of(print.thumbnail, print.std);
     Sha256 sha;
     sha.add(stored.bytes);
     print.digest = sha.hex();
@@ -86,12 +86,10 @@ struct Printer {
 
 /// Of prints whose waves are alike.
 bool alike(const Print& a, const Print& b) {
-  if (a.deviation < kFlat || b.deviation < kFlat)
-    return a.deviation < kFlat && b.deviation < kFlat && std::abs(a.mean - b.mean) <= kMostLevels;
+  if (a.std < kFlat || b.std < kFlat) return a.std < kFlat && b.std < kFlat && std::abs(a.mean - b.mean) <= kMostLevels;
   int products = 0;
   for (std::size_t i = 0; i < a.thumbnail.size(); ++i) products += a.thumbnail[i] * b.thumbnail[i];
-  return static_cast<double>(products) / kSide / kSide - a.mean * b.mean >=
-         kLeastCorrelation * a.deviation * b.deviation;
+  return static_cast<double>(products) / kSide / kSide - a.mean * b.mean >= kLeastCorrelation * a.std * b.std;
 }
 
 /// Sets that grow together.
@@ -125,7 +123,7 @@ Duplicates find_duplicates(const Dataset& dataset, int threads,
     std::atomic<std::size_t> next{begin};
     pool.each(threads, [&](int thread) {
       for (std::size_t i; (i = next++) < end;) try {
-          printers[static_cast<std::size_t>(thread)].take(dataset, prints[i]);
+          printers[thread].take(dataset, prints[i]);
         } catch (const Error& error) {
           reasons[i] = text(dataset.name(prints[i].sample.split, prints[i].sample.index), ": ", error.what());
         }

@@ -1,4 +1,4 @@
-// Pictures as files.
+// Images as files.
 #pragma once
 #include <string>
 

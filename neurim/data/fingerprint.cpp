@@ -63,7 +63,7 @@ class Holders {
     return name[end] == '[' || name.compare(end, 2, ": ") == 0;
   }
   bool look_at(const std::string& file) {
-    struct stat status{};
+    struct stat status {};
     if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
     stamp_ = {static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
     return true;
@@ -105,13 +105,9 @@ std::string bytes_fingerprint(const Dataset& dataset, Split split) {
 
 }  // namespace
 
-std::string fingerprint(const Dataset& dataset, Split split) {
-  return listed_fingerprint(dataset, split, false);
-}
+std::string fingerprint(const Dataset& dataset, Split split) { return listed_fingerprint(dataset, split, false); }
 
-std::string file_fingerprint(const Dataset& dataset, Split split) {
-  return listed_fingerprint(dataset, split, true);
-}
+std::string file_fingerprint(const Dataset& dataset, Split split) { return listed_fingerprint(dataset, split, true); }
 
 ContentPrint content_fingerprint(const Dataset& dataset) {
   Holders holders;
@@ -123,8 +119,8 @@ ContentPrint content_fingerprint(const Dataset& dataset) {
     }
   ContentPrint print{.whole = bytes <= kMostRead, .splits = {}};
   for (const Split split : kSplits)
-    print.splits[static_cast<std::size_t>(split)] =
-        print.whole ? bytes_fingerprint(dataset, split) : file_fingerprint(dataset, split);
+    print.splits[static_cast<std::size_t>(split)] = print.whole ? bytes_fingerprint(dataset, split)
+                                                                : file_fingerprint(dataset, split);
   return print;
 }
 

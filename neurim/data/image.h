@@ -1,4 +1,4 @@
-// A decoded picture.
+// A decoded image.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace neurim {
 
-/// The most channels that a picture may have.
+/// The most channels that an image may have.
 inline constexpr int kMostChannels = 512;
 
 /// A level in another number of bits: the nearest one, white stays white.
@@ -17,12 +17,11 @@ To level_as(From level) {
   return static_cast<To>((level * 255u + 32767) / 65535);
 }
 
-/// Height, width and channels of a picture, and the bits of a level: 8, or 16 in the byte order of this machine.
+/// Height, width and channels of an image, and the bits of a level: 8, or 16 in the byte order of this machine.
 struct ImageSize {
   int height = 0, width = 0, channels = 0, bits = 8;
   std::size_t levels() const {
-    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
-           static_cast<std::size_t>(channels);
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
   }
   int pixel_bytes() const { return channels * bits / 8; }
   std::size_t bytes() const { return levels() * static_cast<std::size_t>(bits) / 8; }
@@ -35,19 +34,19 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// The pixels that show some of `box` in a picture `reduction` times smaller.
+/// The pixels that show some of `box` in an image `reduction` times smaller.
 inline Box reduced(const Box& box, int reduction) {
   const int top = box.top / reduction, left = box.left / reduction;
   return {top, left, (box.top + box.height + reduction - 1) / reduction - top,
           (box.left + box.width + reduction - 1) / reduction - left};
 }
 
-/// A picture: u8 or u16, row-major height x width x channels; 1 channel is gray, 2 are gray and alpha, 3 RGB, 4 RGB and
-/// alpha, more are whatever they are. The memory grows and never shrinks, so that an Image which is used again for one picture after the other soon allocates no
-/// more.
+/// An image: u8 or u16, row-major height x width x channels; 1 channel is gray, 2 are gray and alpha, 3 RGB, 4 RGB and
+/// alpha, more are whatever they are. The memory grows and never shrinks, so that an Image which is used again for one
+/// image after the other soon allocates no more.
 class Image {
  public:
-  /// Makes room for a picture of this size; the content is undefined.
+  /// Makes room for an image of this size; the content is undefined.
   void reshape(ImageSize size) {
     size_ = size;
     if (pixels_.size() < size.bytes()) pixels_.resize(size.bytes());

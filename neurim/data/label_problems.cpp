@@ -27,7 +27,7 @@ class ClassGroups {
   explicit ClassGroups(const Dataset& dataset) : groups_(dataset.class_names().size()) {
     for (const Split split : kSplits)
       for (std::int64_t i = 0; i < dataset.size(split); ++i)
-        for (const std::int64_t c : dataset.classes(split, i)) groups_[static_cast<std::size_t>(c)].insert(dataset.group(split, i));
+        for (const std::int64_t c : dataset.classes(split, i)) groups_[c].insert(dataset.group(split, i));
   }
   /// "" where they are of several, or have none.
   std::string only(std::size_t class_number) const {
@@ -47,14 +47,16 @@ void look_at_names(const Dataset& dataset, std::vector<LabelProblem>& problems) 
     if (trimmed(class_name) != class_name) blank.push_back(class_name);
   }
   for (const auto& [word, names] : alike)
-    if (names.size() > 1) problems.push_back({"case", text("the classes ", listed(names), " differ only in capital letters"), names});
+    if (names.size() > 1)
+      problems.push_back({"case", text("the classes ", listed(names), " differ only in capital letters"), names});
   const auto add_forms = [&](const std::vector<std::vector<std::string>>& several, std::string_view how) {
     for (const std::vector<std::string>& names : several) {
       std::vector<std::string> shown;
       for (const std::string& one : names) shown.push_back(with_code_points(one));
-      problems.push_back({"unicode_form",
-                          text("the class ", names[0], " is written in several Unicode forms, which are ", how, ": ", listed(shown)),
-                          names});
+      problems.push_back(
+          {"unicode_form",
+           text("the class ", names[0], " is written in several Unicode forms, which are ", how, ": ", listed(shown)),
+           names});
     }
   };
   Spellings spellings;  // of lists of names, such as labels.txt, that say how many classes there are
@@ -63,10 +65,12 @@ void look_at_names(const Dataset& dataset, std::vector<LabelProblem>& problems) 
   add_forms(spellings.several(), "classes of their own");
   if (std::find(dataset.class_names().begin(), dataset.class_names().end(), kRejected) != dataset.class_names().end())
     problems.push_back({"reserved",
-                        text("a class is called ", kRejected, ", as predict calls what reject= rejects: its field rejected tells them apart"),
+                        text("a class is called ", kRejected,
+                             ", as predict calls what reject= rejects: its field rejected tells them apart"),
                         {kRejected}});
   if (!blank.empty())
-    problems.push_back({"blank", text("names of classes begin or end with a blank, which is a part of them: ", listed(blank)), blank});
+    problems.push_back(
+        {"blank", text("names of classes begin or end with a blank, which is a part of them: ", listed(blank)), blank});
 }
 
 void look_at_training(const Dataset& dataset, std::vector<LabelProblem>& problems) {
@@ -88,9 +92,11 @@ void look_at_training(const Dataset& dataset, std::vector<LabelProblem>& problem
       why.push_back(text(class_name, " (", plural(others, "image"), ", all in ", places,
                          group.empty() ? "" : text(", of the one group ", group), ')'));
   }
-  if (!nowhere.empty()) problems.push_back({"no_image", text("classes without any image cannot be learnt: ", listed(nowhere)), nowhere});
+  if (!nowhere.empty())
+    problems.push_back({"no_image", text("classes without any image cannot be learnt: ", listed(nowhere)), nowhere});
   if (!untrained.empty())
-    problems.push_back({"no_training", text("classes without a training image cannot be learnt: ", listed(why)), untrained});
+    problems.push_back(
+        {"no_training", text("classes without a training image cannot be learnt: ", listed(why)), untrained});
 }
 
 class Examiner {
@@ -99,7 +105,8 @@ class Examiner {
 
   std::vector<LabelProblem> problems() {
     problems_ = class_problems(dataset_);
-    std::erase_if(problems_, [](const LabelProblem& problem) { return problem.kind == "no_training"; });  // "unknown_class"
+    std::erase_if(problems_,
+                  [](const LabelProblem& problem) { return problem.kind == "no_training"; });  // "unknown_class"
     look_at_groups();
     look_at_splits();
     look_at_samples();
@@ -114,9 +121,11 @@ class Examiner {
     for (std::size_t c = 0; c < dataset_.class_names().size(); ++c)
       if (!groups.only(c).empty()) alone.push_back(dataset_.class_names()[c]);
     if (!alone.empty())
-      problems_.push_back({"one_group",
-                           text("all images of a class are of one group, so that training or validation has none of it: ", listed(alone)),
-                           alone});
+      problems_.push_back(
+          {"one_group",
+           text("all images of a class are of one group, so that training or validation has none of it: ",
+                listed(alone)),
+           alone});
   }
 
   void look_at_splits() {
@@ -130,10 +139,10 @@ class Examiner {
         if (train[c] == 0 && counts[c] > 0) unknown.push_back(dataset_.class_names()[c]);
       }
       if (!missing.empty())
-        problems_.push_back({"missing_class", text(split, " has no pictures of ", listed(missing)), missing});
+        problems_.push_back({"missing_class", text(split, " has no images of ", listed(missing)), missing});
       if (!unknown.empty())
-        problems_.push_back({"unknown_class",
-                             text(split, " has pictures of ", listed(unknown), ", train has none"), unknown});
+        problems_.push_back(
+            {"unknown_class", text(split, " has images of ", listed(unknown), ", train has none"), unknown});
     }
   }
 
@@ -158,16 +167,14 @@ class Examiner {
       if (error == std::errc::no_such_file_or_directory) missing.push_back(file);
     }
     if (!missing.empty())
-      problems_.push_back({"missing_file",
-                           text(missing.size(), " named files are not there, such as ", missing[0]),
-                           missing});
+      problems_.push_back(
+          {"missing_file", text(missing.size(), " named files are not there, such as ", missing[0]), missing});
     const std::size_t before = problems_.size();
     for (const auto& [size, samples] : by_size) {
       if (!differ(samples)) continue;
       std::map<std::string, Samples> by_content;
       for (const Sample& sample : samples)
-        if (const std::string digest = digest_of(sample); !digest.empty())
-          by_content[digest].push_back(sample);
+        if (const std::string digest = digest_of(sample); !digest.empty()) by_content[digest].push_back(sample);
       for (const auto& [digest, equal] : by_content) tell_apart("the same bytes", equal);
     }
     std::sort(problems_.begin() + static_cast<std::ptrdiff_t>(before), problems_.end(),
@@ -185,8 +192,8 @@ class Examiner {
   std::string digest_of(const Sample& sample) {
     try {
       const StoredImage stored = dataset_.read(sample.split, sample.index, buffer_);
-      const std::string pixels = text(stored.pixels.height, ' ', stored.pixels.width, ' ',
-                                      stored.pixels.channels, ' ', stored.pixels.bits);
+      const std::string pixels = text(stored.pixels.height, ' ', stored.pixels.width, ' ', stored.pixels.channels, ' ',
+                                      stored.pixels.bits);
       Sha256 sha;
       sha.add(std::as_bytes(std::span(pixels)));
       sha.add(stored.bytes);
@@ -215,11 +222,11 @@ class Examiner {
       names.push_back(dataset_.name(split, i));
       places.push_back(text(names.back(), " (", split, ", ", dataset_.label_name(split, i), ")"));
     }
-    problems_.push_back({classes ? "two_classes" : "two_splits",
-                         text(what, classes ? " in two classes" : "",
-                              of_two_splits(samples) ? (classes ? " and two splits" : " in two splits") : "",
-                              ": ", listed(places)),
-                         names});
+    problems_.push_back(
+        {classes ? "two_classes" : "two_splits",
+         text(what, classes ? " in two classes" : "",
+              of_two_splits(samples) ? (classes ? " and two splits" : " in two splits") : "", ": ", listed(places)),
+         names});
   }
 
   const Dataset& dataset_;
@@ -248,8 +255,7 @@ std::vector<LabelProblem> label_problems_of_folder(const std::string& root, std:
   const Dataset dataset = Dataset::open(root, {.val_split = 0.0, .class_names = classes});
   notes.insert(notes.end(), dataset.notes().begin(), dataset.notes().end());
   std::vector<LabelProblem> problems = label_problems(dataset, true);
-  if (!empty.empty())
-    problems.insert(problems.begin(), {"empty", text("no pictures are in ", listed(empty)), empty});
+  if (!empty.empty()) problems.insert(problems.begin(), {"empty", text("no images are in ", listed(empty)), empty});
   return problems;
 }
 

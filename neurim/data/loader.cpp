@@ -14,8 +14,7 @@
 namespace neurim {
 namespace {
 
-constexpr std::size_t kChunkBytes =
-    64 << 10;                         // of output: small pictures are taken together, large ones one by one
+constexpr std::size_t kChunkBytes = 64 << 10;  // of output: small images are taken together, large ones one by one
 
 /// Runs `step`; what it throws becomes an Error.
 template <class Step>
@@ -47,12 +46,12 @@ std::unique_ptr<SampleCache> make_cache(const Dataset& dataset, Split split, con
   const ImageSize size = preprocess.size();
   if (options.cache == Cache::none) return nullptr;
   if (options.cache == Cache::automatic) {
-    const bool resized =
-        dataset.in_memory() != size || (preprocess.resize == ResizeMode::crop && preprocess.crop_pct != 1);
+    const bool resized = dataset.in_memory() != size ||
+                         (preprocess.resize == ResizeMode::crop && preprocess.crop_pct != 1);
     const bool fits = size.bytes() <= options.cache_bytes / static_cast<std::size_t>(samples);
     return resized && fit_is_fixed && fits ? std::make_unique<SampleCache>(samples, size.bytes()) : nullptr;
   }
-  // Another part of a picture each time leaves nothing to keep.
+  // Another part of an image each time leaves nothing to keep.
   if (!fit_is_fixed) return nullptr;
   return options.cache == Cache::ram
              ? std::make_unique<SampleCache>(samples, size.bytes())
@@ -78,15 +77,16 @@ Loader::Loader(const Dataset& dataset, Split split, const Preprocess& preprocess
   } catch (const std::system_error& error) {
     const std::size_t started = threads_->workers.size();
     end();
-    fail(Fault::resource, "loader: the system gives ", started, " of ", options.workers, " workers (",
-         error.what(), "); use fewer");
+    fail(Fault::resource, "loader: the system gives ", started, " of ", options.workers, " workers (", error.what(),
+         "); use fewer");
   }
 }
 
 Loader::~Loader() { end(); }
 
 void Loader::check_process() const {
-  require(threads_->workers.empty() || forks_ == forks(), "loader: its workers are in the process that this one was forked off; "
+  require(threads_->workers.empty() || forks_ == forks(),
+          "loader: its workers are in the process that this one was forked off; "
           "make the loader after the fork, or give it workers=0");
 }
 
@@ -155,8 +155,8 @@ void Loader::work() {
   for (;;) {
     threads_->wake_workers.wait(lock, [&] {
       const std::int64_t batch = next_chunk_ / chunks_per_batch_;
-      return stop_ || (started_ && !error_ && batch < batches() &&
-                       batch < released_ + static_cast<std::int64_t>(slots_.size()));
+      return stop_ ||
+             (started_ && !error_ && batch < batches() && batch < released_ + static_cast<std::int64_t>(slots_.size()));
     });
     if (stop_) return;
     const std::int64_t chunk = next_chunk_++;
@@ -177,9 +177,8 @@ void Loader::fill(std::int64_t chunk, Worker& worker) {
   for (std::int64_t i = begin; i < end; ++i) {
     const auto at = static_cast<std::size_t>(i);
     float* out = slot.images.data() + at * preprocess_.size().levels();
-    slot.indices[at] = first_good(sample_at(batch, i), [&](std::int64_t index) {
-      produce(index, random_of(index, batch, i), worker, out);
-    });
+    slot.indices[at] = first_good(sample_at(batch, i),
+                                  [&](std::int64_t index) { produce(index, random_of(index, batch, i), worker, out); });
     put_labels(slot, at);
   }
 }

@@ -37,8 +37,8 @@ PluginLoader* open_plugin() {
   require(plugin, "loader=dali: the plug-in cannot be loaded: ", plugin ? "" : ::dlerror(),
           "; build it again with scripts/dali, or use loader=neurim");
   const std::string version = function<PluginVersion>(plugin, path, "neurim_plugin_version")();
-  require(version == plugin_version(), "loader=dali: ", path.string(), " was built for ", version,
-          ", but this is ", plugin_version(), "; build it again with scripts/dali, or use loader=neurim");
+  require(version == plugin_version(), "loader=dali: ", path.string(), " was built for ", version, ", but this is ",
+          plugin_version(), "; build it again with scripts/dali, or use loader=neurim");
   return function<PluginLoader>(plugin, path, "neurim_plugin_loader");
 }
 

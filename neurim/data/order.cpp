@@ -16,28 +16,26 @@ constexpr std::uint64_t kClassStream = 1ull << 63;  // plus the number of the cl
 }  // namespace
 
 Order::Order(std::int64_t samples, const OrderOptions& options) : options_(options), samples_(samples) {
-  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, "loader: rank is ",
-          options.rank, " of ", options.ranks, "; it lies in [0, ranks)");
+  require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks, "loader: rank is ", options.rank,
+          " of ", options.ranks, "; it lies in [0, ranks)");
 }
 
-Order::Order(const Dataset& dataset, Split split, const OrderOptions& options)
-    : Order(dataset.size(split), options) {
+Order::Order(const Dataset& dataset, Split split, const OrderOptions& options) : Order(dataset.size(split), options) {
   if (options.sampler == Sampler::weighted) {
-    require(dataset.weighted(),
-            "sampler=weighted: no sample has another weight than 1; give weights in the column weight of a .csv, .tsv or "
-            ".jsonl table, or take sampler=balanced for as many samples of each class");
+    require(
+        dataset.weighted(),
+        "sampler=weighted: no sample has another weight than 1; give weights in the column weight of a .csv, .tsv or "
+        ".jsonl table, or take sampler=balanced for as many samples of each class");
     double sum = 0;
     for (std::int64_t i = 0; i < samples_; ++i) weight_sums_.push_back(sum += dataset.weight(split, i));
-    if (!(sum > 0))
-      fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
+    if (!(sum > 0)) fail(Fault::data, "sampler=weighted: all samples of the ", split, " split have the weight 0");
   }
   if (options.sampler != Sampler::balanced) return;
   require(!dataset.multi_label(),
-          "sampler=balanced needs one class a picture, and these have any number; "
+          "sampler=balanced needs one class an image, and these have any number; "
           "class_weights=sqrt or a column weight with sampler=weighted help rare classes");
   by_class_.resize(dataset.class_names().size());
-  for (std::int64_t i = 0; i < samples_; ++i)
-    by_class_[static_cast<std::size_t>(dataset.label(split, i))].push_back(i);
+  for (std::int64_t i = 0; i < samples_; ++i) by_class_[dataset.label(split, i)].push_back(i);
   std::erase_if(by_class_, [](const std::vector<std::int64_t>& samples) { return samples.empty(); });
 }
 
@@ -52,7 +50,7 @@ void Order::draw_balanced(std::uint32_t epoch) {
   const auto classes = static_cast<std::int64_t>(classes_.size());
   auto out = all_.begin();
   for (std::int64_t i = 0; i < classes; ++i) {
-    const auto c = static_cast<std::size_t>(classes_[static_cast<std::size_t>(i)]);
+    const auto c = static_cast<std::size_t>(classes_[i]);
     std::vector<std::int64_t>& samples = by_class_[c];
     // From the same beginning in every epoch, so that no epoch depends on the one before.
     std::sort(samples.begin(), samples.end());
@@ -94,8 +92,8 @@ void Order::count_repeats() {
   repeats_.clear();
   seen_.assign(static_cast<std::size_t>(samples_), 0);
   const auto rank = static_cast<std::size_t>(options_.rank), ranks = static_cast<std::size_t>(options_.ranks);
-  for (std::size_t i = 0; i < all_.size(); ++i) {  // of all ranks, as no two are to make the same picture
-    const std::int64_t before = seen_[static_cast<std::size_t>(all_[i])]++;
+  for (std::size_t i = 0; i < all_.size(); ++i) {  // of all ranks, as no two are to make the same image
+    const std::int64_t before = seen_[all_[i]]++;
     if (i % ranks == rank) repeats_.push_back(before);
   }
 }

@@ -49,8 +49,7 @@ class Appender {
   }
   /// Writes over the beginning of the file.
   void begin_with(std::string_view bytes) {
-    if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-      give_up("write");
+    if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) give_up("write");
   }
   /// Makes what was appended last, and gives the file its name.
   void finish(const std::string& name) {
@@ -103,14 +102,16 @@ struct Packer {
                     .bits = stored.pixels.bits == 16 ? 16u : 0u};
     JpegRows rows;
     std::string indexed;
-    require(std::max(head.height, head.width) <= kMostPackedSide, name, ": pictures of more than ", kMostPackedSide, " pixels a side cannot be packed");
+    require(std::max(head.height, head.width) <= kMostPackedSide, name, ": images of more than ", kMostPackedSide,
+            " pixels a side cannot be packed");
     const bool jpeg = decoder.open(stored).format == "JPEG";
     if (jpeg) indexed = with_jpeg_rows(stored.bytes, rows);
     if (indexed.empty()) decoder.read(image);  // to see that it can be decoded
-    const std::string_view bytes =
-        indexed.empty() ? std::string_view(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size())
-                        : std::string_view(indexed);
-    require(bytes.size() <= 0xFFFFFFFFu, name, ": pictures of 4 GiB and more cannot be packed");
+    const std::string_view bytes = indexed.empty()
+                                       ? std::string_view(reinterpret_cast<const char*>(stored.bytes.data()),
+                                                          stored.bytes.size())
+                                       : std::string_view(indexed);
+    require(bytes.size() <= 0xFFFFFFFFu, name, ": images of 4 GiB and more cannot be packed");
     head.bytes = static_cast<std::uint32_t>(bytes.size());
     head.rows = static_cast<std::uint32_t>(rows.offsets.size());
     head.block_height = rows.block_height;
@@ -139,7 +140,7 @@ std::string json_of(const Dataset& dataset, const std::vector<Sample>& samples,
   std::vector<std::string> groups;
   bool weighted = false, grouped = false;
   for (const std::int64_t ordinal : records) {
-    const Sample& sample = samples[static_cast<std::size_t>(ordinal)];
+    const Sample& sample = samples[ordinal];
     weights.push_back(dataset.weight(sample.split, sample.index));
     groups.push_back(dataset.group(sample.split, sample.index));
     if (!is_utf8(groups.back()))
@@ -231,21 +232,21 @@ PackResult pack(const Dataset& dataset, const std::string& path, int threads, co
     std::atomic<std::int64_t> next{0};
     pool.each(threads, [&](int thread) {
       for (std::int64_t i; (i = next++) < count;) {
-        const Sample& sample = samples[static_cast<std::size_t>(done + i)];
+        const Sample& sample = samples[done + i];
         try {
-          records[static_cast<std::size_t>(i)] = packers[static_cast<std::size_t>(thread)].record(dataset, sample);
+          records[i] = packers[thread].record(dataset, sample);
         } catch (const Error& error) {
-          reasons[static_cast<std::size_t>(i)] = text(dataset.name(sample.split, sample.index), ": ", error.what());
+          reasons[i] = text(dataset.name(sample.split, sample.index), ": ", error.what());
         }
       }
     });
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::string& record = records[static_cast<std::size_t>(i)];
+      const std::string& record = records[i];
       if (record.empty()) {
-        result.skipped.push_back(reasons[static_cast<std::size_t>(i)]);
+        result.skipped.push_back(reasons[i]);
         continue;
       }
-      const Sample& sample = samples[static_cast<std::size_t>(done + i)];
+      const Sample& sample = samples[done + i];
       table.push_back({file.size(), static_cast<std::int32_t>(dataset.label(sample.split, sample.index)),
                        static_cast<std::uint32_t>(sample.split)});
       taken.push_back(sample.ordinal);

@@ -17,10 +17,10 @@
 namespace neurim {
 
 struct PackResult {
-  std::int64_t samples = 0;  ///< in the file
-  std::int64_t resumed = 0;  ///< of those, found finished in what an interrupted call had left
-  bool begun_anew = false;   ///< an interrupted call had left something, but the set has changed since
-  std::uint64_t bytes = 0;   ///< of the file
+  std::int64_t samples = 0;          ///< in the file
+  std::int64_t resumed = 0;          ///< of those, found finished in what an interrupted call had left
+  bool begun_anew = false;           ///< an interrupted call had left something, but the set has changed since
+  std::uint64_t bytes = 0;           ///< of the file
   std::vector<std::string> skipped;  ///< why samples are not in it; names them
 };
 

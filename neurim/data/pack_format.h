@@ -26,7 +26,7 @@ struct RecordHead {
   std::uint32_t split = 0;
   std::uint32_t name_bytes = 0, rows = 0, block_height = 0, bytes = 0;
   std::uint32_t height = 0, width = 0, channels = 0;  // of levels that are no file; else 0
-  std::uint32_t bits = 0;  // of a level: 16, or 0 for 8
+  std::uint32_t bits = 0;                             // of a level: 16, or 0 for 8
 };
 
 struct PackEntry {

@@ -12,10 +12,10 @@ namespace neurim {
 namespace {
 
 using Json = nlohmann::ordered_json;  // whose keys stay in the order in which they are written
-constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};            // in the order of ResizeMode
+constexpr std::string_view kModes[] = {"crop", "squash", "letterbox"};                // in the order of ResizeMode
 constexpr std::string_view kResizes[] = {"crop", "squash", "letterbox", "shortest"};  // what an option may say
-constexpr std::string_view kInterpolations[] = {"nearest", "bilinear", "bicubic"};  // and of Interpolation
-constexpr std::string_view kDecodes[] = {"exact", "scaled"};                        // and of DecodeOptions::scaled
+constexpr std::string_view kInterpolations[] = {"nearest", "bilinear", "bicubic"};    // and of Interpolation
+constexpr std::string_view kDecodes[] = {"exact", "scaled"};                          // and of DecodeOptions::scaled
 
 /// Which of the words it is.
 template <std::size_t count>
@@ -66,8 +66,7 @@ void read_field(const std::string& key, const nlohmann::json& value, Preprocess&
   else if (key == "background")
     for (std::size_t c = 0; c < to.decode.background.size(); ++c) read_whole(key, value.at(c), to.decode.background[c]);
   else
-    fail(Fault::data, "preprocess: unknown field \"", key,
-         "\"; the model was written by a newer version or edited");
+    fail(Fault::data, "preprocess: unknown field \"", key, "\"; the model was written by a newer version or edited");
 }
 
 }  // namespace
@@ -87,23 +86,22 @@ void Preprocess::check() const {
   require(channels >= 1 && channels <= kMostChannels, "preprocess: channels is ", channels, "; it is 1 to ",
           kMostChannels);
   require(bits == 8 || bits == 16, "preprocess: bits is ", bits, "; it is 8 or 16");
-  require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height,
-          " x ", width, "; each is 1 to 16384 pixels");
+  require(height >= 1 && width >= 1 && height <= 1 << 14 && width <= 1 << 14, "preprocess: size is ", height, " x ",
+          width, "; each is 1 to 16384 pixels");
   require(crop_pct >= kLeastCrop && crop_pct <= 1, "preprocess: crop_pct is ", crop_pct, "; it lies in [", kLeastCrop,
           ", 1]");
   for (const auto* list : {&mean, &std})
     require(list->size() == 1 || list->size() == static_cast<std::size_t>(channels),
             "preprocess: ", list == &mean ? "mean" : "std", " has ", list->size(), " values for ", channels,
             " channels; give one, or one per channel");
-  for (const double deviation : std)
-    require(deviation > 0, "preprocess: std is ", deviation, "; it must be above 0");
+  for (const double std : std) require(std > 0, "preprocess: std is ", std, "; it must be above 0");
 }
 
 DecodeOptions Preprocess::decoding() const {
   DecodeOptions options = decode;
   options.bits = bits;
   options.all_channels = channels != 1 && channels != 3;
-  options.scaled = decode.scaled && interpolation != Interpolation::nearest;  // a smaller picture has means of levels
+  options.scaled = decode.scaled && interpolation != Interpolation::nearest;  // a smaller image has means of levels
   return options;
 }
 
@@ -118,21 +116,21 @@ void Preprocess::choose_resize(std::string_view mode, std::optional<double> pct)
   crop_pct = shortest ? 1 : pct.value_or(crop_pct);
 }
 
-ImageSize Preprocess::covering(int picture_height, int picture_width) const {
+ImageSize Preprocess::covering(int image_height, int image_width) const {
   // The side that decides is exact and the other one is cut to whole pixels, as torchvision and timm do.
   const int cover_h = static_cast<int>(height / crop_pct), cover_w = static_cast<int>(width / crop_pct);
-  const bool by_height = static_cast<std::int64_t>(cover_h) * picture_width >=
-                         static_cast<std::int64_t>(cover_w) * picture_height;
+  const bool by_height = static_cast<std::int64_t>(cover_h) * image_width >=
+                         static_cast<std::int64_t>(cover_w) * image_height;
   const auto follow = [](int side, int cover, int of) {
     return static_cast<int>(static_cast<std::int64_t>(side) * cover / of);
   };
-  return {by_height ? cover_h : std::max(cover_h, follow(picture_height, cover_w, picture_width)),
-          by_height ? std::max(cover_w, follow(picture_width, cover_h, picture_height)) : cover_w, channels};
+  return {by_height ? cover_h : std::max(cover_h, follow(image_height, cover_w, image_width)),
+          by_height ? std::max(cover_w, follow(image_width, cover_h, image_height)) : cover_w, channels};
 }
 
-double Preprocess::cut_share(int picture_height, int picture_width) const {
+double Preprocess::cut_share(int image_height, int image_width) const {
   if (resize != ResizeMode::crop) return 0;
-  const ImageSize whole = covering(picture_height, picture_width);
+  const ImageSize whole = covering(image_height, image_width);
   const double meant = crop_pct * crop_pct * whole.height * whole.width;
   return std::max(0.0, 1 - static_cast<double>(height) * width / meant);
 }
@@ -159,8 +157,7 @@ Preprocess Preprocess::from_json(std::string_view json) {
   try {
     naming([] { return "preprocess"; }, [&] { check_json(json, 3); });
     const auto fields = nlohmann::json::parse(json);
-    if (!fields.is_object())
-      fail(Fault::data, "preprocess: expected a JSON object, found ", fields.type_name());
+    if (!fields.is_object()) fail(Fault::data, "preprocess: expected a JSON object, found ", fields.type_name());
     for (const auto& [key, value] : fields.items()) {
       try {
         read_field(key, value, result);

@@ -67,7 +67,8 @@ void add_rows(const Level* row, std::size_t stride, const float* weights, int ta
 [[gnu::always_inline]] inline void store(Floats4 sum, int count, std::uint8_t* out) {
   const Bytes16 bytes = reinterpret_cast<Bytes16>(__builtin_convertvector(sum + 0.5f, Ints4));
   constexpr Bytes16 kLowest{0, 4, 8, 12};
-  const std::uint32_t levels = static_cast<std::uint32_t>(reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
+  const std::uint32_t levels = static_cast<std::uint32_t>(
+      reinterpret_cast<Ints4>(__builtin_shuffle(bytes, kLowest))[0]);
   if (count == 4)
     std::memcpy(out, &levels, 4);
   else
@@ -83,8 +84,8 @@ void add_rows(const Level* row, std::size_t stride, const float* weights, int ta
 /// One output row out of a row of interleaved floats, after which three more can be read. `fixed`: the number of
 /// taps where the compiler knows it; 0: `any`.
 template <int channels, int fixed = 0>
-[[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int any,
-                                          int count, std::uint8_t* out) {
+[[gnu::always_inline]] inline void gather(const float* line, const int* first, const float* weights, int any, int count,
+                                          std::uint8_t* out) {
   const int taps = fixed ? fixed : any;
   for (int x = 0; x < count; ++x, weights += taps, out += channels) {
     const float* from = line + first[x] * channels;
@@ -161,8 +162,7 @@ NEURIM_WIDE void gather_and_cut(const float* line, const int* first, const float
 
 template <class Level>
 [[gnu::always_inline]] inline void round_levels(const float* __restrict line, int count, Level* __restrict out) {
-  for (int i = 0; i < count; ++i)
-    out[i] = static_cast<Level>(std::min(std::max(line[i], 0.0f), kWhite<Level>) + 0.5f);
+  for (int i = 0; i < count; ++i) out[i] = static_cast<Level>(std::min(std::max(line[i], 0.0f), kWhite<Level>) + 0.5f);
 }
 NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint8_t* out) { round_levels(line, count, out); }
 NEURIM_WIDE void round_and_cut(const float* line, int count, std::uint16_t* out) { round_levels(line, count, out); }
@@ -211,14 +211,14 @@ void Resampler::Axis::plan(Interpolation interpolation, const Span& from_span, i
     for (int at = low; at < high; ++at) total += weight(at);
     // All taps stay inside the input, so that the kernels need no test: near the end the window moves back.
     const int start = std::min(low, in - taps);
-    first[static_cast<std::size_t>(i)] = start;
+    first[i] = start;
     float* row = taps_of(i);
     for (int at = low; at < high; ++at) row[at - start] = static_cast<float>(weight(at) / total);
   }
 }
 
-void Resampler::resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
-                       Image& out, int top, int left, int reduction) {
+void Resampler::resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window, Image& out,
+                       int top, int left, int reduction) {
   const int channels = in.channels();
   const Box pixels = reduced(from, reduction);
   NEURIM_ASSERT(channels == out.channels() && in.size().bits == out.size().bits);
@@ -246,7 +246,7 @@ void Resampler::rows_first(const Image& in, const Box& from, const Box& window, 
   if constexpr (sizeof(Level) == 1)
     if (channels == 1 || channels == 3) gather = channels == 1 ? gather_gray : gather_rgb;
   for (int y = 0; y < window.height; ++y) {
-    const Level* row = in.levels<Level>(from.top + rows_.first[static_cast<std::size_t>(y)]) + from.left * channels + skipped;
+    const Level* row = in.levels<Level>(from.top + rows_.first[y]) + from.left * channels + skipped;
     add_rows(row, stride, rows_.taps_of(y), rows_.taps, line_.data() + skipped, used);
     gather(line_.data(), columns_.first.data(), columns_.weights.data(), columns_.taps, window.width,
            out.levels<Level>(top + y) + left * channels, channels);
@@ -268,8 +268,8 @@ void Resampler::columns_first(const Image& in, const Box& from, const Box& windo
                    narrow_.levels<Level>(y), channels);
   }
   for (int y = 0; y < window.height; ++y) {
-    add_rows(narrow_.levels<Level>(rows_.first[static_cast<std::size_t>(y)] - first_row),
-             static_cast<std::size_t>(count), rows_.taps_of(y), rows_.taps, line_.data(), count);
+    add_rows(narrow_.levels<Level>(rows_.first[y] - first_row), static_cast<std::size_t>(count), rows_.taps_of(y),
+             rows_.taps, line_.data(), count);
     round_and_cut(line_.data(), count, out.levels<Level>(top + y) + left * channels);
   }
 }

@@ -1,4 +1,4 @@
-// Resizing pictures.
+// Resizing images.
 #pragma once
 #include <vector>
 
@@ -13,7 +13,7 @@ enum class Interpolation : std::uint8_t {
   bicubic,  ///< Keys' cubic convolution with a = -0.5
 };
 
-/// Resizes pictures. The filters of bilinear and bicubic widen with the scale when the picture shrinks
+/// Resizes images. The filters of bilinear and bicubic widen with the scale when the image shrinks
 /// (antialias). Results agree within one level with Pillow's NEAREST, BILINEAR and BICUBIC (that of before version 13,
 /// or with the columns resized first). Holds buffers: one Resampler serves one thread.
 class Resampler {
@@ -26,8 +26,8 @@ class Resampler {
   ///
   /// `reduction`: each pixel of `in` stands for so many in each direction, and `from` counts these, as Decoder::read
   /// gives them. A pixel that lies in `from` in part has that share of its weight.
-  void resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window,
-              Image& out, int top = 0, int left = 0, int reduction = 1);
+  void resize(const Image& in, const Box& from, int full_height, int full_width, const Box& window, Image& out,
+              int top = 0, int left = 0, int reduction = 1);
 
  private:
   /// Of what is resized along an axis: `size` parts of pixels, `reduction` of which make one, from part `offset` of the

@@ -40,8 +40,8 @@ std::uint64_t available_bytes() {
 SampleCache::SampleCache(std::int64_t samples, std::size_t bytes) : samples_(samples), bytes_(bytes) {
   const std::size_t count = static_cast<std::size_t>(samples);
   if (const std::uint64_t free = available_bytes(); bytes * count > free)
-    fail(Fault::resource, "cache=ram: the resized pictures take ", bytes * count >> 20, " MiB, of which ",
-         free >> 20, " are free; use cache=disk or a smaller imgsz");
+    fail(Fault::resource, "cache=ram: the resized images take ", bytes * count >> 20, " MiB, of which ", free >> 20,
+         " are free; use cache=disk or a smaller imgsz");
   own_entries_ = std::make_unique<Entry[]>(count);
   own_levels_.reset(new std::uint8_t[count * bytes]);  // untouched memory costs nothing until it is filled
   entries_ = own_entries_.get();

@@ -1,4 +1,4 @@
-// Resized pictures that are kept from one epoch to the next, or from one run to the next.
+// Resized images that are kept from one epoch to the next, or from one run to the next.
 #pragma once
 #include <atomic>
 #include <cstddef>

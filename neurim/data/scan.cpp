@@ -6,7 +6,7 @@
 
 #include "neurim/base/file.h"
 #include "neurim/base/thread_pool.h"
-#include "neurim/data/picture_files.h"
+#include "neurim/data/image_files.h"
 #include "neurim/data/sources/parts.h"
 
 namespace neurim {
@@ -31,7 +31,7 @@ struct Scanner {
       decoder.read(image);
       file.status = ScannedFile::Status::ok;
       const std::string_view meant = format_of_extension(file.file);
-      // A packed picture bears the name of its file, and may be levels.
+      // A packed image bears the name of its file, and may be levels.
       if (!meant.empty() && !file.header.format.empty() && meant != file.header.format)
         file.reason = text("its extension says ", meant, ", its content is ", file.header.format);
     } catch (const Error& error) {
@@ -40,7 +40,7 @@ struct Scanner {
   }
 };
 
-/// Finds the files below a folder that are or claim to be pictures.
+/// Finds the files below a folder that are or claim to be images.
 class Search {
  public:
   explicit Search(const fs::path& root) : root_(root) {
@@ -52,8 +52,7 @@ class Search {
       links_.clear();
       for (const fs::path& link : links) walk(link);
     }
-    std::sort(files_.begin(), files_.end(),
-              [](const ScannedFile& a, const ScannedFile& b) { return a.file < b.file; });
+    std::sort(files_.begin(), files_.end(), [](const ScannedFile& a, const ScannedFile& b) { return a.file < b.file; });
   }
   std::vector<ScannedFile> files() && { return std::move(files_); }
   std::int64_t others() const { return others_; }
@@ -78,16 +77,16 @@ class Search {
         } else {
           walk(entry.path());
         }
-      } else if (is_picture_file(entry.path())) {
+      } else if (is_image_file(entry.path())) {
         files_.emplace_back().file = entry.path().lexically_relative(root_).string();
       } else {
         ++others_;
       }
     }
-    if (folder != root_ && is_picture(folder) && files_.size() == files_before && links_.size() == links_before) {
+    if (folder != root_ && is_image(folder) && files_.size() == files_before && links_.size() == links_before) {
       ScannedFile& lost = files_.emplace_back();
       lost.file = (folder / "").lexically_relative(root_).string();
-      lost.reason = "a folder that is called as a picture is and holds none; put the picture there or remove it";
+      lost.reason = "a folder that is called as an image is and holds none; put the image there or remove it";
     }
   }
 
@@ -112,7 +111,7 @@ void look_at_all(std::size_t count, int threads, const FileAt& file_at, const Lo
     std::atomic<std::size_t> next{0};
     pool.each(threads, [&](int thread) {
       for (std::size_t i; (i = next++) < some.size();)
-        if (some[i].reason.empty()) look(scanners[static_cast<std::size_t>(thread)], begin + i, some[i]);
+        if (some[i].reason.empty()) look(scanners[thread], begin + i, some[i]);
     });
     for (const ScannedFile& file : some) found(file);
   }
@@ -125,8 +124,7 @@ std::string_view name(ScannedFile::Status status) {
   return names[static_cast<std::size_t>(status)];
 }
 
-std::int64_t scan(const std::string& root, int threads,
-                  const std::function<void(const ScannedFile&)>& found) {
+std::int64_t scan(const std::string& root, int threads, const std::function<void(const ScannedFile&)>& found) {
   Search search(root);
   const std::int64_t others = search.others();
   const std::vector<ScannedFile> files = std::move(search).files();

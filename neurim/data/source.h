@@ -27,7 +27,7 @@ class Source {
   /// The item as it is stored, in `buffer` or wherever the source holds it, until the next call with this
   /// buffer. Throws Error(data), without the name, where it cannot be read.
   virtual StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const = 0;
-  /// The size of all pictures, where they lie decoded in memory already.
+  /// The size of all images, where they lie decoded in memory already.
   virtual std::optional<ImageSize> in_memory() const { return {}; }
 };
 
@@ -41,14 +41,15 @@ struct Listing {
   /// Of a multi-label set: the classes of each combination that occurs, in rising order, none twice. Else
   /// empty.
   std::vector<std::vector<std::int64_t>> label_sets;
-  std::vector<double> weights;            ///< of each item; empty: 1 each
-  std::vector<std::string> groups;        ///< of each item, "" where it is alone; empty: no item has one
-  std::vector<std::int64_t> same_as;      ///< of each item the first that shows the same; empty: none is repeated
+  std::vector<double> weights;        ///< of each item; empty: 1 each
+  std::vector<std::string> groups;    ///< of each item, "" where it is alone; empty: no item has one
+  std::vector<std::int64_t> same_as;  ///< of each item the first that shows the same; empty: none is repeated
   std::array<std::vector<std::int64_t>, kSplits.size()> splits;
   std::string validation;          ///< how the val split was taken from train, for people; "": it was not
   std::vector<std::string> notes;  ///< what a user should know, one line each
-  std::vector<std::vector<std::string>> spellings;  ///< of each class that is written in several Unicode forms: these, its name first
-  std::string damage;              ///< the first place where a part of it is lost, which a note tells too; "" for none
+  std::vector<std::vector<std::string>>
+      spellings;       ///< of each class that is written in several Unicode forms: these, its name first
+  std::string damage;  ///< the first place where a part of it is lost, which a note tells too; "" for none
   std::vector<std::int64_t>& operator[](Split split) { return splits[static_cast<std::size_t>(split)]; }
 };
 
@@ -56,9 +57,9 @@ struct DatasetOptions;
 
 /// Whether the folder holds IDX files; and its items: train-images-idx3-ubyte, train-labels-idx1-ubyte and
 /// the same with t10k, each plain or .gz, held in memory. Classes are called by the lines of labels.txt
-/// beside the files, those of Fashion-MNIST, which is told by its labels, by their published names, or else "0", "1", …,
-/// and each of these has to have a training picture. The t10k files are the test split, and as published comparisons have
-/// no third one, the val split too unless options.val_split is given.
+/// beside the files, those of Fashion-MNIST, which is told by its labels, by their published names, or else "0", "1",
+/// …, and each of these has to have a training image. The t10k files are the test split, and as published comparisons
+/// have no third one, the val split too unless options.val_split is given.
 bool is_idx(const std::string& folder);
 Listing open_idx(const std::string& folder, const DatasetOptions& options);
 
@@ -66,15 +67,15 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options);
 bool is_pack(const std::string& path);
 Listing open_pack(const std::string& path);
 
-/// The picture files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
+/// The image files of root/class/…, of root/{train, val, test}/class/… or of root/class/{train, val, test}/…
 /// (see split_named); see sources/folder.h. The class is the level that has no split's name, whatever lies
 /// below; classes and files are in the lexicographic order of their bytes. What is_hidden names is passed over.
-/// Runs (see holds_run), folders without pictures, pictures beside the classes, links that lead nowhere and files
-/// with neither extension nor first bytes of a picture are too, which notes say. A folder that is called as a
-/// picture is and holds none counts as one that cannot be read.
+/// Runs (see holds_run), folders without images, images beside the classes, links that lead nowhere and files
+/// with neither extension nor first bytes of an image are too, which notes say. A folder that is called as a
+/// image is and holds none counts as one that cannot be read.
 Listing open_folder(const std::string& root, const DatasetOptions& options);
 
-/// A table of picture files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
+/// A table of image files: .csv or .tsv (RFC 4180, with a header) or .jsonl (an object a line). Columns are
 /// found by name: path, file, file_name, filename, image or image_path, relative to the table; label, class,
 /// category, target or label_name; where there are any split (one that split_named knows), weight
 /// (at least 0) and options.group_by, else group. Rows without a split are training; rows of one file are one
@@ -86,7 +87,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options);
 ///
 /// A folder of tables is one set: train.* with val.*, valid.*, validation.* and test.*; or metadata.csv or
 /// .jsonl in the folder or in its train/, validation/ and test/, as Hugging Face's imagefolder has it
-/// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the picture's
+/// (huggingface.co/docs/datasets/image_dataset), where the label may also be the name of the image's
 /// folder.
 bool is_manifest(const std::string& path);
 Listing open_manifest(const std::string& path, const DatasetOptions& options);
@@ -99,28 +100,29 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options);
 
 /// NumPy arrays: x.npy with y.npy and the like, or the members of an .npz file, held in memory. Names are
 /// {x, images, data} and {y, labels, targets}, each also with train_, val_, valid_ or test_ before or after.
-/// Pictures are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are
+/// Images are u8 or u16 of (n, h, w) or (n, h, w, c), or (n, c, h, w) where c is less than w; labels are
 /// integers of (n) or (n, 1), which name classes as those of IDX files do.
 /// numpy.org/doc/stable/reference/generated/numpy.lib.format.html; PKWARE's APPNOTE 6.3.10 for .npz.
 bool is_arrays(const std::string& path);
 Listing open_arrays(const std::string& path, const DatasetOptions& options);
 
 /// WebDataset shards: a .tar (ustar, GNU or pax), a folder of them, or a pattern such as
-/// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot, or, where labels are called
-/// so, up to a later one, are a sample: a picture and its label, which is label, class or cls in .json or else the text of .cls
-/// without blanks around it; one with two members of a kind is left out. A shard is of the split that a word of its name, or of
-/// its folder's, names (see split_named); others are training. Of a damaged shard the samples before the damage are used, and a note says so.
+/// train-{000000..000003}.tar. Neighbouring members that are called the same up to the first dot, or, where labels are
+/// called so, up to a later one, are a sample: an image and its label, which is label, class or cls in .json or else
+/// the text of .cls without blanks around it; one with two members of a kind is left out. A shard is of the split that
+/// a word of its name, or of its folder's, names (see split_named); others are training. Of a damaged shard the samples
+/// before the damage are used, and a note says so.
 bool is_tar(const std::string& path);
 Listing open_tar(const std::string& path, const DatasetOptions& options);
 
 /// TFRecord files of tf.train.Example: image/encoded with image/class/label or label (integer) or
-/// image/class/text; one with several labels is left out. Splits are told as WebDataset's shards tell them. Those of gzip are unpacked in memory,
-/// up to 1 GiB in all. tensorflow.org/tutorials/load_data/tfrecord
+/// image/class/text; one with several labels is left out. Splits are told as WebDataset's shards tell them. Those of
+/// gzip are unpacked in memory, up to 1 GiB in all. tensorflow.org/tutorials/load_data/tfrecord
 bool is_tfrecord(const std::string& path);
 Listing open_tfrecord(const std::string& path, const DatasetOptions& options);
 
 /// An LMDB file, a folder with data.mdb or one of such folders that are called as splits are, read without the
-/// library: nothing is written or locked. Values are Caffe's Datum (caffe.proto) or picture files whose labels
+/// library: nothing is written or locked. Values are Caffe's Datum (caffe.proto) or image files whose labels
 /// stand in labels.csv, .tsv or .jsonl beside the file, with the columns key and label.
 bool is_lmdb(const std::string& path);
 Listing open_lmdb(const std::string& path, const DatasetOptions& options);

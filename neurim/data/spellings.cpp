@@ -9,9 +9,7 @@ namespace neurim {
 
 void Spellings::add(const std::string& name) { by_form_[canonical_form(name)].insert(name); }
 
-const std::string& Spellings::of(const std::string& name) const {
-  return *by_form_.at(canonical_form(name)).begin();
-}
+const std::string& Spellings::of(const std::string& name) const { return *by_form_.at(canonical_form(name)).begin(); }
 
 std::vector<std::vector<std::string>> Spellings::several() const {
   std::vector<std::vector<std::string>> found;
@@ -22,7 +20,8 @@ std::vector<std::vector<std::string>> Spellings::several() const {
 
 std::string FileFinder::find(const std::string& path) {
   std::error_code error;
-  const bool ascii = std::none_of(path.begin(), path.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  const bool ascii = std::none_of(path.begin(), path.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (ascii || fs::exists(path, error)) return path;
   const fs::path whole(path);
   const std::string found = below("", whole.begin(), whole.end());
@@ -36,7 +35,8 @@ std::string FileFinder::below(const fs::path& folder, fs::path::const_iterator p
     if (std::string found = below(folder / *part, std::next(part), end); !found.empty()) return found;
   const auto [names, is_new] = folders_.try_emplace(folder.string());
   if (is_new)
-    for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), last; !error && entry != last; entry.increment(error))
+    for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), last; !error && entry != last;
+         entry.increment(error))
       names->second.emplace(canonical_form(entry->path().filename().string()), entry->path().filename().string());
   const auto [first, last] = names->second.equal_range(canonical_form(part->string()));
   for (auto name = first; name != last; ++name)

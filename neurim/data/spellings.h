@@ -9,7 +9,8 @@
 
 namespace neurim {
 
-/// Which names are one: those that differ in Unicode form alone are called by the shortest of them, which is the composed one.
+/// Which names are one: those that differ in Unicode form alone are called by the shortest of them, which is the
+/// composed one.
 class Spellings {
  public:
   void add(const std::string& name);

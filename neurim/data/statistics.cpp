@@ -11,7 +11,9 @@ namespace neurim {
 
 namespace {
 
-constexpr float kLeastStep = 1.f / (1 << 17);  // less than between two levels of 16 bits, more than resizing a plain picture adds
+constexpr float kLeastStep = 1.f /
+                             (1
+                              << 17);  // less than between two levels of 16 bits, more than resizing a plain image adds
 
 }  // namespace
 
@@ -35,7 +37,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     std::vector<std::byte> buffer;
     std::vector<float> pixels(preprocess.size().levels());
     for (std::int64_t i; (i = next++) < count;) {
-      Sums& of = sums[static_cast<std::size_t>(i)];
+      Sums& of = sums[i];
       const std::int64_t sample = i * size / count;
       try {
         decoder.open(dataset.read(split, sample, buffer), preprocess.decoding());
@@ -61,7 +63,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
       if (result.left_out++ == 0) result.reason = of.reason;
       continue;
     }
-    ++result.pictures;
+    ++result.images;
     for (std::size_t c = 0; c < channels; ++c) {
       all.levels[c] += of.levels[c];
       all.squares[c] += of.squares[c];
@@ -70,9 +72,9 @@ ChannelStatistics channel_statistics(const Dataset& dataset, Preprocess preproce
     for (std::size_t c = 0; c < channels; ++c)
       all.least[c] = std::min(all.least[c], of.least[c]), all.most[c] = std::max(all.most[c], of.most[c]);
   }
-  if (result.pictures == 0)
-    fail(Fault::data, "none of ", count, ' ', split, " pictures can be used, such as ", result.reason);
-  const double pixels = static_cast<double>(result.pictures) * static_cast<double>(plane);
+  if (result.images == 0)
+    fail(Fault::data, "none of ", count, ' ', split, " images can be used, such as ", result.reason);
+  const double pixels = static_cast<double>(result.images) * static_cast<double>(plane);
   for (std::size_t c = 0; c < channels; ++c) {
     const double mean = all.levels[c] / pixels;
     result.mean.push_back(mean);
@@ -88,8 +90,8 @@ std::string constant_channels_note(const ChannelStatistics& statistics) {
   for (const std::size_t c : statistics.constant) channels.push_back(text(c + 1));
   if (channels.empty()) return "";
   const bool one = channels.size() == 1;
-  return text(one ? "channel " : "channels ", join(channels, ", "), " of ", statistics.mean.size(), one ? " has" : " have",
-              " one level in all images that were measured, so that std is 1 there");
+  return text(one ? "channel " : "channels ", join(channels, ", "), " of ", statistics.mean.size(),
+              one ? " has" : " have", " one level in all images that were measured, so that std is 1 there");
 }
 
 std::vector<ImageHeader> some_headers(const Dataset& dataset, std::int64_t most) {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "neurim/data/changes/geometry.h"
+#include "neurim/data/augmentations/geometry.h"
 #include "neurim/data/wide.h"
 
 namespace neurim {
@@ -41,7 +41,7 @@ Level luma(Level red, Level green, Level blue) {
   return static_cast<Level>((red * 19595u + green * 38470u + blue * 7471u + 0x8000u) >> 16);
 }
 
-/// The channels of a picture as another has them, by the rules of Preprocess.
+/// The channels of an image as another has them, by the rules of Preprocess.
 template <class In, class Out>
 void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, Image& to) {
   const int before = from.channels(), after = to.channels();
@@ -56,7 +56,8 @@ void recolor(const Image& from, const std::array<std::uint8_t, 3>& background, I
     std::array<Out, 3> rgb{level_as<Out>(in[0]), level_as<Out>(in[colored]), level_as<Out>(in[colored * 2])};
     if (has_alpha && !keeps_alpha)
       for (std::size_t c = 0; c < 3; ++c)
-        rgb[c] = static_cast<Out>((std::uint32_t{rgb[c]} * alpha + level_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
+        rgb[c] = static_cast<Out>(
+            (std::uint32_t{rgb[c]} * alpha + level_as<Out>(background[c]) * (most - alpha) + most / 2) / most);
     if (after >= 3)
       std::copy(rgb.begin(), rgb.end(), out);
     else
@@ -77,16 +78,14 @@ Transform::Transform(const Preprocess& preprocess, const Augment& augment)
     require(change->moves_only() || preprocess.bits == 8, "changes: ", change->text(),
             " takes levels of 8 bits; leave it out, or use bits=8");
     require(change->moves_only() || (preprocess.channels <= 4 && preprocess.channels != 2), "changes: ", change->text(),
-            " takes pictures of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
+            " takes images of 1, 3 or 4 channels, not of ", preprocess.channels, "; leave it out");
   }
   line_.resize(static_cast<std::size_t>(preprocess_.width));
-  const auto of = [](const std::vector<double>& list, std::size_t c) {
-    return list.size() == 1 ? list[0] : list[c];
-  };
+  const auto of = [](const std::vector<double>& list, std::size_t c) { return list.size() == 1 ? list[0] : list[c]; };
   for (std::size_t c = 0; c < static_cast<std::size_t>(preprocess_.channels); ++c) {
-    const double mean = of(preprocess_.mean, c), deviation = of(preprocess_.std, c);
-    scale_.push_back(static_cast<float>(1 / ((preprocess_.bits == 16 ? 65535 : 255) * deviation)));
-    shift_.push_back(static_cast<float>(-mean / deviation));
+    const double mean = of(preprocess_.mean, c), std = of(preprocess_.std, c);
+    scale_.push_back(static_cast<float>(1 / ((preprocess_.bits == 16 ? 65535 : 255) * std)));
+    shift_.push_back(static_cast<float>(-mean / std));
   }
 }
 
@@ -115,8 +114,7 @@ Placement placement_of(const Preprocess& preprocess, int in_height, int in_width
   const int height = preprocess.height, width = preprocess.width;
   if (preprocess.resize == ResizeMode::squash) return {height, width, {0, 0, height, width}};
   if (preprocess.resize == ResizeMode::letterbox) {
-    const double ratio =
-        std::min(static_cast<double>(height) / in_height, static_cast<double>(width) / in_width);
+    const double ratio = std::min(static_cast<double>(height) / in_height, static_cast<double>(width) / in_width);
     const int h = std::min(scaled(in_height, ratio), height), w = std::min(scaled(in_width, ratio), width);
     return {h, w, {0, 0, h, w}, (height - h) / 2, (width - w) / 2};
   }
@@ -131,7 +129,7 @@ const Image& Transform::with_channels(const Image& decoded) {
   if (from.channels == channels && from.bits == bits) return decoded;
   if (from.channels != channels && (from.channels > 4 || channels > 4))
     fail(Fault::data, "it has ", from.channels, " channels and the model takes ", channels,
-         "; train a model with channels=", from.channels, ", or convert the picture");
+         "; train a model with channels=", from.channels, ", or convert the image");
   recolored_.reshape({from.height, from.width, channels, bits});
   const std::uint8_t* in = decoded.data();
   const std::uint8_t* end = in + from.bytes();

@@ -7,7 +7,7 @@
 
 namespace neurim {
 
-/// Where Preprocess::resize puts a picture: it is scaled to height x width, of which `window` stands in the result at
+/// Where Preprocess::resize puts an image: it is scaled to height x width, of which `window` stands in the result at
 /// (top, left); the rest of the result is Preprocess::fill.
 struct Placement {
   int height = 0, width = 0;
@@ -16,20 +16,20 @@ struct Placement {
 };
 Placement placement_of(const Preprocess& preprocess, int height, int width, CropAt at = CropAt::center);
 
-/// Turns pictures into model inputs. Holds buffers: one Transform serves one thread, and soon
+/// Turns images into model inputs. Holds buffers: one Transform serves one thread, and soon
 /// allocates no more.
 class Transform {
  public:
   explicit Transform(const Preprocess& preprocess, const Augment& augment = {});
 
-  /// Whether what `fit` gives follows from the picture and the Preprocess alone, so that it may be kept.
+  /// Whether what `fit` gives follows from the image and the Preprocess alone, so that it may be kept.
   bool fit_is_fixed() const { return !augment_.random_resized_crop && augment_.crop_at == CropAt::center; }
 
-  /// The picture that `decoder` has opened, in the model's channels, size and bits. Of a random part only
+  /// The image that `decoder` has opened, in the model's channels, size and bits. Of a random part only
   /// that is decoded, and no larger than DecodeOptions::scaled asks for. The result lives until the next call.
   const Image& fit(Decoder& decoder, Random& random);
 
-  /// The rest: changes, pose and normalising of a fitted picture of preprocess.size(), by its bytes. Writes channels x
+  /// The rest: changes, pose and normalising of a fitted image of preprocess.size(), by its bytes. Writes channels x
   /// height x width floats.
   void finish(const std::uint8_t* fitted, Random& random, float* out);
 

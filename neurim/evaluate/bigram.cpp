@@ -13,15 +13,14 @@ Bigram::Bigram(std::span<const std::int32_t> text, std::int64_t characters)
             characters);
   for (std::size_t i = 1; i < text.size(); ++i) {
     ++pairs_[text[i - 1] * characters + text[i]];
-    ++before_[static_cast<std::size_t>(text[i - 1])];
+    ++before_[text[i - 1]];
   }
 }
 
 double Bigram::bits(std::int32_t previous, std::int32_t next) const {
   const auto met = pairs_.find(previous * characters_ + next);
   const std::int64_t pair = met == pairs_.end() ? 0 : met->second;
-  return std::log2(static_cast<double>(before_[static_cast<std::size_t>(previous)] + characters_) /
-                   static_cast<double>(pair + 1));
+  return std::log2(static_cast<double>(before_[previous] + characters_) / static_cast<double>(pair + 1));
 }
 
 }  // namespace neurim

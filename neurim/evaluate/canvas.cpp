@@ -43,12 +43,11 @@ double axis_step(double least) {
 }
 
 Canvas::Canvas(int width, int height, double scale) : sheet_(std::make_unique<Sheet>()) {
-  sheet_->surface =
-      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
-                                 static_cast<int>(std::lround(height * scale)));
+  sheet_->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * scale)),
+                                               static_cast<int>(std::lround(height * scale)));
   sheet_->pen = cairo_create(sheet_->surface);
   if (const cairo_status_t status = cairo_status(sheet_->pen); status != CAIRO_STATUS_SUCCESS)
-    fail(Fault::resource, "picture: cannot make a sheet of ", width * scale, " x ", height * scale,
+    fail(Fault::resource, "image: cannot make a sheet of ", width * scale, " x ", height * scale,
          " pixels: ", cairo_status_to_string(status));
   cairo_scale(sheet_->pen, scale, scale);
   rectangle(0, 0, width, height, {1, 1, 1});
@@ -124,12 +123,12 @@ bool Canvas::can_draw(std::string_view text) {
   sheet_->font(11, false);
   cairo_glyph_t* glyphs = nullptr;
   int count = 0;
-  const cairo_status_t status =
-      cairo_scaled_font_text_to_glyphs(cairo_get_scaled_font(sheet_->pen), 0, 0, utf8(letters).c_str(), -1, &glyphs, &count,
-                                       nullptr, nullptr, nullptr);
+  const cairo_status_t status = cairo_scaled_font_text_to_glyphs(
+      cairo_get_scaled_font(sheet_->pen), 0, 0, utf8(letters).c_str(), -1, &glyphs, &count, nullptr, nullptr, nullptr);
   constexpr unsigned long kMissing = 0;  // the glyph of what a font lacks: a box
   const bool all = status == CAIRO_STATUS_SUCCESS &&
-                   std::none_of(glyphs, glyphs + count, [](const cairo_glyph_t& glyph) { return glyph.index == kMissing; });
+                   std::none_of(glyphs, glyphs + count,
+                                [](const cairo_glyph_t& glyph) { return glyph.index == kMissing; });
   cairo_glyph_free(glyphs);
   return all;
 }
@@ -153,12 +152,12 @@ void Canvas::heading(const Heading& heading, double width) {
           {.size = kDetails, .color = {0.45, 0.48, 0.53}});
 }
 
-void Canvas::picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb,
-                     int rows, int columns, bool smooth) {
+void Canvas::image(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows,
+                   int columns, bool smooth) {
   NEURIM_ASSERT(rgb.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * 3);
   cairo_surface_t* image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, columns, rows);
   if (cairo_surface_status(image) != CAIRO_STATUS_SUCCESS)
-    fail(Fault::resource, "picture: no memory for ", columns, " x ", rows, " pixels");
+    fail(Fault::resource, "image: no memory for ", columns, " x ", rows, " pixels");
   const int stride = cairo_image_surface_get_stride(image);
   unsigned char* pixels = cairo_image_surface_get_data(image);
   const std::uint8_t* from = rgb.data();
@@ -185,14 +184,13 @@ std::string Canvas::jpeg() const {
   const std::unique_ptr<void, int (*)(void*)> encoder(tjInitCompress(), tjDestroy);
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
-  const int status =
-      tjCompress2(encoder.get(), cairo_image_surface_get_data(sheet_->surface),
-                  cairo_image_surface_get_width(sheet_->surface),
-                  cairo_image_surface_get_stride(sheet_->surface),
-                  cairo_image_surface_get_height(sheet_->surface), TJPF_BGRX, &bytes, &size, TJSAMP_444, 90, 0);
+  const int status = tjCompress2(
+      encoder.get(), cairo_image_surface_get_data(sheet_->surface), cairo_image_surface_get_width(sheet_->surface),
+      cairo_image_surface_get_stride(sheet_->surface), cairo_image_surface_get_height(sheet_->surface), TJPF_BGRX,
+      &bytes, &size, TJSAMP_444, 90, 0);
   const std::string file(reinterpret_cast<const char*>(bytes), status == 0 ? size : 0);
   tjFree(bytes);
-  if (status != 0) fail(Fault::resource, "picture: cannot encode: ", tjGetErrorStr2(encoder.get()));
+  if (status != 0) fail(Fault::resource, "image: cannot encode: ", tjGetErrorStr2(encoder.get()));
   return file;
 }
 

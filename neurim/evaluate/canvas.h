@@ -1,4 +1,4 @@
-// A sheet to draw charts and pictures on, which becomes a PNG or JPEG.
+// A sheet to draw charts and images on, which becomes a PNG or JPEG.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -70,8 +70,8 @@ class Canvas {
 
   /// Draws pixels (rows x columns x 3 levels) into the rectangle; of ones that are enlarged the edges are smooth, or
   /// sharp.
-  void picture(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows,
-               int columns, bool smooth = true);
+  void image(double x, double y, double width, double height, std::span<const std::uint8_t> rgb, int rows, int columns,
+             bool smooth = true);
 
   std::string png() const;   ///< the bytes of the file
   std::string jpeg() const;  ///< the same as a JPEG, for photos

@@ -32,14 +32,18 @@ std::vector<std::size_t> by_falling_counts(const std::vector<std::int64_t>& coun
 class Plot {
  public:
   Plot(const std::vector<std::string>& class_names, const std::vector<ClassCounts>& splits, double height)
-      : names_(drawn_names(class_names)), splits_(splits), canvas_(static_cast<int>(width()), static_cast<int>(height), 2) {
-    for (const ClassCounts& split : splits) most_ = std::max(most_, *std::max_element(split.counts.begin(), split.counts.end()));
+      : names_(drawn_names(class_names)),
+        splits_(splits),
+        canvas_(static_cast<int>(width()), static_cast<int>(height), 2) {
+    for (const ClassCounts& split : splits)
+      most_ = std::max(most_, *std::max_element(split.counts.begin(), split.counts.end()));
   }
 
   void heading(const std::string& data) {
     std::vector<std::string> sizes;
     for (const ClassCounts& split : splits_) sizes.push_back(text(split.split, ' ', thousands(split.samples)));
-    canvas_.heading({text("Images of each class: ", data), text(thousands(std::ssize(names_)), " classes, images: ", join(sizes, ", "))},
+    canvas_.heading({text("Images of each class: ", data),
+                     text(thousands(std::ssize(names_)), " classes, images: ", join(sizes, ", "))},
                     width());
     y_ += Canvas::kHeading;
   }
@@ -74,15 +78,20 @@ class Plot {
     const double height = height_of_curve(classes.size());
     const auto points = static_cast<std::size_t>(std::min(static_cast<double>(classes.size()), height / 2));
     // At the edge of a pixel, of which a unit has two: the fill has no seams.
-    const auto top_of = [&](std::size_t p) { return y_ + std::round(2 * height * static_cast<double>(p) / static_cast<double>(points)) / 2; };
-    name(text(thousands(std::ssize(classes)), " more"), y_ + height / 2, {.size = kLetters, .color = kMuted, .across = Align::end});
+    const auto top_of = [&](std::size_t p) {
+      return y_ + std::round(2 * height * static_cast<double>(p) / static_cast<double>(points)) / 2;
+    };
+    name(text(thousands(std::ssize(classes)), " more"), y_ + height / 2,
+         {.size = kLetters, .color = kMuted, .across = Align::end});
     for (std::size_t s = 0; s < splits_.size(); ++s) {
       std::vector<Point> line;
       for (std::size_t p = 0; p < points; ++p) {
         const std::size_t first = classes.size() * p / points, end = classes.size() * (p + 1) / points;
         double sum = 0;
-        for (const std::size_t c : classes.subspan(first, end - first)) sum += static_cast<double>(splits_[s].counts[c]);
-        const double length = length_of(sum / static_cast<double>(end - first)), top = top_of(p), bottom = top_of(p + 1);
+        for (const std::size_t c : classes.subspan(first, end - first))
+          sum += static_cast<double>(splits_[s].counts[c]);
+        const double length = length_of(sum / static_cast<double>(end - first)), top = top_of(p),
+                     bottom = top_of(p + 1);
         if (s == 0) canvas_.rectangle(kNames, top, length, bottom - top, mix(color(0), {1, 1, 1}, 0.5));
         line.push_back({kNames + length, top});
         line.push_back({kNames + length, bottom});
@@ -122,14 +131,15 @@ class Plot {
 
 }  // namespace
 
-std::string class_counts_picture(const std::string& data, const std::vector<std::string>& class_names,
-                                 const std::vector<ClassCounts>& splits) {
+std::string class_counts_image(const std::string& data, const std::vector<std::string>& class_names,
+                               const std::vector<ClassCounts>& splits) {
   const std::vector<std::size_t> order = by_falling_counts(splits[0].counts);
   const Classes all = order;
   const std::size_t between = all.size() > kMostRows ? all.size() - 2 * kEnds : 0;
   const Classes first = all.first(between > 0 ? kEnds : all.size());
   Plot plot(class_names, splits,
-            Canvas::kHeading + kColumns + kRow * static_cast<double>(all.size() - between) + Plot::height_of_curve(between) + kMargin);
+            Canvas::kHeading + kColumns + kRow * static_cast<double>(all.size() - between) +
+                Plot::height_of_curve(between) + kMargin);
   plot.heading(data);
   plot.columns();
   plot.rows(first);

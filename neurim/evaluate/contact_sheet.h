@@ -1,4 +1,4 @@
-// Small pictures side by side, with captions.
+// Small images side by side, with captions.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,11 +10,12 @@ namespace neurim {
 struct Thumbnail {
   std::vector<std::uint8_t> rgb;  ///< height x width x 3
   int height = 0, width = 0;
-  std::vector<std::string> caption;  ///< such as labels: on one line where they fit, else the first and below it the rest
+  std::vector<std::string>
+      caption;  ///< such as labels: on one line where they fit, else the first and below it the rest
 };
 
-/// A JPEG with the pictures in rows of `columns`, each scaled to fit a square cell of so many pixels: one whose sides are
+/// A JPEG with the images in rows of `columns`, each scaled to fit a square cell of so many pixels: one whose sides are
 /// below 64 pixels by a whole number, so that its pixels show. Lines of captions are shortened where they are too long.
-std::string contact_sheet(std::span<const Thumbnail> pictures, int columns, int cell);
+std::string contact_sheet(std::span<const Thumbnail> images, int columns, int cell);
 
 }  // namespace neurim

@@ -13,7 +13,8 @@ namespace {
 constexpr Color kInk{0.16, 0.18, 0.22}, kMuted{0.45, 0.48, 0.53}, kGrid{0.91, 0.92, 0.93};
 constexpr Color kLines[] = {{0.12, 0.40, 0.70}, {0.90, 0.45, 0.10}, {0.17, 0.55, 0.35}, {0.55, 0.30, 0.65}};
 constexpr double kWidth = 400, kHeight = 300, kLeft = 62, kRight = 22, kBelow = 54;  // of the axes, and around them
-constexpr double kTitle = Canvas::kHeading + 14, kLegend = kTitle + 22, kLegendLine = 15, kAbove = kLegend + kLegendLine + 22;
+constexpr double kTitle = Canvas::kHeading + 14, kLegend = kTitle + 22, kLegendLine = 15,
+                 kAbove = kLegend + kLegendLine + 22;
 
 // An axis from `low` to `high` with a mark at every multiple of `step`.
 struct Axis {
@@ -61,7 +62,8 @@ class PanelPlot {
     std::size_t epochs = 1;
     for (const Curve& curve : panel.curves) {
       epochs = std::max(epochs, curve.values.size());
-      std::copy_if(curve.values.begin(), curve.values.end(), std::back_inserter(values), [](double v) { return std::isfinite(v); });
+      std::copy_if(curve.values.begin(), curve.values.end(), std::back_inserter(values),
+                   [](double v) { return std::isfinite(v); });
     }
     if (values.empty()) values = {0, 1};
     const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
@@ -117,8 +119,8 @@ class PanelPlot {
       if (run.size() > 1) canvas_.polyline(run, color, 2);
       run.clear();
     };
-    // Where the line between the values of two epochs, of which the second is beyond the axis, leaves it. From there a faint
-    // one leads to the second's triangle.
+    // Where the line between the values of two epochs, of which the second is beyond the axis, leaves it. From there a
+    // faint one leads to the second's triangle.
     const auto leave = [&](std::size_t inside, std::size_t outside) {
       const double from = curve.values[inside], share = (values_.high - from) / (curve.values[outside] - from);
       run.push_back(at(std::lerp(epoch(inside), epoch(outside), share), values_.high));
@@ -171,9 +173,7 @@ class PanelPlot {
     at.x += width + 16;
   }
 
-  double epoch(std::size_t i) const {
-    return static_cast<double>(first_epoch_ + static_cast<std::int64_t>(i));
-  }
+  double epoch(std::size_t i) const { return static_cast<double>(first_epoch_ + static_cast<std::int64_t>(i)); }
 
   // A value on an upper end that is a multiple of the step may be rounded to more.
   bool is_beyond(double value) const { return value > values_.high + 1e-9 * values_.step; }
@@ -203,11 +203,12 @@ double axis_top(std::vector<double> values) {
   const std::size_t outliers = std::max<std::size_t>(values.size() / 10, values.size() >= 4 ? 1 : 0);
   double top = values.back();
   for (std::size_t left_out = 1; left_out <= outliers; ++left_out)
-    if (const double rest = values[values.size() - 1 - left_out]; rest - values[0] < kLeastShare * (top - values[0])) top = rest;
+    if (const double rest = values[values.size() - 1 - left_out]; rest - values[0] < kLeastShare * (top - values[0]))
+      top = rest;
   return top;
 }
 
-std::string curves_picture(const Heading& heading, const std::vector<Panel>& panels, std::int64_t first_epoch) {
+std::string curves_image(const Heading& heading, const std::vector<Panel>& panels, std::int64_t first_epoch) {
   constexpr double kPanel = kLeft + kWidth + kRight;
   const double width = kPanel * static_cast<double>(panels.size());
   Canvas canvas(static_cast<int>(width), static_cast<int>(kAbove + kHeight + kBelow), 2);

@@ -18,7 +18,7 @@ std::optional<std::string> drawn_names_note(const std::vector<std::string>& clas
   for (std::size_t c = drawn.size(); c-- > 0;)
     if (drawn[c] != class_names[c]) ++count, first = c;
   if (count == 0) return {};
-  return text("pictures show numbers for ", plural(static_cast<std::int64_t>(count), "class name"),
+  return text("images show numbers for ", plural(static_cast<std::int64_t>(count), "class name"),
               " that the font cannot draw, such as ", drawn[first], " for ", class_names[first],
               ": they count from #0 in the order of labels.txt and per_class.csv");
 }

@@ -1,4 +1,4 @@
-// Names of classes as pictures show them.
+// Names of classes as images show them.
 #pragma once
 #include <optional>
 #include <string>

@@ -63,12 +63,11 @@ void Evaluation::check_labels(std::span<const std::int64_t> values, const char* 
 
 void Evaluation::add(std::span<const float> logits, std::span<const std::int64_t> labels) {
   const std::size_t classes = names_.size();
-  require(logits.size() == labels.size() * classes, "evaluation: ", logits.size(), " logits for ",
-          labels.size(), " labels and ", classes, " classes; expected ", labels.size() * classes);
+  require(logits.size() == labels.size() * classes, "evaluation: ", logits.size(), " logits for ", labels.size(),
+          " labels and ", classes, " classes; expected ", labels.size() * classes);
   check_labels(labels, "label");
   if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }))
-    fail(Fault::failure,
-         "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
+    fail(Fault::failure, "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
 
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = logits.subspan(i * classes, classes);
@@ -86,15 +85,13 @@ void Evaluation::add(std::span<const float> logits, std::span<const std::int64_t
   ranked_ += static_cast<std::int64_t>(labels.size());
 }
 
-void Evaluation::add_predictions(std::span<const std::int64_t> predicted,
-                                 std::span<const std::int64_t> labels) {
-  require(predicted.size() == labels.size(), "evaluation: ", predicted.size(), " predictions for ",
-          labels.size(), " labels");
+void Evaluation::add_predictions(std::span<const std::int64_t> predicted, std::span<const std::int64_t> labels) {
+  require(predicted.size() == labels.size(), "evaluation: ", predicted.size(), " predictions for ", labels.size(),
+          " labels");
   check_labels(labels, "label");
   check_labels(predicted, "prediction");
   for (std::size_t i = 0; i < labels.size(); ++i)
-    ++confusion_[static_cast<std::size_t>(labels[i]) * names_.size() +
-                 static_cast<std::size_t>(predicted[i])];
+    ++confusion_[static_cast<std::size_t>(labels[i]) * names_.size() + static_cast<std::size_t>(predicted[i])];
   samples_ += static_cast<std::int64_t>(labels.size());
 }
 
@@ -104,8 +101,8 @@ void Evaluation::add_loss(double mean, std::int64_t samples) {
 }
 
 void Evaluation::merge(const Evaluation& other) {
-  require(names_ == other.names_, "evaluation: cannot merge results over different classes (", classes(),
-          " and ", other.classes(), " classes)");
+  require(names_ == other.names_, "evaluation: cannot merge results over different classes (", classes(), " and ",
+          other.classes(), " classes)");
   add_all(confusion_, other.confusion_);
   add_all(ranks_, other.ranks_);
   sure_right_.insert(sure_right_.end(), other.sure_right_.begin(), other.sure_right_.end());
@@ -128,13 +125,12 @@ double Evaluation::top_k(int k) const {
   require(k >= 1, "evaluation: top_k: k is ", k, ", expected at least 1");
   if (ranked_ == 0) return std::numeric_limits<double>::quiet_NaN();
   std::int64_t within = 0;
-  for (int r = 0; r < std::min(k, classes()); ++r) within += ranks_[static_cast<std::size_t>(r)];
+  for (int r = 0; r < std::min(k, classes()); ++r) within += ranks_[r];
   return ratio(within, ranked_);
 }
 
 double Evaluation::loss() const {
-  return loss_samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
-                            : loss_sum_ / static_cast<double>(loss_samples_);
+  return loss_samples_ == 0 ? std::numeric_limits<double>::quiet_NaN() : loss_sum_ / static_cast<double>(loss_samples_);
 }
 
 double Evaluation::reject_threshold(double keep) const {
@@ -190,8 +186,7 @@ std::vector<Confusion> Evaluation::most_confused(std::size_t limit) const {
   std::vector<Confusion> all;
   for (int t = 0; t < classes(); ++t)
     for (int p = 0; p < classes(); ++p)
-      if (t != p && count(t, p) > 0)
-        all.push_back({t, p, count(t, p), ratio(count(t, p), scores[static_cast<std::size_t>(t)].support)});
+      if (t != p && count(t, p) > 0) all.push_back({t, p, count(t, p), ratio(count(t, p), scores[t].support)});
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
   all.resize(std::min(limit, all.size()));
   return all;

@@ -103,8 +103,8 @@ class Evaluation {
   void check_labels(std::span<const std::int64_t> values, const char* what) const;
 
   std::vector<std::string> names_;
-  std::vector<std::int64_t> confusion_;  // (true, predicted)
-  std::vector<std::int64_t> ranks_;      // [r]: samples whose true class has r classes before it
+  std::vector<std::int64_t> confusion_;         // (true, predicted)
+  std::vector<std::int64_t> ranks_;             // [r]: samples whose true class has r classes before it
   std::vector<float> sure_right_, sure_wrong_;  // confidences of correct and of wrong answers
   std::int64_t samples_ = 0, ranked_ = 0, loss_samples_ = 0;
   double loss_sum_ = 0;

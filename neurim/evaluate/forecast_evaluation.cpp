@@ -42,7 +42,9 @@ double ForecastEvaluation::rmse() const { return mean_error(forecasts_, std::mem
 
 double ForecastEvaluation::naive_mae() const { return mean_error(forecasts_, std::mem_fn(&Forecast::naive)); }
 
-double ForecastEvaluation::seasonal_naive_mae() const { return mean_error(forecasts_, std::mem_fn(&Forecast::seasonal_naive)); }
+double ForecastEvaluation::seasonal_naive_mae() const {
+  return mean_error(forecasts_, std::mem_fn(&Forecast::seasonal_naive));
+}
 
 std::string forecasts_csv(const ForecastEvaluation& evaluation) {
   std::string out = "step,ahead,actual,forecast,naive,seasonal_naive\n";

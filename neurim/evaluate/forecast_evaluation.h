@@ -14,8 +14,7 @@ struct Forecast {
   std::int64_t step = 0;   ///< of the series, from 0
   std::int64_t ahead = 0;  ///< how many steps after the last one that was known, from 1
   double actual = 0, forecast = 0, naive = 0;
-  double seasonal_naive =
-      std::numeric_limits<double>::quiet_NaN();  ///< NaN: there is no season, or nothing before it
+  double seasonal_naive = std::numeric_limits<double>::quiet_NaN();  ///< NaN: there is no season, or nothing before it
 };
 
 /// The forecasts of a split, and the figures that follow from them, in the units of the series; NaN without

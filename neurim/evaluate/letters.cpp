@@ -27,8 +27,7 @@ char32_t next_letter(std::string_view text, std::size_t& at) {
     letter = letter << 6 | (byte(at + i) & 0x3F);
   }
   constexpr char32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-  if (letter < kLeast[more] || letter > 0x10FFFF || (letter >= 0xD800 && letter < 0xE000))
-    return kReplacement;
+  if (letter < kLeast[more] || letter > 0x10FFFF || (letter >= 0xD800 && letter < 0xE000)) return kReplacement;
   at += more;
   return letter;
 }
@@ -36,22 +35,22 @@ char32_t next_letter(std::string_view text, std::size_t& at) {
 bool within(char32_t letter, char32_t first, char32_t last) { return letter >= first && letter <= last; }
 
 std::size_t columns_of(char32_t letter) {
-  if (within(letter, 0x300, 0x36F) || within(letter, 0x200B, 0x200F) || within(letter, 0xFE00, 0xFE0F))
-    return 0;
-  const bool wide =
-      within(letter, 0x1100, 0x115F) || within(letter, 0x2E80, 0xA4CF) || within(letter, 0xAC00, 0xD7A3) ||
-      within(letter, 0xF900, 0xFAFF) || within(letter, 0xFE30, 0xFE6F) || within(letter, 0xFF00, 0xFF60) ||
-      within(letter, 0xFFE0, 0xFFE6) || within(letter, 0x1F300, 0x1FAFF) || within(letter, 0x20000, 0x3FFFD);
+  if (within(letter, 0x300, 0x36F) || within(letter, 0x200B, 0x200F) || within(letter, 0xFE00, 0xFE0F)) return 0;
+  const bool wide = within(letter, 0x1100, 0x115F) || within(letter, 0x2E80, 0xA4CF) ||
+                    within(letter, 0xAC00, 0xD7A3) || within(letter, 0xF900, 0xFAFF) ||
+                    within(letter, 0xFE30, 0xFE6F) || within(letter, 0xFF00, 0xFF60) ||
+                    within(letter, 0xFFE0, 0xFFE6) || within(letter, 0x1F300, 0x1FAFF) ||
+                    within(letter, 0x20000, 0x3FFFD);
   return wide ? 2 : 1;
 }
 
 }  // namespace
 
 bool needs_shaping(char32_t letter) {
-  return within(letter, 0x590, 0xDFF) ||                                         // Hebrew and Arabic to Sinhala
-         within(letter, 0xF00, 0x109F) || within(letter, 0x1780, 0x18AF) ||      // Tibetan, Burmese, Khmer, Mongolian
-         within(letter, 0xFB1D, 0xFDFF) || within(letter, 0xFE70, 0xFEFE) ||     // forms of Hebrew and Arabic letters
-         within(letter, 0x10800, 0x10FFF) || within(letter, 0x1E800, 0x1EFFF);   // further ones from right to left
+  return within(letter, 0x590, 0xDFF) ||                                        // Hebrew and Arabic to Sinhala
+         within(letter, 0xF00, 0x109F) || within(letter, 0x1780, 0x18AF) ||     // Tibetan, Burmese, Khmer, Mongolian
+         within(letter, 0xFB1D, 0xFDFF) || within(letter, 0xFE70, 0xFEFE) ||    // forms of Hebrew and Arabic letters
+         within(letter, 0x10800, 0x10FFF) || within(letter, 0x1E800, 0x1EFFF);  // further ones from right to left
 }
 
 std::vector<char32_t> letters_of(std::string_view text) {

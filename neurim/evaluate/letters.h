@@ -1,4 +1,4 @@
-// Names that fit: widths and shortening of UTF-8 text, for terminals and pictures.
+// Names that fit: widths and shortening of UTF-8 text, for terminals and images.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -25,8 +25,7 @@ std::string elided(std::string_view text, Number limit, Measure&& measure) {
   const std::vector<char32_t> letters = letters_of(text);
   std::string shown = utf8(letters);
   for (std::size_t kept = letters.size(); kept > 1 && measure(shown) > limit;) {
-    const auto tail = static_cast<std::ptrdiff_t>(--kept / 3),
-               head = static_cast<std::ptrdiff_t>(kept) - tail;
+    const auto tail = static_cast<std::ptrdiff_t>(--kept / 3), head = static_cast<std::ptrdiff_t>(kept) - tail;
     std::vector<char32_t> part(letters.begin(), letters.begin() + head);
     part.push_back(U'\u2026');
     part.insert(part.end(), letters.end() - tail, letters.end());

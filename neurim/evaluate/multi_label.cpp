@@ -19,8 +19,7 @@ double ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; 
 struct Hits {
   std::int64_t right = 0, said = 0, support = 0;
   ClassScores scores() const {
-    const auto r = static_cast<double>(right), p = static_cast<double>(said),
-               s = static_cast<double>(support);
+    const auto r = static_cast<double>(right), p = static_cast<double>(said), s = static_cast<double>(support);
     return {ratio(r, p), ratio(r, s), ratio(2 * r, p + s), support};
   }
 };
@@ -35,12 +34,10 @@ MultiLabelEvaluation::MultiLabelEvaluation(std::vector<std::string> class_names)
 }
 
 void MultiLabelEvaluation::add(std::span<const float> logits, std::span<const float> targets) {
-  require(logits.size() == targets.size() && logits.size() % names_.size() == 0,
-          "evaluation: ", logits.size(), " logits for ", targets.size(), " targets of ", classes(),
-          " classes");
+  require(logits.size() == targets.size() && logits.size() % names_.size() == 0, "evaluation: ", logits.size(),
+          " logits for ", targets.size(), " targets of ", classes(), " classes");
   if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }))
-    fail(Fault::failure,
-         "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
+    fail(Fault::failure, "evaluation: the model gives NaN; it has probably diverged, try a lower learning rate");
   logits_.insert(logits_.end(), logits.begin(), logits.end());
   for (const float target : targets) truths_.push_back(target != 0);
 }
@@ -56,8 +53,7 @@ double MultiLabelEvaluation::loss() const {
 
 std::vector<MultiLabelEvaluation::Decision> MultiLabelEvaluation::falling(std::size_t c) const {
   std::vector<Decision> all;
-  for (std::size_t at = c; at < logits_.size(); at += names_.size())
-    all.push_back({logits_[at], truths_[at] != 0});
+  for (std::size_t at = c; at < logits_.size(); at += names_.size()) all.push_back({logits_[at], truths_[at] != 0});
   std::sort(all.begin(), all.end(), [](const Decision& a, const Decision& b) { return a.logit > b.logit; });
   return all;
 }
@@ -86,8 +82,8 @@ double MultiLabelEvaluation::mean_average_precision() const {
 }
 
 void MultiLabelEvaluation::set_thresholds(std::vector<double> thresholds) {
-  require(thresholds.size() == names_.size(), "evaluation: ", thresholds.size(), " thresholds for ",
-          classes(), " classes");
+  require(thresholds.size() == names_.size(), "evaluation: ", thresholds.size(), " thresholds for ", classes(),
+          " classes");
   thresholds_ = std::move(thresholds);
 }
 

@@ -27,10 +27,10 @@ std::string per_class_table(const Evaluation& evaluation, std::size_t max_rows =
 /// The same with the micro average, the exact matches and the mAP.
 std::string per_class_table(const MultiLabelEvaluation& evaluation, std::size_t max_rows = 50);
 
-/// Writes confusion_matrix.csv, per_class.csv and most_confused.csv, and with `pictures` also
+/// Writes confusion_matrix.csv, per_class.csv and most_confused.csv, and with `images` also
 /// confusion_matrix.png and confusion_matrix_normalized.png, into `folder`, which is made where it does not
 /// exist. Throws Error(resource).
-void write_report(const Evaluation& evaluation, const fs::path& folder, bool pictures = true);
+void write_report(const Evaluation& evaluation, const fs::path& folder, bool images = true);
 /// Writes per_class.csv: where a sample has any number of classes, none is taken for another.
 void write_report(const MultiLabelEvaluation& evaluation, const fs::path& folder);
 

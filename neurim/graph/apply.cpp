@@ -19,11 +19,11 @@ std::string place(const Tensors& in) {
   if (const Recorder* recorder = Recorder::current())
     for (const Tensor& tensor : in)
       if (tensor && tensor.traced() && tensor.value()->trace == recorder->id) {
-        for (int node = recorder->graph.values[static_cast<std::size_t>(tensor.value()->id)].node; node >= 0;) {
-          const Graph::Node& producer = recorder->graph.nodes[static_cast<std::size_t>(node)];
+        for (int node = recorder->graph.values[tensor.value()->id].node; node >= 0;) {
+          const Graph::Node& producer = recorder->graph.nodes[node];
           if (!producer.where.empty()) return "after " + producer.where + ": ";
           if (producer.in.empty()) break;
-          node = recorder->graph.values[static_cast<std::size_t>(producer.in[0])].node;
+          node = recorder->graph.values[producer.in[0]].node;
         }
       }
   return {};
@@ -41,22 +41,23 @@ Types infer(const Op& op, const Tensors& in) {
 
 /// The first kernel that takes one op with plain operands.
 Launch prepare(const Op& op, const Tensors& in, const Types& out, Device device, std::size_t& scratch) {
-  std::vector<Spec> specs;
+  std::vector<TensorDesc> descs;
   Step step{&op, {}, {}};
   for (const Tensor& tensor : in) {
-    step.in.push_back(static_cast<int>(specs.size()));
-    specs.push_back({tensor.type(), {}});
+    step.in.push_back(static_cast<int>(descs.size()));
+    descs.push_back({tensor.type(), {}});
   }
   for (const Type& type : out) {
-    step.out.push_back(static_cast<int>(specs.size()));
-    specs.push_back({type, {}});
+    step.out.push_back(static_cast<int>(descs.size()));
+    descs.push_back({type, {}});
   }
   for (const Kernel& kernel : kernels(op.name(), device.kind)) {
-    Site site{.steps = {&step, 1}, .values = specs, .in = step.in, .out = step.out};
-    if (kernel.chains || (kernel.wants && !kernel.wants(site))) continue;
-    for (Spec& spec : specs) spec.layout = {};  // eager tensors are plain; a kernel that insists on its layout declines
-    if (Launch launch = kernel.prepare(site)) {
-      scratch = site.scratch;
+    KernelRequest request{.steps = {&step, 1}, .values = descs, .in = step.in, .out = step.out};
+    if (kernel.fused_only || (kernel.propose_layouts && !kernel.propose_layouts(request))) continue;
+    for (TensorDesc& desc : descs)
+      desc.layout = {};  // eager tensors are plain; a kernel that insists on its layout declines
+    if (Launch launch = kernel.prepare(request)) {
+      scratch = request.scratch;
       return launch;
     }
   }
@@ -85,10 +86,15 @@ Tensors run(const Op& op, const Tensors& in, const Types& out) {
     results.push_back(Tensor::empty(type, device));
     pointers.push_back(results.back().value()->storage->data());
   }
-  const Storage workspace(device, scratch), own(device, launch.own_bytes());
+  const Storage workspace(device, scratch), own(device, launch.workspace_bytes());
   pointers.push_back(workspace.data());
   pointers.push_back(own.data());
-  const Call call{launch, 0, static_cast<std::uint16_t>(in.size()), static_cast<std::uint16_t>(out.size()), false, launch.own_step()};
+  const Call call{launch,
+                  0,
+                  static_cast<std::uint16_t>(in.size()),
+                  static_cast<std::uint16_t>(out.size()),
+                  false,
+                  launch.workspace_step()};
   std::uint32_t status = 0;
   Stream& stream = default_stream(device);
   stream.run({&call, 1}, pointers.data(), &status);

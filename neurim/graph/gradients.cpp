@@ -12,50 +12,50 @@ Tensors Recorder::backward(std::size_t first, std::span<const int> of, std::span
                            std::span<const Tensor> seeds) {
   const std::size_t last = graph.nodes.size(), forward_values = graph.values.size();
   std::vector<char> needed(forward_values, 0);
-  for (int value : wrt) needed[static_cast<std::size_t>(value)] = 1;
-  auto wants = [&](int value) {
+  for (int value : wrt) needed[value] = 1;
+  auto propose_layouts = [&](int value) {
     const auto v = static_cast<std::size_t>(value);
     return needed[v] && is_floating(graph.values[v].type.dtype);
   };
   for (std::size_t n = first; n < last; ++n) {
     const Graph::Node& node = graph.nodes[n];
-    if (std::any_of(node.in.begin(), node.in.end(), wants))
-      for (int value : node.out) needed[static_cast<std::size_t>(value)] = 1;
+    if (std::any_of(node.in.begin(), node.in.end(), propose_layouts))
+      for (int value : node.out) needed[value] = 1;
   }
 
   std::vector<Tensor> gradient(forward_values);
-  auto accumulate = [&](int value, const Tensor& part) {
-    Tensor& sum = gradient[static_cast<std::size_t>(value)];
-    sum = sum ? apply1(make_op("add"), {sum, part}) : part;
+  auto accumulate = [&](int value, const Tensor& task) {
+    Tensor& sum = gradient[value];
+    sum = sum ? apply1(make_op("add"), {sum, task}) : task;
   };
   for (std::size_t i = 0; i < of.size(); ++i) accumulate(of[i], seeds[i]);
 
   for (std::size_t n = last; n-- > first;) {
     const Graph::Node node = graph.nodes[n];  // a copy: recording may move the list
     const bool reached = std::any_of(node.out.begin(), node.out.end(),
-                                     [&](int value) { return static_cast<bool>(gradient[static_cast<std::size_t>(value)]); });
-    if (!reached || std::none_of(node.in.begin(), node.in.end(), wants)) continue;
+                                     [&](int value) { return static_cast<bool>(gradient[value]); });
+    if (!reached || std::none_of(node.in.begin(), node.in.end(), propose_layouts)) continue;
     Tensors in, out, dout;
     const auto wanted = std::make_unique<bool[]>(node.in.size());
     for (std::size_t i = 0; i < node.in.size(); ++i) {
       in.push_back(handle(node.in[i]));
-      wanted[i] = wants(node.in[i]);
+      wanted[i] = propose_layouts(node.in[i]);
     }
     for (int value : node.out) {
       out.push_back(handle(value));
-      dout.push_back(gradient[static_cast<std::size_t>(value)]);
+      dout.push_back(gradient[value]);
     }
-    const Tensors parts = node.op->grad({in, out, dout, {wanted.get(), node.in.size()}});
-    NEURIM_ASSERT(parts.size() == node.in.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!wanted[i] || !parts[i]) continue;
-      NEURIM_ASSERT(parts[i].type() == in[i].type());
-      accumulate(node.in[i], parts[i]);
+    const Tensors tasks = node.op->grad({in, out, dout, {wanted.get(), node.in.size()}});
+    NEURIM_ASSERT(tasks.size() == node.in.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (!wanted[i] || !tasks[i]) continue;
+      NEURIM_ASSERT(tasks[i].type() == in[i].type());
+      accumulate(node.in[i], tasks[i]);
     }
   }
 
   Tensors results;
-  for (int value : wrt) results.push_back(gradient[static_cast<std::size_t>(value)]);
+  for (int value : wrt) results.push_back(gradient[value]);
   return results;
 }
 
@@ -75,7 +75,7 @@ Tensors gradients(std::span<const Tensor> of, std::span<const Tensor> wrt, std::
 
 Tensors Op::decompose(std::span<const Tensor>) const { return {}; }
 
-Tensor Op::again(std::span<const Tensor> in, std::span<const Tensor>) const {
+Tensor Op::rematerialize(std::span<const Tensor> in, std::span<const Tensor>) const {
   return apply1(shared_from_this(), Tensors(in.begin(), in.end()));
 }
 

@@ -70,36 +70,50 @@ struct Onnx {
 class Op : public std::enable_shared_from_this<Op> {
  public:
   virtual ~Op() = default;
-  virtual std::string_view name() const = 0;                   ///< also the kernel key
-  virtual void fields(Fields&) {}                              ///< written once; readers go through fields(const Op&, Fields&)
-  virtual Types infer(std::span<const Type> in) const = 0;     ///< output types, or throws Error(usage)
-  virtual Tensors grad(const Gradient& gradient) const;        ///< one per input, written with ops; default: of decompose, else throws
-  virtual Tensors decompose(std::span<const Tensor> in) const; ///< the same in other ops; {}: a primitive
-  virtual bool own_gradient() const { return false; }          ///< of a composition: grad() repeats nothing of what it decomposes to
+  virtual std::string_view name() const = 0;  ///< also the kernel key
+  virtual void fields(Fields&) {}             ///< written once; readers go through fields(const Op&, Fields&)
+  virtual Types infer(std::span<const Type> in) const = 0;  ///< output types, or throws Error(usage)
+  virtual Tensors grad(
+      const Gradient& gradient) const;  ///< one per input, written with ops; default: of decompose, else throws
+  virtual Tensors decompose(std::span<const Tensor> in) const;  ///< the same in other ops; {}: a primitive
+  virtual bool own_gradient() const {
+    return false;
+  }  ///< of a composition: grad() repeats nothing of what it decomposes to
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
-  virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }  ///< of a view: the input's element that is its first
-  /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none there.
-  /// Asked with layouts that are not plain; for plain ones see Alias::view.
-  virtual std::optional<Layout> relaid(const Type& /*in*/, const Layout& /*layout*/) const { return std::nullopt; }
-  virtual bool pointwise() const { return false; }             ///< each output element depends on the (broadcast) elements at its place
-  virtual bool follows() const { return pointwise(); }         ///< may stand in a region behind the op that makes one of its inputs
-  /// Whether it may stand in a region before this anchor, which alone reads it.
+  virtual std::int64_t view_begin(std::span<const Type> /*in*/) const {
+    return 0;
+  }  ///< of a view: the input's element that is its first
+  /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none
+  /// there. Asked with layouts that are not plain; for plain ones see Alias::view.
+  virtual std::optional<Layout> layout_alias(const Type& /*in*/, const Layout& /*layout*/) const {
+    return std::nullopt;
+  }
+  virtual bool pointwise() const {
+    return false;
+  }  ///< each output element depends on the (broadcast) elements at its place
+  virtual bool follows() const {
+    return pointwise();
+  }  ///< may stand in a fusion group behind the op that makes one of its inputs
+  /// Whether it may stand in a fusion group before this anchor, which alone reads it.
   virtual bool precedes(const Op& /*anchor*/) const { return pointwise(); }
-  /// Whether output 0 costs about one pass over memory, given the inputs and the other outputs; a plan may then compute it
-  /// again instead of keeping it. `again` does.
-  virtual bool cheap() const { return pointwise(); }
-  virtual Tensor again(std::span<const Tensor> in, std::span<const Tensor> out) const;
-  /// Whether its results are numbers of its inputs, chosen by their places or order alone: what keeps the order may be done before.
-  virtual bool picks() const { return false; }
-  virtual bool exact() const { return false; }                 ///< turns on single bits of its inputs: computed again, they might differ
-  virtual bool checks_data() const { return false; }            ///< its kernels may set Args::status
+  /// Whether output 0 costs about one pass over memory, given the inputs and the other outputs; a plan may then compute
+  /// it again instead of keeping it. `again` does.
+  virtual bool rematerializable() const { return pointwise(); }
+  virtual Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const;
+  /// Whether its results are numbers of its inputs, chosen by their places or order alone: what keeps the order may be
+  /// done before.
+  virtual bool is_data_movement() const { return false; }
+  virtual bool exact() const {
+    return false;
+  }  ///< turns on single bits of its inputs: computed again, they might differ
+  virtual bool checks_data() const { return false; }  ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
   virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }
-  /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes it;
-  /// other ops have none. For one call with these inputs.
+  /// The multiply-adds of its convolutions and matrix products, each sum taken term by term however a kernel computes
+  /// it; other ops have none. For one call with these inputs.
   virtual std::int64_t multiply_adds(std::span<const Type> /*in*/) const { return 0; }
   virtual Onnx onnx() const { return {}; }
-  virtual std::vector<Sample> samples() const = 0;             ///< tests, benchmarks, docs, ONNX round trip
+  virtual std::vector<Sample> samples() const = 0;  ///< tests, benchmarks, docs, ONNX round trip
 };
 
 /// Reads the attributes of a const op: the one const_cast of the house.
@@ -120,8 +134,8 @@ void define() {
 std::shared_ptr<Op> make_op(std::string_view name);  ///< asserts that it is defined
 std::vector<std::string> op_names();
 
-/// The one door: infers the output types, then records the op in the current trace, or runs it at once. Errors start with
-/// the path of the nearest named input: "net.conv2: conv2d: …".
+/// The one door: infers the output types, then records the op in the current trace, or runs it at once. Errors start
+/// with the path of the nearest named input: "net.conv2: conv2d: …".
 Tensors apply(std::shared_ptr<const Op> op, const Tensors& in);
 
 /// As apply, for ops with one output.
@@ -133,8 +147,8 @@ Tensor apply1(std::shared_ptr<const Op> op, const Tensors& in);
 /// "NAME: " and what Op::data_fault says, once a kernel of the op has set kStatusIndexOutOfRange.
 std::string data_fault_of(const Op& op, std::span<const Tensor> in);
 
-/// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one). `seeds`
-/// are the gradients of `of`; by default ones. An unreached `wrt` gets an undefined tensor.
+/// The gradients of `of` with respect to `wrt`, recorded in the current trace (throws Error(usage) outside one).
+/// `seeds` are the gradients of `of`; by default ones. An unreached `wrt` gets an undefined tensor.
 Tensors gradients(std::span<const Tensor> of, std::span<const Tensor> wrt, std::span<const Tensor> seeds = {});
 
 }  // namespace neurim

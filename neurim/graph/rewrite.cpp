@@ -11,14 +11,14 @@ namespace {
 /// The graph without the nodes and values that neither outputs nor commits need.
 Graph pruned(const Graph& graph) {
   std::vector<char> live(graph.values.size(), 0);
-  auto mark = [&](int value) { live[static_cast<std::size_t>(value)] = 1; };
+  auto mark = [&](int value) { live[value] = 1; };
   for (int value : graph.outputs) mark(value);
   for (int value : graph.inputs) mark(value);
   for (const auto& commit : graph.commits) mark(commit.state), mark(commit.value);
   std::vector<char> keep(graph.nodes.size(), 0);
   for (std::size_t n = graph.nodes.size(); n-- > 0;) {
     const Graph::Node& node = graph.nodes[n];
-    keep[n] = std::any_of(node.out.begin(), node.out.end(), [&](int v) { return live[static_cast<std::size_t>(v)]; });
+    keep[n] = std::any_of(node.out.begin(), node.out.end(), [&](int v) { return live[v]; });
     if (!keep[n]) continue;
     for (int value : node.in) mark(value);
     for (int value : node.out) mark(value);
@@ -34,7 +34,7 @@ Graph pruned(const Graph& graph) {
     out.values.back().node = -1;
   }
   auto moved = [&](std::vector<int> values) {
-    for (int& value : values) value = place[static_cast<std::size_t>(value)];
+    for (int& value : values) value = place[value];
     return values;
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -42,13 +42,12 @@ Graph pruned(const Graph& graph) {
     Graph::Node node = graph.nodes[n];
     node.in = moved(node.in);
     node.out = moved(node.out);
-    for (int value : node.out) out.values[static_cast<std::size_t>(value)].node = static_cast<int>(out.nodes.size());
+    for (int value : node.out) out.values[value].node = static_cast<int>(out.nodes.size());
     out.nodes.push_back(std::move(node));
   }
   out.inputs = moved(graph.inputs);
   out.outputs = moved(graph.outputs);
-  for (const auto& commit : graph.commits)
-    out.commits.push_back({place[static_cast<std::size_t>(commit.state)], place[static_cast<std::size_t>(commit.value)]});
+  for (const auto& commit : graph.commits) out.commits.push_back({place[commit.state], place[commit.value]});
   return out;
 }
 
@@ -61,12 +60,12 @@ Graph rewrite(const Graph& graph, const Visit& visit) {
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (graph.values[v].captured) now[v] = graph.values[v].captured;
   for (int input : graph.inputs) {
-    const Graph::Value& value = graph.values[static_cast<std::size_t>(input)];
-    now[static_cast<std::size_t>(input)] = trace.input(value.type, value.name);
+    const Graph::Value& value = graph.values[input];
+    now[input] = trace.input(value.type, value.name);
   }
   for (const Graph::Node& node : graph.nodes) {
     Tensors in;
-    for (int value : node.in) in.push_back(now[static_cast<std::size_t>(value)]);
+    for (int value : node.in) in.push_back(now[value]);
     const std::size_t before = recorder.graph.nodes.size();
     Tensors out = visit(node, in);
     if (out.empty()) out = neurim::apply(node.op, in);
@@ -74,28 +73,27 @@ Graph rewrite(const Graph& graph, const Visit& visit) {
       if (recorder.graph.nodes[n].where.empty()) recorder.graph.nodes[n].where = node.where;
     NEURIM_ASSERT(out.size() == node.out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
-      NEURIM_ASSERT(out[i].type() == graph.values[static_cast<std::size_t>(node.out[i])].type);
-      now[static_cast<std::size_t>(node.out[i])] = out[i];
+      NEURIM_ASSERT(out[i].type() == graph.values[node.out[i]].type);
+      now[node.out[i]] = out[i];
     }
   }
-  for (const auto& commit : graph.commits)
-    recorder.assign(graph.values[static_cast<std::size_t>(commit.state)].captured, now[static_cast<std::size_t>(commit.value)]);
+  for (const auto& commit : graph.commits) recorder.assign(graph.values[commit.state].captured, now[commit.value]);
   Tensors outputs;
-  for (int value : graph.outputs) outputs.push_back(now[static_cast<std::size_t>(value)]);
+  for (int value : graph.outputs) outputs.push_back(now[value]);
   return pruned(trace.finish(outputs));
 }
 
 const Graph::Node* producer(const Tensor& tensor) {
   const Recorder* recorder = Recorder::current();
   if (!recorder || !tensor.traced()) return nullptr;
-  const int node = recorder->graph.values[static_cast<std::size_t>(tensor.value()->id)].node;
-  return node < 0 ? nullptr : &recorder->graph.nodes[static_cast<std::size_t>(node)];
+  const int node = recorder->graph.values[tensor.value()->id].node;
+  return node < 0 ? nullptr : &recorder->graph.nodes[node];
 }
 
 Tensor traced_value(int value) {
   // A captured tensor stands for itself, so that passes see its data.
   const Recorder& recorder = *Recorder::current();
-  const Tensor& captured = recorder.graph.values[static_cast<std::size_t>(value)].captured;
+  const Tensor& captured = recorder.graph.values[value].captured;
   return captured ? captured : recorder.handle(value);
 }
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "neurim/base/error.h"
-#include "neurim/core/half.h"
+#include "neurim/core/float16.h"
 #include "neurim/graph/recorder.h"
 #include "neurim/graph/value.h"
 
@@ -77,12 +77,14 @@ Tensor Tensor::from(const Type& type, const void* host, Device device) {
 }
 
 Tensor Tensor::from(const Shape& shape, std::span<const float> values, Device device) {
-  require(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: ", values.size(), " values for shape ", shape);
+  require(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: ", values.size(), " values for shape ",
+          shape);
   return from({DType::f32, shape}, values.data(), device);
 }
 
 Tensor Tensor::from(const Shape& shape, std::span<const std::int64_t> values, Device device) {
-  require(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: ", values.size(), " values for shape ", shape);
+  require(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: ", values.size(), " values for shape ",
+          shape);
   return from({DType::i64, shape}, values.data(), device);
 }
 
@@ -173,17 +175,15 @@ void Tensor::place(Device device) const {
 }
 
 void Tensor::assign(const Tensor& next) const {
-  require(type() == next.type(), name(), name().empty() ? "" : ": ", "assign: the state is ", type(), ", the new value is ",
-          next.type());
+  require(type() == next.type(), name(), name().empty() ? "" : ": ", "assign: the state is ", type(),
+          ", the new value is ", next.type());
   if (Recorder* recorder = Recorder::current()) return recorder->assign(*this, next);
   std::vector<std::byte> host(neurim::bytes(type()));
   next.read(host.data());
   write(host.data());
 }
 
-Tensor plain(const Tensor& tensor) {
-  return tensor.value()->layout.kind == Layout::plain ? tensor : tensor.clone();
-}
+Tensor plain(const Tensor& tensor) { return tensor.value()->layout.kind == Layout::plain ? tensor : tensor.clone(); }
 
 Tensor repacked(const Tensor& tensor, const Layout& layout) {
   const Value& from = stored(tensor, "repack");
@@ -191,7 +191,8 @@ Tensor repacked(const Tensor& tensor, const Layout& layout) {
   value->type = from.type, value->device = from.device, value->layout = layout;
   value->storage = std::make_shared<Storage>(from.device, neurim::bytes(from.type, layout));
   const Tensor copy(value);
-  if (from.device == Device{} && from.layout.kind == Layout::plain) {  // no copy between: weights may be most of the memory
+  if (from.device == Device{} &&
+      from.layout.kind == Layout::plain) {  // no copy between: weights may be most of the memory
     pack(from.type, layout, from.storage->data(), value->storage->data());
   } else {
     std::vector<std::byte> host(neurim::bytes(from.type));

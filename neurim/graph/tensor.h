@@ -13,12 +13,12 @@ namespace neurim {
 
 struct Value;
 
-/// A handle; copies share the data. A Tensor is its Value: assigning, placing and repacking change what the Value holds,
-/// never the handle, so that optimizers and tied weights may hold handles.
+/// A handle; copies share the data. A Tensor is its Value: assigning, placing and repacking change what the Value
+/// holds, never the handle, so that optimizers and tied weights may hold handles.
 class Tensor {
  public:
-  Tensor() = default;                                            ///< undefined: no bias, no gradient
-  static Tensor empty(const Type& type, Device device = {});     ///< uninitialised
+  Tensor() = default;                                         ///< undefined: no bias, no gradient
+  static Tensor empty(const Type& type, Device device = {});  ///< uninitialised
   static Tensor full(const Type& type, double value, Device device = {});
   static Tensor from(const Type& type, const void* host, Device device = {});  ///< row-major host data, copied
   static Tensor from(const Shape& shape, std::span<const float> values, Device device = {});
@@ -35,18 +35,18 @@ class Tensor {
   Device device() const;
   bool traced() const;  ///< a value inside a trace: has a type but no data
 
-  std::string_view name() const;  ///< "net.conv2.weight", written by the first visit of a module's parts
+  std::string_view name() const;  ///< "net.conv2.weight", written by the first visit of a module's tasks
   void set_name(std::string name) const;
 
   // Of stored tensors alone; on a traced one they throw Error(usage).
   void read(void* host) const;         ///< waits for the device and copies out in row-major order
   void write(const void* host) const;  ///< replaces the data from row-major order; the layout and the handle stay
   template <class T>
-  std::vector<T> values() const;       ///< element by element as T (float, double, std::int64_t)
-  double item() const;                 ///< the one element of a tensor of one element
-  Tensor clone() const;                ///< own data, row-major
-  Tensor to(Device device) const;      ///< a copy on that device, or this handle when it is there already
-  void place(Device device) const;     ///< moves the data of this Value to the device
+  std::vector<T> values() const;    ///< element by element as T (float, double, std::int64_t)
+  double item() const;              ///< the one element of a tensor of one element
+  Tensor clone() const;             ///< own data, row-major
+  Tensor to(Device device) const;   ///< a copy on that device, or this handle when it is there already
+  void place(Device device) const;  ///< moves the data of this Value to the device
 
   /// As in eager code: later reads in the trace see `next`; a replay commits the last value of each state. Eagerly it
   /// copies. Types must match.

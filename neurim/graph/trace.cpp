@@ -43,7 +43,7 @@ int Recorder::read(const Tensor& tensor) {
 }
 
 Tensor Recorder::handle(int number) const {
-  const Graph::Value& known = graph.values[static_cast<std::size_t>(number)];
+  const Graph::Value& known = graph.values[number];
   auto value = std::make_shared<Value>();
   value->type = known.type;
   value->device = graph.device;
@@ -56,7 +56,7 @@ Tensor Recorder::handle(int number) const {
 Tensors Recorder::record(std::shared_ptr<const Op> op, std::vector<int> in, Types out) {
   Graph::Node node{std::move(op), std::move(in), {}, {}};
   for (int number : node.in) {
-    const Graph::Value& value = graph.values[static_cast<std::size_t>(number)];
+    const Graph::Value& value = graph.values[number];
     if (node.where.empty() && value.captured && !value.name.empty()) node.where = module_path(value.name);
   }
   Tensors results;
@@ -145,22 +145,20 @@ RandomKey next_random_key() {
 
 std::int64_t Graph::multiply_adds(const Node& node) const {
   Types in;
-  for (const int value : node.in) in.push_back(values[static_cast<std::size_t>(value)].type);
+  for (const int value : node.in) in.push_back(values[value].type);
   return node.op->multiply_adds(in);
 }
 
 std::string Graph::text() const {
   std::string out;
   auto value_name = [&](int number) {
-    const Value& value = values[static_cast<std::size_t>(number)];
+    const Value& value = values[number];
     return value.name.empty() ? neurim::text('%', number) : value.name;
   };
-  for (int number : inputs)
-    out += neurim::text("input ", value_name(number), ' ', values[static_cast<std::size_t>(number)].type, '\n');
+  for (int number : inputs) out += neurim::text("input ", value_name(number), ' ', values[number].type, '\n');
   for (const Node& node : nodes) {
     std::vector<std::string> results, operands;
-    for (int number : node.out)
-      results.push_back(neurim::text('%', number, ' ', values[static_cast<std::size_t>(number)].type));
+    for (int number : node.out) results.push_back(neurim::text('%', number, ' ', values[number].type));
     for (int number : node.in) operands.push_back(value_name(number));
     out += neurim::text(join(results, ", "), " = ", node.op->name(), '(', join(operands, ", "), ')');
     const std::string attribute_text = attributes(*node.op);

@@ -18,8 +18,8 @@ struct Graph {
   };
   struct Value {
     Type type;
-    int node = -1;     ///< the producer; -1: an input or a captured tensor
-    Tensor captured;   ///< the stored tensor that this value is
+    int node = -1;    ///< the producer; -1: an input or a captured tensor
+    Tensor captured;  ///< the stored tensor that this value is
     std::string name;
   };
   /// At the end of a replay `state` (a captured value) takes the data of `value`.
@@ -31,7 +31,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<int> inputs, outputs;
   std::vector<Commit> commits;
-  Device device;          ///< where all of it runs
+  Device device;  ///< where all of it runs
   bool training = false;
 
   std::int64_t multiply_adds(const Node& node) const;  ///< as Op::multiply_adds
@@ -73,8 +73,8 @@ class Untraced {
 };
 
 /// Rebuilds a graph node by node in a new trace. `visit` gets a node and its inputs in the new trace, where captured
-/// tensors stand for themselves, and returns its outputs there; nothing: the node is recorded as it is. Nodes that nothing
-/// needs are dropped.
+/// tensors stand for themselves, and returns its outputs there; nothing: the node is recorded as it is. Nodes that
+/// nothing needs are dropped.
 using Visit = std::function<Tensors(const Graph::Node& node, const Tensors& in)>;
 Graph rewrite(const Graph& graph, const Visit& visit);
 
@@ -89,8 +89,8 @@ Tensors captured();
 /// Whether the code runs in a trace for training. Outside a trace: false.
 bool training();
 
-/// The key of a random op and its ordinal: in a trace the key state and the number of random ops so far; eagerly a key of
-/// this thread that moves on at every call.
+/// The key of a random op and its ordinal: in a trace the key state and the number of random ops so far; eagerly a key
+/// of this thread that moves on at every call.
 struct RandomKey {
   Tensor key;  ///< i64(2)
   std::int64_t ordinal = 0;

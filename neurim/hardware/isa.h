@@ -10,7 +10,8 @@ std::string_view name(Isa isa);
 /// The best that the machine has, or a lower one that NEURIM_ISA=portable|avx2|avx512 in the environment asks
 /// for.
 Isa isa();
-/// Whether there are AVX512-BF16's products too. False where NEURIM_ISA is set, which asks for the code that all such machines run.
+/// Whether there are AVX512-BF16's products too. False where NEURIM_ISA is set, which asks for the code that all such
+/// machines run.
 bool has_bf16();
 /// The same of AVX512-FP16's arithmetic.
 bool has_f16();

@@ -96,7 +96,9 @@ std::size_t limited(std::size_t otherwise, std::size_t used) {
 
 }  // namespace
 
-bool Machine::has(std::string_view feature) const { return std::find(features.begin(), features.end(), feature) != features.end(); }
+bool Machine::has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
 
 std::size_t largest_cache() {
   static const std::size_t known = [] {

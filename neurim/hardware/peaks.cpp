@@ -27,17 +27,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In flight: more than the latency of two units needs, and they fit the registers, of which AVX-512 has 32 and others 16. Sums that do not
-// fit go through memory, and the peak is a tenth too low, or half where threads share a core.
+// In flight: more than the latency of two units needs, and they fit the registers, of which AVX-512 has 32 and
+// others 16. Sums that do not fit go through memory, and the peak is a tenth too low, or half where threads share a
+// core.
 constexpr int kSums = 24, kFewSums = 12;
-constexpr int kRounds = 40, kSteps = 20000;  // a tenth of a millisecond: threads begin within a microsecond of each other
+constexpr int kRounds = 40,
+              kSteps = 20000;  // a tenth of a millisecond: threads begin within a microsecond of each other
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// The least time of some rounds, seconds. In each all threads of the pool call run(number of the thread) at once; it lasts
-/// from the first begin to the last end. Before, each calls prepare(number).
+/// The least time of some rounds, seconds. In each all threads of the pool call run(number of the thread) at once; it
+/// lasts from the first begin to the last end. Before, each calls prepare(number).
 template <class Prepare, class Run>
 double best(ThreadPool& pool, int rounds, const Prepare& prepare, const Run& run) {
   const int threads = pool.threads();
@@ -64,7 +66,8 @@ double best(ThreadPool& pool, int rounds, const Prepare& prepare, const Run& run
 
 thread_local volatile float sink;
 
-// --- arithmetic --------------------------------------------------------------------------------------------------------
+// --- arithmetic
+// --------------------------------------------------------------------------------------------------------
 
 /// A loop of multiply-adds and all its operations; null where the machine has none.
 struct Loop {
@@ -84,19 +87,19 @@ void fp32_portable() {
 
 #if defined(__x86_64__)
 
-// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the operands, from
-// finding the sums equal and from dropping them.
-#define NEURIM_PEAK(function, isa, count, Vec, start, step)                                   \
-  __attribute__((target(isa))) void function() {                                              \
-    Vec sums[count], a = start, b = start;                                                    \
-    asm volatile("" : "+v"(a), "+v"(b));                                                      \
-    _Pragma("GCC unroll 24") for (int k = 0; k < count; ++k) {                                \
-      sums[k] = start;                                                                        \
-      asm volatile("" : "+v"(sums[k]));                                                       \
-    }                                                                                         \
-    for (int i = 0; i < kSteps * kSums / count; ++i) {                                        \
-      _Pragma("GCC unroll 24") for (int k = 0; k < count; ++k) sums[k] = step(sums[k], a, b); \
-    }                                                                                         \
+// Each function is compiled for its own instruction set. The empty assembly keeps the compiler from knowing the
+// operands, from finding the sums equal and from dropping them.
+#define NEURIM_PEAK(function, isa, count, Vec, start, step)                                     \
+  __attribute__((target(isa))) void function() {                                                \
+    Vec sums[count], a = start, b = start;                                                      \
+    asm volatile("" : "+v"(a), "+v"(b));                                                        \
+    _Pragma("GCC unroll 24") for (int k = 0; k < count; ++k) {                                  \
+      sums[k] = start;                                                                          \
+      asm volatile("" : "+v"(sums[k]));                                                         \
+    }                                                                                           \
+    for (int i = 0; i < kSteps * kSums / count; ++i) {                                          \
+      _Pragma("GCC unroll 24") for (int k = 0; k < count; ++k) sums[k] = step(sums[k], a, b);   \
+    }                                                                                           \
     _Pragma("GCC unroll 24") for (int k = 0; k < count; ++k) asm volatile("" : : "v"(sums[k])); \
   }
 
@@ -125,17 +128,17 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16]{16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-#define NEURIM_TILE_PEAK(function, isa, step)        \
-  __attribute__((target(isa))) void function() {     \
+#define NEURIM_TILE_PEAK(function, isa, step)                                                  \
+  __attribute__((target(isa))) void function() {                                               \
     static constexpr TileConfig config; /* on the stack, its stores would be taken for dead */ \
-    _tile_loadconfig(&config);                       \
-    for (int i = 0; i < kTileSteps; ++i) {           \
-      step(0, 4, 6);                                 \
-      step(1, 4, 7);                                 \
-      step(2, 5, 6);                                 \
-      step(3, 5, 7);                                 \
-    }                                                \
-    _tile_release();                                 \
+    _tile_loadconfig(&config);                                                                 \
+    for (int i = 0; i < kTileSteps; ++i) {                                                     \
+      step(0, 4, 6);                                                                           \
+      step(1, 4, 7);                                                                           \
+      step(2, 5, 6);                                                                           \
+      step(3, 5, 7);                                                                           \
+    }                                                                                          \
+    _tile_release();                                                                           \
   }
 NEURIM_TILE_PEAK(bf16_tiles, "amx-tile,amx-bf16", _tile_dpbf16ps)
 NEURIM_TILE_PEAK(int8_tiles, "amx-tile,amx-int8", _tile_dpbusd)
@@ -180,7 +183,8 @@ std::vector<Peaks::Arithmetic> arithmetic(const Machine& machine, ThreadPool& po
   return all;
 }
 
-// --- memory ------------------------------------------------------------------------------------------------------------
+// --- memory
+// ------------------------------------------------------------------------------------------------------------
 
 /// Vector is one that a register holds: the compiler keeps wider ones in memory.
 template <class Vector>
@@ -204,7 +208,9 @@ void read_portable(const char* data, std::size_t size) { read_by<Vector16>(data,
 typedef float Vector32 __attribute__((vector_size(32)));
 typedef float Vector64 __attribute__((vector_size(64)));
 __attribute__((target("avx2"))) void read_avx2(const char* data, std::size_t size) { read_by<Vector32>(data, size); }
-__attribute__((target("avx512f"))) void read_avx512(const char* data, std::size_t size) { read_by<Vector64>(data, size); }
+__attribute__((target("avx512f"))) void read_avx512(const char* data, std::size_t size) {
+  read_by<Vector64>(data, size);
+}
 #endif
 
 Read widest_read(const Machine& machine) {
@@ -243,14 +249,14 @@ Peaks::Memory read_bandwidth(Read read, ThreadPool& pool, std::string name, std:
   for (std::size_t i = 0; i < threads; ++i)
     if (!blocks.emplace_back(block)) return result;
   const auto touch = [&](int thread) {
-    const Mapping& own = blocks[static_cast<std::size_t>(thread)];
+    const Mapping& own = blocks[thread];
     ::madvise(own.data(), block, MADV_HUGEPAGE);
     std::memset(own.data(), 1, block);
   };
   // Small blocks several times a round, which is to last longer than the clock is coarse.
   const std::size_t times = std::max<std::size_t>(1, (std::size_t{8} << 20) / block);
   const double seconds = best(pool, block > (std::size_t{64} << 20) ? 5 : 20, touch, [&](int thread) {
-    for (std::size_t i = 0; i < times; ++i) read(blocks[static_cast<std::size_t>(thread)].data(), block);
+    for (std::size_t i = 0; i < times; ++i) read(blocks[thread].data(), block);
   });
   result.read = static_cast<double>(result.bytes * times) / seconds;
   return result;
@@ -299,10 +305,12 @@ Peaks measure_peaks(int threads) {
 }
 
 Peaks best_of(Peaks one, const Peaks& other) {
-  NEURIM_ASSERT(one.threads == other.threads && one.arithmetic.size() == other.arithmetic.size() && one.memory.size() == other.memory.size());
+  NEURIM_ASSERT(one.threads == other.threads && one.arithmetic.size() == other.arithmetic.size() &&
+                one.memory.size() == other.memory.size());
   for (std::size_t i = 0; i < one.arithmetic.size(); ++i)
     one.arithmetic[i].operations = std::max(one.arithmetic[i].operations, other.arithmetic[i].operations);
-  for (std::size_t i = 0; i < one.memory.size(); ++i) one.memory[i].read = std::max(one.memory[i].read, other.memory[i].read);
+  for (std::size_t i = 0; i < one.memory.size(); ++i)
+    one.memory[i].read = std::max(one.memory[i].read, other.memory[i].read);
   return one;
 }
 

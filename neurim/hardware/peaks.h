@@ -13,10 +13,11 @@ struct Peaks {
     double operations = 0;  ///< multiplications and additions a second; 0 where the processor has none of its own
   };
   struct Memory {
-    std::string name;          ///< "L1", …, "DRAM"
-    std::size_t capacity = 0;  ///< bytes that it holds for all the threads: each has caches of its own, and shares others
-    std::size_t bytes = 0;     ///< of the blocks that were read over and over, one a thread, together
-    double read = 0;           ///< bytes a second; 0 where there was no memory for the blocks
+    std::string name;  ///< "L1", …, "DRAM"
+    std::size_t
+        capacity = 0;       ///< bytes that it holds for all the threads: each has caches of its own, and shares others
+    std::size_t bytes = 0;  ///< of the blocks that were read over and over, one a thread, together
+    double read = 0;        ///< bytes a second; 0 where there was no memory for the blocks
   };
   int threads = 1;
   std::vector<Arithmetic> arithmetic;  ///< of fused multiply-adds with independent sums in registers
@@ -24,12 +25,13 @@ struct Peaks {
   double page_fault = 0;  ///< seconds that the first touch of a 4 KiB page takes
 };
 
-/// What so many threads reach together, all at work at the same time and each on data of its own: two seldom reach twice
-/// what one does. Measures for about a second: the best of many short rounds, so that what else runs is left out. Throws
-/// Error(usage) for no threads, Error(resource) when the system gives fewer.
+/// What so many threads reach together, all at work at the same time and each on data of its own: two seldom reach
+/// twice what one does. Measures for about a second: the best of many short rounds, so that what else runs is left out.
+/// Throws Error(usage) for no threads, Error(resource) when the system gives fewer.
 Peaks measure_peaks(int threads = 1);
 
-/// The better arithmetic and memory of two measurements of as many threads, each by itself: a machine that is shared may lend less for seconds.
+/// The better arithmetic and memory of two measurements of as many threads, each by itself: a machine that is shared
+/// may lend less for seconds.
 Peaks best_of(Peaks one, const Peaks& other);
 
 }  // namespace neurim

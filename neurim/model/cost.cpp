@@ -19,10 +19,9 @@ std::vector<LayerCost> layer_costs(const Model& model, const Shape& image) {
   const Graph graph = trace.finish({model(x)});
   std::vector<LayerCost> layers;
   for (const Graph::Node& node : graph.nodes) {
-    LayerCost layer{node.where, std::string(node.op->name()),
-                    graph.values[static_cast<std::size_t>(node.out[0])].type.shape};
+    LayerCost layer{node.where, std::string(node.op->name()), graph.values[node.out[0]].type.shape};
     for (const int in : node.in) {
-      const Tensor& read = graph.values[static_cast<std::size_t>(in)].captured;
+      const Tensor& read = graph.values[in].captured;
       if (read && learnt.erase(read.value())) layer.parameters += read.numel();
     }
     layer.multiply_adds = graph.multiply_adds(node);

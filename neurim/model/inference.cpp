@@ -10,8 +10,9 @@ Plan inference_plan(const Model& model, const Type& input, PlanOptions options) 
   return plan([&](const Tensors& in) { return Tensors{model(in[0])}; }, {input}, options);
 }
 
-DType products_named(std::string_view precision) {
-  require(precision == "f32" || precision == "bf16" || precision == "fp16", "precision: there is no '", precision, "'; known are f32, bf16, fp16");
+DType compute_dtype_named(std::string_view precision) {
+  require(precision == "f32" || precision == "bf16" || precision == "fp16", "precision: there is no '", precision,
+          "'; known are f32, bf16, fp16");
   return precision == "bf16" ? DType::bf16 : precision == "fp16" ? DType::f16 : DType::f32;
 }
 

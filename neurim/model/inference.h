@@ -6,10 +6,11 @@
 namespace neurim {
 
 /// The frozen plan of the model for one input of this type, on the device where the model lies. Later changes of its
-/// weights are not seen. Of the options those of arithmetic and of kernels count. Throws what the model says of such an input.
+/// weights are not seen. Of the options those of arithmetic and of kernels count. Throws what the model says of such an
+/// input.
 Plan inference_plan(const Model& model, const Type& input, PlanOptions options = {});
 
-/// PlanOptions::products of a precision: f32, bf16 or fp16. Throws Error(usage) for another one.
-DType products_named(std::string_view precision);
+/// PlanOptions::compute_dtype of a precision: f32, bf16 or fp16. Throws Error(usage) for another one.
+DType compute_dtype_named(std::string_view precision);
 
 }  // namespace neurim

@@ -16,7 +16,8 @@ Tensor Model::operator()(const Tensor& x) const {
   const Tensor y = net(x);
   const Tensors read = captured();
   for (std::size_t i = before; i < read.size(); ++i)
-    require(!read[i].value()->parameter || !read[i].name().empty(), name, ": the network reads a parameter ", read[i].type(),
+    require(!read[i].value()->parameter || !read[i].name().empty(), name, ": the network reads a parameter ",
+            read[i].type(),
             " that no parts() names, so that it would be neither trained nor saved; list its layer there");
   return y;
 }
@@ -28,13 +29,17 @@ std::vector<double> per_channel(const std::vector<double>& values, std::int64_t 
 }
 
 void check_scaling(std::string_view option, const std::vector<double>& values) {
-  // A std of such pixels is at most 0.5. What is some times larger scales on purpose; what is of levels up to 255 is above.
+  // A std of such pixels is at most 0.5. What is some times larger scales on purpose; what is of levels up to 255 is
+  // above.
   constexpr double kMostStd = 4;
   const bool is_mean = option == "mean";
   for (const double value : values) {
     const bool holds = is_mean ? std::abs(value) <= 1 : value > 0 && value <= kMostStd;
-    require(holds, option, " is ", value, "; pixels are scaled to 0 to 1, and it lies in ", is_mean ? "[-1, 1]" : text("(0, ", kMostStd, ']'),
-            value <= 1 ? "" : text("; values for levels up to ", value <= 255 ? "255 are divided by 255" : "65535 are divided by 65535"));
+    require(holds, option, " is ", value, "; pixels are scaled to 0 to 1, and it lies in ",
+            is_mean ? "[-1, 1]" : text("(0, ", kMostStd, ']'),
+            value <= 1 ? ""
+                       : text("; values for levels up to ",
+                              value <= 255 ? "255 are divided by 255" : "65535 are divided by 65535"));
   }
 }
 

@@ -14,29 +14,30 @@ struct Model {
   std::string name;         ///< "resnet18"
   std::int64_t image_size;  ///< height and width of the images it was made for; 0: it is one of recurrent_models.h
   std::int64_t in_chans, num_classes;
-  std::vector<double> mean, deviation;  ///< of each input channel, for pixels scaled to [0, 1]
-  nn::Layer net;                        ///< x(N,in_chans,H,W) -> logits (N,num_classes)
+  std::vector<double> mean, std;  ///< of each input channel, for pixels scaled to [0, 1]
+  nn::Layer net;                  ///< x(N,in_chans,H,W) -> logits (N,num_classes)
   /// What another library calls a tensor of the net, where it differs; load_model knows both.
   std::map<std::string, std::string> other_names = {};
   /// What older files of the same library call a tensor, where it differs.
   std::map<std::string, std::string> older_names = {};
   /// How names begin that files may have beyond the net's: of classifiers for training alone, which are left out here.
   std::vector<std::string> passed_over = {};
-  /// How names end of tensors that follow from the net's design, and what they are. Some files have them, others do not; they
-  /// may not have others.
+  /// How names end of tensors that follow from the net's design, and what they are. Some files have them, others do
+  /// not; they may not have others.
   std::map<std::string, Tensor> computed = {};
-  std::string source = {};              ///< the text of the model file that it was built from
+  std::string source = {};  ///< the text of the model file that it was built from
 
   void parts(Parts& p) { net.parts(p); }
-  /// Throws Error(usage) in a trace for training where the net reads a parameter that its parts() leave out: it would be
-  /// neither trained nor saved.
+  /// Throws Error(usage) in a trace for training where the net reads a parameter that its parts() leave out: it would
+  /// be neither trained nor saved.
   Tensor operator()(const Tensor& x) const;
 };
 
 /// Values of each channel for a model of `channels`: as they are, or for another number of them their average for each.
 std::vector<double> per_channel(const std::vector<double>& values, std::int64_t channels);
 
-/// Throws Error(usage) with `option`, "mean" or "std", for values that pixels scaled to [0, 1] cannot have: such as levels up to 255.
+/// Throws Error(usage) with `option`, "mean" or "std", for values that pixels scaled to [0, 1] cannot have: such as
+/// levels up to 255.
 void check_scaling(std::string_view option, const std::vector<double>& values);
 
 }  // namespace neurim

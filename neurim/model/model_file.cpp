@@ -14,21 +14,18 @@ constexpr std::int64_t kMostSide = 1 << 14, kMostChannels = 1 << 16, kMostClasse
 bool is_yaml(std::string_view name) { return ends_with(name, ".yaml") || ends_with(name, ".yml"); }
 
 Toml parsed(std::string_view text, const std::string& where) {
-  if (is_yaml(where)) fail(Fault::data, where, ": is YAML by its name, but model files are TOML (.toml) here; see docs/guides/models.md");
+  if (is_yaml(where))
+    fail(Fault::data, where, ": is YAML by its name, but model files are TOML (.toml) here; see docs/guides/models.md");
   return parse_toml(text, where);
 }
 
 }  // namespace
 
 ModelFile::ModelFile(std::string text, const std::string& where)
-    : text_(std::move(text)),
-      where_(where),
-      document_(std::make_shared<const Toml>(parsed(text_, where))) {
-  check_known(where_, "", document(),
-              {"args", "blocks", "imgsz", "in_chans", "layers", "mean", "num_classes", "std"});
+    : text_(std::move(text)), where_(where), document_(std::make_shared<const Toml>(parsed(text_, where))) {
+  check_known(where_, "", document(), {"args", "blocks", "imgsz", "in_chans", "layers", "mean", "num_classes", "std"});
   if (!says("layers"))
-    fail(Fault::data, where_,
-         ": has no layers; give a list of them: layers = [ { layer = \"Flatten\" }, … ]");
+    fail(Fault::data, where_, ": has no layers; give a list of them: layers = [ { layer = \"Flatten\" }, … ]");
 }
 
 const Toml::Table& ModelFile::document() const { return *document_->as<Toml::Table>(); }
@@ -52,9 +49,9 @@ Model ModelFile::build(const ModelFileOptions& options) const {
   const auto fits = [](std::int64_t asked, std::int64_t most) { return asked >= 0 && asked <= most; };
   require(fits(options.num_classes, kMostClasses) && fits(options.in_chans, kMostChannels) &&
               fits(options.height, kMostSide) && fits(options.width, kMostSide),
-          where_, ": num_classes (", options.num_classes, "), in_chans (", options.in_chans,
-          ") and the images' size (", options.height, 'x', options.width, ") are at most ", kMostClasses,
-          ", ", kMostChannels, " and ", kMostSide, ", and 0 for what the file says");
+          where_, ": num_classes (", options.num_classes, "), in_chans (", options.in_chans, ") and the images' size (",
+          options.height, 'x', options.width, ") are at most ", kMostClasses, ", ", kMostChannels, " and ", kMostSide,
+          ", and 0 for what the file says");
   const zoo::Entry usual{};
   const auto count = [&](const char* key, std::int64_t asked, std::int64_t otherwise, std::int64_t most) {
     const Toml* given = find(document(), key);
@@ -85,15 +82,15 @@ Model ModelFile::build(const ModelFileOptions& options) const {
     Tensor y = trace.input({DType::f32, {1, channels, sides.first, sides.second}});
     nn::Layer net = NetworkBuilder(document(), where_, classes).network(layers, y);
     const Shape logits{1, classes};
-    require(y.shape() == logits, "the last layer gives ", y.shape(), " for one image, and ", classes,
-            " classes take ", logits, "; end with ", y.rank() > 2 ? "{ layer = \"Flatten\" } and " : "",
+    require(y.shape() == logits, "the last layer gives ", y.shape(), " for one image, and ", classes, " classes take ",
+            logits, "; end with ", y.rank() > 2 ? "{ layer = \"Flatten\" } and " : "",
             "{ layer = \"Linear\", out = \"$classes\" }");
     return {.name = fs::path(where_).stem().string(),
             .image_size = sides.first,
             .in_chans = channels,
             .num_classes = classes,
             .mean = scaling("mean", usual.mean),
-            .deviation = scaling("std", usual.deviation),
+            .std = scaling("std", usual.std),
             .net = std::move(net),
             .source = text_};
   });

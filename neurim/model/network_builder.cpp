@@ -71,16 +71,15 @@ std::string checked_name(const Toml& value) {
   const std::string name = word_of("name", value);
   const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-  require(!name.empty() && std::all_of(name.begin(), name.end(), fits) &&
-              !std::all_of(name.begin(), name.end(), is_digit),
-          "name is ", value, "; it is made of letters, digits, '_' and '-', and not of digits alone");
+  require(
+      !name.empty() && std::all_of(name.begin(), name.end(), fits) && !std::all_of(name.begin(), name.end(), is_digit),
+      "name is ", value, "; it is made of letters, digits, '_' and '-', and not of digits alone");
   return name;
 }
 
 /// What comes after may compute with its sizes.
 Tensor checked(const Tensor& y) {
-  require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements,
-          " values for one image");
+  require(y.numel() <= kMostElements, "gives ", y.shape(), ", more than ", kMostElements, " values for one image");
   return y;
 }
 
@@ -136,10 +135,8 @@ Toml::Table NetworkBuilder::arguments(const Toml::Table& holder) const {
   });
 }
 
-nn::Network NetworkBuilder::network(const Toml& layers, Tensor& x, Toml::Table scope, std::string path,
-                                    int depth) {
-  require(depth <= kMostDepth, "blocks stand more than ", kMostDepth,
-          " deep in each other; does one use itself?");
+nn::Network NetworkBuilder::network(const Toml& layers, Tensor& x, Toml::Table scope, std::string path, int depth) {
+  require(depth <= kMostDepth, "blocks stand more than ", kMostDepth, " deep in each other; does one use itself?");
   if (x.rank() >= 2) scope["in"].value = x.size(1);
   List list{scope, std::move(path), depth, {x}, {{"input", 0}}, {}};
   for (const Toml& given : list_of(layers)) add(given, list);
@@ -152,8 +149,8 @@ void NetworkBuilder::add(const Toml& given, List& list) {
   const std::string place = text(list.results.size() - 1);
   const auto* table = given.as<Toml::Table>();
   const std::string said = shown(table, "name"), kind = shown(table, "layer") + shown(table, "model");
-  const std::string what =
-      text("layer ", list.path, said.empty() ? place : said, kind.empty() ? "" : text(" (", kind, ')'), ": ");
+  const std::string what = text("layer ", list.path, said.empty() ? place : said,
+                                kind.empty() ? "" : text(" (", kind, ')'), ": ");
   located(where_, given, what, [&] {
     const Toml::Table& words = table_of(given, "this");
     const Toml* named = find(words, "name");
@@ -163,8 +160,7 @@ void NetworkBuilder::add(const Toml& given, List& list) {
     Tensor y = list.results[entry.from[0]];
     const Toml* repeat = find(words, "repeat");
     if (nn::Join joined = join_of(entry)) {
-      require(!repeat && entry.from.size() > 1,
-              "this takes two results or more, from = [\"name\", -1], and no repeat");
+      require(!repeat && entry.from.size() > 1, "this takes two results or more, from = [\"name\", -1], and no repeat");
       count_layer();
       Tensors in;
       for (const std::size_t from : entry.from) in.push_back(list.results[from]);
@@ -236,8 +232,7 @@ std::size_t NetworkBuilder::result_named(const Toml& from, const List& list) con
 
 /// What an entry makes of several results; nothing for other entries.
 nn::Join NetworkBuilder::join_of(const Entry& entry) const {
-  if (entry.kind != "layer" || !contains(kJoins, entry.what) || block_named(entry.what) ||
-      nn::make_layer(entry.what))
+  if (entry.kind != "layer" || !contains(kJoins, entry.what) || block_named(entry.what) || nn::make_layer(entry.what))
     return {};
   std::int64_t axis = 1;
   OptionReader options(entry.options);
@@ -299,8 +294,7 @@ nn::Network NetworkBuilder::block(const Toml& definition, const Entry& entry, Te
   Names known;
   for (const auto& [name, value] : scope) known.push_back(name);
   for (const auto& [name, value] : entry.options) {
-    require(contains(known, name), "block ", entry.what, " has no argument '", name, '\'',
-            suggestion(name, known));
+    require(contains(known, name), "block ", entry.what, " has no argument '", name, '\'', suggestion(name, known));
     scope[name] = value;
   }
   scope.insert(globals_.begin(), globals_.end());  // arguments hide what the file has under their names

@@ -13,9 +13,8 @@ struct NpyCode {
   std::string_view descr;
   DType dtype;
 };
-constexpr NpyCode kCodes[] = {{"<f8", DType::f64}, {"<f4", DType::f32},    {"<f2", DType::f16},
-                           {"<i8", DType::i64}, {"<i4", DType::i32},    {"|i1", DType::i8},
-                           {"|u1", DType::u8},  {"|b1", DType::boolean}};
+constexpr NpyCode kCodes[] = {{"<f8", DType::f64}, {"<f4", DType::f32}, {"<f2", DType::f16}, {"<i8", DType::i64},
+                              {"<i4", DType::i32}, {"|i1", DType::i8},  {"|u1", DType::u8},  {"|b1", DType::boolean}};
 
 DType dtype_of(const std::string& descr) {
   for (const NpyCode& code : kCodes)
@@ -28,14 +27,16 @@ DType dtype_of(const std::string& descr) {
 
 Tensor read_npy(const fs::path& path) {
   const std::string file = read_file(path);
-  return naming([&] { return path.string(); }, [&] {
-    const NpyHead head = npy_head(bytes_in_memory(std::as_bytes(std::span(file))));
-    const Type type{dtype_of(head.descr), Shape(head.shape)};
-    const std::size_t have = file.size() - head.begin;
-    if (have != bytes(type))
-      fail(Fault::data, "holds ", have, " bytes of data where ", type, " needs ", bytes(type), "; it is cut off or damaged");
-    return Tensor::from(type, file.data() + head.begin);
-  });
+  return naming([&] { return path.string(); },
+                [&] {
+                  const NpyHead head = npy_head(bytes_in_memory(std::as_bytes(std::span(file))));
+                  const Type type{dtype_of(head.descr), Shape(head.shape)};
+                  const std::size_t have = file.size() - head.begin;
+                  if (have != bytes(type))
+                    fail(Fault::data, "holds ", have, " bytes of data where ", type, " needs ", bytes(type),
+                         "; it is cut off or damaged");
+                  return Tensor::from(type, file.data() + head.begin);
+                });
 }
 
 void write_npy(const fs::path& path, const Tensor& tensor) {

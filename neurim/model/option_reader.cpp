@@ -49,8 +49,7 @@ class Expression {
       rest_ = all_;
     }
     const double result = sum();
-    require(rest_.empty(), '"', all_, "\": '", rest_,
-            "' is no part of a sum of products of numbers and $names");
+    require(rest_.empty(), '"', all_, "\": '", rest_, "' is no part of a sum of products of numbers and $names");
     Toml toml;
     if (result == std::floor(result) && std::abs(result) <= static_cast<double>(kMostNumber))
       toml.value = static_cast<std::int64_t>(result);
@@ -136,16 +135,15 @@ void check_known(const std::string& where, std::string_view what, const Toml::Ta
                  const std::vector<std::string>& known) {
   for (const auto& [name, value] : table)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      fail(Fault::data, where, ':', value.line, ": ", what, "there is no '", name, '\'',
-           suggestion(name, known));
+      fail(Fault::data, where, ':', value.line, ": ", what, "there is no '", name, '\'', suggestion(name, known));
 }
 
 std::int64_t whole_number(std::string_view what, const Toml& value, std::int64_t least, std::int64_t most) {
   const auto* found = value.as<std::int64_t>();
   const auto* real = value.as<double>();
   const double number = found ? static_cast<double>(*found) : real ? *real : NAN;  // 8.0 is as good as 8
-  require(number == std::floor(number) && number >= static_cast<double>(least) && number <= static_cast<double>(most), what, " is ",
-          value, "; it is a whole number from ", least, " to ", most);
+  require(number == std::floor(number) && number >= static_cast<double>(least) && number <= static_cast<double>(most),
+          what, " is ", value, "; it is a whole number from ", least, " to ", most);
   return static_cast<std::int64_t>(number);
 }
 
@@ -221,8 +219,8 @@ Fields& OptionReader::operator()(std::string_view name, std::vector<double>& val
 
 void OptionReader::check_all_known() const {
   for (const auto& [name, value] : given_)
-    require(std::find(visited_.begin(), visited_.end(), name) != visited_.end(), "there is no option '", name,
-            '\'', suggestion(name, visited_));
+    require(std::find(visited_.begin(), visited_.end(), name) != visited_.end(), "there is no option '", name, '\'',
+            suggestion(name, visited_));
 }
 
 }  // namespace neurim

@@ -7,8 +7,8 @@
 
 namespace neurim {
 
-/// Tells by content what a file is that no reader of weights knows, and what to do: "is a gzip archive; unpack it, …". "" where
-/// the content says nothing.
+/// Tells by content what a file is that no reader of weights knows, and what to do: "is a gzip archive; unpack it, …".
+/// "" where the content says nothing.
 std::string other_kind(std::span<const std::byte> file);
 
 /// The same of a zip archive, by the names of its members. "" where they do not tell.

@@ -155,8 +155,8 @@ class PickleReader {
     if (module.size() > kLongestName || name.size() > kLongestName) damaged();
     std::string full = text(module, '.', name);
     if (full != kOrderedDict && !allowed_(full))
-      fail(Fault::data, "its pickle names ", full,
-           ", which state dicts are not made of and which is not run here", kSaveTensors);
+      fail(Fault::data, "its pickle names ", full, ", which state dicts are not made of and which is not run here",
+           kSaveTensors);
     push(Kind::global, std::move(full), {});
   }
 
@@ -210,67 +210,38 @@ class PickleReader {
       case kFrame:  // how many bytes a reader may fetch at once
         take(8);
         return;
-      case kMark:
-        count(1);
-        return marks_.push_back(stack_.size());
-      case kNone:
-        return push(std::monostate());
-      case kNewTrue:
-        return push(true);
-      case kNewFalse:
-        return push(false);
-      case kBinInt:
-        return push(integer(4));
-      case kBinInt1:
-        return push(static_cast<std::int64_t>(number(1)));
-      case kBinInt2:
-        return push(static_cast<std::int64_t>(number(2)));
-      case kLong1:
-        return push(integer(number(1)));
-      case kBinFloat:
-        return push(real());
+      case kMark: count(1); return marks_.push_back(stack_.size());
+      case kNone: return push(std::monostate());
+      case kNewTrue: return push(true);
+      case kNewFalse: return push(false);
+      case kBinInt: return push(integer(4));
+      case kBinInt1: return push(static_cast<std::int64_t>(number(1)));
+      case kBinInt2: return push(static_cast<std::int64_t>(number(2)));
+      case kLong1: return push(integer(number(1)));
+      case kBinFloat: return push(real());
       case kShortBinString:
       case kShortBinUnicode:
-      case kShortBinBytes:
-        return push(take(number(1)));
+      case kShortBinBytes: return push(take(number(1)));
       case kBinString:
       case kBinUnicode:
-      case kBinBytes:
-        return push(take(number(4)));
-      case kBinUnicode8:
-        return push(take(number(8)));
-      case kEmptyTuple:
-        return push(Kind::tuple, {}, {});
-      case kEmptyList:
-        return push(Kind::list, {}, {});
-      case kEmptyDict:
-        return push(Kind::dict, {}, {});
-      case kTuple:
-        return push(Kind::tuple, {}, pop_to_mark());
-      case kTuple1:
-        return push(Kind::tuple, {}, pop(1));
-      case kTuple2:
-        return push(Kind::tuple, {}, pop(2));
-      case kTuple3:
-        return push(Kind::tuple, {}, pop(3));
-      case kAppend:
-        return add(Kind::list, pop(1));
-      case kAppends:
-        return add(Kind::list, pop_to_mark());
-      case kSetItem:
-        return add(Kind::dict, pop(2));
-      case kSetItems:
-        return add(Kind::dict, pop_to_mark());
-      case kBinPut:
-        return remember(number(1));
-      case kLongBinPut:
-        return remember(number(4));
-      case kMemoize:
-        return remember(memory_.size());
-      case kBinGet:
-        return recall(number(1));
-      case kLongBinGet:
-        return recall(number(4));
+      case kBinBytes: return push(take(number(4)));
+      case kBinUnicode8: return push(take(number(8)));
+      case kEmptyTuple: return push(Kind::tuple, {}, {});
+      case kEmptyList: return push(Kind::list, {}, {});
+      case kEmptyDict: return push(Kind::dict, {}, {});
+      case kTuple: return push(Kind::tuple, {}, pop_to_mark());
+      case kTuple1: return push(Kind::tuple, {}, pop(1));
+      case kTuple2: return push(Kind::tuple, {}, pop(2));
+      case kTuple3: return push(Kind::tuple, {}, pop(3));
+      case kAppend: return add(Kind::list, pop(1));
+      case kAppends: return add(Kind::list, pop_to_mark());
+      case kSetItem: return add(Kind::dict, pop(2));
+      case kSetItems: return add(Kind::dict, pop_to_mark());
+      case kBinPut: return remember(number(1));
+      case kLongBinPut: return remember(number(4));
+      case kMemoize: return remember(memory_.size());
+      case kBinGet: return recall(number(1));
+      case kLongBinGet: return recall(number(4));
       case kGlobal: {
         const std::string_view module = line();
         return global(module, line());
@@ -279,9 +250,9 @@ class PickleReader {
         const std::string_view name = pop_string();
         return global(pop_string(), name);
       }
-      case kReduce:
-        return reduce();
-      case kBuild: {  // the attributes of an OrderedDict, such as the versions of a state dict's modules, or of what is not looked at
+      case kReduce: return reduce();
+      case kBuild: {  // the attributes of an OrderedDict, such as the versions of a state dict's modules, or of what is
+                      // not looked at
         pop();
         const PickleItem item = pop();
         const PickleNode* call = node_of(item, Kind::call);
@@ -295,8 +266,8 @@ class PickleReader {
         return push(Kind::persistent, {}, tuple->items);
       }
       default:
-        fail(Fault::data, "its pickle uses operation ", code, " at byte ", at_ - 1,
-             ", which no state dict needs", kSaveTensors);
+        fail(Fault::data, "its pickle uses operation ", code, " at byte ", at_ - 1, ", which no state dict needs",
+             kSaveTensors);
     }
   }
 
@@ -322,8 +293,6 @@ const PickleItem* find_key(const PickleNode& dict, std::string_view key) {
   return found;
 }
 
-Pickle::Pickle(std::string_view bytes, bool (*allowed)(std::string_view)) {
-  PickleReader(bytes, allowed, *this).run();
-}
+Pickle::Pickle(std::string_view bytes, bool (*allowed)(std::string_view)) { PickleReader(bytes, allowed, *this).run(); }
 
 }  // namespace neurim

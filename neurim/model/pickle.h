@@ -14,8 +14,7 @@ namespace neurim {
 struct PickleNode;
 /// None, or a value of Python's bool, int (of 64 bits), float or str, or one of the below. Strings lie in the
 /// pickle's bytes.
-using PickleItem =
-    std::variant<std::monostate, bool, std::int64_t, double, std::string_view, const PickleNode*>;
+using PickleItem = std::variant<std::monostate, bool, std::int64_t, double, std::string_view, const PickleNode*>;
 
 struct PickleNode {
   enum Kind : std::uint8_t {
@@ -32,8 +31,8 @@ struct PickleNode {
 };
 
 /// What is to be done where a file holds anything else.
-inline constexpr const char* kSaveTensors =
-    "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
+inline constexpr const char*
+    kSaveTensors = "; in PyTorch, save the tensors alone: torch.save(model.state_dict(), FILE)";
 
 /// The node of that kind that the item is, or null.
 const PickleNode* node_of(const PickleItem& item, PickleNode::Kind kind);

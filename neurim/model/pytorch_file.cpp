@@ -1,8 +1,8 @@
 #include "neurim/model/pytorch_file.h"
 
 #include <algorithm>
-#include <map>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,15 +23,14 @@ constexpr std::int64_t kLegacyVersion = 1001;
 constexpr const char* kDamaged = "; get or save the file again";
 constexpr std::size_t kMostListed = 8, kLongestListed = 60;
 
-[[noreturn]] void damaged(std::string_view what) {
-  fail(Fault::data, what, " is damaged; get or save the file again");
-}
+[[noreturn]] void damaged(std::string_view what) { fail(Fault::data, what, " is damaged; get or save the file again"); }
 
-/// Where the pickle of the magic number ends with which the form before 1.6 begins; 0 where it does not. From protocol 4 on
-/// the number stands behind the size of a frame.
+/// Where the pickle of the magic number ends with which the form before 1.6 begins; 0 where it does not. From protocol
+/// 4 on the number stands behind the size of a frame.
 std::size_t end_of_magic(std::string_view file) {
   for (const std::size_t begin : {2, 11})
-    if (file.size() > begin && file[0] == '\x80' && starts_with(file.substr(begin), kMagic)) return begin + kMagic.size();
+    if (file.size() > begin && file[0] == '\x80' && starts_with(file.substr(begin), kMagic))
+      return begin + kMagic.size();
   return 0;
 }
 
@@ -50,19 +49,17 @@ constexpr Elements kElements[] = {
     {"torch.BoolStorage", DType::boolean, 1},
 };
 
-constexpr std::string_view kTensorV2 = "torch._utils._rebuild_tensor_v2",
-                           kTensor = "torch._utils._rebuild_tensor",
+constexpr std::string_view kTensorV2 = "torch._utils._rebuild_tensor_v2", kTensor = "torch._utils._rebuild_tensor",
                            kParameter = "torch._utils._rebuild_parameter", kSize = "torch.Size";
 
 bool allowed(std::string_view global) {
   // The rest stands beside tensors in checkpoints, and is not looked at.
-  static constexpr std::string_view names[] = {kTensorV2,       kTensor,         kParameter,
-                                               kSize,           "torch.device",  "collections.Counter",
-                                               "torch.float64", "torch.float32", "torch.float16",
-                                               "torch.bfloat16", "numpy.dtype",  "numpy.ndarray", "_codecs.encode",
-                                               // NumPy's numbers and arrays, as NumPy 1 and 2 name them.
-                                               "numpy.core.multiarray.scalar",        "numpy._core.multiarray.scalar",
-                                               "numpy.core.multiarray._reconstruct",  "numpy._core.multiarray._reconstruct"};
+  static constexpr std::string_view names[] = {
+      kTensorV2, kTensor, kParameter, kSize, "torch.device", "collections.Counter", "torch.float64", "torch.float32",
+      "torch.float16", "torch.bfloat16", "numpy.dtype", "numpy.ndarray", "_codecs.encode",
+      // NumPy's numbers and arrays, as NumPy 1 and 2 name them.
+      "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "numpy.core.multiarray._reconstruct",
+      "numpy._core.multiarray._reconstruct"};
   return std::find(std::begin(names), std::end(names), global) != std::end(names) ||
          std::any_of(std::begin(kElements), std::end(kElements),
                      [&](const Elements& e) { return e.storage == global; });
@@ -88,8 +85,7 @@ StorageId storage_id(const PickleNode& node) {
   const auto* type = node_of(node.items[1], PickleNode::global);
   const auto* key = std::get_if<std::string_view>(&node.items[2]);
   const auto* count = std::get_if<std::int64_t>(&node.items[4]);
-  if (!kind || *kind != "storage" || !type || !key || !count || *count < 0)
-    damaged("its description of a tensor");
+  if (!kind || *kind != "storage" || !type || !key || !count || *count < 0) damaged("its description of a tensor");
   if (node.items.size() > 5 && !std::holds_alternative<std::monostate>(node.items[5]))
     fail(Fault::data, "shares storages as PyTorch before 0.4 did", kSaveTensors);
   const auto* elements = std::find_if(std::begin(kElements), std::end(kElements),
@@ -128,8 +124,7 @@ class ZipStorages : public Storages {
     const ZipMember& member = found->second;
     if (member.method != ZipMember::stored)
       fail(Fault::data, "its member ", name, " is compressed, which torch.save never does", kSaveTensors);
-    const std::span<const std::byte> bytes =
-        file_.subspan(zip_data(bytes_in_memory(file_), member), member.size);
+    const std::span<const std::byte> bytes = file_.subspan(zip_data(bytes_in_memory(file_), member), member.size);
     if (checked_.insert(name).second) {
       // Many members over the same bytes would take as many times as long.
       if ((checked_bytes_ += bytes.size()) > file_.size()) damaged("its zip directory");
@@ -224,23 +219,20 @@ struct View {
   std::byte* copy(int axis, const std::byte* from, std::byte* to) const {
     std::int64_t inner = 1;  // elements that lie densely from `axis` on
     int dense = type.shape.rank();
-    while (dense > axis &&
-           (type.shape[dense - 1] == 1 || strides[static_cast<std::size_t>(dense - 1)] == inner))
-      inner *= type.shape[--dense];
+    while (dense > axis && (type.shape[dense - 1] == 1 || strides[dense - 1] == inner)) inner *= type.shape[--dense];
     if (dense == axis) {
       const std::size_t size = static_cast<std::size_t>(inner) * bytes;
       if (size > 0) std::memcpy(to, from, size);
       return to + size;
     }
-    const std::int64_t step = strides[static_cast<std::size_t>(axis)] * static_cast<std::int64_t>(bytes);
+    const std::int64_t step = strides[axis] * static_cast<std::int64_t>(bytes);
     for (std::int64_t i = 0; i < type.shape[axis]; ++i) to = copy(axis + 1, from + i * step, to);
     return to;
   }
 };
 
 std::optional<std::vector<std::int64_t>> integers(PickleItem item) {
-  if (const PickleNode* size = node_of(item, PickleNode::call);
-      size && size->name == kSize && !size->items.empty())
+  if (const PickleNode* size = node_of(item, PickleNode::call); size && size->name == kSize && !size->items.empty())
     item = size->items[0];
   const PickleNode* tuple = node_of(item, PickleNode::tuple);
   if (!tuple) return {};
@@ -258,8 +250,7 @@ std::optional<std::vector<std::int64_t>> integers(PickleItem item) {
 /// The call that rebuilds a tensor, for a tensor or a Parameter; else null.
 const PickleNode* tensor_call(const PickleItem& item) {
   const PickleNode* call = node_of(item, PickleNode::call);
-  if (call && call->name == kParameter && !call->items.empty())
-    call = node_of(call->items[0], PickleNode::call);
+  if (call && call->name == kParameter && !call->items.empty()) call = node_of(call->items[0], PickleNode::call);
   return call && (call->name == kTensorV2 || call->name == kTensor) ? call : nullptr;
 }
 
@@ -272,13 +263,13 @@ std::string listed(const std::vector<std::string_view>& names) {
       break;
     }
     shown.emplace_back(name.substr(0, kLongestListed));
-    std::replace_if(
-        shown.back().begin(), shown.back().end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    std::replace_if(shown.back().begin(), shown.back().end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
   }
   return join(shown, ", ");
 }
 
-/// Whether the tensor is the negative of what its storage holds: {"neg": True}, the last argument of _rebuild_tensor_v2.
+/// Whether the tensor is the negative of what its storage holds: {"neg": True}, the last argument of
+/// _rebuild_tensor_v2.
 bool is_negated(const PickleNode& call, DType dtype) {
   if (call.items.size() < 7 || std::holds_alternative<std::monostate>(call.items[6])) return false;
   const PickleNode* facts = node_of(call.items[6], PickleNode::dict);
@@ -288,7 +279,8 @@ bool is_negated(const PickleNode& call, DType dtype) {
     const auto* fact = std::get_if<std::string_view>(&facts->items[i]);
     if (facts->items[i + 1] == PickleItem(false)) continue;
     if (!fact || *fact != "neg" || facts->items[i + 1] != PickleItem(true) || !is_floating(dtype))
-      fail(Fault::data, "is a view of PyTorch's (", fact ? listed({*fact}) : "?", ") that is not read here; save it with .clone()");
+      fail(Fault::data, "is a view of PyTorch's (", fact ? listed({*fact}) : "?",
+           ") that is not read here; save it with .clone()");
     negated = true;
   }
   return negated;
@@ -306,8 +298,8 @@ View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) 
   const std::size_t bytes = id.elements->bytes;
   const std::span<const std::byte> storage = storages.find(id.key);
   if (storage.size() / bytes != id.count || storage.size() % bytes != 0)
-    fail(Fault::data, "its storage ", id.key, " has ", storage.size(), " bytes where ", id.count,
-         " elements of ", bytes, " were saved", kDamaged);
+    fail(Fault::data, "its storage ", id.key, " has ", storage.size(), " bytes where ", id.count, " elements of ",
+         bytes, " were saved", kDamaged);
 
   const Shape shape{std::span(*sizes)};
   bool too_large = false;
@@ -318,8 +310,7 @@ View view_of(const PickleNode& call, Storages& storages, std::size_t file_size) 
     std::int64_t reach = 0;
     const std::int64_t size = std::max<std::int64_t>((*sizes)[i], 1);
     too_large = too_large || __builtin_mul_overflow(elements, size, &elements) ||
-                __builtin_mul_overflow(size - 1, (*strides)[i], &reach) ||
-                __builtin_add_overflow(last, reach, &last);
+                __builtin_mul_overflow(size - 1, (*strides)[i], &reach) || __builtin_add_overflow(last, reach, &last);
   }
   if (too_large || static_cast<std::uint64_t>(elements) > file_size / bytes)
     fail(Fault::data, "is of shape ", shape, ", larger than the file; save it with .contiguous()");
@@ -339,9 +330,23 @@ bool has_tensors(const PickleNode& dict) {
 }
 
 /// What programs keep the weights of a model under; those that are averaged over the training go first.
-constexpr std::string_view kUsualKeys[] = {
-    "state_dict_ema", "model_ema", "ema_state_dict", "model_ema_state_dict", "ema_model", "ema",     "params_ema", "state_dict",
-    "model_state_dict", "model_state", "model",      "net_state_dict",       "net",       "network", "module",     "weights",    "params"};
+constexpr std::string_view kUsualKeys[] = {"state_dict_ema",
+                                           "model_ema",
+                                           "ema_state_dict",
+                                           "model_ema_state_dict",
+                                           "ema_model",
+                                           "ema",
+                                           "params_ema",
+                                           "state_dict",
+                                           "model_state_dict",
+                                           "model_state",
+                                           "model",
+                                           "net_state_dict",
+                                           "net",
+                                           "network",
+                                           "module",
+                                           "weights",
+                                           "params"};
 
 /// The dict of tensors that it is, or has under a usual key; or null.
 const PickleNode* tensors_in(const PickleNode& dict) {
@@ -360,12 +365,14 @@ bool is_in_layer(std::string_view name) { return name.find('.') != name.npos; }
 /// Whether a tensor in the dict has such a name.
 bool has_layers(const PickleNode& dict) {
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2)
-    if (const auto* key = std::get_if<std::string_view>(&dict.items[i]); key && is_in_layer(*key) && tensor_call(dict.items[i + 1])) return true;
+    if (const auto* key = std::get_if<std::string_view>(&dict.items[i]);
+        key && is_in_layer(*key) && tensor_call(dict.items[i + 1]))
+      return true;
   return false;
 }
 
-/// The state dict in what was saved: under a key, or that itself. The usual keys go first: a figure beside the state dict
-/// may be a tensor too.
+/// The state dict in what was saved: under a key, or that itself. The usual keys go first: a figure beside the state
+/// dict may be a tensor too.
 const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes) {
   const PickleNode* saved = node_of(root, PickleNode::dict);
   if (!saved) fail(Fault::data, "holds no dict of tensors", kSaveTensors);
@@ -384,24 +391,24 @@ const PickleNode& choose(const PickleItem& root, std::vector<std::string>& notes
   std::optional<std::string_view> chosen;
   for (const std::string_view usual : kUsualKeys)
     if (!chosen && leading.count(usual)) chosen = usual;
-  const bool is_figure = leading.size() == 1 && !has_layers(*saved) && has_layers(*leading.begin()->second);  // what is beside the dict
-  if (!chosen && !is_figure && has_tensors(*saved)) return *saved;
+  const bool is_metric = leading.size() == 1 && !has_layers(*saved) &&
+                         has_layers(*leading.begin()->second);  // what is beside the dict
+  if (!chosen && !is_metric && has_tensors(*saved)) return *saved;
   if (!chosen && leading.size() == 1) chosen = leading.begin()->first;
   if (!chosen) {
     if (!leading.empty()) {
       keys.clear();
       for (const auto& [key, inner] : leading) keys.push_back(key);
     }
-    fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (", listed(keys),
-         ")", kSaveTensors);
+    fail(Fault::data, leading.empty() ? "holds no tensors under its keys (" : "holds several state dicts (",
+         listed(keys), ")", kSaveTensors);
   }
   std::erase(keys, *chosen);
   notes.push_back(text("takes '", listed({*chosen}), "'", keys.empty() ? "" : ", not ", listed(keys)));
   return *leading.at(*chosen);
 }
 
-void fill(StateDict& to, const Pickle& pickle, Storages& storages,
-          const std::shared_ptr<const MappedFile>& file) {
+void fill(StateDict& to, const Pickle& pickle, Storages& storages, const std::shared_ptr<const MappedFile>& file) {
   const PickleNode& dict = choose(pickle.root(), to.notes);
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const auto* name = std::get_if<std::string_view>(&dict.items[i]);
@@ -428,7 +435,8 @@ StateDict read_pytorch_file(const fs::path& path) {
   try {
     if (!is_pytorch_file(file->bytes())) {
       const std::string kind = other_kind(file->bytes());
-      fail(Fault::data, kind.empty() ? "does not begin as what torch.save writes; is it cut off, or of another program?" : kind);
+      fail(Fault::data,
+           kind.empty() ? "does not begin as what torch.save writes; is it cut off, or of another program?" : kind);
     }
     if (starts_with(as_text(file->bytes()), kZip)) {
       ZipStorages storages(file->bytes());

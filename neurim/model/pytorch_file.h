@@ -14,8 +14,8 @@ bool is_pytorch_file(std::span<const std::byte> file);
 ///
 /// A checkpoint that holds the state dict under a key is searched: state_dict_ema, model_ema, state_dict,
 /// model, else the only key that leads to tensors; notes say which was taken. Tensors of any strides become
-/// contiguous, those that share storage become independent, negated views get their values, int16 becomes i32. No tensor
-/// may be larger than the file. Throws Error(data) naming the file, and the tensor where it is one's fault.
+/// contiguous, those that share storage become independent, negated views get their values, int16 becomes i32. No
+/// tensor may be larger than the file. Throws Error(data) naming the file, and the tensor where it is one's fault.
 StateDict read_pytorch_file(const fs::path& path);
 
 }  // namespace neurim

@@ -26,15 +26,14 @@ nn::RecurrentLayers recurrent_layers(std::string_view name, std::int64_t in, con
   if (name == "rnn") return nn::RNN(in, o.hidden_size, {.num_layers = o.num_layers, .batch_first = true});
   const std::string near = nearest(name, recurrent_model_names());
   fail(Fault::usage, "model: there is no '", name, "' of series and texts; ",
-       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ",
-       join(recurrent_model_names(), ", "));
+       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(recurrent_model_names(), ", "));
 }
 
 Tensor list_of(const std::vector<double>& values) {
   return Tensor::from({DType::f64, {std::ssize(values)}}, values.data());
 }
 
-/// A mean or a deviation in the dtype of what it meets. It does not change, so that it is a constant of that dtype where this
+/// A mean or a std in the dtype of what it meets. It does not change, so that it is a constant of that dtype where this
 /// is traced: few runtimes of exported files know f64.
 Tensor like(const Tensor& measured, const Tensor& x, const char* name) {
   if (x.dtype() == measured.dtype()) return measured;
@@ -47,27 +46,25 @@ Tensor like(const Tensor& measured, const Tensor& x, const char* name) {
 struct Forecaster {
   Forecaster(std::string_view name, const ForecasterColumns& columns, const RecurrentModelOptions& o)
       : mean(list_of(columns.mean)),
-        deviation(list_of(columns.deviation)),
+        std(list_of(columns.std)),
         rnn(recurrent_layers(name, mean.numel(), o)),
         head(o.hidden_size, columns.horizon),
         target(columns.target),
         options(o) {}
 
-  void parts(Parts& p) {
-    p("mean", mean, Role::state)("deviation", deviation, Role::state)("rnn", rnn)("head", head);
-  }
+  void parts(Parts& p) { p("mean", mean, Role::state)("deviation", std, Role::state)("rnn", rnn)("head", head); }
   Tensor operator()(const Tensor& x) const {
-    require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ",
-            mean.numel(), " columns, got ", x.shape());
+    require(x.rank() == 3 && x.size(2) == mean.numel(), "forecaster: takes (batch,steps,columns) of ", mean.numel(),
+            " columns, got ", x.shape());
     const std::int64_t batch = x.size(0), steps = x.size(1), layers = options.num_layers;
-    const Tensor scale = like(deviation, x, "deviation");
+    const Tensor scale = like(std, x, "deviation");
     const Tensor states = rnn(cast((x - like(mean, x, "mean")) / scale, DType::f32)).last.h;
     const Tensor state = reshape(slice(states, {layers - 1}, {layers}), {batch, options.hidden_size});
     const Tensor last = reshape(slice(x, {steps - 1, target}, {steps, target + 1}, {1, 2}), {batch, 1});
     return last + cast(head(state), x.dtype()) * slice(scale, {target}, {target + 1});
   }
 
-  Tensor mean, deviation;
+  Tensor mean, std;
   nn::RecurrentLayers rnn;
   nn::Linear head;
   std::int64_t target;
@@ -106,32 +103,30 @@ bool is_recurrent_model(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Model create_forecaster(std::string_view name, const ForecasterColumns& columns,
-                        const RecurrentModelOptions& options) {
+Model create_forecaster(std::string_view name, const ForecasterColumns& columns, const RecurrentModelOptions& options) {
   const std::int64_t count = std::ssize(columns.mean);
-  require(std::ssize(columns.deviation) == count && columns.target >= 0 && columns.target < count,
-          "model: ", name, " takes a mean and a deviation for each column, of which one is the target; got ",
-          count, " means, ", columns.deviation.size(), " deviations and the target ", columns.target);
+  require(std::ssize(columns.std) == count && columns.target >= 0 && columns.target < count, "model: ", name,
+          " takes a mean and a std for each column, of which one is the target; got ", count, " means, ",
+          columns.std.size(), " stds and the target ", columns.target);
   const nn::Undrawn undrawn;
   return initialised({.name = std::string(name),
                       .image_size = 0,
                       .in_chans = count,
                       .num_classes = columns.horizon,
                       .mean = columns.mean,
-                      .deviation = columns.deviation,
+                      .std = columns.std,
                       .net = Forecaster(name, columns, options)},
                      options);
 }
 
-Model create_language_model(std::string_view name, std::int64_t characters,
-                            const RecurrentModelOptions& options) {
+Model create_language_model(std::string_view name, std::int64_t characters, const RecurrentModelOptions& options) {
   const nn::Undrawn undrawn;
   return initialised({.name = std::string(name),
                       .image_size = 0,
                       .in_chans = 0,
                       .num_classes = characters,
                       .mean = {},
-                      .deviation = {},
+                      .std = {},
                       .net = LanguageModel(name, characters, options)},
                      options);
 }

@@ -17,8 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little,
-              "the file's numbers are little-endian and read in place");
+static_assert(std::endian::native == std::endian::little, "the file's numbers are little-endian and read in place");
 
 constexpr std::size_t kLengthBytes = 8, kMaxHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
@@ -50,7 +49,8 @@ void put_sum(std::string& header, const char* name, const std::string& digits) {
 }
 
 [[noreturn]] void fail_sum(const fs::path& path, const char* what) {
-  fail(Fault::data, path.string(), ": is damaged: its ", what, " is not what its checksum is of; use another copy (or, if a program changed the ",
+  fail(Fault::data, path.string(), ": is damaged: its ", what,
+       " is not what its checksum is of; use another copy (or, if a program changed the ",
        "file on purpose, take the metadata ", kHeaderSum, " and ", kDataSum, " out of it)");
 }
 
@@ -85,13 +85,12 @@ Type read_type(const Json& item, const std::string& where) {
       !item.contains("data_offsets") || !item["dtype"].is_string() || !item["shape"].is_array())
     fail(Fault::data, where, ": a tensor has exactly a dtype, a shape and data_offsets");
   const std::string dtype = item["dtype"].get<std::string>();
-  const auto* row =
-      std::find_if(std::begin(kNames), std::end(kNames), [&](const DTypeName& r) { return r.name == dtype; });
+  const auto* row = std::find_if(std::begin(kNames), std::end(kNames),
+                                 [&](const DTypeName& r) { return r.name == dtype; });
   if (row == std::end(kNames))
     fail(Fault::data, where, ": dtype '", dtype, "' is not supported; convert it to F32 or I64");
   if (item["shape"].size() > Shape::kMaxRank)
-    fail(Fault::data, where, ": has ", item["shape"].size(), " axes, at most ", Shape::kMaxRank,
-         " are supported");
+    fail(Fault::data, where, ": has ", item["shape"].size(), " axes, at most ", Shape::kMaxRank, " are supported");
   Type type{row->dtype, {}};
   for (const Json& size : item["shape"]) type.shape.push_back(static_cast<std::int64_t>(count(size, where)));
   return type;
@@ -114,12 +113,15 @@ void SafeTensors::read_header() {
   const std::span<const std::byte> all = file_.bytes();
   std::uint64_t length = 0;
   if (!all.empty()) std::memcpy(&length, all.data(), std::min(all.size(), kLengthBytes));
-  const bool begins_well = all.size() > kLengthBytes && length <= all.size() - kLengthBytes && as_text(all)[kLengthBytes] == '{';
-  if (const std::string kind = begins_well ? "" : other_kind(all); !kind.empty()) fail(Fault::data, path_.string(), ": ", kind);
+  const bool begins_well = all.size() > kLengthBytes && length <= all.size() - kLengthBytes &&
+                           as_text(all)[kLengthBytes] == '{';
+  if (const std::string kind = begins_well ? "" : other_kind(all); !kind.empty())
+    fail(Fault::data, path_.string(), ": ", kind);
   if (all.size() < kLengthBytes)
     fail(Fault::data, path_.string(), ": only ", all.size(), " bytes; not a safetensors file, or cut off");
   if (length > kMaxHeader)
-    fail(Fault::data, path_.string(), ": is neither safetensors nor what torch.save writes, or is damaged: its header would be of ", length,
+    fail(Fault::data, path_.string(),
+         ": is neither safetensors nor what torch.save writes, or is damaged: its header would be of ", length,
          " bytes, and the limit is ", kMaxHeader);
   if (length > all.size() - kLengthBytes)
     fail(Fault::data, path_.string(), ": claims a header of ", length, " bytes but has only ",
@@ -130,7 +132,8 @@ void SafeTensors::read_header() {
   const Json json = parse_header(header, path_);
   if (!json.is_object() || header.front() != '{')
     fail(Fault::data, path_.string(), ": the header is not a JSON object; not a safetensors file");
-  if (json.contains(kMetadata)) metadata_ = read_metadata(json[std::string(kMetadata)], text(path_.string(), ": '", kMetadata, "'"));
+  if (json.contains(kMetadata))
+    metadata_ = read_metadata(json[std::string(kMetadata)], text(path_.string(), ": '", kMetadata, "'"));
   check_header(header);
   std::vector<std::pair<std::size_t, const std::pair<const std::string, Entry>*>> order;
   for (const auto& [name, item] : json.items()) {
@@ -138,15 +141,14 @@ void SafeTensors::read_header() {
     const std::string where = text(path_.string(), ": '", name, "'");
     const Type type = read_type(item, where);
     const Json& offsets = item["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2)
-      fail(Fault::data, where, ": data_offsets are not two numbers");
+    if (!offsets.is_array() || offsets.size() != 2) fail(Fault::data, where, ": data_offsets are not two numbers");
     const std::uint64_t begin = count(offsets[0], where), end = count(offsets[1], where);
     if (begin > end || end > data_bytes)
       fail(Fault::data, where, ": data_offsets [", begin, ", ", end, ") lie outside the ", data_bytes,
            " bytes of data; the file is cut off or damaged");
     if (checked_bytes(type, where) != end - begin)
-      fail(Fault::data, where, ": ", type, " takes ", checked_bytes(type, where),
-           " bytes but data_offsets give ", end - begin);
+      fail(Fault::data, where, ": ", type, " takes ", checked_bytes(type, where), " bytes but data_offsets give ",
+           end - begin);
     order.emplace_back(begin, &*entries_.emplace(name, Entry{type, data + begin, data + end}).first);
   }
 
@@ -194,8 +196,8 @@ const SafeTensors::Entry& SafeTensors::entry(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     const std::string near = nearest(name, names());
-    fail(Fault::data, path_.string(), ": has no tensor '", name, "'", near.empty() ? "" : "; did you mean '",
-         near, near.empty() ? "" : "'?");
+    fail(Fault::data, path_.string(), ": has no tensor '", name, "'", near.empty() ? "" : "; did you mean '", near,
+         near.empty() ? "" : "'?");
   }
   return found->second;
 }
@@ -214,9 +216,8 @@ void write_safetensors(const fs::path& path, const std::vector<std::pair<std::st
   std::vector<const std::pair<std::string, Tensor>*> order;
   for (const auto& named : tensors) order.push_back(&named);
   // Widest elements first, and the header padded to 8 bytes: every tensor is aligned to its element.
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return bits(a->second.dtype()) > bits(b->second.dtype());
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return bits(a->second.dtype()) > bits(b->second.dtype()); });
 
   Json json = Json::object();
   if (!metadata.empty() || checksums) json[std::string(kMetadata)] = metadata;
@@ -224,8 +225,8 @@ void write_safetensors(const fs::path& path, const std::vector<std::pair<std::st
   std::size_t end = 0;
   for (const auto* named : order) {
     const auto& [name, tensor] = *named;
-    require(!json.contains(name) && name != kMetadata, path.string(),
-            ": cannot write two tensors under the name '", name, "'");
+    require(!json.contains(name) && name != kMetadata, path.string(), ": cannot write two tensors under the name '",
+            name, "'");
     const std::size_t begin = end;
     end += bytes(tensor.type());
     json[name] = {{"dtype", file_name(tensor.dtype())},

@@ -31,10 +31,8 @@ class SafeTensors {
   std::vector<std::string> names() const;  ///< sorted
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const Type& type(std::string_view name) const { return entry(name).type; }
-  std::span<const std::byte> bytes(
-      std::string_view name) const;  ///< in the file, not aligned; lives as long as this
-  Tensor load(std::string_view name,
-              Device device = {}) const;  ///< a copy; throws Error(data) when there is none
+  std::span<const std::byte> bytes(std::string_view name) const;  ///< in the file, not aligned; lives as long as this
+  Tensor load(std::string_view name, Device device = {}) const;   ///< a copy; throws Error(data) when there is none
 
  private:
   struct Entry {
@@ -52,8 +50,9 @@ class SafeTensors {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-/// Writes name -> tensor, atomically (see write_file). `checksums`: with the XXH64 of the data as the metadata "xxh64_data" and
-/// that of the header, in which its own digits are zeros, as "xxh64_header". Throws Error(usage) when a name is there twice.
+/// Writes name -> tensor, atomically (see write_file). `checksums`: with the XXH64 of the data as the metadata
+/// "xxh64_data" and that of the header, in which its own digits are zeros, as "xxh64_header". Throws Error(usage) when
+/// a name is there twice.
 void write_safetensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const Metadata& metadata = {}, bool checksums = false);
 

@@ -62,8 +62,7 @@ std::string wrapping(const StateDict& weights, const std::vector<Named>& tensors
 std::vector<Named> under_other_names(std::vector<Named> tensors, const Model& model) {
   for (Named& named : tensors)
     for (std::string& name : named.names)
-      if (const auto other = model.other_names.find(name); other != model.other_names.end())
-        name = other->second;
+      if (const auto other = model.other_names.find(name); other != model.other_names.end()) name = other->second;
   return tensors;
 }
 
@@ -115,8 +114,7 @@ Shape squeezed(const Shape& shape) {
 /// (out,in*kh*kw) and as a convolution's (out,in,kh,kw).
 bool same_tensor(const Shape& a, const Shape& b) {
   const bool linear = a.rank() == 2 || b.rank() == 2;
-  return squeezed(a) == squeezed(b) ||
-         (linear && a.rank() + b.rank() == 6 && a[0] == b[0] && a.numel() == b.numel());
+  return squeezed(a) == squeezed(b) || (linear && a.rank() + b.rank() == 6 && a[0] == b[0] && a.numel() == b.numel());
 }
 
 /// Whether the shapes differ in the size of that axis alone.
@@ -150,8 +148,7 @@ std::vector<float> with_channels(const Tensor& weights, std::int64_t channels) {
       if (channels == 1)
         for (std::int64_t c = 0; c < in; ++c) to[at(o, 0, 1, t)] += from[at(o, c, in, t)];
       else
-        for (std::int64_t c = 0; c < channels; ++c)
-          to[at(o, c, channels, t)] = from[at(o, c % in, in, t)] * scale;
+        for (std::int64_t c = 0; c < channels; ++c) to[at(o, c, channels, t)] = from[at(o, c % in, in, t)] * scale;
   return to;
 }
 
@@ -168,10 +165,9 @@ std::string summary(std::vector<std::string> names, std::string_view what) {
 
 void require_fit(const LoadReport& report, const fs::path& file, Fit fit) {
   if (report.missing.empty() && report.unfit.empty() && report.unused.empty()) return;
-  fail(Fault::data, file.string(), ": does not fit the model",
-       summary(report.missing, "missing from the file"), summary(report.unfit, "of another type"),
-       summary(report.unused, "left over in the file"), "; is it of another architecture",
-       fit == Fit::exact ? " or number of classes?" : "?");
+  fail(Fault::data, file.string(), ": does not fit the model", summary(report.missing, "missing from the file"),
+       summary(report.unfit, "of another type"), summary(report.unused, "left over in the file"),
+       "; is it of another architecture", fit == Fit::exact ? " or number of classes?" : "?");
 }
 
 /// A tensor of the module and what of the file fills it.
@@ -183,8 +179,7 @@ struct Match {
 
 /// `exponent` are the bits that are all set in what is infinite or no number.
 template <class Bits>
-void check_finite(const std::vector<std::byte>& data, Bits exponent, std::string_view name,
-                  const fs::path& file) {
+void check_finite(const std::vector<std::byte>& data, Bits exponent, std::string_view name, const fs::path& file) {
   const auto bad_at = [&](std::size_t i) {
     Bits bits;
     std::memcpy(&bits, data.data() + i * sizeof bits, sizeof bits);
@@ -201,26 +196,16 @@ void check_finite(const std::vector<std::byte>& data, Bits exponent, std::string
 }
 
 /// The data of a tensor of the file, checked.
-std::vector<std::byte> values_of(const std::pair<const std::string, StateDict::Entry>& from,
-                                 const fs::path& file) {
+std::vector<std::byte> values_of(const std::pair<const std::string, StateDict::Entry>& from, const fs::path& file) {
   const auto& [name, entry] = from;
   std::vector<std::byte> data(bytes(entry.type));
   entry.read(data.data());
   switch (entry.type.dtype) {
-    case DType::f64:
-      check_finite<std::uint64_t>(data, 0x7FF0'0000'0000'0000, name, file);
-      break;
-    case DType::f32:
-      check_finite<std::uint32_t>(data, 0x7F80'0000, name, file);
-      break;
-    case DType::bf16:
-      check_finite<std::uint16_t>(data, 0x7F80, name, file);
-      break;
-    case DType::f16:
-      check_finite<std::uint16_t>(data, 0x7C00, name, file);
-      break;
-    default:
-      break;
+    case DType::f64: check_finite<std::uint64_t>(data, 0x7FF0'0000'0000'0000, name, file); break;
+    case DType::f32: check_finite<std::uint32_t>(data, 0x7F80'0000, name, file); break;
+    case DType::bf16: check_finite<std::uint16_t>(data, 0x7F80, name, file); break;
+    case DType::f16: check_finite<std::uint16_t>(data, 0x7C00, name, file); break;
+    default: break;
   }
   return data;
 }
@@ -239,8 +224,8 @@ void write(const Match& match, const fs::path& file) {
     to.write(data.data());
 }
 
-/// Fills the tensors from their names in the weights. `reshaped`: also from the other shapes of same_tensor. What begins
-/// with a name of `passed_over` is left where it is.
+/// Fills the tensors from their names in the weights. `reshaped`: also from the other shapes of same_tensor. What
+/// begins with a name of `passed_over` is left where it is.
 LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit fit, bool reshaped = false,
                 const std::vector<std::string>& passed_over = {}) {
   LoadReport report{
@@ -256,9 +241,8 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
   for (const Named& named : tensors) {
     for (const std::string& name : named.names) known.insert(prefix + name);
     const Type& type = named.tensor.type();
-    const auto source = std::find_if(named.names.begin(), named.names.end(), [&](const auto& name) {
-      return weights.entries.count(prefix + name) > 0;
-    });
+    const auto source = std::find_if(named.names.begin(), named.names.end(),
+                                     [&](const auto& name) { return weights.entries.count(prefix + name) > 0; });
     const bool in_head = fit == Fit::adapt && layer_of(named.names.front()) == head;
     if (source == named.names.end()) {
       if (in_head)
@@ -272,35 +256,36 @@ LoadReport load(const std::vector<Named>& tensors, const StateDict& weights, Fit
     const StateDict::Entry& entry = found.second;
     const bool converted = converts(entry.type, type);
     const std::string both = text(name, ": ", entry.type, " in the file, ", type, " here");
-    if (converted &&
-        (entry.type.shape == type.shape || (reshaped && same_tensor(entry.type.shape, type.shape))))
+    if (converted && (entry.type.shape == type.shape || (reshaped && same_tensor(entry.type.shape, type.shape))))
       matches.push_back({&named, &found});
     else if (in_head && converted && differ_at(0, entry.type.shape, type.shape))
       new_head = both;
     else if (fit == Fit::adapt && &named.tensor == first && converted && type.dtype == DType::f32 &&
              differ_at(1, entry.type.shape, type.shape) && entry.type.shape[1] > 0) {
       matches.push_back({&named, &found, true});
-      report.notes.push_back(
-          text("fits the first convolution to ", type.shape[1], " input channels: ", both));
+      report.notes.push_back(text("fits the first convolution to ", type.shape[1], " input channels: ", both));
     } else
       report.unfit.push_back(both);
   }
   std::set<std::string> passed;
   for (const auto& [name, entry] : weights.entries) {
     if (known.count(name) || is_counter(name)) continue;
-    const auto begin = std::find_if(passed_over.begin(), passed_over.end(),
-                                    [&, &name = name](const std::string& part) { return starts_with(name, prefix + part); });
+    const auto begin = std::find_if(passed_over.begin(), passed_over.end(), [&, &name = name](const std::string& part) {
+      return starts_with(name, prefix + part);
+    });
     begin == passed_over.end() ? report.unused.push_back(name) : void(passed.insert(*begin));
   }
   for (const std::string& part : passed)
-    report.notes.push_back(text("passes over '", part, "…', an auxiliary classifier for training, which this net leaves out"));
+    report.notes.push_back(
+        text("passes over '", part, "…', an auxiliary classifier for training, which this net leaves out"));
   if (!new_head.empty()) {
     std::erase_if(matches, [&](const Match& match) { return layer_of(match.to->names.front()) == head; });
     report.notes.push_back(text("the last layer starts anew: ", new_head));
   }
 
   if (fit != Fit::any) require_fit(report, weights.path, fit);
-  for (const Match& match : matches) values_of(*match.from, weights.path);  // nothing changes before all are known to be good
+  for (const Match& match : matches)
+    values_of(*match.from, weights.path);  // nothing changes before all are known to be good
   for (const Match& match : matches) write(match, weights.path);
   report.taken = static_cast<std::int64_t>(matches.size());
   return report;
@@ -316,22 +301,25 @@ void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata
 
 Ends ends_of(const Model& model, const StateDict& weights) {
   std::vector<Named> tensors = distinct_tensors(model);
-  if (const std::vector<Named> others = under_other_names(tensors, model); found_in(weights, others) > found_in(weights, tensors))
+  if (const std::vector<Named> others = under_other_names(tensors, model);
+      found_in(weights, others) > found_in(weights, tensors))
     tensors = others;
   const std::string prefix = wrapping(weights, tensors);
   const auto shape_of = [&](const Named& named) -> const Shape* {
     for (const std::string& name : named.names)
-      if (const auto found = weights.entries.find(prefix + name); found != weights.entries.end()) return &found->second.type.shape;
+      if (const auto found = weights.entries.find(prefix + name); found != weights.entries.end())
+        return &found->second.type.shape;
     return nullptr;
   };
   const Shape* last = tensors.empty() ? nullptr : shape_of(tensors.back());
   if (!last || last->rank() == 0 || (*last)[0] == 0)
-    fail(Fault::data, weights.path.string(), ": has no ", tensors.empty() ? "tensors" : tensors.back().names.front(), ", the last layer of ",
-         model.name, ", which tells the number of classes; is it of another architecture?");
+    fail(Fault::data, weights.path.string(), ": has no ", tensors.empty() ? "tensors" : tensors.back().names.front(),
+         ", the last layer of ", model.name, ", which tells the number of classes; is it of another architecture?");
   Ends ends{(*last)[0], model.in_chans};
   const Tensor* const first = first_convolution(tensors);
   for (const Named& named : tensors)
-    if (const Shape* shape = &named.tensor == first ? shape_of(named) : nullptr; shape && shape->rank() == 4) ends.channels = (*shape)[1];
+    if (const Shape* shape = &named.tensor == first ? shape_of(named) : nullptr; shape && shape->rank() == 4)
+      ends.channels = (*shape)[1];
   return ends;
 }
 

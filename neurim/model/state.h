@@ -7,8 +7,8 @@ namespace neurim {
 
 struct Model;
 
-/// Writes all tensors of the module, weights and state, as safetensors with checksums under their full names. A tied tensor
-/// is written once, under its first name.
+/// Writes all tensors of the module, weights and state, as safetensors with checksums under their full names. A tied
+/// tensor is written once, under its first name.
 void save_model(ModuleRef module, const fs::path& path, const Metadata& metadata = {});
 
 /// How closely weights have to fit a module. `exact`: name for name and shape for shape.
@@ -30,8 +30,8 @@ struct LoadReport {
   std::vector<std::string> notes;    ///< what was chosen, adapted or passed over, a line each
 };
 
-/// Fills the module's tensors. An f32 or f64 tensor takes data of the other floating types too. A tied tensor may stand under
-/// any of its names. "module." (DataParallel) or "_orig_mod." (torch.compile) before all names of the file is
+/// Fills the module's tensors. An f32 or f64 tensor takes data of the other floating types too. A tied tensor may stand
+/// under any of its names. "module." (DataParallel) or "_orig_mod." (torch.compile) before all names of the file is
 /// passed over, which is noted. PyTorch's counters num_batches_tracked and n_averaged are passed over without
 /// a word: nothing here reads them. Where the fit is not as close as asked for, throws one Error(data) that
 /// counts and names the tensors that the file lacks, that the module has no place for and whose types differ,
@@ -39,9 +39,9 @@ struct LoadReport {
 LoadReport load_model(ModuleRef module, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same for a model, whose tensors may also all have the names that another library gives them
-/// (Model::other_names); which is noted. Such a tensor may be of another shape: without axes of size 1, or a linear layer's
-/// for a convolution's. Names of older files (Model::older_names) are known, and what Model::passed_over names is noted.
-/// What Model::computed names need not be there, and throws Error(data) where it is there and not the same.
+/// (Model::other_names); which is noted. Such a tensor may be of another shape: without axes of size 1, or a linear
+/// layer's for a convolution's. Names of older files (Model::older_names) are known, and what Model::passed_over names
+/// is noted. What Model::computed names need not be there, and throws Error(data) where it is there and not the same.
 LoadReport load_model(const Model& model, const StateDict& weights, Fit fit = Fit::exact);
 
 /// The same with the weights of a file: see read_state_dict.

@@ -22,7 +22,8 @@ StateDict read_safetensors(const fs::path& path) {
   file->check_data();
   StateDict dict{.path = path, .metadata = file->metadata()};
   if (!file->has_checksums() && (dict.metadata.count("neurim") || dict.metadata.count("stamp")))
-    dict.notes.push_back("has no checksum, as an earlier version of Neurim wrote it, so damage to its values is not noticed");
+    dict.notes.push_back(
+        "has no checksum, as an earlier version of Neurim wrote it, so damage to its values is not noticed");
   for (const std::string& name : file->names())
     dict.entries[name] = {file->type(name), [file, name](std::byte* host) {
                             const std::span<const std::byte> bytes = file->bytes(name);
@@ -40,8 +41,7 @@ StateDict read_weights(const fs::path& path) {
 StateDict read_index(const fs::path& path) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
-  if (!error && size > kMostIndex)
-    fail(Fault::data, path.string(), ": is too large for an index");
+  if (!error && size > kMostIndex) fail(Fault::data, path.string(), ": is too large for an index");
   const std::string content = read_text(path);
   naming([&] { return path.string(); }, [&] { check_json(content, 8); });
   const Json json = Json::parse(content);
@@ -52,8 +52,7 @@ StateDict read_index(const fs::path& path) {
   for (const auto& [name, file] : json["weight_map"].items()) {
     const std::string shard = file.is_string() ? file.get<std::string>() : std::string();
     if (shard.empty() || fs::path(shard).filename() != shard || shard == ".." || shard == ".")
-      fail(Fault::data, path.string(), ": '", name,
-           "' is not in a file beside the index; the index is damaged");
+      fail(Fault::data, path.string(), ": '", name, "' is not in a file beside the index; the index is damaged");
     auto found = files.find(shard);
     if (found == files.end()) found = files.emplace(shard, read_weights(path.parent_path() / shard)).first;
     const auto entry = found->second.entries.find(name);

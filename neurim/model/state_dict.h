@@ -27,7 +27,8 @@ struct StateDict {
 
 /// Reads safetensors, a safetensors index (model.safetensors.index.json, as Hugging Face cuts large models
 /// into files beside it), or a state dict that torch.save wrote (pytorch_file.h), told apart by content.
-/// Everything but the values is checked, and where the file has a checksum of them these too; throws Error(data) naming the file and the tensor.
+/// Everything but the values is checked, and where the file has a checksum of them these too; throws Error(data) naming
+/// the file and the tensor.
 StateDict read_state_dict(const fs::path& path);
 
 }  // namespace neurim

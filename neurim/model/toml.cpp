@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1 << 18;  // the parser searches lists: its time is quadratic
 // Each dot of a key a.b.c nests a table, without a limit in the parser, and tables are left by recursion.
-// Numbers have dots too: a list of as many as a picture may have channels stays below.
+// Numbers have dots too: a list of as many as an image may have channels stays below.
 constexpr std::ptrdiff_t kMostDots = 600;
 
 Toml converted(const toml::node& node, const std::string& where) {
@@ -67,8 +67,7 @@ void append(std::string& out, const Toml& toml) {
 
 Toml parse_toml(std::string_view document, const std::string& where) {
   if (document.size() > kMostBytes)
-    fail(Fault::data, where, ": has ", document.size(), " bytes; a file of this kind has at most ",
-         kMostBytes);
+    fail(Fault::data, where, ": has ", document.size(), " bytes; a file of this kind has at most ", kMostBytes);
   check_dots(document, where);
   try {
     return converted(toml::parse(document), where);

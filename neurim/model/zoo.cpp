@@ -19,12 +19,27 @@ constexpr std::string_view kUsualSize = "_patch16_224";  // of vision transforme
 const Entries& entries() {
   static const Entries all = [] {
     Entries table;
-    for (const auto& family :
-         {zoo::alexnet_models, zoo::cifar_resnet_models, zoo::convnext_models, zoo::densenet_models,
-          zoo::efficientnet_models, zoo::googlenet_models, zoo::inception_models, zoo::lenet_models,
-          zoo::mnasnet_models, zoo::mobilenet_v1_models, zoo::mobilenet_v2_models, zoo::mobilenet_v3_models,
-          zoo::recurrent_classifier_models, zoo::regnet_models, zoo::resnet_models, zoo::shufflenet_models, zoo::squeezenet_models,
-          zoo::swin_models, zoo::vgg_models, zoo::vit_models, zoo::wide_resnet_models})
+    for (const auto& family : {zoo::alexnet_models,
+                               zoo::cifar_resnet_models,
+                               zoo::convnext_models,
+                               zoo::densenet_models,
+                               zoo::efficientnet_models,
+                               zoo::googlenet_models,
+                               zoo::inception_models,
+                               zoo::lenet_models,
+                               zoo::mnasnet_models,
+                               zoo::mobilenet_v1_models,
+                               zoo::mobilenet_v2_models,
+                               zoo::mobilenet_v3_models,
+                               zoo::recurrent_classifier_models,
+                               zoo::regnet_models,
+                               zoo::resnet_models,
+                               zoo::shufflenet_models,
+                               zoo::squeezenet_models,
+                               zoo::swin_models,
+                               zoo::vgg_models,
+                               zoo::vit_models,
+                               zoo::wide_resnet_models})
       for (Entry& e : family()) table.push_back(std::move(e));
     std::sort(table.begin(), table.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return table;
@@ -32,8 +47,8 @@ const Entries& entries() {
   return all;
 }
 
-/// A model, or null: "vit_tiny" is vit_tiny_patch16_224, the one that is meant where nothing else is said, and where the
-/// plain name is timm's it may say so.
+/// A model, or null: "vit_tiny" is vit_tiny_patch16_224, the one that is meant where nothing else is said, and where
+/// the plain name is timm's it may say so.
 const Entry* find(std::string_view name) {
   const std::string plain(starts_with(name, kTimmModels) ? name.substr(kTimmModels.size()) : name);
   for (const Entry& e : entries())
@@ -45,21 +60,20 @@ const Entry& entry(std::string_view name) {
   if (const Entry* known = find(name)) return *known;
   require(!is_recurrent_model(name), "model: ", name,
           " learns from series and texts, whose columns or characters make its shape; train one: neurim train "
-          "data=series.csv model=", name, "; of pictures ", name, "_classifier reads row after row");
+          "data=series.csv model=",
+          name, "; of images ", name, "_classifier reads row after row");
   std::vector<std::string> names = model_names();
   for (const std::string& recurrent : recurrent_model_names()) names.push_back(recurrent);
   const std::string near = nearest(name, names);
-  fail(Fault::usage, "model: there is no '", name, "'; ",
-       near.empty() ? "" : text("did you mean '", near, "'? "), "`neurim models` lists the ",
-       names.size(), " known ones");
+  fail(Fault::usage, "model: there is no '", name, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+       "`neurim models` lists the ", names.size(), " known ones");
 }
 
 /// The rate that was asked for, else the published one; 0 there says that the model has no place for any.
 double rate(std::string_view what, const std::optional<double>& asked, double published, const Entry& e) {
   const double chosen = asked.value_or(published);
   require(chosen >= 0 && chosen <= 1, "model: ", what, " (", chosen, ") is a share, from 0 to 1");
-  require(chosen == 0 || published > 0, "model: ", e.name, " has no ", what, "; leave ", what, '=', chosen,
-          " out");
+  require(chosen == 0 || published > 0, "model: ", e.name, " has no ", what, "; leave ", what, '=', chosen, " out");
   return chosen;
 }
 
@@ -68,25 +82,19 @@ double rate(std::string_view what, const std::optional<double>& asked, double pu
 Model create_model(std::string_view name, const ModelOptions& options) {
   const Entry& e = entry(name);
   require(options.num_classes >= 0 && options.in_chans >= 0, "model: num_classes (", options.num_classes,
-          ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what ", name,
-          " was published with");
+          ") and in_chans (", options.in_chans, ") must be 1 or more, or 0 for what ", name, " was published with");
   const double dropout = rate("dropout", options.dropout, e.dropout, e),
                drop_path = rate("drop_path", options.drop_path, e.drop_path, e);
   const std::int64_t classes = options.num_classes ? options.num_classes : e.classes;
-  const std::int64_t channels =
-      options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
+  const std::int64_t channels = options.in_chans ? options.in_chans : static_cast<std::int64_t>(e.mean.size());
   const bool of_timm = starts_with(e.name, kTimmModels);
   const zoo::Renames other_names = e.other_names ? e.other_names() : zoo::Renames();
   const nn::Undrawn undrawn;
   nn::Layer net = e.build({classes, channels, dropout, drop_path});
   if (of_timm && !other_names.empty()) net = zoo::Renamed{std::move(net), other_names};
-  Model model{e.name,
-              e.image_size,
-              channels,
-              classes,
-              per_channel(e.mean, channels),
-              per_channel(e.deviation, channels),
-              std::move(net)};
+  Model model{
+      e.name,        e.image_size, channels, classes, per_channel(e.mean, channels), per_channel(e.std, channels),
+      std::move(net)};
   const auto rename = [&](const zoo::Renames& table, std::map<std::string, std::string>& names) {
     for (const Parameter& p : named_parameters(model))
       if (std::string other = zoo::renamed(p.name, table); other != p.name) names.emplace(p.name, std::move(other));

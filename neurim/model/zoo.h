@@ -25,7 +25,7 @@ struct ModelOptions {
 };
 
 /// Builds a model on the CPU, every tensor named. With other channels than the published ones, mean and
-/// deviation are the averages of those. "vit_tiny" is vit_tiny_patch16_224, and so on. Throws Error(usage) for
+/// std are the averages of those. "vit_tiny" is vit_tiny_patch16_224, and so on. Throws Error(usage) for
 /// an unknown name, with the nearest known one, and for a dropout or drop_path that the model has no place for.
 Model create_model(std::string_view name, const ModelOptions& options = {});
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
 
 namespace neurim::nn {
 

@@ -4,10 +4,10 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/linear.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/split.h"
 #include "neurim/ops/where.h"
 
@@ -16,8 +16,8 @@ namespace neurim::nn {
 namespace {
 
 void check_sizes(std::string_view who, std::int64_t features, std::int64_t heads, double dropout) {
-  require(features > 0 && heads > 0 && features % heads == 0, who, ": ", features,
-          " features do not divide into ", heads, " heads");
+  require(features > 0 && heads > 0 && features % heads == 0, who, ": ", features, " features do not divide into ",
+          heads, " heads");
   require(dropout >= 0 && dropout <= 1, who, ": dropout is ", dropout, ", has to lie in [0, 1]");
 }
 
@@ -35,10 +35,9 @@ Tensor added(const AttentionMask& mask, const Tensor& query, const Tensor& key, 
     total = total ? total + part : part;
   };
   if (mask.attn_mask) {
-    const Shape &given = mask.attn_mask.shape(), all{length, positions},
-                each{batch * heads, length, positions};
-    require(given == all || given == each, "MultiheadAttention: attn_mask is ", given, ", query ",
-            query.shape(), " and key ", key.shape(), " expect ", all, " or ", each);
+    const Shape &given = mask.attn_mask.shape(), all{length, positions}, each{batch * heads, length, positions};
+    require(given == all || given == each, "MultiheadAttention: attn_mask is ", given, ", query ", query.shape(),
+            " and key ", key.shape(), " expect ", all, " or ", each);
     put(mask.attn_mask, given == all ? all : Shape{batch, heads, length, positions});
   }
   if (mask.key_padding_mask) {
@@ -88,11 +87,10 @@ void MultiheadAttention::parts(Parts& p) {
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttentionMask& mask) const {
-  const std::int64_t dim = embed_dim, kdim = config.kdim ? config.kdim : dim,
-                     vdim = config.vdim ? config.vdim : dim;
+  const std::int64_t dim = embed_dim, kdim = config.kdim ? config.kdim : dim, vdim = config.vdim ? config.vdim : dim;
   const auto check = [&](std::string_view what, const Tensor& x, std::int64_t features) {
-    require(x.rank() == 3 && x.size(2) == features, "MultiheadAttention: takes a ", what, " (N,length,",
-            features, "), got ", x.shape());
+    require(x.rank() == 3 && x.size(2) == features, "MultiheadAttention: takes a ", what, " (N,length,", features,
+            "), got ", x.shape());
   };
   check("query", query, dim);
   check("key", key, kdim);
@@ -104,9 +102,11 @@ Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, co
   const Tensor attn_mask = added(mask, query, key, num_heads);
   const AttentionOptions options{.is_causal = mask.is_causal, .dropout_p = config.dropout};
   if (in_proj_weight && query.value() == key.value() && key.value() == value.value())
-    return out_proj(multihead_self_attention(linear(query, in_proj_weight, in_proj_bias), num_heads, attn_mask, options));
+    return out_proj(
+        multihead_self_attention(linear(query, in_proj_weight, in_proj_bias), num_heads, attn_mask, options));
   const std::vector<std::int64_t> thirds{dim, dim, dim};
-  const Tensors weights = in_proj_weight ? split(in_proj_weight, thirds, 0) : Tensors{q_proj_weight, k_proj_weight, v_proj_weight};
+  const Tensors weights = in_proj_weight ? split(in_proj_weight, thirds, 0)
+                                         : Tensors{q_proj_weight, k_proj_weight, v_proj_weight};
   const Tensors biases = in_proj_bias ? split(in_proj_bias, thirds, 0) : Tensors(3);
   return out_proj(multihead_attention(linear(query, weights[0], biases[0]), linear(key, weights[1], biases[1]),
                                       linear(value, weights[2], biases[2]), num_heads, attn_mask, options));

@@ -35,8 +35,7 @@ struct MultiheadAttention {
   /// Throws Error(usage) when the heads do not divide embed_dim.
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, const Config& config);
   void parts(Parts& p);
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
-                    const AttentionMask& mask = {}) const;
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask = {}) const;
   /// Of a sequence to itself.
   Tensor operator()(const Tensor& x, const AttentionMask& mask = {}) const { return (*this)(x, x, x, mask); }
 

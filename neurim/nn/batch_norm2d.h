@@ -5,7 +5,8 @@
 namespace neurim::nn {
 
 /// x(N,channels,H,W) -> the same shape. In a trace for training it normalises by the batch's statistics and
-/// moves the running ones; else by the running ones, where it tracks them. Ioffe and Szegedy, "Batch normalization", ICML'15.
+/// moves the running ones; else by the running ones, where it tracks them. Ioffe and Szegedy, "Batch normalization",
+/// ICML'15.
 struct BatchNorm2d : ChannelNorm {
   struct Config {
     double momentum = 0.1;  ///< the share of the new batch in the running statistics

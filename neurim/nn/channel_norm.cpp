@@ -25,8 +25,7 @@ ChannelNorm::ChannelNorm(std::string_view who, std::int64_t channels, bool affin
 
 void ChannelNorm::parts(Parts& p) {
   p("weight", weight, constant(1))("bias", bias, constant(0));
-  p("running_mean", running_mean, Role::state, constant(0))("running_var", running_var, Role::state,
-                                                            constant(1));
+  p("running_mean", running_mean, Role::state, constant(0))("running_var", running_var, Role::state, constant(1));
 }
 
 }  // namespace neurim::nn

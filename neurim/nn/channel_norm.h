@@ -4,8 +4,8 @@
 
 namespace neurim::nn {
 
-/// Throws Error(usage) in the name of `who` where eps is below 0, and where momentum, the share of the new batch in running
-/// statistics, is none.
+/// Throws Error(usage) in the name of `who` where eps is below 0, and where momentum, the share of the new batch in
+/// running statistics, is none.
 void check_norm(std::string_view who, double eps, double momentum = 0);
 
 /// Of each channel: weight 1 and bias 0 where `affine`, running_mean 0 and running_var 1 where `track_running_stats`;

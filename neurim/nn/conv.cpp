@@ -44,8 +44,8 @@ void field(Fields& f, std::string_view name, Padding<N>& pad) {
       return;
     }
   }
-  require(numbers.size() == 1 || numbers.size() == N, name, ": takes a word, one number",
-          N == 1 ? "" : text(" or ", N), ", got ", numbers.size());
+  require(numbers.size() == 1 || numbers.size() == N, name, ": takes a word, one number", N == 1 ? "" : text(" or ", N),
+          ", got ", numbers.size());
   Size<N> both = numbers[0];
   if (numbers.size() == N) std::copy(numbers.begin(), numbers.end(), both.each.begin());
   pad = both;
@@ -58,11 +58,10 @@ template <std::size_t N>
 Conv<N>::Conv(std::int64_t in, std::int64_t out, const Config& c) : config(c) {
   const std::string who = text("Conv", N, "d");
   const auto& kernel = c.kernel.each;
-  require(in > 0 && out > 0 && c.groups > 0 && *std::min_element(kernel.begin(), kernel.end()) > 0, who,
-          ": channels (", in, " to ", out, "), groups (", c.groups, ") and kernel ", Shape(kernel),
-          " must be 1 or more");
-  require(in % c.groups == 0 && out % c.groups == 0, who, ": ", c.groups, " groups do not fit: ", in,
-          " input and ", out, " output channels must both be multiples of groups");
+  require(in > 0 && out > 0 && c.groups > 0 && *std::min_element(kernel.begin(), kernel.end()) > 0, who, ": channels (",
+          in, " to ", out, "), groups (", c.groups, ") and kernel ", Shape(kernel), " must be 1 or more");
+  require(in % c.groups == 0 && out % c.groups == 0, who, ": ", c.groups, " groups do not fit: ", in, " input and ",
+          out, " output channels must both be multiples of groups");
   require(!c.pad.same || c.stride.each == each_axis<N>(1), who, ": padding \"same\" takes stride 1, not ",
           Shape(c.stride.each), "; give the padding as numbers");
   require(c.padding_mode == "zeros" || c.padding_mode == "reflect" || c.padding_mode == "replicate" ||

@@ -14,11 +14,10 @@ template <std::size_t N>
 ConvTranspose<N>::ConvTranspose(std::int64_t in, std::int64_t out, const Config& c) : config(c) {
   const std::string who = text("ConvTranspose", N, "d");
   const auto& kernel = c.kernel.each;
-  require(in > 0 && out > 0 && c.groups > 0 && *std::min_element(kernel.begin(), kernel.end()) > 0, who,
-          ": channels (", in, " to ", out, "), groups (", c.groups, ") and kernel ", Shape(kernel),
-          " must be 1 or more");
-  require(in % c.groups == 0 && out % c.groups == 0, who, ": ", c.groups, " groups do not fit: ", in,
-          " input and ", out, " output channels must both be multiples of groups");
+  require(in > 0 && out > 0 && c.groups > 0 && *std::min_element(kernel.begin(), kernel.end()) > 0, who, ": channels (",
+          in, " to ", out, "), groups (", c.groups, ") and kernel ", Shape(kernel), " must be 1 or more");
+  require(in % c.groups == 0 && out % c.groups == 0, who, ": ", c.groups, " groups do not fit: ", in, " input and ",
+          out, " output channels must both be multiples of groups");
   Shape shape{in, out / c.groups};
   for (const std::int64_t size : kernel) shape.push_back(size);
   weight = parameter(shape, c.init(shape));

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "neurim/base/error.h"
-#include "neurim/ops/bilinear.h"
+#include "neurim/ops/common/bilinear.h"
 #include "neurim/ops/embedding.h"
 
 namespace neurim::nn {
@@ -37,16 +37,12 @@ Init Embedding::init() const {
 
 void Embedding::parts(Parts& p) { p("weight", weight, init()); }
 
-Tensor Embedding::operator()(const Tensor& indices) const {
-  return embedding(indices, weight, config.padding_idx);
-}
+Tensor Embedding::operator()(const Tensor& indices) const { return embedding(indices, weight, config.padding_idx); }
 
-Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out)
-    : Bilinear(in1, in2, out, Config{}) {}
+Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out) : Bilinear(in1, in2, out, Config{}) {}
 
 Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, const Config& c) : config(c) {
-  require(in1 > 0 && in2 > 0 && out > 0, "Bilinear: features (", in1, " and ", in2, " to ", out,
-          ") must be 1 or more");
+  require(in1 > 0 && in2 > 0 && out > 0, "Bilinear: features (", in1, " and ", in2, " to ", out, ") must be 1 or more");
   const Shape shape{out, in1, in2};
   weight = parameter(shape, bilinear_init(shape));
   if (c.bias) bias = parameter({out}, bilinear_init(shape));
@@ -57,8 +53,6 @@ void Bilinear::parts(Parts& p) {
   p("weight", weight, init)("bias", bias, init);
 }
 
-Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2) const {
-  return bilinear(x1, x2, weight, bias);
-}
+Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2) const { return bilinear(x1, x2, weight, bias); }
 
 }  // namespace neurim::nn

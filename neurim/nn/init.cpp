@@ -40,35 +40,32 @@ Fans fans(const Shape& weight) {
   return {static_cast<double>(weight[1]) * field, static_cast<double>(weight[0]) * field};
 }
 
-double kaiming_deviation(const Shape& weight, double a, Fan fan) {
+double kaiming_std(const Shape& weight, double a, Fan fan) {
   const Fans both = fans(weight);
   return std::sqrt(2 / (1 + a * a) / (fan == Fan::in ? both.in : both.out));
 }
 
-double xavier_deviation(const Shape& weight, double gain) {
+double xavier_std(const Shape& weight, double gain) {
   const Fans both = fans(weight);
   return gain * std::sqrt(2 / (both.in + both.out));
 }
 
-/// The uniform distribution around 0 with this deviation.
-Init uniform_of(double deviation) {
-  const double bound = std::sqrt(3.0) * deviation;
+/// The uniform distribution around 0 with this std.
+Init uniform_of(double std) {
+  const double bound = std::sqrt(3.0) * std;
   return uniform(-bound, bound);
 }
 
 double draw(const Init& init, Random& random) {
   switch (init.kind) {
-    case Init::uniform:
-      return random.uniform(init.low, init.high);
-    case Init::normal:
-      return init.mean + init.deviation * random.normal();
+    case Init::uniform: return random.uniform(init.low, init.high);
+    case Init::normal: return init.mean + init.std * random.normal();
     case Init::trunc_normal:
       for (;;) {
-        const double value = init.mean + init.deviation * random.normal();
+        const double value = init.mean + init.std * random.normal();
         if (value >= init.low && value <= init.high) return value;
       }
-    default:
-      return init.mean;
+    default: return init.mean;
   }
 }
 
@@ -85,26 +82,19 @@ Init constant(double value) { return {.kind = Init::constant, .mean = value}; }
 
 Init uniform(double low, double high) { return {.kind = Init::uniform, .low = low, .high = high}; }
 
-Init normal(double mean, double deviation) {
-  return {.kind = Init::normal, .mean = mean, .deviation = deviation};
+Init normal(double mean, double std) { return {.kind = Init::normal, .mean = mean, .std = std}; }
+
+Init trunc_normal(double mean, double std, double low, double high) {
+  auto below = [&](double x) { return 0.5 * std::erfc((mean - x) / (std * std::sqrt(2.0))); };
+  require(below(high) - below(low) >= 1e-3, "trunc_normal: almost nothing of the normal distribution of mean ", mean,
+          " and std ", std, " lies in [", low, ", ", high, "]; widen the bounds");
+  return {.kind = Init::trunc_normal, .mean = mean, .std = std, .low = low, .high = high};
 }
 
-Init trunc_normal(double mean, double deviation, double low, double high) {
-  auto below = [&](double x) { return 0.5 * std::erfc((mean - x) / (deviation * std::sqrt(2.0))); };
-  require(below(high) - below(low) >= 1e-3,
-          "trunc_normal: almost nothing of the normal distribution of mean ", mean, " and deviation ",
-          deviation, " lies in [", low, ", ", high, "]; widen the bounds");
-  return {.kind = Init::trunc_normal, .mean = mean, .deviation = deviation, .low = low, .high = high};
-}
-
-Init kaiming_uniform(const Shape& weight, double a, Fan fan) {
-  return uniform_of(kaiming_deviation(weight, a, fan));
-}
-Init kaiming_normal(const Shape& weight, double a, Fan fan) {
-  return normal(0, kaiming_deviation(weight, a, fan));
-}
-Init xavier_uniform(const Shape& weight, double gain) { return uniform_of(xavier_deviation(weight, gain)); }
-Init xavier_normal(const Shape& weight, double gain) { return normal(0, xavier_deviation(weight, gain)); }
+Init kaiming_uniform(const Shape& weight, double a, Fan fan) { return uniform_of(kaiming_std(weight, a, fan)); }
+Init kaiming_normal(const Shape& weight, double a, Fan fan) { return normal(0, kaiming_std(weight, a, fan)); }
+Init xavier_uniform(const Shape& weight, double gain) { return uniform_of(xavier_std(weight, gain)); }
+Init xavier_normal(const Shape& weight, double gain) { return normal(0, xavier_std(weight, gain)); }
 
 Init fan_in_uniform(const Shape& weight) {
   const double bound = 1 / std::sqrt(fans(weight).in);
@@ -124,8 +114,8 @@ void field(Fields& f, std::string_view name, InitRule& rule) {
   std::string word = before;
   f(name, word);
   if (word == before) return;
-  const auto* found =
-      std::find_if(std::begin(kRules), std::end(kRules), [&](const NamedRule& r) { return r.name == word; });
+  const auto* found = std::find_if(std::begin(kRules), std::end(kRules),
+                                   [&](const NamedRule& r) { return r.name == word; });
   require(found != std::end(kRules), name, ": there is no '", word, "'; known are ", join(known, ", "));
   rule = found->rule;
 }

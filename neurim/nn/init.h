@@ -11,17 +11,17 @@ namespace neurim::nn {
 /// A distribution. The default one keeps what the tensor holds.
 struct Init {
   enum Kind : std::uint8_t { keep, constant, uniform, normal, trunc_normal } kind = keep;
-  double mean = 0, deviation = 1;  ///< constant: the mean; normal and trunc_normal
-  double low = 0, high = 1;        ///< uniform: [low, high); trunc_normal: the values that are kept
-  std::int64_t zero_row = -1;      ///< the slice along the first axis that is 0 instead; -1: none
+  double mean = 0, std = 1;    ///< constant: the mean; normal and trunc_normal
+  double low = 0, high = 1;    ///< uniform: [low, high); trunc_normal: the values that are kept
+  std::int64_t zero_row = -1;  ///< the slice along the first axis that is 0 instead; -1: none
 };
 
 Init constant(double value);
 Init uniform(double low, double high);
-Init normal(double mean = 0, double deviation = 1);
+Init normal(double mean = 0, double std = 1);
 /// The normal distribution without what lies outside [low, high]. Throws Error(usage) when less than a
 /// thousandth of it lies inside.
-Init trunc_normal(double mean = 0, double deviation = 1, double low = -2, double high = 2);
+Init trunc_normal(double mean = 0, double std = 1, double low = -2, double high = 2);
 
 /// Which side of a layer the variance is kept on: activations (in) or gradients (out). The fans of a weight
 /// (O,I,k…) are I*k… and O*k…, as PyTorch counts them.

@@ -24,8 +24,9 @@ template <class M>
 concept HasParts = requires(M& module, Parts& parts) { module.parts(parts); };
 
 /// Runs what the part `name` of a module computes; its errors begin with its path, "3: linear: …". Sequential calls its
-/// layers so, and so does all that has a list of them. Of a class of one's own errors know the parts by the names of their
-/// tensors, which those have from the first named_parameters on: an optimizer, save_model and create_model begin with one.
+/// layers so, and so does all that has a list of them. Of a class of one's own errors know the parts by the names of
+/// their tensors, which those have from the first named_parameters on: an optimizer, save_model and create_model begin
+/// with one.
 template <class Name, class Compute>
 auto in_part(const Name& name, const Compute& compute) {
   try {
@@ -44,8 +45,7 @@ class Parts {
   virtual void leave() = 0;
 
   /// A tensor. An undefined one (no bias) is not visited.
-  Parts& operator()(std::string_view name, Tensor& tensor, Role role = Role::weight,
-                    const nn::Init& init = {}) {
+  Parts& operator()(std::string_view name, Tensor& tensor, Role role = Role::weight, const nn::Init& init = {}) {
     if (tensor) param(name, tensor, role, init);
     return *this;
   }

@@ -161,9 +161,7 @@ struct TransformerEncoderLayerOptions {
     f("nhead", nhead);
     config.fields(f);
   }
-  Layer build(const Type& x) const {
-    return TransformerEncoderLayer(features(x), given("nhead", nhead), config);
-  }
+  Layer build(const Type& x) const { return TransformerEncoderLayer(features(x), given("nhead", nhead), config); }
 };
 
 struct TransformerEncoderOptions {
@@ -202,8 +200,8 @@ struct PositionsOfOneLength {
   void parts(Parts& p) { positions.parts(p); }
   Tensor operator()(const Tensor& x) const {
     const std::int64_t length = positions.weight.size(0);
-    require(x.rank() == 3 && x.size(1) == length, "LearnedPositions: was built for x(N,", length,
-            ",features), got ", x.shape(), "; give the image size that it was built for");
+    require(x.rank() == 3 && x.size(1) == length, "LearnedPositions: was built for x(N,", length, ",features), got ",
+            x.shape(), "; give the image size that it was built for");
     return positions(x);
   }
 };
@@ -239,9 +237,8 @@ struct BottleneckOptions {
   }
   Layer build(const Type& x) const {
     constexpr std::int64_t kMost = 1 << 16;  // of each: their product is the width
-    require(given("channels", channels) <= kMost && config.base_width <= kMost && config.groups <= kMost,
-            "channels (", channels, "), base_width (", config.base_width, ") and groups (", config.groups,
-            ") are at most ", kMost);
+    require(given("channels", channels) <= kMost && config.base_width <= kMost && config.groups <= kMost, "channels (",
+            channels, "), base_width (", config.base_width, ") and groups (", config.groups, ") are at most ", kMost);
     return Bottleneck(nn::channels(x), channels, stride, config);
   }
 };

@@ -42,14 +42,11 @@ RMSNorm::RMSNorm(const Shape& shape, const Config& c) : normalized_shape(shape),
 
 void RMSNorm::parts(Parts& p) { p("weight", weight, constant(1)); }
 
-Tensor RMSNorm::operator()(const Tensor& x) const {
-  return rms_norm(x, normalized_shape, weight, config.eps);
-}
+Tensor RMSNorm::operator()(const Tensor& x) const { return rms_norm(x, normalized_shape, weight, config.eps); }
 
 GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels) : GroupNorm(groups, channels, Config{}) {}
 
-GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const Config& c)
-    : num_groups(groups), config(c) {
+GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const Config& c) : num_groups(groups), config(c) {
   require(groups > 0 && channels > 0 && channels % groups == 0, "GroupNorm: ", channels,
           " channels do not divide into ", groups, " groups");
   check_norm("GroupNorm", c.eps);
@@ -60,9 +57,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const Config& c
 
 void GroupNorm::parts(Parts& p) { p("weight", weight, constant(1))("bias", bias, constant(0)); }
 
-Tensor GroupNorm::operator()(const Tensor& x) const {
-  return group_norm(x, num_groups, weight, bias, config.eps);
-}
+Tensor GroupNorm::operator()(const Tensor& x) const { return group_norm(x, num_groups, weight, bias, config.eps); }
 
 InstanceNorm2d::InstanceNorm2d(std::int64_t count) : InstanceNorm2d(count, Config{}) {}
 
@@ -72,8 +67,7 @@ InstanceNorm2d::InstanceNorm2d(std::int64_t count, const Config& c)
 }
 
 Tensor InstanceNorm2d::normalize(const Tensor& x) const {
-  require(x.size(1) == channels, "InstanceNorm: input ", x.shape(), " has ", x.size(1), " channels, not ",
-          channels);
+  require(x.size(1) == channels, "InstanceNorm: input ", x.shape(), " has ", x.size(1), " channels, not ", channels);
   return instance_norm(x, weight, bias, running_mean, running_var, config.momentum, config.eps);
 }
 
@@ -87,8 +81,6 @@ Tensor InstanceNorm1d::operator()(const Tensor& x) const {
   return normalize(x);
 }
 
-Tensor LocalResponseNorm::operator()(const Tensor& x) const {
-  return local_response_norm(x, {size, alpha, beta, k});
-}
+Tensor LocalResponseNorm::operator()(const Tensor& x) const { return local_response_norm(x, {size, alpha, beta, k}); }
 
 }  // namespace neurim::nn

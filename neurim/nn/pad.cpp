@@ -20,24 +20,12 @@ std::vector<std::int64_t> amounts(const Tensor& x, Sides pad) {
 }  // namespace
 
 Tensor ConstantPad1d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), value); }
-Tensor ReflectionPad1d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "reflect");
-}
-Tensor ReplicationPad1d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "replicate");
-}
-Tensor CircularPad1d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "circular");
-}
+Tensor ReflectionPad1d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "reflect"); }
+Tensor ReplicationPad1d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "replicate"); }
+Tensor CircularPad1d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "circular"); }
 Tensor ConstantPad2d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), value); }
-Tensor ReflectionPad2d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "reflect");
-}
-Tensor ReplicationPad2d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "replicate");
-}
-Tensor CircularPad2d::operator()(const Tensor& x) const {
-  return neurim::pad(x, amounts(x, pad), "circular");
-}
+Tensor ReflectionPad2d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "reflect"); }
+Tensor ReplicationPad2d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "replicate"); }
+Tensor CircularPad2d::operator()(const Tensor& x) const { return neurim::pad(x, amounts(x, pad), "circular"); }
 
 }  // namespace neurim::nn

@@ -11,11 +11,9 @@ namespace neurim::nn {
 
 template <std::size_t N>
 Tensor MaxPool<N>::operator()(const Tensor& x) const {
-  return max_pool(x, PoolOptions<N>{.kernel = kernel,
-                                    .stride = stride,
-                                    .pad = both_ends(pad),
-                                    .dilation = dilation,
-                                    .ceil_mode = ceil_mode});
+  return max_pool(
+      x, PoolOptions<N>{
+             .kernel = kernel, .stride = stride, .pad = both_ends(pad), .dilation = dilation, .ceil_mode = ceil_mode});
 }
 
 template <std::size_t N>

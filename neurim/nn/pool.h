@@ -44,9 +44,7 @@ struct LpPool {
   Size<N> kernel = 2;
   Size<N> stride = 0;  ///< 0: the kernel
   bool ceil_mode = false;
-  void fields(Fields& f) {
-    f("norm_type", norm_type)("kernel", kernel)("stride", stride)("ceil_mode", ceil_mode);
-  }
+  void fields(Fields& f) { f("norm_type", norm_type)("kernel", kernel)("stride", stride)("ceil_mode", ceil_mode); }
   Tensor operator()(const Tensor& x) const;
 };
 using LpPool1d = LpPool<1>;

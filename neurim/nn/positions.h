@@ -1,7 +1,7 @@
 // Layers that tell a network where the elements of a sequence stand.
 #pragma once
 #include "neurim/nn/module.h"
-#include "neurim/ops/positions.h"
+#include "neurim/ops/common/positions.h"
 
 namespace neurim::nn {
 

@@ -67,31 +67,28 @@ void RecurrentLayers::parts(Parts& p) {
   }
 }
 
-Tensor RecurrentLayers::state_of(const Tensor& given, std::size_t i, std::string_view what,
-                                 const Shape& each) const {
+Tensor RecurrentLayers::state_of(const Tensor& given, std::size_t i, std::string_view what, const Shape& each) const {
   if (!given) return {};
   const auto count = static_cast<std::int64_t>(directions_.size()), at = static_cast<std::int64_t>(i);
-  require(given.shape() == Shape{count, each[0], each[1]}, who_, ": the initial ", what, " is ",
-          given.shape(), ", expected (layers*directions,batch,units) ", Shape{count, each[0], each[1]});
+  require(given.shape() == Shape{count, each[0], each[1]}, who_, ": the initial ", what, " is ", given.shape(),
+          ", expected (layers*directions,batch,units) ", Shape{count, each[0], each[1]});
   return reshape(slice(given, {at}, {at + 1}), each);
 }
 
 Tensors RecurrentLayers::run(const RecurrentInputs& in, bool reverse) const {
   if (cell_ == Cell::lstm) return lstm(in, reverse);
-  return cell_ == Cell::gru ? gru(in, reverse, options_.reset_after)
-                            : rnn(in, reverse, options_.nonlinearity);
+  return cell_ == Cell::gru ? gru(in, reverse, options_.reset_after) : rnn(in, reverse, options_.nonlinearity);
 }
 
 RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentState& initial,
                                             const Tensor& lengths) const {
   const bool swap = options_.batch_first;
-  require(x.rank() == 3, who_, ": takes x ", swap ? "(batch,steps,features)" : "(steps,batch,features)",
-          ", got ", x.shape());
+  require(x.rank() == 3, who_, ": takes x ", swap ? "(batch,steps,features)" : "(steps,batch,features)", ", got ",
+          x.shape());
   require(cell_ != Cell::lstm || static_cast<bool>(initial.h) == static_cast<bool>(initial.c), who_,
           ": the initial h and c are given together or not at all");
   require(cell_ == Cell::lstm || !initial.c, who_, ": has no state c, which is the LSTM's");
-  const std::int64_t batch = x.size(swap ? 0 : 1),
-                     outputs = options_.proj_size ? options_.proj_size : hidden_;
+  const std::int64_t batch = x.size(swap ? 0 : 1), outputs = options_.proj_size ? options_.proj_size : hidden_;
   const std::size_t sides = options_.bidirectional ? 2 : 1;
   Tensor y = swap ? transpose(x, {1, 0, 2}) : x;
   Tensors last_h, last_c;
@@ -100,18 +97,17 @@ RecurrentOutput RecurrentLayers::operator()(const Tensor& x, const RecurrentStat
     Tensors both;
     for (std::size_t i = first; i < first + sides; ++i) {
       const Direction& d = directions_[i];
-      const Tensors out = run({y, d.weight_ih, d.weight_hh, d.bias_ih, d.bias_hh, d.weight_hr, d.peephole,
-                               state_of(initial.h, i, "h", {batch, outputs}),
-                               state_of(initial.c, i, "c", {batch, hidden_}), lengths},
-                              i > first);
+      const Tensors out = run(
+          {y, d.weight_ih, d.weight_hh, d.bias_ih, d.bias_hh, d.weight_hr, d.peephole,
+           state_of(initial.h, i, "h", {batch, outputs}), state_of(initial.c, i, "c", {batch, hidden_}), lengths},
+          i > first);
       both.push_back(out[0]);
       last_h.push_back(out[1]);
       if (cell_ == Cell::lstm) last_c.push_back(out[2]);
     }
     y = sides == 1 ? both[0] : concat(both, -1);
   }
-  return {swap ? transpose(y, {1, 0, 2}) : y,
-          {stacked(last_h), cell_ == Cell::lstm ? stacked(last_c) : Tensor()}};
+  return {swap ? transpose(y, {1, 0, 2}) : y, {stacked(last_h), cell_ == Cell::lstm ? stacked(last_c) : Tensor()}};
 }
 
 LSTM::LSTM(std::int64_t in, std::int64_t hidden) : LSTM(in, hidden, Config{}) {}

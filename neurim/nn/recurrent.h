@@ -31,8 +31,7 @@ class RecurrentLayers {
   /// each sequence count; outputs behind them are 0, and the reverse direction begins at the last one that
   /// counts. In a trace for training, elements of what a layer hands to the next are zeroed with probability
   /// `dropout`.
-  RecurrentOutput operator()(const Tensor& x, const RecurrentState& initial = {},
-                             const Tensor& lengths = {}) const;
+  RecurrentOutput operator()(const Tensor& x, const RecurrentState& initial = {}, const Tensor& lengths = {}) const;
   void parts(Parts& p);
 
  protected:
@@ -45,8 +44,7 @@ class RecurrentLayers {
     bool peephole = false, reset_after = true;
     std::string nonlinearity = "tanh";
   };
-  RecurrentLayers(Cell cell, std::string_view who, std::int64_t in, std::int64_t hidden,
-                  const Options& options);
+  RecurrentLayers(Cell cell, std::string_view who, std::int64_t in, std::int64_t hidden, const Options& options);
 
  private:
   /// The weights of one direction of one layer.

@@ -5,9 +5,7 @@
 
 namespace neurim::nn {
 
-Tensor Upsample::operator()(const Tensor& x) const {
-  return interpolate(x, {size, scale_factor, mode, align_corners});
-}
+Tensor Upsample::operator()(const Tensor& x) const { return interpolate(x, {size, scale_factor, mode, align_corners}); }
 
 Tensor PixelShuffle::operator()(const Tensor& x) const { return pixel_shuffle(x, upscale_factor); }
 Tensor PixelUnshuffle::operator()(const Tensor& x) const { return pixel_unshuffle(x, downscale_factor); }

@@ -8,9 +8,7 @@ namespace neurim::nn {
 namespace {
 
 Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride, std::int64_t groups = 1) {
-  return {
-      in, out,
-      {.kernel = 3, .stride = stride, .pad = 1, .groups = groups, .bias = false, .init = fan_out_normal}};
+  return {in, out, {.kernel = 3, .stride = stride, .pad = 1, .groups = groups, .bias = false, .init = fan_out_normal}};
 }
 
 Conv2d conv1x1(std::int64_t in, std::int64_t out, std::int64_t stride) {

@@ -5,7 +5,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/graph/op.h"
-#include "neurim/ops/window.h"
+#include "neurim/ops/common/window.h"
 
 namespace neurim::nn {
 
@@ -27,8 +27,8 @@ template <std::size_t N>
 void field(Fields& f, std::string_view name, Size<N>& size) {
   std::vector<std::int64_t> list(size.each.begin(), size.each.end());
   f(name, list);
-  require(list.size() == 1 || list.size() == N, name, ": takes one number", N == 1 ? "" : text(" or ", N),
-          ", got ", list.size());
+  require(list.size() == 1 || list.size() == N, name, ": takes one number", N == 1 ? "" : text(" or ", N), ", got ",
+          list.size());
   size = list[0];
   if (list.size() == N) std::copy(list.begin(), list.end(), size.each.begin());
 }

@@ -30,15 +30,14 @@ Tensor residual(const Tensor& x, const LayerNorm& norm, const TransformerConfig&
   return norm(x + dropout(branch(x), c.dropout));
 }
 
-Tensor feed_forward(const Tensor& x, const Linear& linear1, const Linear& linear2,
-                    const TransformerConfig& c) {
+Tensor feed_forward(const Tensor& x, const Linear& linear1, const Linear& linear2, const TransformerConfig& c) {
   const Tensor inner = linear1(x);
   return linear2(dropout(c.activation == "gelu" ? gelu(inner) : relu(inner), c.dropout));
 }
 
 template <class Module>
-std::vector<Module> stack_of(std::string_view who, std::int64_t d_model, std::int64_t nhead,
-                             std::int64_t num_layers, const TransformerConfig& c) {
+std::vector<Module> stack_of(std::string_view who, std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
+                             const TransformerConfig& c) {
   require(num_layers > 0, who, ": layers (", num_layers, ") must be 1 or more");
   std::vector<Module> layers;
   for (std::int64_t i = 0; i < num_layers; ++i) layers.emplace_back(d_model, nhead, c);
@@ -47,7 +46,8 @@ std::vector<Module> stack_of(std::string_view who, std::int64_t d_model, std::in
 
 /// What the layers of a stack and its last norm make of x; `call` calls one of them.
 template <class Module, class Call>
-Tensor through(const std::vector<Module>& layers, const std::optional<LayerNorm>& norm, const Tensor& x, const Call& call) {
+Tensor through(const std::vector<Module>& layers, const std::optional<LayerNorm>& norm, const Tensor& x,
+               const Call& call) {
   Tensor y = x;
   for (std::size_t i = 0; i < layers.size(); ++i) y = in_part(text("layers.", i), [&] { return call(layers[i], y); });
   return norm ? in_part("norm", [&] { return (*norm)(y); }) : y;
@@ -60,8 +60,7 @@ std::optional<LayerNorm> final_norm_of(bool wanted, std::int64_t d_model, const 
 
 }  // namespace
 
-TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
-                                                 const TransformerConfig& c)
+TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerConfig& c)
     : config(c),
       self_attn(attention_of(d_model, nhead, c)),
       linear1(d_model, c.dim_feedforward, {.bias = c.bias}),
@@ -77,12 +76,10 @@ void TransformerEncoderLayer::parts(Parts& p) {
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMask& mask) const {
   const Tensor y = residual(x, norm1, config, [&](const Tensor& t) { return self_attn(t, mask); });
-  return residual(y, norm2, config,
-                  [&](const Tensor& t) { return feed_forward(t, linear1, linear2, config); });
+  return residual(y, norm2, config, [&](const Tensor& t) { return feed_forward(t, linear1, linear2, config); });
 }
 
-TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead,
-                                                 const TransformerConfig& c)
+TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerConfig& c)
     : config(c),
       self_attn(attention_of(d_model, nhead, c)),
       multihead_attn(attention_of(d_model, nhead, c)),
@@ -99,14 +96,11 @@ void TransformerDecoderLayer::parts(Parts& p) {
   p("norm1", norm1)("norm2", norm2)("norm3", norm3);
 }
 
-Tensor TransformerDecoderLayer::operator()(const Tensor& target, const Tensor& memory,
-                                           const AttentionMask& target_mask,
+Tensor TransformerDecoderLayer::operator()(const Tensor& target, const Tensor& memory, const AttentionMask& target_mask,
                                            const AttentionMask& memory_mask) const {
   Tensor y = residual(target, norm1, config, [&](const Tensor& t) { return self_attn(t, target_mask); });
-  y = residual(y, norm2, config,
-               [&](const Tensor& t) { return multihead_attn(t, memory, memory, memory_mask); });
-  return residual(y, norm3, config,
-                  [&](const Tensor& t) { return feed_forward(t, linear1, linear2, config); });
+  y = residual(y, norm2, config, [&](const Tensor& t) { return multihead_attn(t, memory, memory, memory_mask); });
+  return residual(y, norm3, config, [&](const Tensor& t) { return feed_forward(t, linear1, linear2, config); });
 }
 
 TransformerEncoder::TransformerEncoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
@@ -120,7 +114,8 @@ void TransformerEncoder::parts(Parts& p) {
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMask& mask) const {
-  return through(layers, norm, x, [&](const TransformerEncoderLayer& layer, const Tensor& y) { return layer(y, mask); });
+  return through(layers, norm, x,
+                 [&](const TransformerEncoderLayer& layer, const Tensor& y) { return layer(y, mask); });
 }
 
 TransformerDecoder::TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
@@ -133,8 +128,7 @@ void TransformerDecoder::parts(Parts& p) {
   if (norm) p("norm", *norm);
 }
 
-Tensor TransformerDecoder::operator()(const Tensor& target, const Tensor& memory,
-                                      const AttentionMask& target_mask,
+Tensor TransformerDecoder::operator()(const Tensor& target, const Tensor& memory, const AttentionMask& target_mask,
                                       const AttentionMask& memory_mask) const {
   return through(layers, norm, target, [&](const TransformerDecoderLayer& layer, const Tensor& y) {
     return layer(y, memory, target_mask, memory_mask);

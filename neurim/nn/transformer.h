@@ -12,7 +12,7 @@ namespace neurim::nn {
 
 struct TransformerConfig {
   std::int64_t dim_feedforward = 2048;
-  double dropout = 0.1;  ///< of the weights of attention, of each branch, and between the linear layers
+  double dropout = 0.1;             ///< of the weights of attention, of each branch, and between the linear layers
   std::string activation = "relu";  ///< or "gelu"
   double layer_norm_eps = 1e-5;
   bool norm_first = false;  ///< each branch begins with its norm; or norms follow the sums, as in the paper

@@ -17,9 +17,7 @@ Mlp::Mlp(std::int64_t dim, std::int64_t hidden, const Config& c)
 
 void Mlp::parts(Parts& p) { p("fc1", fc1)("fc2", fc2); }
 
-Tensor Mlp::operator()(const Tensor& x) const {
-  return dropout(fc2(dropout(gelu(fc1(x)), config.drop)), config.drop);
-}
+Tensor Mlp::operator()(const Tensor& x) const { return dropout(fc2(dropout(gelu(fc1(x)), config.drop)), config.drop); }
 
 LayerScale::LayerScale(std::int64_t dim, double first) : init_values(first) {
   require(dim > 0, "LayerScale: features (", dim, ") must be 1 or more");

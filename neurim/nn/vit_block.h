@@ -4,7 +4,7 @@
 
 #include "neurim/nn/attention.h"
 #include "neurim/nn/norm.h"
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
 
 namespace neurim::nn {
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/adam_step.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -31,8 +31,8 @@ std::vector<Sample> AdamStep::samples() const {
           row({.beta1 = 0, .beta2 = 0.9, .eps = 1e-3}), row({.weight_decay = 0.1, .scaled = true})};
 }
 
-AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v,
-                      const Tensor& lr, const Tensor& step, const AdamRule& rule, const Tensor& scale) {
+AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v, const Tensor& lr,
+                      const Tensor& step, const AdamRule& rule, const Tensor& scale) {
   const auto op = std::make_shared<AdamStep>(rule);
   op->rule.scaled = static_cast<bool>(scale);
   Tensors in{weight, grad, m, v, lr, step};

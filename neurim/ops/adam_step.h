@@ -38,7 +38,7 @@ struct AdamStepped {
 /// m' / (sqrt(v' / (1 - beta2^step)) + eps). weight, grad, m and v are floating, of one type; lr is a
 /// floating scalar; step is an i64 scalar, 1 at the first step. With a scale, a f32 scalar, grad is multiplied
 /// by it first, and where it is 0 nothing changes. Throws Error(usage) when types or options disagree.
-AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v,
-                      const Tensor& lr, const Tensor& step, const AdamRule& rule = {}, const Tensor& scale = {});
+AdamStepped adam_step(const Tensor& weight, const Tensor& grad, const Tensor& m, const Tensor& v, const Tensor& lr,
+                      const Tensor& step, const AdamRule& rule = {}, const Tensor& scale = {});
 
 }  // namespace neurim

@@ -7,12 +7,12 @@
 #include "neurim/graph/trace.h"
 #include "neurim/ops/avg_pool.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/global_avg_pool2d.h"
 #include "neurim/ops/max_pool.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/pad.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -56,8 +56,7 @@ std::pair<Tensor, PoolOptions<N>> side_by_side(Tensor x, const std::array<Window
       for (std::int64_t at = w.begin(i); at < w.begin(i) + w.longest(); ++at)
         places.push_back(at < w.end(i) ? at : w.size);
     const Shape count{static_cast<std::int64_t>(places.size())};
-    x = gather(pad(x, pads, fill), Tensor::from(count, places, x.device()),
-               static_cast<std::int64_t>(axis) + 2);
+    x = gather(pad(x, pads, fill), Tensor::from(count, places, x.device()), static_cast<std::int64_t>(axis) + 2);
   }
   return {x, options};
 }
@@ -78,8 +77,8 @@ Types AdaptivePool<N>::infer(std::span<const Type> in) const {
   Type out = in[0];
   for (std::size_t axis = 0; axis < N; ++axis) {
     std::int64_t& size = out.shape[static_cast<int>(axis) + 2];
-    require(output[axis] >= 0 && size > 0, name(), ": cannot make ", output[axis], " of ", side_name<N>(axis),
-            ' ', size, " of input ", in[0].shape, "; both have to be positive");
+    require(output[axis] >= 0 && size > 0, name(), ": cannot make ", output[axis], " of ", side_name<N>(axis), ' ',
+            size, " of input ", in[0].shape, "; both have to be positive");
     if (output[axis] > 0) size = output[axis];
   }
   return {out};
@@ -110,8 +109,8 @@ Tensors AdaptiveAvgPool<N>::decompose(std::span<const Tensor> in) const {
 template <std::size_t N>
 Tensors AdaptiveMaxPool<N>::decompose(std::span<const Tensor> in) const {
   if (this->infer(std::array{in[0].type()})[0] == in[0].type()) return {in[0]};
-  const auto [laid, options] =
-      side_by_side(in[0], windows_of(in[0].shape(), this->output), -std::numeric_limits<double>::infinity());
+  const auto [laid, options] = side_by_side(in[0], windows_of(in[0].shape(), this->output),
+                                            -std::numeric_limits<double>::infinity());
   return {max_pool(laid, options)};
 }
 

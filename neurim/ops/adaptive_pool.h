@@ -1,6 +1,6 @@
 // Pooling to a given size: windows that cover one, two or three axes.
 #pragma once
-#include "neurim/ops/pool.h"
+#include "neurim/ops/common/pool.h"
 
 namespace neurim {
 
@@ -57,9 +57,7 @@ Tensor adaptive_max_pool(const Tensor& x, const std::array<std::int64_t, N>& out
 }
 
 /// x(N,C,L) -> (N,C,output).
-inline Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output) {
-  return adaptive_avg_pool<1>(x, {output});
-}
+inline Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output) { return adaptive_avg_pool<1>(x, {output}); }
 /// x(N,C,H,W) -> (N,C,output).
 inline Tensor adaptive_avg_pool2d(const Tensor& x, const std::array<std::int64_t, 2>& output) {
   return adaptive_avg_pool<2>(x, output);
@@ -69,9 +67,7 @@ inline Tensor adaptive_avg_pool3d(const Tensor& x, const std::array<std::int64_t
   return adaptive_avg_pool<3>(x, output);
 }
 /// x(N,C,L) -> (N,C,output).
-inline Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output) {
-  return adaptive_max_pool<1>(x, {output});
-}
+inline Tensor adaptive_max_pool1d(const Tensor& x, std::int64_t output) { return adaptive_max_pool<1>(x, {output}); }
 /// x(N,C,H,W) -> (N,C,output).
 inline Tensor adaptive_max_pool2d(const Tensor& x, const std::array<std::int64_t, 2>& output) {
   return adaptive_max_pool<2>(x, output);

@@ -1,6 +1,6 @@
 #include "neurim/ops/all_finite.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -12,7 +12,8 @@ Types AllFinite::infer(std::span<const Type> in) const {
 
 std::vector<Sample> AllFinite::samples() const {
   const auto op = std::make_shared<AllFinite>();
-  return {{op, {{DType::f32, {3, 7}}}}, {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {2, 3, 4, 5}}, {DType::f32, {0, 3}}}}};
+  return {{op, {{DType::f32, {3, 7}}}},
+          {op, {{DType::f32, {70, 33}}, {DType::f32, {}}, {DType::f32, {2, 3, 4, 5}}, {DType::f32, {0, 3}}}}};
 }
 
 Tensor all_finite(const Tensors& tensors) { return apply1(std::make_shared<AllFinite>(), tensors); }

@@ -11,8 +11,8 @@ class AllFinite final : public Op {
   std::vector<Sample> samples() const override;
 };
 
-/// Whether no number of any of the tensors, one or more of any floating type and shape, is infinite or NaN: a bool scalar.
-/// Without gradient. Throws Error(usage) otherwise.
+/// Whether no number of any of the tensors, one or more of any floating type and shape, is infinite or NaN: a bool
+/// scalar. Without gradient. Throws Error(usage) otherwise.
 Tensor all_finite(const Tensors& tensors);
 
 }  // namespace neurim

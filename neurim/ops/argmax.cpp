@@ -1,7 +1,7 @@
 #include "neurim/ops/argmax.h"
 
 #include "neurim/base/error.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -10,8 +10,7 @@ Types Argmax::infer(std::span<const Type> in) const {
   check_number(*this, in[0], "the input");
   const Shape& shape = in[0].shape;
   const int along = normal_axis(axis, shape.rank(), name());
-  require(shape[along] > 0, "argmax: the input is ", in[0],
-          ", and there is no maximum of nothing along axis ", axis);
+  require(shape[along] > 0, "argmax: the input is ", in[0], ", and there is no maximum of nothing along axis ", axis);
   Shape out;
   for (int i = 0; i < shape.rank(); ++i)
     if (i != along || keepdims) out.push_back(i == along ? 1 : shape[i]);

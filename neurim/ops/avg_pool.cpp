@@ -1,6 +1,6 @@
 #include "neurim/ops/avg_pool.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -20,8 +20,7 @@ std::vector<AvgPoolRow<1>> avg_pool_rows() {
   return {
       {{2, 3, 8}},
       {{1, 16, 9}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}}},
-      {{2, 3, 8},
-       {.kernel = {3}, .stride = {2}, .pad = {1, 1}, .ceil_mode = true, .count_include_pad = false}},
+      {{2, 3, 8}, {.kernel = {3}, .stride = {2}, .pad = {1, 1}, .ceil_mode = true, .count_include_pad = false}},
       {{1, 3, 10}, {.kernel = {3}, .stride = {1}, .pad = {2, 2}, .dilation = {2}}},
   };
 }
@@ -55,8 +54,7 @@ std::vector<AvgPoolRow<2>> avg_pool_rows() {
              {{1, 3, 9, 9}, {.kernel = {3, 3}, .stride = {2, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}}},
              {{1, 1, 5, 5}, {.kernel = {5, 5}, .stride = {1, 1}, .pad = {2, 2, 2, 2}}},
              {{1, 32, 4, 4}, {.kernel = {4, 4}}},
-             {{1, 3, 2, 2},
-              {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}},  // kernel larger than input
+             {{1, 3, 2, 2}, {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1, 1, 1}}},  // kernel larger than input
          }) {
       all.push_back(row);
       all.back().options.count_include_pad = count;

@@ -1,6 +1,6 @@
 // Mean over sliding windows of one, two or three axes.
 #pragma once
-#include "neurim/ops/pool.h"
+#include "neurim/ops/common/pool.h"
 
 namespace neurim {
 
@@ -9,9 +9,7 @@ template <std::size_t N>
 class AvgPool final : public Op {
  public:
   PoolOptions<N> options;
-  std::string_view name() const override {
-    return N == 1 ? "avg_pool1d" : N == 2 ? "avg_pool2d" : "avg_pool3d";
-  }
+  std::string_view name() const override { return N == 1 ? "avg_pool1d" : N == 2 ? "avg_pool2d" : "avg_pool3d"; }
   void fields(Fields& f) override;
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

@@ -5,10 +5,10 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/broadcast_to.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rsqrt.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 
@@ -22,12 +22,12 @@ void check_channels(const Op& op, const Type& x, std::span<const Type> in, std::
   require(x.shape.rank() >= 2, op.name(), ": takes an input (N,C,…), got ", x.shape);
   constexpr std::array<std::string_view, 4> kNames{"weight", "bias", "mean", "var"};
   for (std::size_t i = first; i < in.size(); ++i) {
-    const std::string_view what =
-        op.name() == "batch_norm_grad" && i > first ? kNames[i - first + 1] : kNames[i - first];
+    const std::string_view what = op.name() == "batch_norm_grad" && i > first ? kNames[i - first + 1]
+                                                                              : kNames[i - first];
     check_floating(op, in[i], what);
     check_same_dtype(op, in[first], in[i]);
-    require(in[i].shape == Shape{x.shape[1]}, op.name(), ": input ", x.shape, " has ", x.shape[1],
-            " channels, ", what, " is ", in[i].shape);
+    require(in[i].shape == Shape{x.shape[1]}, op.name(), ": input ", x.shape, " has ", x.shape[1], " channels, ", what,
+            " is ", in[i].shape);
   }
 }
 
@@ -120,7 +120,7 @@ Tensors BatchNormTrain::grad(const Gradient& g) const {
   return d;
 }
 
-Tensor BatchNormTrain::again(std::span<const Tensor> in, std::span<const Tensor> out) const {
+Tensor BatchNormTrain::rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const {
   const Tensor &x = in[0], &weight = in[1], &mean = out[1], &var = out[2];
   const Tensor scale = weight * rsqrt(var + eps), shift = in[2] - mean * scale;
   return cast(cast(x, weight.dtype()) * beside(scale, x.shape()) + beside(shift, x.shape()), x.dtype());
@@ -162,20 +162,17 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, con
   require(x.rank() >= 2, "batch_norm: takes an input (N,C,…), got ", x.shape());
   require(static_cast<bool>(running_mean) == static_cast<bool>(running_var),
           "batch_norm: running mean and running variance are given together or not at all");
-  const DType dtype = weight         ? weight.dtype()
-                      : bias         ? bias.dtype()
-                      : running_mean ? running_mean.dtype()
-                                     : x.dtype();
+  const DType dtype = weight ? weight.dtype() : bias ? bias.dtype() : running_mean ? running_mean.dtype() : x.dtype();
   const Type channels{dtype, {x.size(1)}};
   const Tensor scale = weight ? weight : Tensor::full(channels, 1, x.device());
   const Tensor shift = bias ? bias : Tensor::full(channels, 0, x.device());
-  if (!training() && running_mean)
-    return apply1(make<BatchNorm>(eps), {x, scale, shift, running_mean, running_var});
+  if (!training() && running_mean) return apply1(make<BatchNorm>(eps), {x, scale, shift, running_mean, running_var});
 
   const std::int64_t count = per_channel(x.shape());
   if (training() && count <= 1)
     fail_at({x, weight, bias, running_mean}, Fault::usage,
-            text("batch_norm: input ", x.shape(), " has one value per channel, training needs more: use a larger batch or "
+            text("batch_norm: input ", x.shape(),
+                 " has one value per channel, training needs more: use a larger batch or "
                  "drop the last, smaller one"));
   const Tensors y = apply(make<BatchNormTrain>(eps), {x, scale, shift});
   if (training() && running_mean) {

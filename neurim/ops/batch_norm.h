@@ -31,8 +31,8 @@ class BatchNormTrain final : public Op {
   double eps = 1e-5;
   std::string_view name() const override { return "batch_norm_train"; }
   bool follows() const override { return true; }
-  bool cheap() const override { return true; }
-  Tensor again(std::span<const Tensor> in, std::span<const Tensor> out) const override;
+  bool rematerializable() const override { return true; }
+  Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const override;
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

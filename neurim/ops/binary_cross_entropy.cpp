@@ -2,10 +2,10 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/softplus.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
@@ -24,8 +24,8 @@ Types BinaryCrossEntropy::infer(std::span<const Type> in) const {
     require(fits, name(), ": pos_weight is ", in[2], ", which does not broadcast to the logits ", in[0],
             "; one number a class is (", x.rank() ? x[-1] : 1, ") for logits (…,C), (C,1,1) for (N,C,H,W)");
   }
-  require(reduction == "mean" || reduction == "sum" || reduction == "none", name(), ": reduction is \"",
-          reduction, "\", has to be mean, sum or none");
+  require(reduction == "mean" || reduction == "sum" || reduction == "none", name(), ": reduction is \"", reduction,
+          "\", has to be mean, sum or none");
   return {{in[0].dtype, reduction == "none" ? in[0].shape : Shape{}}};
 }
 

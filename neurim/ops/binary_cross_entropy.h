@@ -6,9 +6,8 @@ namespace neurim {
 
 /// -(w y log p + (1 - y) log(1 - p)) with p = sigmoid(logits) and y = target in [0, 1]: its "mean" (a
 /// scalar), its "sum" (a scalar), or "none" (the shape of the logits). Logits (…,C) and target are floating
-/// and of one type; pos_weight of that dtype, (C) or another shape that broadcasts to the logits, is w, 1 where it is not
-/// given. Exact for logits of any size;
-/// PyTorch's binary_cross_entropy_with_logits.
+/// and of one type; pos_weight of that dtype, (C) or another shape that broadcasts to the logits, is w, 1 where it is
+/// not given. Exact for logits of any size; PyTorch's binary_cross_entropy_with_logits.
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, const std::string& reduction = "mean",
                             const Tensor& pos_weight = {});
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/broadcast_to.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -21,9 +21,7 @@ std::vector<Sample> BroadcastTo::samples() const {
           row({}, {2, 2}),     row({2, 3}, {2, 3}), row({2, 3, 1, 1}, {2, 3, 4, 5})};
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape) {
-  return apply1(std::make_shared<BroadcastTo>(shape), {x});
-}
+Tensor broadcast_to(const Tensor& x, const Shape& shape) { return apply1(std::make_shared<BroadcastTo>(shape), {x}); }
 
 void define_broadcast_to() { define<BroadcastTo>(); }
 

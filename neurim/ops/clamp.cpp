@@ -24,9 +24,7 @@ std::vector<Sample> Clamp::samples() const {
           {std::make_shared<Clamp>(0, 6), {{DType::i64, {3, 5}}}, {{-4, 10}}}};
 }
 
-Tensor clamp(const Tensor& x, double low, double high) {
-  return apply1(std::make_shared<Clamp>(low, high), {x});
-}
+Tensor clamp(const Tensor& x, double low, double high) { return apply1(std::make_shared<Clamp>(low, high), {x}); }
 
 void define_clamp() {
   define<Clamp>();

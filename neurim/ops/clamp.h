@@ -1,6 +1,6 @@
 // min(max(x, low), high)
 #pragma once
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/compare.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -43,19 +43,13 @@ class Compare final : public Op {
 }  // namespace
 
 Tensor less(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Compare<kLess>>(), {a, b}); }
-Tensor less_equal(const Tensor& a, const Tensor& b) {
-  return apply1(std::make_shared<Compare<kLessEqual>>(), {a, b});
-}
-Tensor greater(const Tensor& a, const Tensor& b) {
-  return apply1(std::make_shared<Compare<kGreater>>(), {a, b});
-}
+Tensor less_equal(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Compare<kLessEqual>>(), {a, b}); }
+Tensor greater(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Compare<kGreater>>(), {a, b}); }
 Tensor greater_equal(const Tensor& a, const Tensor& b) {
   return apply1(std::make_shared<Compare<kGreaterEqual>>(), {a, b});
 }
 Tensor equal(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Compare<kEqual>>(), {a, b}); }
-Tensor not_equal(const Tensor& a, const Tensor& b) {
-  return apply1(std::make_shared<Compare<kNotEqual>>(), {a, b});
-}
+Tensor not_equal(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<Compare<kNotEqual>>(), {a, b}); }
 
 void define_compare() {
   define<Compare<kLess>>();

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/slice.h"
 
 namespace neurim {
@@ -15,8 +15,8 @@ Types Concat::infer(std::span<const Type> in) const {
     check_same_dtype(*this, in[0], next);
     Shape expected = in[0].shape;
     if (next.shape.rank() == expected.rank()) expected[along] = next.shape[along];
-    require(next.shape == expected, "concat: ", in[0].shape, " and ", next.shape,
-            " differ along another axis than ", along);
+    require(next.shape == expected, "concat: ", in[0].shape, " and ", next.shape, " differ along another axis than ",
+            along);
     out.shape[along] += next.shape[along];
   }
   return {out};
@@ -39,13 +39,11 @@ std::vector<Sample> Concat::samples() const {
     for (const Shape& shape : shapes) sample.in.push_back({DType::f32, shape});
     return sample;
   };
-  return {row(1, {{2, 3, 4}, {2, 1, 4}, {2, 2, 4}}), row(-1, {{2, 3}, {2, 5}}),
-          row(0, {{1, 3}, {0, 3}, {2, 3}}), row(0, {{4}})};
+  return {row(1, {{2, 3, 4}, {2, 1, 4}, {2, 2, 4}}), row(-1, {{2, 3}, {2, 5}}), row(0, {{1, 3}, {0, 3}, {2, 3}}),
+          row(0, {{4}})};
 }
 
-Tensor concat(const Tensors& tensors, std::int64_t axis) {
-  return apply1(std::make_shared<Concat>(axis), tensors);
-}
+Tensor concat(const Tensors& tensors, std::int64_t axis) { return apply1(std::make_shared<Concat>(axis), tensors); }
 
 void define_concat() { define<Concat>(); }
 

@@ -1,9 +1,9 @@
 #include "neurim/ops/conv.h"
 
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/sum.h"
 #include "neurim/ops/transpose.h"
@@ -41,8 +41,7 @@ Shape convolved_shape(std::string_view who, const Shape& x, const Shape& weight,
     const std::int64_t begin = o.pad[axis], end = o.pad[axis + N];
     require(kernel > 0 && o.stride[axis] > 0 && o.dilation[axis] > 0, who, ": kernel ", kernel, ", stride ",
             o.stride[axis], " and dilation ", o.dilation[axis], " of the ", side, " have to be positive");
-    require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side,
-            " must not be negative");
+    require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side, " must not be negative");
     out.push_back(window_count(size, kernel, o.stride[axis], o.dilation[axis], begin, end));
     require(out[-1] > 0, who, ": a kernel of ", side, ' ', kernel, " with dilation ", o.dilation[axis],
             " does not fit into input ", x, " with padding ", begin, " and ", end);
@@ -55,8 +54,7 @@ template <std::size_t N>
 void check_dy(std::string_view who, const Shape& dy, const Shape& x, const Shape& weight,
               const ConvOptions<N>& options) {
   const Shape expected = convolved_shape(who, x, weight, options);
-  require(dy == expected, who, ": dy is ", dy, ", but input ", x, " with weight ", weight, " gives ",
-          expected);
+  require(dy == expected, who, ": dy is ", dy, ", but input ", x, " with weight ", weight, " gives ", expected);
 }
 
 /// A convolution that the samples of all three ops share.
@@ -114,7 +112,7 @@ std::vector<ConvRow<2>> conv_rows() {
       {{1, 16, 6, 6}, {16, 16, 3, 3}, {.pad = {1, 1, 1, 1}}},
       {{3, 16, 7, 6}, {32, 16, 3, 3}, {.pad = {1, 1, 1, 1}}, true},  // enough tiles for Winograd
       {{1, 16, 9, 9}, {32, 16, 3, 3}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}}, true},
-      {{1, 6, 8, 8}, {3, 6, 3, 3}, {.stride = {2, 2}}},  // the last row and column unused
+      {{1, 6, 8, 8}, {3, 6, 3, 3}, {.stride = {2, 2}}},                           // the last row and column unused
       {{1, 17, 6, 5}, {17, 1, 3, 3}, {.pad = {1, 1, 1, 1}, .groups = 17}, true},  // depthwise
       {{2, 16, 8, 8}, {16, 1, 3, 3}, {.stride = {2, 2}, .pad = {1, 1, 1, 1}, .groups = 16}},
       {{1, 32, 7, 7}, {32, 1, 5, 5}, {.stride = {2, 2}, .pad = {2, 2, 2, 2}, .groups = 32}, true},
@@ -126,8 +124,8 @@ std::vector<ConvRow<2>> conv_rows() {
       {{1, 6, 9, 10}, {4, 6, 3, 2}, {.stride = {2, 1}, .dilation = {2, 3}}, true},
       {{1, 3, 6, 7}, {4, 3, 3, 3}, {.pad = {0, 1, 2, 3}}},
       {{1, 3, 8, 8}, {6, 3, 3, 3}, {.stride = {2, 2}, .pad = {0, 0, 1, 1}}, true},  // "same" of TensorFlow
-      {{1, 3, 3, 2}, {4, 3, 5, 5}, {.pad = {2, 2, 2, 2}}},  // kernel larger than input
-      {{3, 17, 4, 4}, {6, 17, 4, 4}},                       // kernel as large as input
+      {{1, 3, 3, 2}, {4, 3, 5, 5}, {.pad = {2, 2, 2, 2}}},                          // kernel larger than input
+      {{3, 17, 4, 4}, {6, 17, 4, 4}},                                               // kernel as large as input
       {{1, 3, 5, 9}, {4, 3, 1, 7}, {.pad = {0, 3, 0, 3}}},
       {{1, 3, 9, 5}, {4, 3, 7, 1}, {.stride = {3, 1}, .pad = {3, 0, 3, 0}}},
       {{1, 3, 8, 8}, {16, 3, 4, 4}, {.stride = {4, 4}}, true},     // patches
@@ -136,8 +134,8 @@ std::vector<ConvRow<2>> conv_rows() {
   };
 }
 
-/// Whether the windows are large patches side by side of an image of few channels, which the lanes of convolution kernels
-/// find too few of.
+/// Whether the windows are large patches side by side of an image of few channels, which the lanes of convolution
+/// kernels find too few of.
 template <std::size_t N>
 bool large_patches(const Shape& weight, const ConvOptions<N>& o) {
   constexpr std::int64_t kFew = 4, kLarge = 8;
@@ -189,8 +187,8 @@ Types Conv<N>::infer(std::span<const Type> in) const {
   const Shape out = convolved_shape(name(), in[0].shape, in[1].shape, options);
   if (in.size() == 3) {
     check_same_dtype(*this, in[0], in[2]);
-    require(in[2].shape == Shape{out[1]}, name(), ": bias is ", in[2].shape, ", weight ", in[1].shape,
-            " expects ", Shape{out[1]});
+    require(in[2].shape == Shape{out[1]}, name(), ": bias is ", in[2].shape, ", weight ", in[1].shape, " expects ",
+            Shape{out[1]});
   }
   return {{in[0].dtype, out}};
 }
@@ -230,8 +228,7 @@ Tensor conv_input_grad(const Tensor& dy, const Tensor& weight, const Shape& inpu
 }
 
 template <std::size_t N>
-Tensor conv_weight_grad(const Tensor& dy, const Tensor& x, const Shape& weight_shape,
-                        const ConvOptions<N>& options) {
+Tensor conv_weight_grad(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const ConvOptions<N>& options) {
   if (large_patches(weight_shape, options)) return weight_grad_of_patches<N>(dy, x, weight_shape);
   auto op = std::make_shared<ConvWeightGrad<N>>();
   op->options = options;

@@ -2,7 +2,7 @@
 // gradients.
 #pragma once
 #include "neurim/graph/op.h"
-#include "neurim/ops/window.h"
+#include "neurim/ops/common/window.h"
 
 namespace neurim {
 
@@ -20,16 +20,13 @@ using Conv3dOptions = ConvOptions<3>;
 /// x(N,C,L) with weight(O,C/groups,k) and, when given, bias(O) -> (N,O,L') with
 /// L' = floor((L + left + right - dilation*(k-1) - 1) / stride) + 1. One floating dtype throughout.
 /// Throws Error(usage) when channels, groups or sizes do not fit.
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv1dOptions& options = {});
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv1dOptions& options = {});
 
 /// The same of x(N,C,H,W) with weight(O,C/groups,kh,kw) -> (N,O,H',W').
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv2dOptions& options = {});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dOptions& options = {});
 
 /// The same of x(N,C,D,H,W) with weight(O,C/groups,kd,kh,kw) -> (N,O,D',H',W').
-Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              const Conv3dOptions& options = {});
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv3dOptions& options = {});
 
 /// A convolution over N axes; an undefined bias is none.
 template <std::size_t N>
@@ -38,13 +35,11 @@ Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 /// The gradient of a convolution over N axes with respect to x of shape `input_shape`: dy(N,O,…), weight ->
 /// (N,C,…).
 template <std::size_t N>
-Tensor conv_input_grad(const Tensor& dy, const Tensor& weight, const Shape& input_shape,
-                       const ConvOptions<N>& options);
+Tensor conv_input_grad(const Tensor& dy, const Tensor& weight, const Shape& input_shape, const ConvOptions<N>& options);
 
 /// The gradient with respect to the weight of shape `weight_shape`: dy(N,O,…), x -> (O,C/groups,…).
 template <std::size_t N>
-Tensor conv_weight_grad(const Tensor& dy, const Tensor& x, const Shape& weight_shape,
-                        const ConvOptions<N>& options);
+Tensor conv_weight_grad(const Tensor& dy, const Tensor& x, const Shape& weight_shape, const ConvOptions<N>& options);
 
 /// Inputs (x, weight[, bias]).
 template <std::size_t N>

@@ -1,10 +1,10 @@
 #include "neurim/ops/conv_transpose.h"
 
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/list_field.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/conv.h"
-#include "neurim/ops/list_field.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -24,9 +24,7 @@ template <>
 std::vector<ConvTransposeRow<1>> conv_transpose_rows() {
   return {
       {{2, 3, 5}, {3, 4, 3}, {}, true},
-      {{1, 6, 4},
-       {6, 2, 4},
-       {.stride = {2}, .dilation = {3}, .pad = {2, 1}, .output_padding = {1}, .groups = 2}},
+      {{1, 6, 4}, {6, 2, 4}, {.stride = {2}, .dilation = {3}, .pad = {2, 1}, .output_padding = {1}, .groups = 2}},
       {{1, 16, 6}, {16, 16, 4}, {.stride = {2}, .pad = {1, 1}}, true},
   };
 }
@@ -64,31 +62,27 @@ std::vector<ConvTransposeRow<3>> conv_transpose_rows() {
 
 /// The output shape; throws Error(usage) that starts with `who`.
 template <std::size_t N>
-Shape transposed_shape(std::string_view who, const Shape& x, const Shape& weight,
-                       const ConvTransposeOptions<N>& o) {
-  require(x.rank() == int{N} + 2 && weight.rank() == int{N} + 2, who,
-          ": takes an input (N,C,…) and a weight ", "(C,O/groups,…) of ", N + 2, " axes, got ", x, " and ",
-          weight);
+Shape transposed_shape(std::string_view who, const Shape& x, const Shape& weight, const ConvTransposeOptions<N>& o) {
+  require(x.rank() == int{N} + 2 && weight.rank() == int{N} + 2, who, ": takes an input (N,C,…) and a weight ",
+          "(C,O/groups,…) of ", N + 2, " axes, got ", x, " and ", weight);
   require(o.groups > 0, who, ": groups is ", o.groups, ", has to be positive");
-  require(x[1] == weight[0], who, ": input ", x, " has ", x[1], " channels, weight ", weight, " expects ",
-          weight[0]);
+  require(x[1] == weight[0], who, ": input ", x, " has ", x[1], " channels, weight ", weight, " expects ", weight[0]);
   require(x[1] % o.groups == 0, who, ": the ", x[1], " channels of input ", x, " with weight ", weight,
           " do not divide into ", o.groups, " groups");
   Shape out{x[0], weight[1] * o.groups};
   for (std::size_t axis = 0; axis < N; ++axis) {
     const std::string_view side = side_name<N>(axis);
     const std::int64_t size = x[static_cast<int>(axis) + 2], kernel = weight[static_cast<int>(axis) + 2],
-                       stride = o.stride[axis], dilation = o.dilation[axis], begin = o.pad[axis],
-                       end = o.pad[axis + N], more = o.output_padding[axis];
+                       stride = o.stride[axis], dilation = o.dilation[axis], begin = o.pad[axis], end = o.pad[axis + N],
+                       more = o.output_padding[axis];
     require(size > 0 && kernel > 0 && stride > 0 && dilation > 0, who, ": ", side, ' ', size, " of input ", x,
             ", kernel ", kernel, ", stride ", stride, " and dilation ", dilation, " have to be positive");
-    require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side,
-            " must not be negative");
-    require(more >= 0 && more < stride, who, ": output_padding ", more, " of the ", side,
-            " has to lie in [0, ", stride, "), the stride");
+    require(begin >= 0 && end >= 0, who, ": padding ", begin, " and ", end, " of the ", side, " must not be negative");
+    require(more >= 0 && more < stride, who, ": output_padding ", more, " of the ", side, " has to lie in [0, ", stride,
+            "), the stride");
     out.push_back((size - 1) * stride + dilation * (kernel - 1) + 1 + more - begin - end);
-    require(out[-1] > 0, who, ": padding ", begin, " and ", end, " of the ", side,
-            " leaves nothing of input ", x, " with weight ", weight);
+    require(out[-1] > 0, who, ": padding ", begin, " and ", end, " of the ", side, " leaves nothing of input ", x,
+            " with weight ", weight);
   }
   return out;
 }
@@ -112,8 +106,8 @@ Types ConvTranspose<N>::infer(std::span<const Type> in) const {
   const Shape out = transposed_shape(name(), in[0].shape, in[1].shape, options);
   if (in.size() == 3) {
     check_same_dtype(*this, in[0], in[2]);
-    require(in[2].shape == Shape{out[1]}, name(), ": bias is ", in[2].shape, ", weight ", in[1].shape,
-            " with groups ", options.groups, " expects ", Shape{out[1]});
+    require(in[2].shape == Shape{out[1]}, name(), ": bias is ", in[2].shape, ", weight ", in[1].shape, " with groups ",
+            options.groups, " expects ", Shape{out[1]});
   }
   return {{in[0].dtype, out}};
 }

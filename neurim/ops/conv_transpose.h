@@ -1,7 +1,7 @@
 // Transposed convolution over one, two or three axes: the data gradient of a convolution as an op of its own.
 #pragma once
 #include "neurim/graph/op.h"
-#include "neurim/ops/window.h"
+#include "neurim/ops/common/window.h"
 
 namespace neurim {
 
@@ -9,9 +9,9 @@ template <std::size_t N>
 struct ConvTransposeOptions {
   std::array<std::int64_t, N> stride = each_axis<N>(1),
                               dilation = each_axis<N>(1);  ///< [depth,] [height,] width
-  std::array<std::int64_t, 2 * N> pad{};         ///< cut off the output: all begins, then all ends, as ONNX
-  std::array<std::int64_t, N> output_padding{};  ///< added to the size at the ends; less than the stride
-  std::int64_t groups = 1;                       ///< divides the input and the output channels
+  std::array<std::int64_t, 2 * N> pad{};                   ///< cut off the output: all begins, then all ends, as ONNX
+  std::array<std::int64_t, N> output_padding{};            ///< added to the size at the ends; less than the stride
+  std::int64_t groups = 1;                                 ///< divides the input and the output channels
 };
 using ConvTranspose1dOptions = ConvTransposeOptions<1>;
 using ConvTranspose2dOptions = ConvTransposeOptions<2>;

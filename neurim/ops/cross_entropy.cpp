@@ -3,6 +3,8 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/iota.h"
@@ -11,10 +13,8 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -34,15 +34,14 @@ Type loss_type(const Op& op, const CrossEntropyOptions& o, const Type& logits, c
   for (int axis = 2; axis < x.rank(); ++axis) places.push_back(x[axis]);
   require(target.dtype == DType::i64, op.name(), ": the target has dtype ", target.dtype,
           ", expected class numbers i64");
-  require(target.shape == places, op.name(), ": target is ", target.shape, ", logits ", x, " expect ",
-          places);
+  require(target.shape == places, op.name(), ": target is ", target.shape, ", logits ", x, " expect ", places);
   if (class_weights) {
     check_floating(op, *class_weights, "class_weights");
-    require(class_weights->shape == Shape{x[1]}, op.name(), ": class_weights are ", class_weights->shape,
-            ", logits ", x, " expect ", Shape{x[1]});
+    require(class_weights->shape == Shape{x[1]}, op.name(), ": class_weights are ", class_weights->shape, ", logits ",
+            x, " expect ", Shape{x[1]});
   }
-  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, op.name(), ": label_smoothing is ",
-          o.label_smoothing, ", has to lie in [0, 1]");
+  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, op.name(), ": label_smoothing is ", o.label_smoothing,
+          ", has to lie in [0, 1]");
   check_reduction(op.name(), o.reduction);
   return {logits.dtype, o.reduction == "none" ? places : Shape{}};
 }
@@ -54,8 +53,8 @@ std::string target_fault(const CrossEntropyOptions& o, std::span<const Tensor> i
 
 /// The gradient with respect to the class weights. The loss is linear in them, a mean the quotient of two
 /// such sums.
-Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Tensor& target,
-                    const Tensor& weights, const Tensor& loss, const Tensor& dloss) {
+Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Tensor& target, const Tensor& weights,
+                    const Tensor& loss, const Tensor& dloss) {
   const DType dtype = weights.dtype();
   const std::int64_t classes = weights.numel();
   Shape along_classes, beside_classes = logits.shape();
@@ -65,11 +64,9 @@ Tensor weights_grad(const CrossEntropyOptions& o, const Tensor& logits, const Te
   for (int axis = 2; axis < logits.rank(); ++axis) other_axes.push_back(axis);
 
   const Tensor label = reshape(target, beside_classes);
-  const Tensor counts =
-      cast(not_equal(label, scalar_like(label, static_cast<double>(o.ignore_index))), dtype);
+  const Tensor counts = cast(not_equal(label, scalar_like(label, static_cast<double>(o.ignore_index))), dtype);
   const Tensor hit = cast(equal(label, reshape(iota(classes), along_classes)), dtype) * counts;
-  const Tensor share =
-      hit * (1 - o.label_smoothing) + counts * (o.label_smoothing / static_cast<double>(classes));
+  const Tensor share = hit * (1 - o.label_smoothing) + counts * (o.label_smoothing / static_cast<double>(classes));
   const Tensor losses = share * log_softmax(cast(logits, dtype), 1) * -1.0;
   if (o.reduction == "none") return sum(losses * reshape(cast(dloss, dtype), beside_classes), other_axes);
   const Tensor total = sum(losses, other_axes);
@@ -87,14 +84,13 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& target, const Cros
   require(x.rank() >= 2 && x[1] > 0, "cross_entropy: takes logits (N,C,…), got ", x);
   require(target.shape() == x, "cross_entropy: target is ", target.type(), ", logits ", logits.type(),
           " expect probabilities ", x, " or class numbers i64");
-  require(o.ignore_index == CrossEntropyOptions{}.ignore_index, "cross_entropy: ignore_index is ",
-          o.ignore_index, ", but probabilities as target are not class numbers; leave it out");
-  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, "cross_entropy: label_smoothing is ",
-          o.label_smoothing, ", has to lie in [0, 1]");
+  require(o.ignore_index == CrossEntropyOptions{}.ignore_index, "cross_entropy: ignore_index is ", o.ignore_index,
+          ", but probabilities as target are not class numbers; leave it out");
+  require(o.label_smoothing >= 0 && o.label_smoothing <= 1, "cross_entropy: label_smoothing is ", o.label_smoothing,
+          ", has to lie in [0, 1]");
   const Tensor log_probs = log_softmax(wide(logits), 1);
   Tensor share = cast(target, log_probs.dtype());
-  if (o.label_smoothing > 0)
-    share = share * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(x[1]);
+  if (o.label_smoothing > 0) share = share * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(x[1]);
   if (class_weights) {
     require(is_floating(class_weights.dtype()) && class_weights.shape() == Shape{x[1]},
             "cross_entropy: class_weights are ", class_weights.type(), ", logits ", x, " expect floating ",
@@ -161,8 +157,7 @@ Tensors CrossEntropy::grad(const Gradient& g) const {
     in.push_back(g.dout[0]);
     d[0] = apply1(op, in);
   }
-  if (d.size() == 3 && g.wanted[2])
-    d[2] = weights_grad(options, g.in[0], g.in[1], g.in[2], g.out[0], g.dout[0]);
+  if (d.size() == 3 && g.wanted[2]) d[2] = weights_grad(options, g.in[0], g.in[1], g.in[2], g.out[0], g.dout[0]);
   return d;
 }
 

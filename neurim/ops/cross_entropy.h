@@ -5,7 +5,7 @@
 namespace neurim {
 
 struct CrossEntropyOptions {
-  double label_smoothing = 0;  ///< in [0, 1]: this share of the target is spread evenly over the classes
+  double label_smoothing = 0;        ///< in [0, 1]: this share of the target is spread evenly over the classes
   std::int64_t ignore_index = -100;  ///< positions with this target count nothing
   std::string reduction = "mean";    ///< "mean" (over the class weights of the targets), "sum" or "none"
 };
@@ -14,7 +14,7 @@ struct CrossEntropyOptions {
 /// reduction "none", in the dtype of the logits. PyTorch's numerics: a mean over nothing is NaN. A target
 /// outside [0, C) that is not `ignore_index` sets kStatusIndexOutOfRange and counts as ignored.
 ///
-/// A floating target (N,C,…) holds the probabilities of the classes: of pictures mixed by MixUp or CutMix, or
+/// A floating target (N,C,…) holds the probabilities of the classes: of images mixed by MixUp or CutMix, or
 /// of a teacher. Then the loss is -sum(w target log_softmax(logits)) over the classes, its mean that over the
 /// places, whatever their weights; gradients flow to the target too, and ignore_index has no meaning.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {},

@@ -2,11 +2,11 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/maximum.h"
-#include "neurim/ops/rules.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -17,16 +17,15 @@ Type losses_type(const Op& op, std::int64_t blank, std::span<const Type> in) {
   const Shape& x = in[0].shape;
   check_floating(op, in[0], "log_probs");
   require(x.rank() == 3, op.name(), ": takes log_probs (T,N,C), got ", x);
-  require(blank >= 0 && blank < x[2], op.name(), ": blank is class ", blank, ", but log_probs ", x, " have ",
-          x[2], " classes");
+  require(blank >= 0 && blank < x[2], op.name(), ": blank is class ", blank, ", but log_probs ", x, " have ", x[2],
+          " classes");
   const Shape& targets = in[1].shape;
-  require(in[1].dtype == DType::i64 && (targets.rank() == 1 || (targets.rank() == 2 && targets[0] == x[1])),
-          op.name(), ": targets are ", in[1], ", log_probs ", x, " expect labels i64(", x[1],
+  require(in[1].dtype == DType::i64 && (targets.rank() == 1 || (targets.rank() == 2 && targets[0] == x[1])), op.name(),
+          ": targets are ", in[1], ", log_probs ", x, " expect labels i64(", x[1],
           ",S), or all of them as i64(sum of the lengths)");
   const Type lengths{DType::i64, {x[1]}};
   require(in[2] == lengths, op.name(), ": input_lengths are ", in[2], ", log_probs ", x, " expect ", lengths);
-  require(in[3] == lengths, op.name(), ": target_lengths are ", in[3], ", log_probs ", x, " expect ",
-          lengths);
+  require(in[3] == lengths, op.name(), ": target_lengths are ", in[3], ", log_probs ", x, " expect ", lengths);
   return {in[0].dtype, {x[1]}};
 }
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/detach.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -17,9 +17,7 @@ class Detach final : public Op {
   Tensors decompose(std::span<const Tensor> in) const override { return {in[0]}; }
   Onnx onnx() const override { return {"Identity", 13}; }
   // Of integers, since finite differences know nothing of a gradient that is cut on purpose.
-  std::vector<Sample> samples() const override {
-    return {{shared_from_this(), {{DType::i64, {3, 5}}}, {{-5, 6}}}};
-  }
+  std::vector<Sample> samples() const override { return {{shared_from_this(), {{DType::i64, {3, 5}}}, {{-5, 6}}}}; }
 };
 
 }  // namespace

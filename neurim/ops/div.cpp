@@ -1,8 +1,8 @@
 #include "neurim/ops/div.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

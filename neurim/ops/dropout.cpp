@@ -5,11 +5,11 @@
 #include "neurim/base/error.h"
 #include "neurim/graph/trace.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -35,9 +35,7 @@ Types Dropout::infer(std::span<const Type> in) const {
   return {in[0]};
 }
 
-Tensors Dropout::grad(const Gradient& g) const {
-  return {apply1(shared_from_this(), {g.dout[0], g.in[1]}), {}};
-}
+Tensors Dropout::grad(const Gradient& g) const { return {apply1(shared_from_this(), {g.dout[0], g.in[1]}), {}}; }
 
 std::vector<Sample> Dropout::samples() const {
   struct DropoutRow {

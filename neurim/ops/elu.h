@@ -1,6 +1,6 @@
 // x where x > 0, else alpha * (e^x - 1)
 #pragma once
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

@@ -1,10 +1,10 @@
 #include "neurim/ops/embedding.h"
 
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {
@@ -31,9 +31,7 @@ class Embedding final : public Op {
     Shape beside = indices.shape();
     beside.push_back(1);
     const Tensor rows = reshape(indices, beside);
-    const auto is = [&](std::int64_t row) {
-      return equal(rows, scalar_like(rows, static_cast<double>(row)));
-    };
+    const auto is = [&](std::int64_t row) { return equal(rows, scalar_like(rows, static_cast<double>(row))); };
     const Tensor zero = scalar_like(dy, 0);
     // The row goes by two numbers, of which one counts from the back.
     const Tensor learnt = where(is(padding_idx), zero, where(is(padding_idx - weight.size(0)), zero, dy));
@@ -52,8 +50,7 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std:
   require(weight.rank() == 2, "embedding: takes a weight (n,d), got ", weight.shape());
   if (!padding_idx) return gather(weight, indices, 0);
   const std::int64_t n = weight.size(0), row = *padding_idx < 0 ? *padding_idx + n : *padding_idx;
-  require(row >= 0 && row < n, "embedding: padding_idx ", *padding_idx, " names no row of the weight ",
-          weight.shape());
+  require(row >= 0 && row < n, "embedding: padding_idx ", *padding_idx, " names no row of the weight ", weight.shape());
   return apply1(std::make_shared<Embedding>(row), {weight, indices});
 }
 

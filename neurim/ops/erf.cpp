@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/exp.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 
 namespace neurim {

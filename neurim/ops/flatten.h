@@ -7,8 +7,7 @@ namespace neurim {
 /// x with the axes start_axis … end_axis, both included, as one; either may count from the back. Throws
 /// Error(usage) when x has no such axes or they stand in the wrong order.
 inline Tensor flatten(const Tensor& x, std::int64_t start_axis = 1, std::int64_t end_axis = -1) {
-  const int start = normal_axis(start_axis, x.rank(), "flatten"),
-            end = normal_axis(end_axis, x.rank(), "flatten");
+  const int start = normal_axis(start_axis, x.rank(), "flatten"), end = normal_axis(end_axis, x.rank(), "flatten");
   require(start <= end, "flatten: start axis ", start, " of ", x.shape(), " is behind end axis ", end);
   Shape shape(std::span(x.shape().begin(), static_cast<std::size_t>(start)));
   std::int64_t joined = 1;

@@ -1,14 +1,14 @@
 #include "neurim/ops/gather.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
 namespace {
 
 void check_indices(const Op& op, const Type& indices) {
-  require(indices.dtype == DType::i64 || indices.dtype == DType::i32, op.name(), ": the indices are ",
-          indices.dtype, ", not i64 or i32");
+  require(indices.dtype == DType::i64 || indices.dtype == DType::i32, op.name(), ": the indices are ", indices.dtype,
+          ", not i64 or i32");
 }
 
 /// What is wrong with the indices into `whole` along an axis.
@@ -35,12 +35,9 @@ struct GatherRow {
 };
 
 std::vector<GatherRow> gather_rows() {
-  return {{{5, 3}, 0, {4}, DType::i64, {0, 5}},
-          {{2, 4, 3}, 1, {3, 2}, DType::i32, {-4, 4}},
-          {{3, 6}, -1, {9}, DType::i64, {0, 3}},
-          {{3, 4}, 0, {}, DType::i64, {-1, 0}},
-          {{2, 5, 70}, 1, {8}, DType::i64, {0, 5}},
-          {{3, 4}, 1, {0}}};
+  return {{{5, 3}, 0, {4}, DType::i64, {0, 5}},     {{2, 4, 3}, 1, {3, 2}, DType::i32, {-4, 4}},
+          {{3, 6}, -1, {9}, DType::i64, {0, 3}},    {{3, 4}, 0, {}, DType::i64, {-1, 0}},
+          {{2, 5, 70}, 1, {8}, DType::i64, {0, 5}}, {{3, 4}, 1, {0}}};
 }
 
 }  // namespace
@@ -72,9 +69,8 @@ Tensors GatherGrad::grad(const Gradient& g) const { return {gather(g.dout[0], g.
 std::vector<Sample> Gather::samples() const {
   std::vector<Sample> samples;
   for (const GatherRow& row : gather_rows())
-    samples.push_back({std::make_shared<Gather>(row.axis),
-                       {{DType::f32, row.whole}, {row.dtype, row.indices}},
-                       {{}, row.fill}});
+    samples.push_back(
+        {std::make_shared<Gather>(row.axis), {{DType::f32, row.whole}, {row.dtype, row.indices}}, {{}, row.fill}});
   return samples;
 }
 

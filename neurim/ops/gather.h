@@ -1,7 +1,7 @@
 // Picking slices of a tensor by index.
 #pragma once
 #include "neurim/graph/op.h"
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
 
 namespace neurim {
 

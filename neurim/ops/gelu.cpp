@@ -16,8 +16,7 @@ Tensors Gelu::grad(const Gradient& g) const {
 
 std::vector<Sample> Gelu::samples() const {
   const Type x{DType::f32, {2, 3, 17}};
-  return {{std::make_shared<Gelu>("none"), {x}, {domain()}},
-          {std::make_shared<Gelu>("tanh"), {x}, {domain()}}};
+  return {{std::make_shared<Gelu>("none"), {x}, {domain()}}, {std::make_shared<Gelu>("tanh"), {x}, {domain()}}};
 }
 
 std::vector<Sample> GeluGrad::samples() const {

@@ -1,6 +1,6 @@
 // x * Phi(x), Phi the normal distribution function
 #pragma once
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

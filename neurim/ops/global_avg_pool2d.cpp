@@ -2,8 +2,8 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

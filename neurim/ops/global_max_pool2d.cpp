@@ -1,7 +1,7 @@
 #include "neurim/ops/global_max_pool2d.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/max_pool.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

@@ -1,9 +1,9 @@
 // One half of the input, gated by the other
 #pragma once
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/slice.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 

@@ -4,9 +4,9 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/batch_norm.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 
@@ -51,29 +51,25 @@ std::vector<Sample> InstanceNorm::samples() const {
 namespace {
 
 /// Applies an op of inputs (x, weight(C), bias(C)), of which the last two may be undefined.
-Tensor with_affine(const std::shared_ptr<const Op>& op, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias) {
+Tensor with_affine(const std::shared_ptr<const Op>& op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Type type{weight ? weight.dtype() : bias ? bias.dtype() : x.dtype(), {x.size(1)}};
-  return apply1(op, {x, weight ? weight : Tensor::full(type, 1, x.device()),
-                     bias ? bias : Tensor::full(type, 0, x.device())});
+  return apply1(
+      op, {x, weight ? weight : Tensor::full(type, 1, x.device()), bias ? bias : Tensor::full(type, 0, x.device())});
 }
 
 }  // namespace
 
-Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight, const Tensor& bias,
-                  double eps) {
+Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
   require(x.rank() >= 2, "group_norm: takes an input (N,C,…), got ", x.shape());
   return with_affine(std::make_shared<GroupNorm>(num_groups, eps), x, weight, bias);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
                      const Tensor& running_var, double momentum, double eps) {
-  require(x.rank() >= 3, "instance_norm: takes an input (N,C,…) with one axis or more behind C, got ",
-          x.shape());
+  require(x.rank() >= 3, "instance_norm: takes an input (N,C,…) with one axis or more behind C, got ", x.shape());
   require(static_cast<bool>(running_mean) == static_cast<bool>(running_var),
           "instance_norm: running mean and running variance are given together or not at all");
-  if (running_mean && !training())
-    return batch_norm(x, weight, bias, running_mean, running_var, momentum, eps);
+  if (running_mean && !training()) return batch_norm(x, weight, bias, running_mean, running_var, momentum, eps);
   const std::int64_t planes = x.size(0) * x.size(1), count = planes == 0 ? 0 : x.numel() / planes;
   require(count != 1, "instance_norm: input ", x.shape(),
           " has one value per channel and sample, which has no variance: use a larger input");
@@ -88,8 +84,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, 
       return mean(values, all);
     };
     running_mean.assign(running_mean * (1 - momentum) + over_batch(center) * momentum);
-    running_var.assign(running_var * (1 - momentum) +
-                       over_batch(square(wide_x - center)) * (momentum * unbiased));
+    running_var.assign(running_var * (1 - momentum) + over_batch(square(wide_x - center)) * (momentum * unbiased));
   }
   return with_affine(std::make_shared<InstanceNorm>(eps), x, weight, bias);
 }

@@ -7,8 +7,8 @@ namespace neurim {
 /// x(N,C,…), floating, weight(C) and bias(C) -> y like x: each sample's channels are normalized in
 /// `num_groups` groups of neighbours (Wu and He, "Group normalization", ECCV'18). An undefined weight is 1,
 /// an undefined bias 0. Both share one floating dtype, which may differ from that of x.
-Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
+Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
 
 /// group_norm with a group a channel (Ulyanov et al., "Instance normalization", 2016). With running
 /// statistics (C), in a trace for training, they are assigned (1 - momentum) * old + momentum * new, where

@@ -1,9 +1,9 @@
 #include "neurim/ops/hardsigmoid.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/logical.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {

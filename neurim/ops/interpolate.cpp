@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -43,9 +43,8 @@ Taps taps_of(const InterpolateOptions& o, std::int64_t in, std::int64_t out, dou
     const auto at = static_cast<std::size_t>(i);
     if (nearest) {  // whole numbers keep the places exact
       const std::int64_t twice = o.mode == "nearest" ? 2 * i : 2 * i + 1;
-      taps.index[0][at] =
-          clamped(scale > 0 ? static_cast<std::int64_t>(std::floor(0.5 * double(twice) * step))
-                            : twice * in / (2 * out));
+      taps.index[0][at] = clamped(scale > 0 ? static_cast<std::int64_t>(std::floor(0.5 * double(twice) * step))
+                                            : twice * in / (2 * out));
       continue;
     }
     double place = o.align_corners ? step * double(i) : step * (double(i) + 0.5) - 0.5;
@@ -87,21 +86,20 @@ Types Interpolate::infer(std::span<const Type> in) const {
   const std::size_t axes = static_cast<std::size_t>(std::max(0, out.shape.rank() - 2));
   require(axes == 1 || axes == 2, name(), ": takes x(N,C,L) or x(N,C,H,W), got ", out.shape);
   const bool nearest = o.mode == "nearest" || o.mode == "nearest-exact";
-  require(nearest || o.mode == (axes == 1 ? "linear" : "bilinear") || (axes == 2 && o.mode == "bicubic"),
-          name(), ": mode is '", o.mode, "', input ", out.shape, " takes nearest, nearest-exact, ",
+  require(nearest || o.mode == (axes == 1 ? "linear" : "bilinear") || (axes == 2 && o.mode == "bicubic"), name(),
+          ": mode is '", o.mode, "', input ", out.shape, " takes nearest, nearest-exact, ",
           axes == 1 ? "linear" : "bilinear, bicubic");
   require(!(nearest && o.align_corners), name(), ": mode ", o.mode, " knows no align_corners");
   const std::size_t count = std::max(o.size.size(), o.scale_factor.size());
-  require(o.size.empty() != o.scale_factor.empty() && (count == 1 || count == axes), name(),
-          ": takes size or ", "scale_factor, one number", axes == 1 ? "" : " or two", ", for input ",
-          out.shape, ", got ", o.size.size(), " and ", o.scale_factor.size());
+  require(o.size.empty() != o.scale_factor.empty() && (count == 1 || count == axes), name(), ": takes size or ",
+          "scale_factor, one number", axes == 1 ? "" : " or two", ", for input ", out.shape, ", got ", o.size.size(),
+          " and ", o.scale_factor.size());
   for (std::size_t i = 0; i < axes; ++i) {
     std::int64_t& size = out.shape[static_cast<int>(i) + 2];
     require(size > 0, name(), ": input ", in[0].shape, " has nothing to resample");
     const std::size_t k = count == 1 ? 0 : i;
-    size = o.size.empty()
-               ? static_cast<std::int64_t>(std::floor(static_cast<double>(size) * o.scale_factor[k]))
-               : o.size[k];
+    size = o.size.empty() ? static_cast<std::int64_t>(std::floor(static_cast<double>(size) * o.scale_factor[k]))
+                          : o.size[k];
     require(size > 0, name(), ": input ", in[0].shape, " would become of size ", size, " along axis ", i + 2);
   }
   return {out};
@@ -113,8 +111,7 @@ Tensors Interpolate::decompose(std::span<const Tensor> in) const {
   Tensor x = nearest ? in[0] : wide(in[0]);
   for (int axis = 2; axis < from.rank(); ++axis) {
     const std::vector<double>& factors = options.scale_factor;
-    const double scale =
-        factors.empty() ? 0 : factors[factors.size() == 1 ? 0 : static_cast<std::size_t>(axis - 2)];
+    const double scale = factors.empty() ? 0 : factors[factors.size() == 1 ? 0 : static_cast<std::size_t>(axis - 2)];
     x = resampled(x, axis, taps_of(options, from[axis], to[axis], scale));
   }
   return {cast(x, in[0].dtype())};

@@ -6,7 +6,7 @@ namespace neurim {
 
 /// How elements of the result stand on those of x(N,C,L) or x(N,C,H,W), along each spatial axis by itself.
 struct InterpolateOptions {
-  std::vector<std::int64_t> size = {};  ///< of the result's spatial axes, one number for all or one each; or
+  std::vector<std::int64_t> size = {};    ///< of the result's spatial axes, one number for all or one each; or
   std::vector<double> scale_factor = {};  ///< the same of factors: a size s becomes floor(s * factor)
   /// "nearest": x[floor(i * in / out)]; "nearest-exact": the nearest by centres; "linear" of x(N,C,L),
   /// "bilinear" of x(N,C,H,W); "bicubic" of x(N,C,H,W), by Keys' kernel with a = -0.75.

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
 #include "neurim/ops/rsqrt.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -30,8 +30,7 @@ void NormOp::check(const Type& x, const Type& weight, std::span<const Type> more
     const int lead = x.shape.rank() - weight.shape.rank();
     require(weight.shape.rank() > 0 && weight.shape.numel() > 0 && lead >= 0 &&
                 std::equal(weight.shape.begin(), weight.shape.end(), x.shape.begin() + lead),
-            name(), ": the normalized shape ", weight.shape, " is not that of the last axes of the input ",
-            x.shape);
+            name(), ": the normalized shape ", weight.shape, " is not that of the last axes of the input ", x.shape);
   } else {
     require(x.shape.rank() >= 2, name(), ": takes an input (N,C,…), got ", x.shape);
     require(x.shape[1] % groups == 0, name(), ": the ", x.shape[1], " channels of input ", x.shape,
@@ -53,8 +52,7 @@ Tensors NormOp::decompose(std::span<const Tensor> in) const {
   Tensor x = wide(in[0]);
   std::vector<std::int64_t> axes{-1};
   for (int axis = 1; groups == 0 && axis < weight.rank(); ++axis) axes.push_back(-1 - axis);
-  if (groups > 0)
-    x = reshape(x, {shape[0], groups, shape.numel() / std::max<std::int64_t>(1, shape[0] * groups)});
+  if (groups > 0) x = reshape(x, {shape[0], groups, shape.numel() / std::max<std::int64_t>(1, shape[0] * groups)});
   if (centered()) x = x - mean(x, axes, true);
   x = x * rsqrt(mean(square(x), axes, true) + eps);
   if (groups > 0) x = reshape(x, shape);

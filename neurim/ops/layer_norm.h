@@ -30,8 +30,8 @@ class NormOp : public Op {
 /// x(…,normalized), floating, weight and bias of the normalized shape -> y like x: normalization over the
 /// last axes (Ba et al., "Layer normalization", 2016). An undefined weight is 1, an undefined bias 0. Both
 /// share one floating dtype, which may differ from that of x.
-Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                  const Tensor& bias = {}, double eps = 1e-5);
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
 
 /// Inputs (x, weight, bias) -> y.
 class LayerNorm final : public NormOp {

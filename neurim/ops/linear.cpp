@@ -2,9 +2,9 @@
 
 #include "neurim/base/error.h"
 #include "neurim/base/text.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sum.h"
 
 namespace neurim {
@@ -19,8 +19,8 @@ Types Linear::infer(std::span<const Type> in) const {
           " features, weight ", weight, " expects ", weight[1]);
   if (in.size() == 3) {
     check_same_dtype(*this, in[0], in[2]);
-    require(in[2].shape == Shape{weight[0]}, name(), ": bias is ", in[2].shape, ", weight ", weight,
-            " expects ", Shape{weight[0]});
+    require(in[2].shape == Shape{weight[0]}, name(), ": bias is ", in[2].shape, ", weight ", weight, " expects ",
+            Shape{weight[0]});
   }
   Shape out = x;
   out[-1] = weight[0];
@@ -30,9 +30,7 @@ Types Linear::infer(std::span<const Type> in) const {
 Tensors Linear::grad(const Gradient& g) const {
   const Tensor &x = g.in[0], &weight = g.in[1];
   // All leading axes are one batch: the products stay two-dimensional.
-  auto rows = [](const Tensor& t) {
-    return t.rank() == 2 ? t : reshape(t, Shape{t.numel() / t.size(-1), t.size(-1)});
-  };
+  auto rows = [](const Tensor& t) { return t.rank() == 2 ? t : reshape(t, Shape{t.numel() / t.size(-1), t.size(-1)}); };
   const Tensor dy = rows(g.dout[0]);
   Tensors d(g.in.size());
   if (g.wanted[0]) {
@@ -57,8 +55,13 @@ std::vector<Sample> Linear::samples() const {
   };
   std::vector<Sample> all;
   for (const bool bias : {true, false})
-    for (const auto& [x, out] :
-         {LinearRow{{4, 5}, 3}, {{1, 1}, 1}, {{8, 32}, 10}, {{3, 17}, 33}, {{2, 3, 5}, 7}, {{6}, 4}, {{2, 65, 258}, 18}}) {
+    for (const auto& [x, out] : {LinearRow{{4, 5}, 3},
+                                 {{1, 1}, 1},
+                                 {{8, 32}, 10},
+                                 {{3, 17}, 33},
+                                 {{2, 3, 5}, 7},
+                                 {{6}, 4},
+                                 {{2, 65, 258}, 18}}) {
       Types in{{DType::f32, x}, {DType::f32, {out, x[-1]}}};
       if (bias) in.push_back({DType::f32, {out}});
       all.push_back({std::make_shared<Linear>(), in});

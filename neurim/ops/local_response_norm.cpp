@@ -2,13 +2,13 @@
 
 #include "neurim/ops/add.h"
 #include "neurim/ops/avg_pool.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/pow.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -38,8 +38,7 @@ std::vector<Sample> LocalResponseNorm::samples() const {
     op->options = given;
     return {op, {{DType::f32, x}}};
   };
-  return {row({2, 7, 3, 4}, {.size = 5, .alpha = 0.5}),
-          row({1, 6, 9, 1}, {.size = 4, .alpha = 1, .beta = 0.5, .k = 2}),
+  return {row({2, 7, 3, 4}, {.size = 5, .alpha = 0.5}), row({1, 6, 9, 1}, {.size = 4, .alpha = 1, .beta = 0.5, .k = 2}),
           row({2, 3, 2, 2}, {.size = 1, .alpha = 2, .beta = 1}), row({1, 2, 5, 2}, {.size = 7, .alpha = 3})};
 }
 

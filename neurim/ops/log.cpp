@@ -1,7 +1,7 @@
 #include "neurim/ops/log.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/div.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

@@ -1,7 +1,7 @@
 #include "neurim/ops/logical.h"
 
 #include "neurim/base/error.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -14,8 +14,7 @@ class LogicalOp : public Op {
     check_count(*this, in, inputs(), inputs());
     Shape shape;
     for (const Type& type : in) {
-      require(type.dtype == DType::boolean, name(), ": an input is ", type,
-              ", but has to be bool: compare it first");
+      require(type.dtype == DType::boolean, name(), ": an input is ", type, ", but has to be bool: compare it first");
       shape = broadcast(shape, type.shape, name());
     }
     return {{DType::boolean, shape}};
@@ -57,9 +56,7 @@ class LogicalNot final : public LogicalOp {
 
 }  // namespace
 
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return apply1(std::make_shared<LogicalAnd>(), {a, b});
-}
+Tensor logical_and(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<LogicalAnd>(), {a, b}); }
 Tensor logical_or(const Tensor& a, const Tensor& b) { return apply1(std::make_shared<LogicalOr>(), {a, b}); }
 Tensor logical_not(const Tensor& x) { return apply1(std::make_shared<LogicalNot>(), {x}); }
 

@@ -2,10 +2,10 @@
 
 #include "neurim/ops/abs.h"
 #include "neurim/ops/avg_pool.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/pow.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sqrt.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/where.h"
@@ -25,8 +25,7 @@ Types LpPool<N>::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   check_floating(*this, in[0], "the input");
   require(options.norm_type >= 1, name(), ": norm_type is ", options.norm_type, ", has to be 1 or more");
-  const PoolOptions<N> window{
-      .kernel = options.kernel, .stride = options.stride, .ceil_mode = options.ceil_mode};
+  const PoolOptions<N> window{.kernel = options.kernel, .stride = options.stride, .ceil_mode = options.ceil_mode};
   return {{in[0].dtype, pooled_shape(name(), in[0].shape, window)}};
 }
 

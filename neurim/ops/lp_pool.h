@@ -1,6 +1,6 @@
 // The norm of sliding windows of one, two or three axes.
 #pragma once
-#include "neurim/ops/pool.h"
+#include "neurim/ops/common/pool.h"
 
 namespace neurim {
 

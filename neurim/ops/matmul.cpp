@@ -1,8 +1,8 @@
 #include "neurim/ops/matmul.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -29,9 +29,8 @@ Types Matmul::infer(std::span<const Type> in) const {
   const Shape &a = in[0].shape, &b = in[1].shape;
   require(a.rank() >= 2 && b.rank() >= 2, name(), ": takes a(…,M,K) and b(…,K,N), got ", a, " and ", b);
   const std::int64_t inner_a = a[transpose_a ? -2 : -1], inner_b = b[transpose_b ? -1 : -2];
-  require(inner_a == inner_b, name(), ": a ", a, transpose_a ? " transposed" : "", " has ", inner_a,
-          " columns, b ", b, transpose_b ? " transposed" : "", " has ", inner_b,
-          " rows; they have to be equal");
+  require(inner_a == inner_b, name(), ": a ", a, transpose_a ? " transposed" : "", " has ", inner_a, " columns, b ", b,
+          transpose_b ? " transposed" : "", " has ", inner_b, " rows; they have to be equal");
   Shape out = broadcast(batch_of(a), batch_of(b), name());
   out.push_back(a[transpose_a ? -1 : -2]);
   out.push_back(b[transpose_b ? -2 : -1]);
@@ -42,11 +41,9 @@ Tensors Matmul::grad(const Gradient& g) const {
   const Tensor &a = g.in[0], &b = g.in[1], &dy = g.dout[0];
   Tensors d(2);
   if (g.wanted[0])
-    d[0] = unbroadcast(transpose_a ? matmul(b, dy, transpose_b, true) : matmul(dy, b, false, !transpose_b),
-                       a.shape());
+    d[0] = unbroadcast(transpose_a ? matmul(b, dy, transpose_b, true) : matmul(dy, b, false, !transpose_b), a.shape());
   if (g.wanted[1])
-    d[1] = unbroadcast(transpose_b ? matmul(dy, a, true, transpose_a) : matmul(a, dy, !transpose_a, false),
-                       b.shape());
+    d[1] = unbroadcast(transpose_b ? matmul(dy, a, true, transpose_a) : matmul(a, dy, !transpose_a, false), b.shape());
   return d;
 }
 
@@ -84,11 +81,10 @@ std::vector<Sample> Matmul::samples() const {
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
   require(a.rank() > 0 && b.rank() > 0, "matmul: takes no scalars, got ", a.shape(), " and ", b.shape());
   const bool row = a.rank() == 1, column = b.rank() == 1;
-  require(!(row && transpose_a) && !(column && transpose_b), "matmul: a vector has no transpose, got ",
-          a.shape(), " and ", b.shape());
-  const Tensor product =
-      apply1(make(transpose_a, transpose_b),
-             {row ? reshape(a, Shape{1, a.size(0)}) : a, column ? reshape(b, Shape{b.size(0), 1}) : b});
+  require(!(row && transpose_a) && !(column && transpose_b), "matmul: a vector has no transpose, got ", a.shape(),
+          " and ", b.shape());
+  const Tensor product = apply1(make(transpose_a, transpose_b), {row ? reshape(a, Shape{1, a.size(0)}) : a,
+                                                                 column ? reshape(b, Shape{b.size(0), 1}) : b});
   if (!row && !column) return product;
   Shape out = batch_of(product.shape());
   if (!row) out.push_back(product.size(-2));

@@ -1,6 +1,6 @@
 #include "neurim/ops/max_pool.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -30,8 +30,7 @@ std::vector<MaxPoolRow<3>> max_pool_rows() {
   return {
       {{2, 3, 4, 6, 5}},
       {{1, 16, 5, 7, 6}, {.kernel = {3, 3, 3}, .stride = {2, 2, 2}, .pad = {1, 1, 1, 1, 1, 1}}},
-      {{1, 3, 7, 5, 6},
-       {.kernel = {2, 3, 1}, .stride = {2, 1, 2}, .pad = {1, 1, 0, 1, 1, 0}, .ceil_mode = true}},
+      {{1, 3, 7, 5, 6}, {.kernel = {2, 3, 1}, .stride = {2, 1, 2}, .pad = {1, 1, 0, 1, 1, 0}, .ceil_mode = true}},
       {{1, 2, 4, 5, 6}, {.kernel = {3, 1, 2}, .stride = {1, 1, 1}, .pad = {1, 0, 0, 2, 0, 1}}},
   };
 }
@@ -47,10 +46,7 @@ std::vector<MaxPoolRow<2>> max_pool_rows() {
       {{1, 3, 8, 8}, {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}},
       {{1, 3, 7, 6}, {.kernel = {2, 3}, .stride = {3, 2}, .pad = {0, 1, 1, 2}}},
       {{1, 1, 5, 5},
-       {.kernel = {2, 2},
-        .stride = {3, 3},
-        .pad = {1, 1, 1, 1},
-        .ceil_mode = true}},  // no window in right padding
+       {.kernel = {2, 2}, .stride = {3, 3}, .pad = {1, 1, 1, 1}, .ceil_mode = true}},  // no window in right padding
       {{1, 3, 10, 9}, {.kernel = {3, 3}, .stride = {2, 1}, .pad = {2, 2, 2, 2}, .dilation = {2, 2}}},
       {{1, 6, 4, 4}, {.kernel = {4, 4}}},
       {{1, 3, 5, 5}, {.kernel = {1, 1}, .stride = {2, 2}}},

@@ -1,6 +1,6 @@
 // Maximum over sliding windows of one, two or three axes.
 #pragma once
-#include "neurim/ops/pool.h"
+#include "neurim/ops/common/pool.h"
 
 namespace neurim {
 
@@ -9,11 +9,9 @@ template <std::size_t N>
 class MaxPool final : public Op {
  public:
   PoolOptions<N> options;
-  std::string_view name() const override {
-    return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d";
-  }
+  std::string_view name() const override { return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d"; }
   void fields(Fields& f) override;
-  bool picks() const override { return N == 2; }
+  bool is_data_movement() const override { return N == 2; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;
@@ -22,7 +20,8 @@ class MaxPool final : public Op {
 };
 using MaxPool2d = MaxPool<2>;
 
-/// Inputs (x, dy) -> dx. It finds the maxima again: an x that a plan has computed again may differ from the first in its last bits.
+/// Inputs (x, dy) -> dx. It finds the maxima again: an x that a plan has computed again may differ from the first in
+/// its last bits.
 class MaxPool2dGrad final : public Op {
  public:
   Pool2dOptions options;
@@ -32,8 +31,8 @@ class MaxPool2dGrad final : public Op {
   std::vector<Sample> samples() const override;
 };
 
-/// x(N,C,…), floating or of bytes, of N axes to pool over -> (N,C,…). Padding never wins; NaN does. The gradient goes to
-/// the first maximum of a window in row-major order. `count_include_pad` has no meaning here.
+/// x(N,C,…), floating or of bytes, of N axes to pool over -> (N,C,…). Padding never wins; NaN does. The gradient goes
+/// to the first maximum of a window in row-major order. `count_include_pad` has no meaning here.
 template <std::size_t N>
 Tensor max_pool(const Tensor& x, const PoolOptions<N>& options) {
   auto op = std::make_shared<MaxPool<N>>();

@@ -1,8 +1,8 @@
 #include "neurim/ops/maximum.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {

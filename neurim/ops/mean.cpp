@@ -1,8 +1,8 @@
 #include "neurim/ops/mean.h"
 
 #include "neurim/ops/broadcast_to.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/div.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

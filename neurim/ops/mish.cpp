@@ -1,10 +1,10 @@
 #include "neurim/ops/mish.h"
 
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/softplus.h"
 #include "neurim/ops/tanh.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 

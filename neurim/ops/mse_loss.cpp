@@ -1,9 +1,9 @@
 #include "neurim/ops/mse_loss.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mean.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"

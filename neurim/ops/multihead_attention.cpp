@@ -2,15 +2,15 @@
 
 #include <cmath>
 
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/matmul.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/split.h"
 #include "neurim/ops/transpose.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -20,7 +20,9 @@ namespace {
 Tensor split_heads(const Tensor& x, std::int64_t heads) {
   return transpose(reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}), {0, 2, 1, 3});
 }
-Tensor join_heads(const Tensor& x) { return reshape(transpose(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)}); }
+Tensor join_heads(const Tensor& x) {
+  return reshape(transpose(x, {0, 2, 1, 3}), {x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
 
 /// Query, key and value, which are packed in the first of the inputs, and the inputs behind it.
 Tensors unpacked(std::span<const Tensor> in) {
@@ -45,8 +47,8 @@ Types MultiheadAttentionOp::apart(std::span<const Type> in) const {
   }
   for (auto each = all.begin(); each != all.begin() + 3; ++each) {
     const Shape x = each->shape;
-    require(x.rank() == 3, name(), ": takes query (N,L,H*E), key (N,S,H*E) and value (N,S,H*V), got ", in[0].shape, ", ",
-            in[1].shape, " and ", in[2].shape);
+    require(x.rank() == 3, name(), ": takes query (N,L,H*E), key (N,S,H*E) and value (N,S,H*V), got ", in[0].shape,
+            ", ", in[1].shape, " and ", in[2].shape);
     require(x[2] % heads == 0, name(), ": the ", x[2], " features of ", x, " do not divide into ", heads, " heads");
     each->shape = {x[0], heads, x[1], x[2] / heads};
   }
@@ -73,7 +75,9 @@ Tensors MultiheadAttentionOp::grad(const Gradient& g) const {
   return neurim::apply(op, in);
 }
 
-std::int64_t MultiheadAttentionOp::multiply_adds(std::span<const Type> in) const { return attention.multiply_adds(apart(in)); }
+std::int64_t MultiheadAttentionOp::multiply_adds(std::span<const Type> in) const {
+  return attention.multiply_adds(apart(in));
+}
 
 std::vector<Sample> MultiheadAttentionOp::samples() const {
   struct Row {
@@ -83,10 +87,11 @@ std::vector<Sample> MultiheadAttentionOp::samples() const {
     bool packed = false;
   };
   std::vector<Sample> all;
-  for (const Row& row : {Row{2, 5, 7, 3, 4, 6}, Row{2, 37, 37, 2, 32, 32}, Row{1, 20, 33, 3, 16, 48}, Row{1, 100, 16, 1, 64, 16},
-                         Row{2, 6, 6, 2, 4, 4, true}, Row{1, 4, 9, 2, 3, 5, false, true},
-                         Row{2, 6, 5, 2, 8, 8, false, false, 0.3}, Row{1, 1, 1, 1, 1, 1}, Row{2, 5, 5, 3, 4, 4, false, false, 0, true},
-                         Row{2, 21, 21, 2, 16, 16, false, false, 0, true}, Row{2, 4, 4, 2, 3, 3, false, true, 0, true}}) {
+  for (const Row& row :
+       {Row{2, 5, 7, 3, 4, 6}, Row{2, 37, 37, 2, 32, 32}, Row{1, 20, 33, 3, 16, 48}, Row{1, 100, 16, 1, 64, 16},
+        Row{2, 6, 6, 2, 4, 4, true}, Row{1, 4, 9, 2, 3, 5, false, true}, Row{2, 6, 5, 2, 8, 8, false, false, 0.3},
+        Row{1, 1, 1, 1, 1, 1}, Row{2, 5, 5, 3, 4, 4, false, false, 0, true},
+        Row{2, 21, 21, 2, 16, 16, false, false, 0, true}, Row{2, 4, 4, 2, 3, 3, false, true, 0, true}}) {
     auto op = std::make_shared<MultiheadAttentionOp>();
     op->heads = row.heads;
     op->packed = row.packed;
@@ -128,12 +133,13 @@ Tensor attend(Tensors in, std::int64_t heads, const Tensor& attn_mask, const Att
 
 }  // namespace
 
-Tensor multihead_attention(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t heads, const Tensor& attn_mask,
-                           const AttentionOptions& options) {
+Tensor multihead_attention(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t heads,
+                           const Tensor& attn_mask, const AttentionOptions& options) {
   return attend({query, key, value}, heads, attn_mask, options);
 }
 
-Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Tensor& attn_mask, const AttentionOptions& options) {
+Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Tensor& attn_mask,
+                                const AttentionOptions& options) {
   return attend({qkv}, heads, attn_mask, options);
 }
 
@@ -158,7 +164,8 @@ Tensors MultiheadAttentionGrad::decompose(std::span<const Tensor> in) const {
   const Tensor query = split(0) * scale, key = split(1), value = split(2), dy = split(3);
   const Tensor weights = softmax(matmul(query, key, false, true));
   const Tensor dscores = apply1(std::make_shared<SoftmaxGrad>(), {weights, matmul(dy, value, false, true)});
-  const Tensors grads{join(matmul(dscores, key) * scale), join(matmul(dscores, query, true)), join(matmul(weights, dy, true))};
+  const Tensors grads{join(matmul(dscores, key) * scale), join(matmul(dscores, query, true)),
+                      join(matmul(weights, dy, true))};
   return packed ? Tensors{concat(grads, 2)} : grads;
 }
 

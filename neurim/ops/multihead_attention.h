@@ -4,18 +4,19 @@
 
 namespace neurim {
 
-/// As scaled_dot_product_attention of `heads` heads: query(N,L,H*E), key(N,S,H*E) and value(N,S,H*V) of one floating dtype, the
-/// features of each head side by side in the last axis -> (N,L,H*V). Without a scale it is 1/sqrt(E). Throws Error(usage) when
-/// the heads do not divide the features.
+/// As scaled_dot_product_attention of `heads` heads: query(N,L,H*E), key(N,S,H*E) and value(N,S,H*V) of one floating
+/// dtype, the features of each head side by side in the last axis -> (N,L,H*V). Without a scale it is 1/sqrt(E). Throws
+/// Error(usage) when the heads do not divide the features.
 Tensor multihead_attention(const Tensor& query, const Tensor& key, const Tensor& value, std::int64_t heads,
                            const Tensor& attn_mask = {}, const AttentionOptions& options = {});
 
-/// The same of query, key and value that lie side by side in the last axis, each a third of it, as one linear layer makes them:
-/// qkv(N,L,3*H*E) -> (N,L,H*E).
-Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Tensor& attn_mask = {}, const AttentionOptions& options = {});
+/// The same of query, key and value that lie side by side in the last axis, each a third of it, as one linear layer
+/// makes them: qkv(N,L,3*H*E) -> (N,L,H*E).
+Tensor multihead_self_attention(const Tensor& qkv, std::int64_t heads, const Tensor& attn_mask = {},
+                                const AttentionOptions& options = {});
 
-/// Inputs (query, key, value[, attn_mask][, random key]), the last two as of ScaledDotProductAttention; one in place of the first three
-/// where they are packed.
+/// Inputs (query, key, value[, attn_mask][, random key]), the last two as of ScaledDotProductAttention; one in place of
+/// the first three where they are packed.
 class MultiheadAttentionOp final : public Op {
  public:
   std::int64_t heads = 1;
@@ -35,12 +36,13 @@ class MultiheadAttentionOp final : public Op {
   std::vector<Sample> samples() const override;
 
  private:
-  Types apart(std::span<const Type> in) const;  ///< the inputs with an axis for the heads, query, key and value each by itself
+  Types apart(
+      std::span<const Type> in) const;  ///< the inputs with an axis for the heads, query, key and value each by itself
 };
 
-/// Its gradient where there is neither mask nor dropout: inputs (query, key, value, dy) -> (dquery, dkey, dvalue), packed (qkv, dy) ->
-/// (dqkv). The weights are computed again from the query and the key, so that nothing of (N,H,L,S) is kept (Dao et al., "FlashAttention",
-/// NeurIPS'22).
+/// Its gradient where there is neither mask nor dropout: inputs (query, key, value, dy) -> (dquery, dkey, dvalue),
+/// packed (qkv, dy) -> (dqkv). The weights are computed again from the query and the key, so that nothing of (N,H,L,S)
+/// is kept (Dao et al., "FlashAttention", NeurIPS'22).
 class MultiheadAttentionGrad final : public Op {
  public:
   std::int64_t heads = 1;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/gather.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 
@@ -11,13 +11,13 @@ Types Pad::infer(std::span<const Type> in) const {
   check_count(*this, in, 1, 1);
   Type out = in[0];
   const std::size_t rank = static_cast<std::size_t>(out.shape.rank());
-  require(pads.size() == 2 * rank, "pad: ", in[0].shape, " takes ", 2 * rank,
-          " pads, all begins then all ends, got ", pads.size());
+  require(pads.size() == 2 * rank, "pad: ", in[0].shape, " takes ", 2 * rank, " pads, all begins then all ends, got ",
+          pads.size());
   for (std::size_t axis = 0; axis < rank; ++axis) {
     std::int64_t& size = out.shape[static_cast<int>(axis)];
     size += pads[axis] + pads[rank + axis];
-    require(size >= 0, "pad: pads ", pads[axis], " and ", pads[rank + axis], " along axis ", axis,
-            " crop more of ", in[0].shape, " than there is");
+    require(size >= 0, "pad: pads ", pads[axis], " and ", pads[rank + axis], " along axis ", axis, " crop more of ",
+            in[0].shape, " than there is");
   }
   return {out};
 }
@@ -33,8 +33,8 @@ std::vector<Sample> Pad::samples() const {
   const auto row = [](const Shape& shape, std::vector<std::int64_t> amounts, double fill = 0) -> Sample {
     return {std::make_shared<Pad>(std::move(amounts), fill), {{DType::f32, shape}}};
   };
-  return {row({2, 3, 4, 5}, {0, 0, 1, 2, 0, 0, 0, 1}), row({3, 4}, {1, 0, 0, 2}, -1.5),
-          row({5, 4}, {-1, 2, -2, -1}), row({3}, {0, 0}, 1), row({}, {})};
+  return {row({2, 3, 4, 5}, {0, 0, 1, 2, 0, 0, 0, 1}), row({3, 4}, {1, 0, 0, 2}, -1.5), row({5, 4}, {-1, 2, -2, -1}),
+          row({3}, {0, 0}, 1), row({}, {})};
 }
 
 Types BorderPad::infer(std::span<const Type> in) const {
@@ -47,8 +47,8 @@ Types BorderPad::infer(std::span<const Type> in) const {
     const std::int64_t size = in[0].shape[static_cast<int>(axis)];
     const std::int64_t most = std::max(pads[axis], pads[rank + axis]);
     const std::int64_t limit = mode == "reflect" ? size - 1 : mode == "circular" || size == 0 ? size : most;
-    require(most <= std::max<std::int64_t>(limit, 0), "pad: mode ", mode, " adds up to ", limit,
-            " along axis ", axis, " of ", in[0].shape, ", not ", most);
+    require(most <= std::max<std::int64_t>(limit, 0), "pad: mode ", mode, " adds up to ", limit, " along axis ", axis,
+            " of ", in[0].shape, ", not ", most);
   }
   return {out};
 }
@@ -61,7 +61,9 @@ Tensors BorderPad::decompose(std::span<const Tensor> in) const {
     if (begin == 0 && end == 0) continue;
     std::vector<std::int64_t> from;
     for (std::int64_t i = -begin; i < size + end; ++i)
-      from.push_back(mode == "reflect"     ? (i < 0 ? -i : i < size ? i : 2 * (size - 1) - i)
+      from.push_back(mode == "reflect"     ? (i < 0      ? -i
+                                              : i < size ? i
+                                                         : 2 * (size - 1) - i)
                      : mode == "replicate" ? std::clamp<std::int64_t>(i, 0, size - 1)
                                            : (i + size) % size);
     const Shape count{static_cast<std::int64_t>(from.size())};

@@ -6,8 +6,7 @@ namespace neurim {
 
 class Pad final : public Op {
  public:
-  explicit Pad(std::vector<std::int64_t> amounts = {}, double fill = 0)
-      : pads(std::move(amounts)), value(fill) {}
+  explicit Pad(std::vector<std::int64_t> amounts = {}, double fill = 0) : pads(std::move(amounts)), value(fill) {}
   std::vector<std::int64_t> pads;  ///< all begins, then all ends; a negative one crops
   double value;
 

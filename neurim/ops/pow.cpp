@@ -1,10 +1,10 @@
 #include "neurim/ops/pow.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/log.h"
 #include "neurim/ops/logical.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/where.h"
 

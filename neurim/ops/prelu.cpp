@@ -1,9 +1,9 @@
 #include "neurim/ops/prelu.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {

@@ -1,6 +1,6 @@
 #include "neurim/ops/quantize.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -15,8 +15,8 @@ void check_scale(const Op& op, const Type& x, const Type& scale) {
 void check_zero_point(const Op& op, std::int64_t zero_point, DType dtype) {
   const std::int64_t least = dtype == DType::u8 ? 0 : -(std::int64_t{1} << (bits(dtype) - 1)),
                      most = least + (std::int64_t{1} << bits(dtype)) - 1;
-  require(zero_point >= least && zero_point <= most, op.name(), ": the zero point is ", zero_point, ", but ", dtype, " is in [",
-          least, ',', most, ']');
+  require(zero_point >= least && zero_point <= most, op.name(), ": the zero point is ", zero_point, ", but ", dtype,
+          " is in [", least, ',', most, ']');
 }
 
 Sample row(std::shared_ptr<const Op> op, DType dtype, const Shape& x, const Shape& scale, const Fill& fill) {
@@ -57,7 +57,8 @@ Types Dequantize::infer(std::span<const Type> in) const {
 
 std::vector<Sample> Dequantize::samples() const {
   const auto from = [](std::int64_t zero, DType dtype, const Shape& x, const Shape& scale) {
-    return row(std::make_shared<Dequantize>(zero), dtype, x, scale, dtype == DType::u8 ? Fill{0, 256} : Fill{-128, 128});
+    return row(std::make_shared<Dequantize>(zero), dtype, x, scale,
+               dtype == DType::u8 ? Fill{0, 256} : Fill{-128, 128});
   };
   return {from(0, DType::u8, {2, 3, 17}, {}),    from(113, DType::u8, {2, 3, 5, 7}, {}),
           from(-9, DType::i8, {4, 35}, {}),      from(0, DType::i8, {19, 3, 2, 2}, {19, 1, 1, 1}),

@@ -1,6 +1,6 @@
-// Numbers of 8 bits that stand for floating ones: a whole number times a scale, counted from a zero point (Jacob et al.,
-// "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR'18). ONNX's QuantizeLinear
-// and DequantizeLinear.
+// Numbers of 8 bits that stand for floating ones: a whole number times a scale, counted from a zero point (Jacob et
+// al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR'18). ONNX's
+// QuantizeLinear and DequantizeLinear.
 #pragma once
 #include "neurim/graph/op.h"
 
@@ -32,19 +32,22 @@ class Dequantize final : public Op {
   void fields(Fields& f) override { f("zero_point", zero_point); }
   Types infer(std::span<const Type> in) const override;
   bool pointwise() const override { return true; }
-  bool follows() const override { return false; }  ///< what reads its output wants it made there, of a quarter of the memory
+  bool follows() const override {
+    return false;
+  }  ///< what reads its output wants it made there, of a quarter of the memory
   Onnx onnx() const override { return {"DequantizeLinear", 13}; }
   std::vector<Sample> samples() const override;
 };
 
-/// x / scale + zero_point, rounded to the nearest whole number, ties of x / scale to even, and limited to the range of `dtype`, u8 or
-/// i8; a NaN becomes the least of it. x is floating, any shape; the scale has its dtype and broadcasts to it, () or one a channel, as
-/// (O,1,1,1) for the weights of a convolution. Has no gradient. Throws Error(usage) on other dtypes and shapes, and where the zero
-/// point is none of `dtype`.
+/// x / scale + zero_point, rounded to the nearest whole number, ties of x / scale to even, and limited to the range of
+/// `dtype`, u8 or i8; a NaN becomes the least of it. x is floating, any shape; the scale has its dtype and broadcasts
+/// to it, () or one a channel, as (O,1,1,1) for the weights of a convolution. Has no gradient. Throws Error(usage) on
+/// other dtypes and shapes, and where the zero point is none of `dtype`.
 Tensor quantize(const Tensor& x, const Tensor& scale, std::int64_t zero_point, DType dtype);
 
-/// (q - zero_point) * scale, in the dtype of the scale. q is u8, i8 or i32, any shape; the scale is floating and broadcasts to it. Has no
-/// gradient. Throws Error(usage) on other dtypes and shapes, and where the zero point is none of q's dtype.
+/// (q - zero_point) * scale, in the dtype of the scale. q is u8, i8 or i32, any shape; the scale is floating and
+/// broadcasts to it. Has no gradient. Throws Error(usage) on other dtypes and shapes, and where the zero point is none
+/// of q's dtype.
 Tensor dequantize(const Tensor& q, const Tensor& scale, std::int64_t zero_point = 0);
 
 }  // namespace neurim

@@ -1,8 +1,8 @@
 #include "neurim/ops/random_uniform.h"
 
 #include "neurim/graph/trace.h"
-#include "neurim/ops/list_field.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/list_field.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -27,7 +27,8 @@ std::vector<Sample> RandomUniform::samples() const {
     std::int64_t ordinal;
   };
   std::vector<Sample> all;
-  for (const RandomUniformRow& row : {RandomUniformRow{{2, 3, 5}, 0, 1, 0}, {{33}, -2, 3, 7}, {{}, 0, 1, 1}, {{4, 16}, 5, 5, 2}}) {
+  for (const RandomUniformRow& row :
+       {RandomUniformRow{{2, 3, 5}, 0, 1, 0}, {{33}, -2, 3, 7}, {{}, 0, 1, 1}, {{4, 16}, 5, 5, 2}}) {
     auto op = std::make_shared<RandomUniform>();
     op->shape = row.shape;
     op->low = row.low;

@@ -1,7 +1,7 @@
 #include "neurim/ops/recurrence.h"
 
 #include "neurim/base/error.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -23,7 +23,7 @@ class Expected {
 
  private:
   void check(std::string_view what, int place, const Type& type) const {
-    const Type& given = in_[static_cast<std::size_t>(place)];
+    const Type& given = in_[place];
     require(given == type, op_.name(), ": ", what, " is ", given, ", the other inputs expect ", type);
   }
   const Op& op_;
@@ -41,16 +41,14 @@ std::shared_ptr<O> make(Cell cell, const RecurrentOptions& options) {
 /// Throws unless the sizes of weight_hh go together and the options are known.
 void check_sizes(const Op& who, const RecurrentOp& op, const Type& weight_hh, std::int64_t gates) {
   const int count = gate_count(op.cell);
-  require(weight_hh.shape.rank() == 2 && weight_hh.shape[0] == gates && gates > 0 && gates % count == 0,
-          who.name(), ": weight_hh is ", weight_hh.shape, ", expected (", gates, ",outputs), ", count,
-          " gates of all units");
+  require(weight_hh.shape.rank() == 2 && weight_hh.shape[0] == gates && gates > 0 && gates % count == 0, who.name(),
+          ": weight_hh is ", weight_hh.shape, ", expected (", gates, ",outputs), ", count, " gates of all units");
   const std::int64_t hidden = gates / count, outputs = weight_hh.shape[1];
-  require(
-      op.options.projection ? outputs > 0 && outputs < hidden : outputs == hidden, who.name(), ": weight_hh ",
-      weight_hh.shape, " takes ", outputs, " outputs of ", hidden, " hidden units; ",
-      op.options.projection ? "a projection has fewer, 1 or more" : "without a projection they are as many");
-  require(op.options.nonlinearity == "tanh" || op.options.nonlinearity == "relu", who.name(),
-          ": nonlinearity is \"", op.options.nonlinearity, "\", has to be tanh or relu");
+  require(op.options.projection ? outputs > 0 && outputs < hidden : outputs == hidden, who.name(), ": weight_hh ",
+          weight_hh.shape, " takes ", outputs, " outputs of ", hidden, " hidden units; ",
+          op.options.projection ? "a projection has fewer, 1 or more" : "without a projection they are as many");
+  require(op.options.nonlinearity == "tanh" || op.options.nonlinearity == "relu", who.name(), ": nonlinearity is \"",
+          op.options.nonlinearity, "\", has to be tanh or relu");
 }
 
 }  // namespace
@@ -128,7 +126,7 @@ RecurrenceSize recurrence_size(const Recurrence& op, std::span<const Type> in) {
 }
 
 RecurrenceSize recurrence_size(const RecurrenceGrad& op, std::span<const Type> in) {
-  const Shape &weight_hh = in[0].shape, &y = in[static_cast<std::size_t>(op.places().y)].shape;
+  const Shape &weight_hh = in[0].shape, &y = in[op.places().y].shape;
   const int count = gate_count(op.cell);
   return {y[0], y[1], weight_hh[0] / count, y[2], count};
 }
@@ -150,8 +148,7 @@ Types Recurrence::infer_for(const Op& whole, std::span<const Type> in) const {
   const Places p = places();
   check_count(whole, in, static_cast<std::size_t>(p.inputs), static_cast<std::size_t>(p.inputs));
   check_floating(whole, in[0], "gates");
-  require(in[0].shape.rank() == 3, whole.name(), ": takes gates (steps,batch,gates*hidden), got ",
-          in[0].shape);
+  require(in[0].shape.rank() == 3, whole.name(), ": takes gates (steps,batch,gates*hidden), got ", in[0].shape);
   check_same_dtype(whole, in[0], in[1]);
   check_sizes(whole, *this, in[1], in[0].shape[2]);
   const auto [steps, batch, hidden, outputs, gates] = recurrence_size(*this, in);
@@ -176,7 +173,7 @@ Types RecurrenceGrad::infer(std::span<const Type> in) const {
   const Places p = places();
   check_count(*this, in, static_cast<std::size_t>(p.inputs), static_cast<std::size_t>(p.inputs));
   check_floating(*this, in[0], "weight_hh");
-  const Type& y = in[static_cast<std::size_t>(p.y)];
+  const Type& y = in[p.y];
   require(y.shape.rank() == 3, name(), ": takes y (steps,batch,outputs), got ", y.shape);
   check_sizes(*this, *this, in[0], in[0].shape.rank() == 2 ? in[0].shape[0] : 0);
   const auto [steps, batch, hidden, outputs, gates] = recurrence_size(*this, in);
@@ -205,13 +202,12 @@ Types RecurrenceGrad::infer(std::span<const Type> in) const {
 
 std::string Recurrence::data_fault(std::span<const Tensor> in) const {
   const int lengths = places().lengths;
-  return lengths < 0 ? "" : outside("the length", in[static_cast<std::size_t>(lengths)], 1, in[0].size(0) + 1);
+  return lengths < 0 ? "" : outside("the length", in[lengths], 1, in[0].size(0) + 1);
 }
 
 // Gates are read before their place is written.
 Alias Recurrence::alias(int out, int in) const {
-  return cell != Cell::rnn && out == places().out_gates && in == places().gates ? Alias::overwrite
-                                                                                : Alias::none;
+  return cell != Cell::rnn && out == places().out_gates && in == places().gates ? Alias::overwrite : Alias::none;
 }
 Alias RecurrenceGrad::alias(int out, int in) const {
   return cell != Cell::rnn && out == places().dgates && in == places().gates ? Alias::overwrite : Alias::none;
@@ -259,7 +255,7 @@ std::vector<Sample> Recurrence::samples() const {
     const std::int64_t gates = gate_count(cell) * row.hidden;
     Sample sample{op, Types(static_cast<std::size_t>(p.inputs))};
     const auto put = [&](int place, const Shape& shape) {
-      if (place >= 0) sample.in[static_cast<std::size_t>(place)] = {DType::f32, shape};
+      if (place >= 0) sample.in[place] = {DType::f32, shape};
     };
     put(p.gates, {row.steps, row.batch, gates});
     put(p.weight_hh, {gates, row.outputs});
@@ -288,8 +284,8 @@ std::vector<Sample> RecurrenceGrad::samples() const {
     sample.fill.resize(sample.in.size());
     const auto put = [&](int place, const Shape& shape, const Fill& fill = {}) {
       if (place < 0) return;
-      sample.in[static_cast<std::size_t>(place)] = {DType::f32, shape};
-      sample.fill[static_cast<std::size_t>(place)] = fill;
+      sample.in[place] = {DType::f32, shape};
+      sample.fill[place] = fill;
     };
     put(p.weight_hh, {gates, row.outputs});
     put(p.weight_hr, {row.outputs, row.hidden});
@@ -303,8 +299,8 @@ std::vector<Sample> RecurrenceGrad::samples() const {
     put(p.dh, {row.batch, row.outputs});
     put(p.dc, {row.batch, row.hidden});
     if (p.lengths >= 0) {
-      sample.in[static_cast<std::size_t>(p.lengths)] = {DType::i64, {row.batch}};
-      sample.fill[static_cast<std::size_t>(p.lengths)] = {1, static_cast<double>(row.steps + 1)};
+      sample.in[p.lengths] = {DType::i64, {row.batch}};
+      sample.fill[p.lengths] = {1, static_cast<double>(row.steps + 1)};
     }
     all.push_back(sample);
   }

@@ -27,8 +27,7 @@ class Recurrence final : public RecurrentOp {
 
   /// Where inputs and outputs stand; -1: not there.
   struct Places {
-    int gates = -1, weight_hh = -1, bias_hh = -1, weight_hr = -1, peephole = -1, h0 = -1, c0 = -1,
-        lengths = -1;
+    int gates = -1, weight_hh = -1, bias_hh = -1, weight_hr = -1, peephole = -1, h0 = -1, c0 = -1, lengths = -1;
     int inputs = 0;
     int y = -1, h = -1, c = -1, out_gates = -1, saved = -1;
     int outputs = 0;
@@ -40,9 +39,9 @@ class Recurrence final : public RecurrentOp {
 
 /// Inputs (weight_hh[, weight_hr][, peephole][, h0[, c0]][, lengths], y[, gates, saved], dy, dh[, dc]), the
 /// saved ones as Recurrence gives them -> (dgates(T,N,G*H), dh0, [dc0], [dhidden(T,N,G*H)], [dprojected(T,N,P)],
-/// [dpeephole(N,3*H)], [dbias(N,G*H), of the GRU (N,4*H)]), 0 at padding: dhidden of the GRU is the gradient of V h + c;
-/// dprojected of the projection that of its result; dbias, where there is a bias, each sequence's sum of dgates over the
-/// steps, and of the GRU of dhidden's gate n behind it.
+/// [dpeephole(N,3*H)], [dbias(N,G*H), of the GRU (N,4*H)]), 0 at padding: dhidden of the GRU is the gradient of V h +
+/// c; dprojected of the projection that of its result; dbias, where there is a bias, each sequence's sum of dgates over
+/// the steps, and of the GRU of dhidden's gate n behind it.
 class RecurrenceGrad final : public RecurrentOp {
  public:
   using RecurrentOp::RecurrentOp;

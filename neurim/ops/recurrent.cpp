@@ -4,6 +4,7 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/concat.h"
 #include "neurim/ops/embedding.h"
 #include "neurim/ops/linear.h"
@@ -11,7 +12,6 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/recurrence.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
@@ -97,30 +97,27 @@ void RecurrentOp::fields(Fields& f) {
   if (cell == Cell::lstm) f("projection", options.projection)("peephole", options.peephole);
 }
 
-std::string_view Recurrent::name() const {
-  return cell == Cell::lstm ? "lstm" : cell == Cell::gru ? "gru" : "rnn";
-}
+std::string_view Recurrent::name() const { return cell == Cell::lstm ? "lstm" : cell == Cell::gru ? "gru" : "rnn"; }
 
 Onnx Recurrent::onnx() const { return {cell == Cell::lstm ? "LSTM" : cell == Cell::gru ? "GRU" : "RNN", 14}; }
 
 Types Recurrent::infer(std::span<const Type> in) const {
   const bool c0 = options.state && cell == Cell::lstm;
-  const std::size_t count =
-      3u + 2u * options.bias + options.projection + options.peephole + options.state + c0 + options.lengths;
+  const std::size_t count = 3u + 2u * options.bias + options.projection + options.peephole + options.state + c0 +
+                            options.lengths;
   check_count(*this, in, count, count);
   check_floating(*this, in[0], "x");
   const Shape &x = in[0].shape, &weight = in[1].shape;
   require(x.rank() == 3, name(), ": takes x (steps,batch,features), got ", x);
-  require(weight.rank() == 2 && weight[0] > 0 && weight[0] % gate_count(cell) == 0, name(), ": weight_ih ",
-          weight, " is not (", gate_count(cell), "*hidden,features)");
-  require(weight[1] == x[2], name(), ": x ", x, " has ", x[2], " features, weight_ih ", weight, " expects ",
-          weight[1]);
+  require(weight.rank() == 2 && weight[0] > 0 && weight[0] % gate_count(cell) == 0, name(), ": weight_ih ", weight,
+          " is not (", gate_count(cell), "*hidden,features)");
+  require(weight[1] == x[2], name(), ": x ", x, " has ", x[2], " features, weight_ih ", weight, " expects ", weight[1]);
   require(in[2].shape.rank() == 2 && in[2].shape[0] == weight[0], name(), ": weight_hh is ", in[2].shape,
           ", weight_ih ", weight, " expects (", weight[0], ",outputs)");
   check_same_dtype(*this, in[0], in[1]);
   for (std::size_t i = 3; i < 3u + 2u * options.bias; ++i)
-    require(in[i] == Type{in[0].dtype, {weight[0]}}, name(), i == 3 ? ": bias_ih is " : ": bias_hh is ",
-            in[i], ", weight_ih ", weight, " expects ", Type{in[0].dtype, {weight[0]}});
+    require(in[i] == Type{in[0].dtype, {weight[0]}}, name(), i == 3 ? ": bias_ih is " : ": bias_hh is ", in[i],
+            ", weight_ih ", weight, " expects ", Type{in[0].dtype, {weight[0]}});
   // The rest is the recurrence's, behind a linear layer.
   Types inner{{in[0].dtype, {x[0], x[1], weight[0]}}, in[2]};
   if (options.bias && cell == Cell::gru) inner.push_back(in[4]);
@@ -164,17 +161,14 @@ Tensors Recurrent::grad(const Gradient& g) const {
   const RecurrentInputs in = named(*this, g.in);
   const Unrolled forward = unroll(*this, in);
   const Recurrence::Places from = make_recurrence(cell, options)->places();
-  const auto at = [](const Tensors& list, int i) {
-    return i < 0 ? Tensor() : list[static_cast<std::size_t>(i)];
-  };
+  const auto at = [](const Tensors& list, int i) { return i < 0 ? Tensor() : list[i]; };
 
   Tensors back_in;
   const auto gradient_of = [&](std::size_t i) {
     return g.dout[i] ? g.dout[i] : Tensor::full(g.out[i].type(), 0, g.out[i].device());
   };
-  for (const Tensor& tensor :
-       {in.weight_hh, in.weight_hr, in.peephole, in.h0, in.c0, in.lengths, at(forward.out, from.y),
-        at(forward.out, from.out_gates), at(forward.out, from.saved)})
+  for (const Tensor& tensor : {in.weight_hh, in.weight_hr, in.peephole, in.h0, in.c0, in.lengths,
+                               at(forward.out, from.y), at(forward.out, from.out_gates), at(forward.out, from.saved)})
     if (tensor) back_in.push_back(tensor);
   for (std::size_t i = 0; i < g.dout.size(); ++i) back_in.push_back(gradient_of(i));
   const auto back = make_recurrence_grad(cell, options);
@@ -204,8 +198,7 @@ Tensors Recurrent::grad(const Gradient& g) const {
     }
   }
   if (options.projection) {
-    const Tensor output =
-        gates_of(at(forward.out, from.out_gates), hidden, 3, 4) * tanh(at(forward.out, from.saved));
+    const Tensor output = gates_of(at(forward.out, from.out_gates), hidden, 3, 4) * tanh(at(forward.out, from.saved));
     d.weight_hr = matmul(rows(at(out, to.dprojected)), rows(output), true);
   }
   if (options.peephole) d.peephole = sum(at(out, to.dpeephole), {0});
@@ -248,9 +241,7 @@ std::vector<Sample> Recurrent::samples() const {
   return all;
 }
 
-Tensors lstm(const RecurrentInputs& in, bool reverse) {
-  return apply_recurrent(Cell::lstm, in, {.reverse = reverse});
-}
+Tensors lstm(const RecurrentInputs& in, bool reverse) { return apply_recurrent(Cell::lstm, in, {.reverse = reverse}); }
 
 Tensors gru(const RecurrentInputs& in, bool reverse, bool reset_after) {
   return apply_recurrent(Cell::gru, in, {.reverse = reverse, .reset_after = reset_after});

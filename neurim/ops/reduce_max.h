@@ -1,6 +1,6 @@
 // Maxima over axes.
 #pragma once
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/reshape.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -25,7 +25,7 @@ Types Reshape::infer(std::span<const Type> in) const {
 
 Tensors Reshape::grad(const Gradient& g) const { return {reshape(g.dout[0], g.in[0].shape())}; }
 
-std::optional<Layout> Reshape::relaid(const Type& in, const Layout& layout) const {
+std::optional<Layout> Reshape::layout_alias(const Type& in, const Layout& layout) const {
   const Shape &from = in.shape, to = infer({{in}})[0].shape;
   if (from.rank() < 2 || to.rank() < 2 || from.numel() == 0) return std::nullopt;
   if (layout.kind == Layout::last_blocked && layout.block >= from[-1] && from[-1] == to[-1]) return layout;

@@ -1,7 +1,7 @@
 // The same elements under another shape.
 #pragma once
 #include "neurim/graph/op.h"
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
 
 namespace neurim {
 
@@ -11,13 +11,13 @@ class Reshape final : public Op {
   Shape shape;  ///< at most one size is -1
 
   std::string_view name() const override { return "reshape"; }
-  bool picks() const override { return true; }
+  bool is_data_movement() const override { return true; }
   void fields(Fields& f) override { list_field(f, "shape", shape); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Alias alias(int, int) const override { return Alias::view; }
   /// Blocks of an axis stay where they are when the axes between them and the first one become others.
-  std::optional<Layout> relaid(const Type& in, const Layout& layout) const override;
+  std::optional<Layout> layout_alias(const Type& in, const Layout& layout) const override;
   Onnx onnx() const override { return {"Reshape", 14}; }
   std::vector<Sample> samples() const override;
 };

@@ -1,6 +1,6 @@
 #include "neurim/ops/rms_norm.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -19,8 +19,8 @@ std::vector<Sample> RmsNorm::samples() const {
 
 Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight, double eps) {
   const Tensor scale = weight ? weight : Tensor::full({x.dtype(), normalized_shape}, 1, x.device());
-  require(scale.shape() == normalized_shape, "rms_norm: the weight ", scale.shape(),
-          " has not the normalized shape ", normalized_shape);
+  require(scale.shape() == normalized_shape, "rms_norm: the weight ", scale.shape(), " has not the normalized shape ",
+          normalized_shape);
   return apply1(std::make_shared<RmsNorm>(eps), {x, scale});
 }
 

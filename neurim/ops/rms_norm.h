@@ -8,8 +8,7 @@ namespace neurim {
 /// x / sqrt(mean of squares over the last axes + eps) * weight (Zhang and Sennrich, "Root mean square layer
 /// normalization", NeurIPS'19). An undefined weight is 1; its floating dtype may differ from that of x. The
 /// default of eps is the epsilon of f32, which PyTorch takes for inputs of that dtype.
-Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
-                double eps = 0x1p-23);
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {}, double eps = 0x1p-23);
 
 /// Inputs (x, weight) -> y.
 class RmsNorm final : public NormOp {

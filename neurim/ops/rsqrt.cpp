@@ -1,7 +1,7 @@
 #include "neurim/ops/rsqrt.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 
 namespace neurim {

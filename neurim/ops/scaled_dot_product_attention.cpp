@@ -5,6 +5,8 @@
 
 #include "neurim/graph/trace.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/dropout.h"
 #include "neurim/ops/iota.h"
@@ -12,10 +14,8 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reduce_max.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/softmax.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -42,15 +42,13 @@ Types ScaledDotProductAttention::infer(std::span<const Type> in) const {
   check_same_dtype(*this, in[0], in[2]);
   const Shape &query = in[0].shape, &key = in[1].shape, &value = in[2].shape;
   require(query.rank() == 4 && key.rank() == 4 && value.rank() == 4, name(),
-          ": takes query (N,H,L,E), key (N,K,S,E) and value (N,K,S,V), got ", query, ", ", key, " and ",
-          value);
-  require(query[3] == key[3], name(), ": query ", query, " has ", query[3], " features, key ", key, " has ",
-          key[3], "; they have to be equal");
+          ": takes query (N,H,L,E), key (N,K,S,E) and value (N,K,S,V), got ", query, ", ", key, " and ", value);
+  require(query[3] == key[3], name(), ": query ", query, " has ", query[3], " features, key ", key, " has ", key[3],
+          "; they have to be equal");
   require(query[0] == key[0], name(), ": query ", query, " and key ", key, " are of different batches");
-  require(key[0] == value[0] && key[1] == value[1] && key[2] == value[2], name(), ": key ", key,
-          " and value ", value, " differ before the last axis");
-  require(query[3] > 0 && key[2] > 0, name(), ": query ", query, " and key ", key,
-          " have no features or no positions");
+  require(key[0] == value[0] && key[1] == value[1] && key[2] == value[2], name(), ": key ", key, " and value ", value,
+          " differ before the last axis");
+  require(query[3] > 0 && key[2] > 0, name(), ": query ", query, " and key ", key, " have no features or no positions");
   require(key[1] > 0 && query[1] % key[1] == 0, name(), ": the ", query[1], " heads of query ", query,
           " do not divide into the ", key[1], " of key ", key);
   const Shape scores{query[0], query[1], query[2], key[2]};
@@ -69,8 +67,8 @@ Types ScaledDotProductAttention::infer(std::span<const Type> in) const {
 
 Tensors ScaledDotProductAttention::decompose(std::span<const Tensor> in) const {
   const Tensor query = wide(in[0]), key = wide(in[1]), value = wide(in[2]);
-  const std::int64_t batch = query.size(0), heads = query.size(1), length = query.size(2),
-                     groups = key.size(1), positions = key.size(2);
+  const std::int64_t batch = query.size(0), heads = query.size(1), length = query.size(2), groups = key.size(1),
+                     positions = key.size(2);
   // Heads that share keys stand one below the other, as rows of one matrix: the products broadcast nothing.
   const std::int64_t rows = heads / groups * length;
   const auto product = [&](const Tensor& left, const Tensor& right, bool transpose) {
@@ -79,8 +77,7 @@ Tensors ScaledDotProductAttention::decompose(std::span<const Tensor> in) const {
   };
   Tensor scores = product(query * scale, key, true);
 
-  const Tensor zero = scalar_like(query, 0),
-               nothing = scalar_like(query, -std::numeric_limits<double>::infinity());
+  const Tensor zero = scalar_like(query, 0), nothing = scalar_like(query, -std::numeric_limits<double>::infinity());
   Tensor bias, alive;
   if (masked(in.size())) bias = in[3].dtype() == DType::boolean ? where(in[3], zero, nothing) : wide(in[3]);
   if (is_causal) {
@@ -126,11 +123,14 @@ std::vector<Sample> ScaledDotProductAttention::samples() const {
        {AttentionRow{{2, 3, 5, 4}, 3, 7, 6}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, {}, true},
         AttentionRow{{1, 2, 7, 4}, 2, 5, 4, {}, true}, AttentionRow{{2, 2, 6, 8}, 2, 6, 8, {}, true, 0.3},
         AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({5, 7})}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 1, 7})},
-        AttentionRow{{2, 3, 5, 4}, 3, 5, 6, seen({2, 3, 5, 5}), true}, AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 5, 1})},
+        AttentionRow{{2, 3, 5, 4}, 3, 5, 6, seen({2, 3, 5, 5}), true},
+        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, seen({2, 1, 5, 1})},
         AttentionRow{{1, 2, 3, 4}, 2, 5, 4, seen({3, 5}), false, 0, {0, 1}},  // all false
-        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, added({3, 5, 7})}, AttentionRow{{2, 3, 5, 4}, 3, 5, 4, added({2, 1, 1, 5}), true},
+        AttentionRow{{2, 3, 5, 4}, 3, 7, 6, added({3, 5, 7})},
+        AttentionRow{{2, 3, 5, 4}, 3, 5, 4, added({2, 1, 1, 5}), true},
         AttentionRow{{2, 3, 5, 4}, 3, 7, 6, added({7}), false, 0.5}, AttentionRow{{2, 4, 5, 6}, 2, 7, 3},
-        AttentionRow{{2, 4, 5, 6}, 1, 5, 3, {}, true}, AttentionRow{{2, 6, 5, 4}, 2, 7, 4, seen({2, 6, 5, 7}), false, 0.2},
+        AttentionRow{{2, 4, 5, 6}, 1, 5, 3, {}, true},
+        AttentionRow{{2, 6, 5, 4}, 2, 7, 4, seen({2, 6, 5, 7}), false, 0.2},
         AttentionRow{{2, 4, 3, 4}, 2, 5, 4, added({2, 4, 3, 5}), true}, AttentionRow{{1, 1, 1, 1}, 1, 1, 1},
         AttentionRow{{1, 2, 33, 17}, 2, 40, 19}}) {
     auto op = std::make_shared<ScaledDotProductAttention>();

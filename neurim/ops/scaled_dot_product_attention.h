@@ -9,7 +9,7 @@ namespace neurim {
 struct AttentionOptions {
   std::optional<double> scale = {};  ///< of the products of queries and keys; without one 1/sqrt(E)
   bool is_causal = false;            ///< query i sees the keys 0 … i alone, besides what attn_mask says
-  double dropout_p = 0;  ///< in a trace for training, the share of the weights that become 0 (see dropout)
+  double dropout_p = 0;              ///< in a trace for training, the share of the weights that become 0 (see dropout)
 };
 
 /// query(N,H,L,E), key(N,K,S,E) and value(N,K,S,V) of one floating dtype -> (N,H,L,V): for each query

@@ -1,12 +1,12 @@
 #include "neurim/ops/selu.h"
 
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/elu.h"
 #include "neurim/ops/maximum.h"
 #include "neurim/ops/minimum.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 

@@ -1,6 +1,6 @@
 #include "neurim/ops/sgd_step.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -13,8 +13,8 @@ Types SgdStep::infer(std::span<const Type> in) const {
   check_floating_scalar(*this, in[count - 1], "the learning rate");
   if (rule.scaled) check_floating_scalar(*this, in.back(), "the scale");
   require(!rule.nesterov || (rule.momentum > 0 && rule.dampening == 0),
-          "sgd_step: nesterov takes a momentum above 0 and no dampening; momentum is ", rule.momentum,
-          ", dampening ", rule.dampening);
+          "sgd_step: nesterov takes a momentum above 0 and no dampening; momentum is ", rule.momentum, ", dampening ",
+          rule.dampening);
   if (rule.momentum == 0) return {in[0]};
   return {in[0], in[0]};
 }
@@ -28,9 +28,12 @@ std::vector<Sample> SgdStep::samples() const {
     if (update.scaled) sample.in.push_back(lr), sample.fill.push_back({0.01, 0.5});
     return sample;
   };
-  return {row({}), row({.weight_decay = 0.1}), row({.momentum = 0.9}),
+  return {row({}),
+          row({.weight_decay = 0.1}),
+          row({.momentum = 0.9}),
           row({.momentum = 0.9, .dampening = 0.3}),
-          row({.momentum = 0.8, .weight_decay = 0.01, .nesterov = true}), row({.weight_decay = 0.1, .scaled = true}),
+          row({.momentum = 0.8, .weight_decay = 0.01, .nesterov = true}),
+          row({.weight_decay = 0.1, .scaled = true}),
           row({.momentum = 0.9, .weight_decay = 0.01, .scaled = true})};
 }
 

@@ -23,9 +23,7 @@ class SgdStep final : public Op {
     f("weight_decay", rule.weight_decay)("scaled", rule.scaled);
   }
   Types infer(std::span<const Type> in) const override;
-  Alias alias(int out, int in) const override {
-    return in == (out == 0 ? 0 : 2) ? Alias::overwrite : Alias::none;
-  }
+  Alias alias(int out, int in) const override { return in == (out == 0 ? 0 : 2) ? Alias::overwrite : Alias::none; }
   std::vector<Sample> samples() const override;
 };
 
@@ -36,8 +34,8 @@ struct SgdStepped {
 /// As torch.optim.SGD: g = grad + weight_decay * weight; buffer' = momentum * buffer + (1 - dampening) * g;
 /// weight' = weight - lr * (nesterov ? g + momentum * buffer' : buffer'), or weight - lr * g without
 /// momentum. weight, grad and buffer are floating, of one type; lr is a floating scalar. PyTorch fills the
-/// first buffer with g itself, which a buffer of zeros gives too while dampening is 0. With a scale, a f32 scalar, grad is
-/// multiplied by it first, and where it is 0 nothing changes. Throws Error(usage) when types or options disagree.
+/// first buffer with g itself, which a buffer of zeros gives too while dampening is 0. With a scale, a f32 scalar, grad
+/// is multiplied by it first, and where it is 0 nothing changes. Throws Error(usage) when types or options disagree.
 SgdStepped sgd_step(const Tensor& weight, const Tensor& grad, const Tensor& buffer, const Tensor& lr,
                     const SgdRule& rule = {}, const Tensor& scale = {});
 

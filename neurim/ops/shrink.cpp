@@ -1,12 +1,12 @@
 #include "neurim/ops/shrink.h"
 
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/tanh.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -41,9 +41,7 @@ class Shrink final : public UnaryOp {
 }  // namespace
 
 Tensor hardshrink(const Tensor& x, double lambd) { return apply1(std::make_shared<Shrink>(lambd, 0), {x}); }
-Tensor softshrink(const Tensor& x, double lambd) {
-  return apply1(std::make_shared<Shrink>(lambd, lambd), {x});
-}
+Tensor softshrink(const Tensor& x, double lambd) { return apply1(std::make_shared<Shrink>(lambd, lambd), {x}); }
 Tensor tanhshrink(const Tensor& x) {
   const Tensor y = wide(x);
   return cast(y - tanh(y), x.dtype());

@@ -1,6 +1,6 @@
 #include "neurim/ops/sign.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

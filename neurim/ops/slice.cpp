@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
 SliceRange SliceOptions::range(const Shape& whole, std::string_view who) const {
   require(starts.size() == ends.size() && (axes.empty() || axes.size() == starts.size()) &&
               (steps.empty() || steps.size() == starts.size()),
-          who, ": ", starts.size(), " starts, ", ends.size(), " ends, ", axes.size(), " axes and ",
-          steps.size(), " steps; the counts must agree");
+          who, ": ", starts.size(), " starts, ", ends.size(), " ends, ", axes.size(), " axes and ", steps.size(),
+          " steps; the counts must agree");
   SliceRange range{.shape = whole};
   range.step.fill(1);
   std::array<bool, Shape::kMaxRank> seen{};
@@ -19,16 +19,15 @@ SliceRange SliceOptions::range(const Shape& whole, std::string_view who) const {
     const int axis = normal_axis(axes.empty() ? static_cast<std::int64_t>(i) : axes[i], whole.rank(), who);
     const std::int64_t size = whole[axis], step = steps.empty() ? 1 : steps[i];
     require(step != 0, who, ": the step along axis ", axis, " is 0");
-    require(!std::exchange(seen[static_cast<std::size_t>(axis)], true), who, ": axis ", axis,
-            " is named twice");
+    require(!std::exchange(seen[axis], true), who, ": axis ", axis, " is named twice");
     // A walk backwards may start at the last element and end before the first one.
     const std::int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     const auto place = [&](std::int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
     const std::int64_t start = place(starts[i]), distance = place(ends[i]) - start;
-    range.start[static_cast<std::size_t>(axis)] = start;
-    range.step[static_cast<std::size_t>(axis)] = step;
-    range.shape[axis] =
-        distance / step < 0 ? 0 : distance / step + (distance % step != 0 && (distance > 0) == (step > 0));
+    range.start[axis] = start;
+    range.step[axis] = step;
+    range.shape[axis] = distance / step < 0 ? 0
+                                            : distance / step + (distance % step != 0 && (distance > 0) == (step > 0));
   }
   return range;
 }
@@ -61,9 +60,7 @@ Types SliceGrad::infer(std::span<const Type> in) const {
   return {{in[0].dtype, shape}};
 }
 
-Tensors SliceGrad::grad(const Gradient& g) const {
-  return {apply1(std::make_shared<Slice>(options), {g.dout[0]})};
-}
+Tensors SliceGrad::grad(const Gradient& g) const { return {apply1(std::make_shared<Slice>(options), {g.dout[0]})}; }
 
 namespace {
 

@@ -1,7 +1,7 @@
 // A part of a tensor: start, end and step along each axis.
 #pragma once
 #include "neurim/graph/op.h"
-#include "neurim/ops/list_field.h"
+#include "neurim/ops/common/list_field.h"
 
 namespace neurim {
 
@@ -28,7 +28,7 @@ class Slice final : public Op {
   SliceOptions options;
 
   std::string_view name() const override { return "slice"; }
-  bool picks() const override { return true; }
+  bool is_data_movement() const override { return true; }
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
@@ -41,8 +41,7 @@ class Slice final : public Op {
 /// dy (the sliced shape) put back in its place in zeros of the shape before the slice.
 class SliceGrad final : public Op {
  public:
-  explicit SliceGrad(const Shape& whole = {}, SliceOptions part = {})
-      : shape(whole), options(std::move(part)) {}
+  explicit SliceGrad(const Shape& whole = {}, SliceOptions part = {}) : shape(whole), options(std::move(part)) {}
   Shape shape;
   SliceOptions options;
 

@@ -1,6 +1,6 @@
 // e^x / sum(e^x) along an axis
 #pragma once
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

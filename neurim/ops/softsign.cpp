@@ -2,9 +2,9 @@
 
 #include "neurim/ops/abs.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/div.h"
-#include "neurim/ops/rules.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 

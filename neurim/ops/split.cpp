@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/concat.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/slice.h"
 
 namespace neurim {
@@ -14,8 +14,8 @@ Types SplitOp::infer(std::span<const Type> in) const {
   const Shape& x = in[0].shape;
   const int along = normal_axis(axis, x.rank(), name());
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  require(!sizes.empty() && total == x[along], name(), ": the sizes of the ", sizes.size(),
-          " parts add up to ", total, ", axis ", along, " of ", x, " is ", x[along]);
+  require(!sizes.empty() && total == x[along], name(), ": the sizes of the ", sizes.size(), " parts add up to ", total,
+          ", axis ", along, " of ", x, " is ", x[along]);
   require(std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size >= 0; }), name(),
           ": a size is negative");
   Types out(sizes.size(), in[0]);

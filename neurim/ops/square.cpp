@@ -1,7 +1,7 @@
 #include "neurim/ops/square.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

@@ -1,7 +1,7 @@
 #include "neurim/ops/sub.h"
 
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/neg.h"
-#include "neurim/ops/rules.h"
 
 namespace neurim {
 

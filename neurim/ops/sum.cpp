@@ -1,7 +1,7 @@
 #include "neurim/ops/sum.h"
 
 #include "neurim/ops/broadcast_to.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 

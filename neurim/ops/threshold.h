@@ -1,7 +1,7 @@
 // x where it is above a threshold, else a value
 #pragma once
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {

@@ -1,6 +1,6 @@
 #include "neurim/ops/transpose.h"
 
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -10,13 +10,13 @@ Types Transpose::infer(std::span<const Type> in) const {
   const auto is_permutation = [&] {
     std::vector<bool> seen(perm.size());
     for (std::int64_t axis : perm) {
-      if (axis < 0 || axis >= rank || seen[static_cast<std::size_t>(axis)]) return false;
-      seen[static_cast<std::size_t>(axis)] = true;
+      if (axis < 0 || axis >= rank || seen[axis]) return false;
+      seen[axis] = true;
     }
     return true;
   };
-  require(static_cast<int>(perm.size()) == rank && is_permutation(), "transpose: perm ",
-          Shape(std::span(perm)), " does not name each axis of ", in[0].shape, " once");
+  require(static_cast<int>(perm.size()) == rank && is_permutation(), "transpose: perm ", Shape(std::span(perm)),
+          " does not name each axis of ", in[0].shape, " once");
   Shape out;
   for (std::int64_t axis : perm) out.push_back(in[0].shape[static_cast<int>(axis)]);
   return {{in[0].dtype, out}};
@@ -24,12 +24,11 @@ Types Transpose::infer(std::span<const Type> in) const {
 
 Tensors Transpose::grad(const Gradient& g) const {
   std::vector<std::int64_t> inverse(perm.size());
-  for (std::size_t axis = 0; axis < perm.size(); ++axis)
-    inverse[static_cast<std::size_t>(perm[axis])] = static_cast<std::int64_t>(axis);
+  for (std::size_t axis = 0; axis < perm.size(); ++axis) inverse[perm[axis]] = static_cast<std::int64_t>(axis);
   return {transpose(g.dout[0], inverse)};
 }
 
-std::optional<Layout> Transpose::relaid(const Type& in, const Layout& layout) const {
+std::optional<Layout> Transpose::layout_alias(const Type& in, const Layout& layout) const {
   const bool apart = layout.kind == Layout::blocked, last = layout.kind == Layout::last_blocked;
   const int rank = in.shape.rank();
   if (rank < 3 || (!apart && !last)) return std::nullopt;
@@ -38,7 +37,7 @@ std::optional<Layout> Transpose::relaid(const Type& in, const Layout& layout) co
   for (int axis = apart ? 2 : 1; axis < (last ? rank - 1 : rank); ++axis) order.push_back(axis);
   if (apart) order.push_back(1);
   if (perm != order) return std::nullopt;
-  return Layout{apart ? Layout::last_blocked : Layout::blocked, layout.block, 0, layout.rounded};
+  return Layout{apart ? Layout::last_blocked : Layout::blocked, layout.block, 0, layout.storage};
 }
 
 std::vector<Sample> Transpose::samples() const {

@@ -10,12 +10,12 @@ class Transpose final : public Op {
   std::vector<std::int64_t> perm;  ///< axis i of the output is axis perm[i] of the input
 
   std::string_view name() const override { return "transpose"; }
-  bool picks() const override { return true; }
+  bool is_data_movement() const override { return true; }
   void fields(Fields& f) override { f("perm", perm); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   /// From images to rows of pixels and back, blocks of channels stay where they are.
-  std::optional<Layout> relaid(const Type& in, const Layout& layout) const override;
+  std::optional<Layout> layout_alias(const Type& in, const Layout& layout) const override;
   Onnx onnx() const override { return {"Transpose", 13}; }
   std::vector<Sample> samples() const override;
 };

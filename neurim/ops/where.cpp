@@ -1,7 +1,7 @@
 #include "neurim/ops/where.h"
 
 #include "neurim/base/error.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim {
 
@@ -12,8 +12,7 @@ class Where final : public Op {
   std::string_view name() const override { return "where"; }
   Types infer(std::span<const Type> in) const override {
     check_count(*this, in, 3, 3);
-    require(in[0].dtype == DType::boolean, "where: the condition is ", in[0],
-            ", but has to be bool: compare it first");
+    require(in[0].dtype == DType::boolean, "where: the condition is ", in[0], ", but has to be bool: compare it first");
     check_same_dtype(*this, in[1], in[2]);
     return {{in[1].dtype, broadcast(in[0].shape, broadcast(in[1].shape, in[2].shape, name()), name())}};
   }
@@ -27,9 +26,8 @@ class Where final : public Op {
   Onnx onnx() const override { return {"Where", 16}; }
   std::vector<Sample> samples() const override {
     const auto row = [this](const Shape& condition, const Shape& a, const Shape& b, DType dtype) {
-      return Sample{shared_from_this(),
-                    {{DType::boolean, condition}, {dtype, a}, {dtype, b}},
-                    {{0, 2}, {-8, 8}, {-8, 8}}};
+      return Sample{
+          shared_from_this(), {{DType::boolean, condition}, {dtype, a}, {dtype, b}}, {{0, 2}, {-8, 8}, {-8, 8}}};
     };
     return {row({2, 3, 17}, {2, 3, 17}, {2, 3, 17}, DType::f32), row({3, 1}, {2, 1, 4}, {}, DType::f32),
             row({5}, {}, {3, 1}, DType::f32), row({4, 5}, {5}, {4, 1}, DType::i64)};

@@ -9,8 +9,8 @@ Adam::Adam(const Parameters& parameters, const Config& c, bool decoupled)
     : Optimizer(parameters, c.lr, c.weight_decay, c.decay_1d, {"exp_avg", "exp_avg_sq"}),
       config_(c),
       decoupled_(decoupled) {
-  require(c.beta1 >= 0 && c.beta1 < 1 && c.beta2 >= 0 && c.beta2 < 1, "Adam: the betas are ", c.beta1,
-          " and ", c.beta2, ", both must lie in [0, 1)");
+  require(c.beta1 >= 0 && c.beta1 < 1 && c.beta2 >= 0 && c.beta2 < 1, "Adam: the betas are ", c.beta1, " and ", c.beta2,
+          ", both must lie in [0, 1)");
   require(c.eps >= 0, "Adam: eps is ", c.eps, ", it must not be negative");
 }
 

@@ -9,10 +9,10 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/all_finite.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/where.h"
 
 namespace neurim {
@@ -39,19 +39,19 @@ Optimizer::Optimizer(const Parameters& parameters, double lr, double weight_deca
 }
 
 void Optimizer::set_lr(double lr) {
-  require(std::isfinite(lr) && lr >= 0, "optimizer: the learning rate is ", lr,
-          ", it must be finite and not negative");
+  require(std::isfinite(lr) && lr >= 0, "optimizer: the learning rate is ", lr, ", it must be finite and not negative");
   const float value = static_cast<float>(lr);
   lr_.write(&value);
 }
 
 void Optimizer::step(const Tensors& gradients) {
-  require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ",
-          weights_.size(), " weights; give one per tensor of weights(), in order");
+  require(gradients.size() == weights_.size(), "optimizer: got ", gradients.size(), " gradients for ", weights_.size(),
+          " weights; give one per tensor of weights(), in order");
   step_where({}, gradients);
 }
 
-/// `finite`: of gradients of a scaled loss whether they are, as else nothing moves; undefined: they are of the loss itself.
+/// `finite`: of gradients of a scaled loss whether they are, as else nothing moves; undefined: they are of the loss
+/// itself.
 void Optimizer::step_where(const Tensor& finite, const Tensors& gradients) {
   const Common common{lr_, steps_ + 1, finite ? cast(finite, DType::f32) / loss_scale_ : Tensor()};
   for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -70,10 +70,12 @@ void Optimizer::minimize(const Tensor& loss) {
   const Tensor scaled = loss * loss_scale_;
   const Tensors all = gradients(std::span(&scaled, 1), weights_);
   Tensors known;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(known), [](const Tensor& gradient) { return static_cast<bool>(gradient); });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(known),
+               [](const Tensor& gradient) { return static_cast<bool>(gradient); });
   const Tensor finite = all_finite(known);
   step_where(finite, all);
-  const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)), grows = greater_equal(counted, scalar_like(counted, kPatience));
+  const Tensor counted = where(finite, finite_steps_ + 1, scalar_like(finite_steps_, 0)),
+               grows = greater_equal(counted, scalar_like(counted, kPatience));
   const Tensor doubled = where(grows, loss_scale_ * 2, loss_scale_);
   loss_scale_.assign(where(finite, doubled, loss_scale_ * 0.5));
   finite_steps_.assign(where(grows, scalar_like(counted, 0), counted));

@@ -18,14 +18,15 @@ class Optimizer {
   /// The weights in the order in which step() wants their gradients; tied ones once.
   const Tensors& weights() const { return weights_; }
 
-  /// Moves all weights by one step against the gradients of `loss`, a scalar. With scale_losses() these are the gradients of the loss times
-  /// a scale, as narrow numbers need, and are divided by it again; where one of them is not finite, nothing moves. Recorded, or done, as
-  /// step().
+  /// Moves all weights by one step against the gradients of `loss`, a scalar. With scale_losses() these are the
+  /// gradients of the loss times a scale, as narrow numbers need, and are divided by it again; where one of them is not
+  /// finite, nothing moves. Recorded, or done, as step().
   void minimize(const Tensor& loss);
 
-  /// Has minimize() scale losses: by 65,536 at first, by half as much after a step whose gradients are not all finite, and by twice as much
-  /// after 2,000 others in a row. As PyTorch's GradScaler; Micikevicius et al., "Mixed precision training", ICLR'18. To be called
-  /// before steps are recorded, and before its state is loaded: "loss_scale", and "finite_steps" since it last changed.
+  /// Has minimize() scale losses: by 65,536 at first, by half as much after a step whose gradients are not all finite,
+  /// and by twice as much after 2,000 others in a row. As PyTorch's GradScaler; Micikevicius et al., "Mixed precision
+  /// training", ICLR'18. To be called before steps are recorded, and before its state is loaded: "loss_scale", and
+  /// "finite_steps" since it last changed.
   void scale_losses();
   /// 1 where losses are not scaled.
   double loss_scale() const { return loss_scale_ ? loss_scale_.item() : 1; }
@@ -53,13 +54,13 @@ class Optimizer {
 
   /// Steps the parameters that are weights. Weights of one axis (biases, norms) decay only with `decay_1d`.
   /// `buffers` are tensors of each weight's type that start at zero.
-  Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d,
-            const Names& buffers);
+  Optimizer(const Parameters& parameters, double lr, double weight_decay, bool decay_1d, const Names& buffers);
 
   /// What is the same for all weights.
   struct Common {
     Tensor lr, step;  ///< `step` is an i64 scalar, 1 at the first step
-    Tensor scale;     ///< what gradients are to be multiplied with, 0 where nothing is to move; undefined: they are as they are
+    Tensor scale;     ///< what gradients are to be multiplied with, 0 where nothing is to move; undefined: they are as
+                      ///< they are
   };
   /// One weight's step: assigns to the weight and its buffers.
   virtual void update(const Weight& weight, const Tensor& gradient, const Common& common) const = 0;

@@ -33,21 +33,19 @@ double polynomial_lr(double lr, double at, double total, double power, double mi
   return min_lr + (lr - min_lr) * std::pow(1 - share(at, total), power);
 }
 
-double warmup_lr(double lr, double at, double warmup, double start) {
-  return start + (lr - start) * share(at, warmup);
-}
+double warmup_lr(double lr, double at, double warmup, double start) { return start + (lr - start) * share(at, warmup); }
 
 void Schedule::check() const {
   const std::vector<std::string> names = schedule_names();
   if (std::find(names.begin(), names.end(), kind) == names.end()) {
     const std::string near = nearest(kind, names);
-    fail(Fault::usage, "schedule: there is no '", kind, "'; ",
-         near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(names, ", "));
+    fail(Fault::usage, "schedule: there is no '", kind, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+         "known are ", join(names, ", "));
   }
   require(warmup >= 0, "schedule: the warm-up is ", warmup, " long, it must not be negative");
   if (kind == "cosine" || kind == "polynomial")
-    require(total > warmup, "schedule: ", kind, " needs a total length (", total, ") above the warm-up's (",
-            warmup, ")");
+    require(total > warmup, "schedule: ", kind, " needs a total length (", total, ") above the warm-up's (", warmup,
+            ")");
   if (kind == "step") require(every > 0, "schedule: step needs `every` above 0, got ", every);
   require(std::is_sorted(milestones.begin(), milestones.end()), "schedule: the milestones must ascend");
 }
@@ -61,8 +59,6 @@ double Schedule::at(double time, double step) const {
   return lr;
 }
 
-std::vector<std::string> schedule_names() {
-  return {"constant", "step", "multistep", "cosine", "polynomial"};
-}
+std::vector<std::string> schedule_names() { return {"constant", "step", "multistep", "cosine", "polynomial"}; }
 
 }  // namespace neurim

@@ -34,8 +34,8 @@ struct Schedule {
 
   /// Throws Error(usage) on an unknown kind (with the nearest one) or lengths that do not fit.
   void check() const;
-  /// The learning rate of a step that begins at `time` and is `step` long. In the warm-up it is that of the line at the end
-  /// of the step: the first of W steps has a W-th of the way, and the last one lr.
+  /// The learning rate of a step that begins at `time` and is `step` long. In the warm-up it is that of the line at the
+  /// end of the step: the first of W steps has a W-th of the way, and the last one lr.
   double at(double time, double step = 0) const;
 };
 

@@ -1,8 +1,8 @@
 #include "neurim/train/checkpoint.h"
 
 #include <algorithm>
-#include <new>
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -22,69 +22,64 @@ namespace {
 constexpr const char* kCheckpointFormat = "1";
 
 // JSON has no NaN: JsonText writes null.
-double number(const Json& value) { return value.is_null() ? Figures::kNone : value.get<double>(); }
+double number(const Json& value) { return value.is_null() ? Metrics::kNone : value.get<double>(); }
 
-JsonObject json_of(const Figures& figures) {
-  JsonObject json{{"samples", figures.samples}};
-  for (const NamedFigure& one : names_of(figures.task).figures) json.add(one.name, figures.*one.value);
+JsonObject json_of(const Metrics& metrics) {
+  JsonObject json{{"samples", metrics.samples}};
+  for (const NamedMetric& one : names_of(metrics.task).metrics) json.add(one.name, metrics.*one.value);
   return json;
 }
 
-Figures figures_from(const Json& json, TaskKind task) {
-  Figures figures{.samples = json.at("samples"), .task = task};
-  for (const NamedFigure& one : names_of(task).figures) figures.*one.value = number(json.at(one.name));
-  return figures;
+Metrics metrics_from(const Json& json, TaskKind task) {
+  Metrics metrics{.samples = json.at("samples"), .task = task};
+  for (const NamedMetric& one : names_of(task).metrics) metrics.*one.value = number(json.at(one.name));
+  return metrics;
 }
 
-JsonObject json_of(const SequenceCard& card) {
-  JsonObject json{{"window", card.window}, {"hidden_size", card.hidden_size}, {"num_layers", card.num_layers}};
-  if (card.columns.empty()) return json;
-  json.add("columns", card.columns);
-  json.add("target", card.target);
-  json.add("horizon", card.horizon);
-  json.add("season", card.season);
+JsonObject json_of(const SequenceConfig& config) {
+  JsonObject json{{"window", config.window}, {"hidden_size", config.hidden_size}, {"num_layers", config.num_layers}};
+  if (config.columns.empty()) return json;
+  json.add("columns", config.columns);
+  json.add("target", config.target);
+  json.add("horizon", config.horizon);
+  json.add("season", config.season);
   return json;
 }
 
-SequenceCard sequence_from(const Json& json) {
-  SequenceCard card{.window = json.at("window"),
-                    .hidden_size = json.at("hidden_size"),
-                    .num_layers = json.at("num_layers")};
-  for (const std::int64_t size : {card.window, card.hidden_size, card.num_layers})
+SequenceConfig sequence_from(const Json& json) {
+  SequenceConfig config{
+      .window = json.at("window"), .hidden_size = json.at("hidden_size"), .num_layers = json.at("num_layers")};
+  for (const std::int64_t size : {config.window, config.hidden_size, config.num_layers})
     require(size >= 1 && size <= kMostUnits, "a size of the network is ", size);
-  if (!json.contains("columns")) return card;
-  json["columns"].get_to(card.columns);
-  card.target = json.at("target");
-  card.horizon = json.at("horizon");
-  card.season = json.at("season");
-  require(card.target_column() < std::ssize(card.columns), "the target ", card.target, " is none of the columns ",
-          join(card.columns, ", "));
-  require(card.horizon >= 1 && card.horizon <= kMostUnits && card.season >= 0, "the horizon is ", card.horizon,
-          " and the season ", card.season);
-  return card;
+  if (!json.contains("columns")) return config;
+  json["columns"].get_to(config.columns);
+  config.target = json.at("target");
+  config.horizon = json.at("horizon");
+  config.season = json.at("season");
+  require(config.target_column() < std::ssize(config.columns), "the target ", config.target, " is none of the columns ",
+          join(config.columns, ", "));
+  require(config.horizon >= 1 && config.horizon <= kMostUnits && config.season >= 0, "the horizon is ", config.horizon,
+          " and the season ", config.season);
+  return config;
 }
 
 /// The network of a card of series or texts, its weights undrawn.
-Model recurrent_model(const ModelCard& card) {
-  const SequenceCard& sequence = *card.sequence;
+Model recurrent_model(const ModelConfig& config) {
+  const SequenceConfig& sequence = *config.sequence;
   const RecurrentModelOptions options{
       .hidden_size = sequence.hidden_size, .num_layers = sequence.num_layers, .seed = {}};
-  if (card.task() == TaskKind::language)
-    return create_language_model(card.model, std::ssize(card.class_names), options);
+  if (config.task() == TaskKind::language)
+    return create_language_model(config.model, std::ssize(config.class_names), options);
   const std::vector<double> unscaled(sequence.columns.size(), 1);  // the weights hold what training measured
-  return create_forecaster(card.model,
-                           {.mean = unscaled,
-                            .deviation = unscaled,
-                            .target = sequence.target_column(),
-                            .horizon = sequence.horizon},
-                           options);
+  return create_forecaster(
+      config.model,
+      {.mean = unscaled, .std = unscaled, .target = sequence.target_column(), .horizon = sequence.horizon}, options);
 }
 
 JsonObject json_of(const Progress& p) {
-  return {{"epoch", p.epoch},       {"batch", p.batch},     {"step", p.step},
-          {"loss_sum", p.loss_sum}, {"correct", p.correct}, {"seconds", p.seconds},
-          {"seen", p.seen},         {"best", p.best},       {"best_loss", p.best_loss},
-          {"best_epoch", p.best_epoch}};
+  return {{"epoch", p.epoch},         {"batch", p.batch},          {"step", p.step}, {"loss_sum", p.loss_sum},
+          {"correct", p.correct},     {"seconds", p.seconds},      {"seen", p.seen}, {"best", p.best},
+          {"best_loss", p.best_loss}, {"best_epoch", p.best_epoch}};
 }
 
 Progress progress_from(const Json& json) {
@@ -96,7 +91,7 @@ Progress progress_from(const Json& json) {
           .seconds = json.at("seconds"),
           .seen = json.at("seen"),
           .best = number(json.at("best")),
-          .best_loss = json.contains("best_loss") ? number(json.at("best_loss")) : Figures::kNone,
+          .best_loss = json.contains("best_loss") ? number(json.at("best_loss")) : Metrics::kNone,
           .best_epoch = json.at("best_epoch")};
 }
 
@@ -133,8 +128,8 @@ auto reading_state(const fs::path& weights, const Read& read) {
   } catch (const Error& error) {
     const fs::path best = weights / "best.safetensors";
     if (error.fault() != Fault::data || !is_sound(best)) throw;
-    fail(Fault::data, error.what(), "; a new run can begin with the best weights of this one: pretrained=",
-         weights.parent_path().string());
+    fail(Fault::data, error.what(),
+         "; a new run can begin with the best weights of this one: pretrained=", weights.parent_path().string());
   }
 }
 
@@ -145,13 +140,15 @@ StateDict read_weights_of_run(const fs::path& file) {
   } catch (const Error& error) {
     const fs::path name = file.filename();
     const fs::path other = file.parent_path() / (name == "best.safetensors" ? "last.safetensors" : "best.safetensors");
-    if (error.fault() != Fault::data || (name != "best.safetensors" && name != "last.safetensors") || !is_sound(other)) throw;
-    fail(Fault::data, error.what(), "; the run's ", name == "best.safetensors" ? "last" : "best", " weights are sound: ", other.string());
+    if (error.fault() != Fault::data || (name != "best.safetensors" && name != "last.safetensors") || !is_sound(other))
+      throw;
+    fail(Fault::data, error.what(), "; the run's ", name == "best.safetensors" ? "last" : "best",
+         " weights are sound: ", other.string());
   }
 }
 
 /// The card of plain weights of the model `arch`. Its classes have numbers for names.
-ModelCard card_of_weights(const StateDict& weights, const std::string& arch) {
+ModelConfig config_of_weights(const StateDict& weights, const std::string& arch) {
   const auto built = [&](std::int64_t classes, std::int64_t channels) {
     if (is_model_file(arch))
       return ModelFile(read_text(arch), arch).build({.num_classes = classes, .in_chans = channels, .seed = {}});
@@ -159,9 +156,10 @@ ModelCard card_of_weights(const StateDict& weights, const std::string& arch) {
   };
   const auto [classes, channels] = naming([] { return "arch"; }, [&] { return ends_of(built(0, 0), weights); });
   const Model model = built(classes, channels);
-  ModelCard card{.model = model.name, .in_chans = model.in_chans, .preprocess = usual_preprocess(model), .source = model.source};
-  for (std::int64_t i = 0; i < classes; ++i) card.class_names.push_back(text(i));
-  return card;
+  ModelConfig config{
+      .model = model.name, .in_chans = model.in_chans, .preprocess = usual_preprocess(model), .source = model.source};
+  for (std::int64_t i = 0; i < classes; ++i) config.class_names.push_back(text(i));
+  return config;
 }
 
 /// The best weights of a run.
@@ -171,7 +169,8 @@ fs::path run_weights(const fs::path& folder) {
     if (is_there(folder / name)) return folder / name;
   if (is_there(folder / "saved_model.pb"))
     fail(Fault::data, folder.string(),
-         ": is a TensorFlow SavedModel, which is not read; convert its weights to safetensors with the names of PyTorch's layers");
+         ": is a TensorFlow SavedModel, which is not read; convert its weights to safetensors with the names of "
+         "PyTorch's layers");
   fail(Fault::data, folder.string(),
        ": holds neither weights/best.safetensors nor a config.json; give a run folder, a model's folder or a weights "
        "file");
@@ -179,67 +178,67 @@ fs::path run_weights(const fs::path& folder) {
 
 }  // namespace
 
-std::int64_t SequenceCard::target_column() const {
+std::int64_t SequenceConfig::target_column() const {
   return std::find(columns.begin(), columns.end(), target) - columns.begin();
 }
 
-TaskKind ModelCard::task() const {
+TaskKind ModelConfig::task() const {
   if (sequence) return sequence->columns.empty() ? TaskKind::language : TaskKind::forecast;
   return multi_label() ? TaskKind::multi_label : TaskKind::classify;
 }
 
-Model model_of(const ModelCard& card, const fs::path& path) {
-  const std::int64_t classes = std::ssize(card.class_names);
-  if (!card.source.empty()) {
-    Model model = ModelFile(card.source, text(path.string(), ": model file"))
+Model model_of(const ModelConfig& config, const fs::path& path) {
+  const std::int64_t classes = std::ssize(config.class_names);
+  if (!config.source.empty()) {
+    Model model = ModelFile(config.source, text(path.string(), ": model file"))
                       .build({.num_classes = classes,
-                              .in_chans = card.in_chans,
-                              .height = card.preprocess.height,
-                              .width = card.preprocess.width,
+                              .in_chans = config.in_chans,
+                              .height = config.preprocess.height,
+                              .width = config.preprocess.width,
                               .seed = {}});
-    model.name = card.model;
+    model.name = config.model;
     return model;
   }
-  const std::vector<std::string> known = card.sequence ? recurrent_model_names() : model_names();
-  if (std::find(known.begin(), known.end(), card.model) == known.end()) {
-    const std::string near = nearest(card.model, known);
-    fail(Fault::data, path.string(), ": is of the model '", card.model, "', which is not one of those ",
-         card.sequence ? "of series and texts " : "", "that `neurim models` lists",
+  const std::vector<std::string> known = config.sequence ? recurrent_model_names() : model_names();
+  if (std::find(known.begin(), known.end(), config.model) == known.end()) {
+    const std::string near = nearest(config.model, known);
+    fail(Fault::data, path.string(), ": is of the model '", config.model, "', which is not one of those ",
+         config.sequence ? "of series and texts " : "", "that `neurim models` lists",
          near.empty() ? "" : text(" (the nearest is '", near, "')"),
          "; a network of your own is loaded from the program that defines it");
   }
-  if (card.sequence) {
-    const std::int64_t hidden = card.sequence->hidden_size, layers = card.sequence->num_layers;
+  if (config.sequence) {
+    const std::int64_t hidden = config.sequence->hidden_size, layers = config.sequence->num_layers;
     // Each layer has a square of hidden weights: damaged sizes are found before memory is asked for them.
     if (static_cast<std::uintmax_t>(hidden * hidden * layers) > fs::file_size(path))
       fail(Fault::data, path.string(), ": its metadata are damaged: ", layers, " layers of ", hidden,
            " units do not fit into the file; use another copy");
-    return recurrent_model(card);
+    return recurrent_model(config);
   }
-  return create_model(card.model, {.num_classes = classes, .in_chans = card.in_chans, .seed = {}});
+  return create_model(config.model, {.num_classes = classes, .in_chans = config.in_chans, .seed = {}});
 }
 
-Metadata metadata_of(const ModelCard& card) {
+Metadata metadata_of(const ModelConfig& config) {
   Metadata metadata{{"format", "pt"},  // what readers of safetensors expect of NCHW weights
                     {"neurim", kCheckpointFormat},
-                    {"model", card.model},
-                    {"in_chans", text(card.in_chans)},
-                    {"class_names", JsonText(card.class_names).line()},
-                    {"options", card.options},
-                    {"epoch", text(card.epoch)},
-                    {"step", text(card.step)},
-                    {"figures", json_of(card.figures).line()}};
-  if (card.sequence)
-    metadata["sequence"] = json_of(*card.sequence).line();
+                    {"model", config.model},
+                    {"in_chans", text(config.in_chans)},
+                    {"class_names", JsonText(config.class_names).line()},
+                    {"options", config.options},
+                    {"epoch", text(config.epoch)},
+                    {"step", text(config.step)},
+                    {"figures", json_of(config.metrics).line()}};
+  if (config.sequence)
+    metadata["sequence"] = json_of(*config.sequence).line();
   else
-    metadata["preprocess"] = card.preprocess.json();
-  if (card.multi_label()) metadata["thresholds"] = JsonText(card.thresholds).line();
-  if (!std::isnan(card.reject_threshold)) metadata["reject_threshold"] = text(card.reject_threshold);
-  if (!card.source.empty()) metadata["model_file"] = card.source;
+    metadata["preprocess"] = config.preprocess.json();
+  if (config.multi_label()) metadata["thresholds"] = JsonText(config.thresholds).line();
+  if (!std::isnan(config.reject_threshold)) metadata["reject_threshold"] = text(config.reject_threshold);
+  if (!config.source.empty()) metadata["model_file"] = config.source;
   return metadata;
 }
 
-ModelCard card_of(const Metadata& metadata, const fs::path& path) {
+ModelConfig config_of(const Metadata& metadata, const fs::path& path) {
   const auto format = metadata.find("neurim");
   if (format == metadata.end())
     fail(Fault::data, path.string(), ": its metadata have no 'neurim', so it is no checkpoint of Neurim");
@@ -252,27 +251,27 @@ ModelCard card_of(const Metadata& metadata, const fs::path& path) {
     return found->second;
   };
   try {
-    ModelCard card{.model = field("model"),
-                   .in_chans = std::stoll(field("in_chans")),
-                   .class_names = Json::parse(field("class_names")),
-                   .options = field("options"),
-                   .epoch = std::stoll(field("epoch")),
-                   .step = std::stoll(field("step"))};
+    ModelConfig config{.model = field("model"),
+                       .in_chans = std::stoll(field("in_chans")),
+                       .class_names = Json::parse(field("class_names")),
+                       .options = field("options"),
+                       .epoch = std::stoll(field("epoch")),
+                       .step = std::stoll(field("step"))};
     if (metadata.contains("sequence"))
-      card.sequence = sequence_from(Json::parse(field("sequence")));
+      config.sequence = sequence_from(Json::parse(field("sequence")));
     else
-      card.preprocess = Preprocess::from_json(field("preprocess"));
-    require(card.task() != TaskKind::language || !card.class_names.empty(), "there are no characters");
+      config.preprocess = Preprocess::from_json(field("preprocess"));
+    require(config.task() != TaskKind::language || !config.class_names.empty(), "there are no characters");
     if (metadata.contains("thresholds")) {
-      card.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
-      require(card.thresholds.size() == card.class_names.size(), card.thresholds.size(), " thresholds for ",
-              card.class_names.size(), " classes");
+      config.thresholds = Json::parse(field("thresholds")).get<std::vector<double>>();
+      require(config.thresholds.size() == config.class_names.size(), config.thresholds.size(), " thresholds for ",
+              config.class_names.size(), " classes");
     }
-    card.figures = figures_from(Json::parse(field("figures")), card.task());
-    if (metadata.contains("reject_threshold")) card.reject_threshold = std::stod(field("reject_threshold"));
-    if (metadata.contains("model_file")) card.source = field("model_file");
-    require(card.source.empty() || !card.sequence, "there are both a model_file and a sequence");
-    return card;
+    config.metrics = metrics_from(Json::parse(field("figures")), config.task());
+    if (metadata.contains("reject_threshold")) config.reject_threshold = std::stod(field("reject_threshold"));
+    if (metadata.contains("model_file")) config.source = field("model_file");
+    require(config.source.empty() || !config.sequence, "there are both a model_file and a sequence");
+    return config;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
@@ -288,51 +287,52 @@ Weights open_weights(const fs::path& path) {
   }
   const fs::path file = fs::is_directory(path) ? run_weights(path) : path;
   Weights weights{read_weights_of_run(file)};
-  if (weights.tensors.metadata.count("neurim")) weights.card = card_of(weights.tensors.metadata, file);
-  if (weights.card && !weights.card->sequence) weights.scaling = PixelScaling{weights.card->preprocess.mean, weights.card->preprocess.std};
+  if (weights.tensors.metadata.count("neurim")) weights.config = config_of(weights.tensors.metadata, file);
+  if (weights.config && !weights.config->sequence)
+    weights.scaling = PixelScaling{weights.config->preprocess.mean, weights.config->preprocess.std};
   return weights;
 }
 
 Checkpoint load_checkpoint(const fs::path& path, const std::string& arch) {
-  std::optional<ModelCard> of_folder;
-  if (is_model_folder(path)) of_folder = card_of_folder(path);
+  std::optional<ModelConfig> of_folder;
+  if (is_model_folder(path)) of_folder = config_of_folder(path);
   Weights weights = open_weights(path);
-  if (of_folder) weights.card = std::move(of_folder);
+  if (of_folder) weights.config = std::move(of_folder);
   const fs::path& file = weights.tensors.path;
-  require(arch.empty() || !weights.card || arch == weights.card->model, "arch is ", arch, ", but ", file.string(), " is of ",
-          weights.card ? weights.card->model : "", ", as it says itself; leave arch out");
-  if (!weights.card && !arch.empty()) weights.card = card_of_weights(weights.tensors, arch);
-  if (!weights.card)
+  require(arch.empty() || !weights.config || arch == weights.config->model, "arch is ", arch, ", but ", file.string(),
+          " is of ", weights.config ? weights.config->model : "", ", as it says itself; leave arch out");
+  if (!weights.config && !arch.empty()) weights.config = config_of_weights(weights.tensors, arch);
+  if (!weights.config)
     fail(Fault::data, file.string(),
-         ": holds weights alone: it does not say of which model; say it with arch=NAME, a name that `neurim models` lists, put it "
+         ": holds weights alone: it does not say of which model; say it with arch=NAME, a name that `neurim models` "
+         "lists, put it "
          "into a folder with a config.json, or train from it: pretrained=FILE");
-  Model model = model_of(*weights.card, file);
+  Model model = model_of(*weights.config, file);
   LoadReport report = load_model(model, weights.tensors);
   if (fs::is_directory(path) && file.filename() == "last.safetensors")
     report.notes.push_back("the run has no best weights, so these are taken, its last ones");
-  return {file, *weights.card, std::move(model), std::move(report.notes)};
+  return {file, *weights.config, std::move(model), std::move(report.notes)};
 }
 
-void save_state(const fs::path& weights, Model& model, const ModelCard& card, TrainState state,
+void save_state(const fs::path& weights, Model& model, const ModelConfig& config, TrainState state,
                 const Progress& progress) {
   const fs::path last = weights / "last.safetensors", last_opt = weights / "last.opt.safetensors";
   const fs::path next = weights / "next.safetensors", next_opt = weights / "next.opt.safetensors";
   // A process that died between the renames below has left the optimizer's half of the last pair under this name.
   if (belong_together(last, next_opt)) move_file(next_opt, last_opt);
-  Metadata of_model = metadata_of(card);
+  Metadata of_model = metadata_of(config);
   of_model["stamp"] = stamp(progress);
   save_model(model, next, of_model);
-  save_model(state, next_opt,
-             {{"stamp", stamp(progress)}, {"progress", json_of(progress).line()}});
+  save_model(state, next_opt, {{"stamp", stamp(progress)}, {"progress", json_of(progress).line()}});
   move_file(next, last);
   move_file(next_opt, last_opt);
 }
 
-std::optional<ModelCard> card_of_state(const fs::path& weights) {
-  return reading_state(weights, [&]() -> std::optional<ModelCard> {
+std::optional<ModelConfig> config_of_state(const fs::path& weights) {
+  return reading_state(weights, [&]() -> std::optional<ModelConfig> {
     const fs::path last = weights / "last.safetensors";
     if (!fs::exists(last)) return {};
-    return card_of(SafeTensors(last).metadata(), last);
+    return config_of(SafeTensors(last).metadata(), last);
   });
 }
 
@@ -356,7 +356,8 @@ Progress load_state(const fs::path& weights, Model& model, TrainState state, std
         fail(Fault::data, file.string(), ": its metadata are damaged: ", error.what());
       }
     }
-    fail(Fault::data, weights.string(), ": holds no last.safetensors with its last.opt.safetensors, so the run cannot go on");
+    fail(Fault::data, weights.string(),
+         ": holds no last.safetensors with its last.opt.safetensors, so the run cannot go on");
   });
 }
 

@@ -103,14 +103,13 @@ void write_out(std::FILE* out, std::string_view words) {
   errno = 0;
   const bool written = std::fwrite(words.data(), 1, words.size(), out) == words.size();
   int first = 0;
-  if ((std::fflush(out) != 0 || !written) && out == stdout)
-    stdout_failure.compare_exchange_strong(first, errno);
+  if ((std::fflush(out) != 0 || !written) && out == stdout) stdout_failure.compare_exchange_strong(first, errno);
 }
 
 std::string lost_output() {
   write_out(stdout, "");  // what others left in its buffer
   const int reason = stdout_failure;
-  struct stat place{};
+  struct stat place {};
   const bool closed = reason == EIO && ::fstat(STDOUT_FILENO, &place) == 0 && S_ISCHR(place.st_mode);  // a terminal
   return reason == 0 || reason == EPIPE || closed ? "" : std::strerror(reason);
 }

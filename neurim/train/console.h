@@ -16,8 +16,8 @@ namespace neurim {
 class Console {
  public:
   struct Options {
-    bool json = false;   ///< JSON lines on stdout
-    bool quiet = false;  ///< no text for people; log.txt still gets it
+    bool json = false;     ///< JSON lines on stdout
+    bool quiet = false;    ///< no text for people; log.txt still gets it
     bool verbose = false;  ///< more text
   };
   Console() : Console(Options{}) {}
@@ -45,14 +45,15 @@ class Console {
 
   Options options_;
   bool terminal_;
-  bool drawn_ = false;        ///< a progress line stands on the terminal
+  bool drawn_ = false;      ///< a progress line stands on the terminal
   Clock::time_point next_;  ///< no progress is shown before
   int log_ = -1;
 };
 
 /// Writes to stdout or stderr at once. What stdout does not take is remembered.
 void write_out(std::FILE* out, std::string_view words);
-/// Why something that this process wrote to stdout did not arrive, or ""; a reader or a terminal that left is no failure.
+/// Why something that this process wrote to stdout did not arrive, or ""; a reader or a terminal that left is no
+/// failure.
 std::string lost_output();
 
 std::string duration(double seconds);        ///< "0:09", "1:02:33"

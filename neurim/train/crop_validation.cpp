@@ -20,8 +20,8 @@ constexpr int kParts = 5;
 
 void check_crops(std::int64_t crops, const Preprocess& preprocess) {
   require(crops == kParts || crops == 2 * kParts, "crops is ", crops, "; it is 1, 5, or 10 with mirror images");
-  require(preprocess.resize == ResizeMode::crop, "crops=", crops, " cuts parts out of larger pictures, and resize=",
-          name(preprocess.resize), " cuts nothing; add resize=crop");
+  require(preprocess.resize == ResizeMode::crop, "crops=", crops,
+          " cuts parts out of larger images, and resize=", name(preprocess.resize), " cuts nothing; add resize=crop");
 }
 
 std::optional<Evaluation> validate_crops(const Model& model, const Dataset& dataset, Split split,
@@ -35,17 +35,17 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
   LoaderOptions loading = loader_of(options);
   loading.cache = Cache::none;  // each part is seen once
   Compiled plans([&](const Tensors& in) { return Tensors{softmax(validation_step(model)(in)[0])}; },
-                       {.deterministic = options.deterministic, .device = device_named(options.device)});
+                 {.deterministic = options.deterministic, .device = device_named(options.device)});
   for (int crop = 0; crop < crops; ++crop) {
-    const std::unique_ptr<BatchSource> loader =
-        open_loader(options.loader, dataset, split, preprocess,
-                    {.crop_at = static_cast<CropAt>(crop % kParts), .hflip = crop < kParts ? 0.0 : 1.0}, loading);
+    const std::unique_ptr<BatchSource> loader = open_loader(
+        options.loader, dataset, split, preprocess,
+        {.crop_at = static_cast<CropAt>(crop % kParts), .hflip = crop < kParts ? 0.0 : 1.0}, loading);
     seen.assign(samples, false);
     loader->start(0);
     Batch batch;
     for (std::int64_t done = 1; loader->next(batch); ++done) {
-      const Plan& plan =
-          plans.plan_for(batch_types(batch.size, preprocess.channels, preprocess.height, preprocess.width));
+      const Plan& plan = plans.plan_for(
+          batch_types(batch.size, preprocess.channels, preprocess.height, preprocess.width));
       run_batch(plan, batch);
       shares.resize(static_cast<std::size_t>(batch.size) * classes);
       plan.outputs()[0].read(shares.data());
@@ -68,7 +68,7 @@ std::optional<Evaluation> validate_crops(const Model& model, const Dataset& data
     for (float& share : mean) share /= static_cast<float>(crops);
     const std::int64_t label = dataset.label(split, static_cast<std::int64_t>(index));
     evaluation.add(mean, {&label, 1});
-    const float share = std::max(mean[static_cast<std::size_t>(label)], std::numeric_limits<float>::min());
+    const float share = std::max(mean[label], std::numeric_limits<float>::min());
     evaluation.add_loss(-std::log(static_cast<double>(share)), 1);
   }
   return evaluation;

@@ -1,4 +1,4 @@
-// Judging a model by several parts of each picture.
+// Judging a model by several parts of each image.
 #pragma once
 #include "neurim/train/validation.h"
 
@@ -7,7 +7,7 @@ namespace neurim {
 /// Throws Error(usage) for numbers of crops and preprocessings that validate_crops does not take.
 void check_crops(std::int64_t crops, const Preprocess& preprocess);
 
-/// Five-crop and ten-crop evaluation: the corners and the centre of each picture, scaled as ResizeMode::crop
+/// Five-crop and ten-crop evaluation: the corners and the centre of each image, scaled as ResizeMode::crop
 /// scales it, and with `crops` 10 the mirror image of each (torchvision's FiveCrop and TenCrop). The
 /// prediction is the mean of the parts' probabilities (not of their logits), the loss its cross-entropy.
 /// Holds classes floats a sample. `preprocess` has ResizeMode::crop, `options` are resolved ones, and `bad`

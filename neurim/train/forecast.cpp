@@ -19,7 +19,7 @@ std::vector<std::int64_t> counted(std::int64_t first, std::int64_t count) {
 }
 
 double value_at(const Series& series, std::int64_t step, std::int64_t column) {
-  return series.values[static_cast<std::size_t>(step * series.width() + column)];
+  return series.values[step * series.width() + column];
 }
 
 /// What training measured of each column.
@@ -49,17 +49,15 @@ void ForecastData::copy(Split split, std::span<const std::int64_t> samples, std:
 std::vector<std::string> ForecastData::notes(Split split) const {
   std::vector<std::string> notes = series.notes;
   if (const std::int64_t left_out = windows.left_out(split); windows.size(split) > 0 && left_out > 0)
-    notes.push_back(text("not judged in the ", split, " split: ", plural(left_out, "step"), " that no whole forecast of ",
-                         windows.options().targets, " covers"));
+    notes.push_back(text("not evaluated in the ", split, " split: ", plural(left_out, "step"),
+                         " that no whole forecast of ", windows.options().targets, " covers"));
   return notes;
 }
 
-double deviation_of(const Model& forecaster, std::int64_t column) {
-  return measured(forecaster, "deviation")[static_cast<std::size_t>(column)];
-}
+double std_of(const Model& forecaster, std::int64_t column) { return measured(forecaster, "deviation")[column]; }
 
-ForecastValidation::ForecastValidation(const Model& model, const ForecastData& data, Split split,
-                                       std::int64_t season, const TrainOptions& options)
+ForecastValidation::ForecastValidation(const Model& model, const ForecastData& data, Split split, std::int64_t season,
+                                       const TrainOptions& options)
     : data_(data),
       split_(split),
       season_(season),
@@ -74,7 +72,7 @@ void ForecastValidation::add(std::int64_t sample, std::span<const double> foreca
     Forecast one{.step = first + i,
                  .ahead = i + 1,
                  .actual = value_at(data_.series, first + i, data_.target),
-                 .forecast = forecast[static_cast<std::size_t>(i)],
+                 .forecast = forecast[i],
                  .naive = value_at(data_.series, known, data_.target)};
     if (season_ > 0) {  // whole seasons back, as few as lead to what was known
       const std::int64_t before = one.step - (i / season_ + 1) * season_;
@@ -98,16 +96,15 @@ std::optional<ForecastEvaluation> ForecastValidation::run(const TrainingTask::Wa
     forecasts_.resize(following_.size());
     plan.outputs()[0].read(forecasts_.data());
     for (std::int64_t i = 0; i < size; ++i)
-      add(first + i, std::span(forecasts_).subspan(static_cast<std::size_t>(i) * horizon, horizon),
-          evaluation);
+      add(first + i, std::span(forecasts_).subspan(static_cast<std::size_t>(i) * horizon, horizon), evaluation);
     const bool go_on = !watch || watch(static_cast<double>(first + size) / static_cast<double>(samples));
     if (!go_on && first + size < samples) return {};
   }
   return evaluation;
 }
 
-Figures figures_of(const ForecastEvaluation& evaluation, double deviation) {
-  const double scaled = evaluation.rmse() / deviation;
+Metrics metrics_of(const ForecastEvaluation& evaluation, double std) {
+  const double scaled = evaluation.rmse() / std;
   return {.loss = scaled * scaled,
           .mae = evaluation.mae(),
           .rmse = evaluation.rmse(),
@@ -118,22 +115,22 @@ Figures figures_of(const ForecastEvaluation& evaluation, double deviation) {
 }
 
 void check_forecast(const Checkpoint& checkpoint, const Series& series) {
-  require(checkpoint.card.task() == TaskKind::forecast, checkpoint.path.string(), ": is a model of ",
-          names_of(checkpoint.card.task()).data, ", which forecasts no series");
-  const SequenceCard& card = *checkpoint.card.sequence;
-  require(series.columns == card.columns, series.path, ": has the columns ", join(series.columns, ", "),
-          ", but the model sees ", join(card.columns, ", "));
-  if (series.steps() < card.window)
-    fail(Fault::data, series.path, ": has ", series.steps(), " steps, but the model looks back on ",
-         card.window, "; give a longer series");
+  require(checkpoint.config.task() == TaskKind::forecast, checkpoint.path.string(), ": is a model of ",
+          names_of(checkpoint.config.task()).data, ", which forecasts no series");
+  const SequenceConfig& config = *checkpoint.config.sequence;
+  require(series.columns == config.columns, series.path, ": has the columns ", join(series.columns, ", "),
+          ", but the model sees ", join(config.columns, ", "));
+  if (series.steps() < config.window)
+    fail(Fault::data, series.path, ": has ", series.steps(), " steps, but the model looks back on ", config.window,
+         "; give a longer series");
 }
 
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series) {
   check_forecast(checkpoint, series);
-  const SequenceCard& card = *checkpoint.card.sequence;
-  std::vector<double> steps(static_cast<std::size_t>(card.window * series.width()));
-  copy_steps(series, series.steps() - card.window, card.window, counted(0, series.width()), steps.data());
-  const Type seen{DType::f64, {1, card.window, series.width()}};
+  const SequenceConfig& config = *checkpoint.config.sequence;
+  std::vector<double> steps(static_cast<std::size_t>(config.window * series.width()));
+  copy_steps(series, series.steps() - config.window, config.window, counted(0, series.width()), steps.data());
+  const Type seen{DType::f64, {1, config.window, series.width()}};
   const Plan planned = inference_plan(checkpoint.model, seen);
   const std::vector<double> values = planned({Tensor::from(seen, steps.data())})[0].values<double>();
   if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
@@ -143,22 +140,23 @@ std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series)
 }
 
 std::string lost_in_f32(const Checkpoint& checkpoint) {
-  constexpr double kShare = 1e-3;  // of the deviation, to which values may be rounded without a word
-  const std::vector<double> means = measured(checkpoint.model, "mean"), deviations = measured(checkpoint.model, "deviation");
+  constexpr double kShare = 1e-3;  // of the std, to which values may be rounded without a word
+  const std::vector<double> means = measured(checkpoint.model, "mean"), stds = measured(checkpoint.model, "deviation");
   std::string lost;
   for (std::size_t i = 0; i < means.size(); ++i) {
-    const std::string& column = checkpoint.card.sequence->columns[i];
-    const double mean = means[i], deviation = deviations[i];
-    const auto level = static_cast<float>(std::abs(mean) + deviation), scale = static_cast<float>(deviation);
+    const std::string& column = checkpoint.config.sequence->columns[i];
+    const double mean = means[i], std = stds[i];
+    const auto level = static_cast<float>(std::abs(mean) + std), scale = static_cast<float>(std);
     if (!std::isfinite(level) || !std::isnormal(scale))
       fail(Fault::data, checkpoint.path.string(), ": the column ", column, " has the mean ", significant(mean),
-           " and the deviation ", significant(deviation),
-           ", which f32 cannot hold; an ONNX file takes f32 in the units of the series: train on the column in other units");
+           " and the std ", significant(std),
+           ", which f32 cannot hold; an ONNX file takes f32 in the units of the series: train on the column in other "
+           "units");
     const double step = std::nextafter(level, INFINITY) - level;
-    if (lost.empty() && step > kShare * deviation)
-      lost = text("f32, which an ONNX file takes and gives in the units of the series, rounds values of ", column, " near ",
-                  significant(mean), " to steps of ", significant(step), ", and they change by ", significant(deviation),
-                  "; predict does not round: to export, train on the column less its level");
+    if (lost.empty() && step > kShare * std)
+      lost = text("f32, which an ONNX file takes and gives in the units of the series, rounds values of ", column,
+                  " near ", significant(mean), " to steps of ", significant(step), ", and they change by ",
+                  significant(std), "; predict does not round: to export, train on the column less its level");
   }
   return lost;
 }

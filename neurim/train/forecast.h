@@ -22,18 +22,18 @@ struct ForecastData {
   /// the target that follow (samples,horizon), both in the units of the series.
   void copy(Split split, std::span<const std::int64_t> samples, std::vector<double>& steps,
             std::vector<double>& following) const;
-  /// What a user should know of the series and of a split that is judged, a line each.
+  /// What a user should know of the series and of a split that is evaluated, a line each.
   std::vector<std::string> notes(Split split) const;
 };
 
-/// The deviation that the model scales one of its columns by: training measured it, and the loss is in units
+/// The std that the model scales one of its columns by: training measured it, and the loss is in units
 /// of it.
-double deviation_of(const Model& forecaster, std::int64_t column);
+double std_of(const Model& forecaster, std::int64_t column);
 
 /// Runs a forecaster over a split as often as wanted; sees later changes of its weights.
 class ForecastValidation {
  public:
-  /// `season` as in SequenceCard; `options` are resolved ones. The data outlive it.
+  /// `season` as in SequenceConfig; `options` are resolved ones. The data outlive it.
   ForecastValidation(const Model& model, const ForecastData& data, Split split, std::int64_t season,
                      const TrainOptions& options);
   /// Nothing where `watch` ended it.
@@ -49,8 +49,8 @@ class ForecastValidation {
   std::vector<double> steps_, following_, forecasts_;
 };
 
-/// The loss is the mean squared error in units of `deviation`.
-Figures figures_of(const ForecastEvaluation& evaluation, double deviation);
+/// The loss is the mean squared error in units of `std`.
+Metrics metrics_of(const ForecastEvaluation& evaluation, double std);
 
 /// Throws what forecast throws before it computes anything.
 void check_forecast(const Checkpoint& checkpoint, const Series& series);
@@ -61,7 +61,8 @@ void check_forecast(const Checkpoint& checkpoint, const Series& series);
 std::vector<double> forecast(const Checkpoint& checkpoint, const Series& series);
 
 /// What is lost where a forecaster takes its series as f32, in one line: a level that is large beside the changes is
-/// rounded. "" where that is nothing to speak of. Throws Error(data) where f32 cannot hold the scale of a column at all.
+/// rounded. "" where that is nothing to speak of. Throws Error(data) where f32 cannot hold the scale of a column at
+/// all.
 std::string lost_in_f32(const Checkpoint& checkpoint);
 
 }  // namespace neurim

@@ -16,7 +16,7 @@ namespace neurim {
 
 namespace {
 
-/// The mean over the characters that the model is judged by; NaN without any.
+/// The mean over the characters that the model is evaluated by; NaN without any.
 double bigram_bits(const LanguageData& data, Split split) {
   const std::span<const std::int32_t> characters = data.corpus.characters;
   const Bigram bigram(characters.first(static_cast<std::size_t>(data.windows.training_steps())),
@@ -25,8 +25,7 @@ double bigram_bits(const LanguageData& data, Split split) {
   std::int64_t count = 0;
   for (std::int64_t sample = 0; sample < data.windows.size(split); ++sample) {
     const auto first = static_cast<std::size_t>(data.windows.first_target(split, sample));
-    for (std::size_t at = first; at < first + static_cast<std::size_t>(data.windows.options().targets);
-         ++at, ++count)
+    for (std::size_t at = first; at < first + static_cast<std::size_t>(data.windows.options().targets); ++at, ++count)
       bits += bigram.bits(characters[at - 1], characters[at]);
   }
   return bits / static_cast<double>(count);
@@ -49,8 +48,8 @@ std::int64_t drawn(std::span<const float> logits, double temperature, Random& ra
 
 }  // namespace
 
-void LanguageData::copy(Split split, std::span<const std::int64_t> samples,
-                        std::vector<std::int64_t>& characters, std::vector<std::int64_t>& next) const {
+void LanguageData::copy(Split split, std::span<const std::int64_t> samples, std::vector<std::int64_t>& characters,
+                        std::vector<std::int64_t>& next) const {
   characters.clear();
   next.clear();
   for (const std::int64_t sample : samples) {
@@ -70,7 +69,7 @@ LanguageValidation::LanguageValidation(const Model& model, const LanguageData& d
       plans_(language_validation_step(model),
              {.deterministic = options.deterministic, .device = device_named(options.device)}) {}
 
-std::optional<Figures> LanguageValidation::run(const TrainingTask::Watch& watch) {
+std::optional<Metrics> LanguageValidation::run(const TrainingTask::Watch& watch) {
   double loss = 0, right = 0;
   const std::int64_t samples = data_.windows.size(split_), window = data_.windows.options().inputs;
   std::vector<std::int64_t> batch;
@@ -92,7 +91,7 @@ std::optional<Figures> LanguageValidation::run(const TrainingTask::Watch& watch)
   }
   const std::int64_t count = samples * window;
   loss /= static_cast<double>(count);
-  return Figures{.loss = loss,
+  return Metrics{.loss = loss,
                  .top1 = right / static_cast<double>(count),
                  .bits_per_character = loss / std::numbers::ln2,
                  .bigram_bits_per_character = bigram_bits_,
@@ -100,32 +99,32 @@ std::optional<Figures> LanguageValidation::run(const TrainingTask::Watch& watch)
                  .task = TaskKind::language};
 }
 
-Vocabulary vocabulary_of(const ModelCard& card) {
-  Vocabulary vocabulary = Vocabulary::of(join(card.class_names, ""), card.model);
-  if (vocabulary.size() != std::ssize(card.class_names))
-    fail(Fault::data, card.model, ": its ", card.class_names.size(),
+Vocabulary vocabulary_of(const ModelConfig& config) {
+  Vocabulary vocabulary = Vocabulary::of(join(config.class_names, ""), config.model);
+  if (vocabulary.size() != std::ssize(config.class_names))
+    fail(Fault::data, config.model, ": its ", config.class_names.size(),
          " classes are no characters; use another copy");
   return vocabulary;
 }
 
-std::string usual_prompt(const ModelCard& card) {
-  const std::vector<std::string>& known = card.class_names;
+std::string usual_prompt(const ModelConfig& config) {
+  const std::vector<std::string>& known = config.class_names;
   return std::find(known.begin(), known.end(), "\n") == known.end() ? known.front() : "\n";
 }
 
 std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options) {
-  const ModelCard& card = checkpoint.card;
-  require(card.task() == TaskKind::language, checkpoint.path.string(), ": is a model of ",
-          names_of(card.task()).data, ", which writes no text");
+  const ModelConfig& config = checkpoint.config;
+  require(config.task() == TaskKind::language, checkpoint.path.string(), ": is a model of ",
+          names_of(config.task()).data, ", which writes no text");
   require(!prompt.empty(), "prompt is empty; give the text to go on with: prompt=\"…\"");
   require(options.length >= 0, "length is ", options.length, "; it is not negative");
-  require(std::isfinite(options.temperature) && options.temperature >= 0, "temperature is ",
-          options.temperature, "; it is not negative");
-  const Vocabulary vocabulary = vocabulary_of(card);
+  require(std::isfinite(options.temperature) && options.temperature >= 0, "temperature is ", options.temperature,
+          "; it is not negative");
+  const Vocabulary vocabulary = vocabulary_of(config);
   std::vector<std::int32_t> characters = vocabulary.encode(prompt, "prompt");
   const std::size_t begin = characters.size(), size = static_cast<std::size_t>(vocabulary.size());
-  const auto window = static_cast<std::size_t>(card.sequence->window);
-  const Plan planned = inference_plan(checkpoint.model, {DType::i64, {1, card.sequence->window}});
+  const auto window = static_cast<std::size_t>(config.sequence->window);
+  const Plan planned = inference_plan(checkpoint.model, {DType::i64, {1, config.sequence->window}});
   std::vector<std::int64_t> seen(window);  // what lies behind the last character has no influence on it
   std::vector<float> logits(window * size);
   Random random(options.seed);

@@ -29,8 +29,8 @@ class LanguageValidation {
   /// `options` are resolved ones. The data outlive it.
   LanguageValidation(const Model& model, const LanguageData& data, Split split, const TrainOptions& options);
   /// Nothing where `watch` ended it. Every character is forecast from those before it in its window, at least
-  /// one; the Bigram is that of the text's training part, judged by the same characters.
-  std::optional<Figures> run(const TrainingTask::Watch& watch = {});
+  /// one; the Bigram is that of the text's training part, evaluated by the same characters.
+  std::optional<Metrics> run(const TrainingTask::Watch& watch = {});
 
  private:
   const LanguageData& data_;
@@ -43,9 +43,9 @@ class LanguageValidation {
 };
 
 /// The characters that a model knows.
-Vocabulary vocabulary_of(const ModelCard& card);
+Vocabulary vocabulary_of(const ModelConfig& config);
 /// What a text may begin with: a line break, or the first character where the model knows none.
-std::string usual_prompt(const ModelCard& card);
+std::string usual_prompt(const ModelConfig& config);
 
 struct GenerateOptions {
   std::int64_t length = 200;  ///< characters to write
@@ -59,7 +59,6 @@ struct GenerateOptions {
 /// it. The same seed gives the same text. Throws Error(usage) on an empty prompt, on options out of range and
 /// where the model is none of texts, Error(data) where the prompt is no UTF-8 or has a character that the
 /// model does not know.
-std::string generate(const Checkpoint& checkpoint, std::string_view prompt,
-                     const GenerateOptions& options = {});
+std::string generate(const Checkpoint& checkpoint, std::string_view prompt, const GenerateOptions& options = {});
 
 }  // namespace neurim

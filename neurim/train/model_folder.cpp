@@ -1,8 +1,8 @@
 #include "neurim/train/model_folder.h"
 
 #include <algorithm>
-#include <new>
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "neurim/base/error.h"
@@ -16,8 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFolderFormat = "1";
-constexpr const char* kModes[] = {"center", "squash",
-                                  "border"};  // timm's crop_mode, in the order of ResizeMode
+constexpr const char* kModes[] = {"center", "squash", "border"};  // timm's crop_mode, in the order of ResizeMode
 constexpr std::size_t kMostBytes = 16 << 20, kMostShown = 60, kMostDepth = 16;
 constexpr std::int64_t kMostClasses = 1'000'000;
 
@@ -53,8 +52,8 @@ const Json& member(const Json& object, const std::string& key) {
 template <class T>
 T needed(const Json& object, const std::string& key, const char* expected) {
   const Json& value = member(object, key);
-  require(holds(value, T()), key, value.is_null() ? " is missing" : " is ", value.is_null() ? "" : shown(value), "; it is ",
-          expected);
+  require(holds(value, T()), key, value.is_null() ? " is missing" : " is ", value.is_null() ? "" : shown(value),
+          "; it is ", expected);
   return value.get<T>();
 }
 /// The same, or another value where there is nothing.
@@ -64,52 +63,54 @@ T given(const Json& object, const std::string& key, const char* expected, const 
 }
 
 /// The name of its model. What timm writes is timm's where it is known, what is written here says so itself.
-std::string model_name(const Json& config, const Json& own) {
-  if (member(config, "architecture").is_null())
+std::string model_name(const Json& timm, const Json& own) {
+  if (member(timm, "architecture").is_null())
     fail(Fault::data, "names no 'architecture', as timm's do",
-         config.contains("model_type")
-             ? text("; of Hugging Face's own models (this is ", shown(config["model_type"]), ") none is known here")
+         timm.contains("model_type")
+             ? text("; of Hugging Face's own models (this is ", shown(timm["model_type"]), ") none is known here")
              : std::string("; is it of another library?"));
   // "resnet18.a1_in1k": which training the weights are from comes after the dot.
-  const auto name = needed<std::string>(config, "architecture", "the name of a model");
+  const auto name = needed<std::string>(timm, "architecture", "the name of a model");
   const std::string net = name.substr(0, name.find('.')), of_timm = text(kTimmModels, net);
   if (!own.empty()) return given<std::string>(own, "model", "the name of a model", net);
   const std::vector<std::string> known = model_names();
   return std::find(known.begin(), known.end(), of_timm) != known.end() ? of_timm : net;
 }
 
-std::vector<std::string> class_names(const Json& config, const Json& pretrained) {
-  const Json& holder = config.contains("num_classes") ? config : pretrained;
+std::vector<std::string> class_names(const Json& timm, const Json& pretrained) {
+  const Json& holder = timm.contains("num_classes") ? timm : pretrained;
   const auto count = needed<std::int64_t>(holder, "num_classes", "a whole number");
-  require(count != 0, "num_classes is 0, so the weights have no last layer; begin a training with them: pretrained=FOLDER");
+  require(count != 0,
+          "num_classes is 0, so the weights have no last layer; begin a training with them: pretrained=FOLDER");
   require(count >= 1 && count <= kMostClasses, "num_classes is ", count, "; it is 1 to ", kMostClasses);
-  const Json& labels = member(config, "label_names");
+  const Json& labels = member(timm, "label_names");
   std::vector<std::string> names;
   if (labels.is_array()) {
-    names = needed<std::vector<std::string>>(config, "label_names", "a list of names");
+    names = needed<std::vector<std::string>>(timm, "label_names", "a list of names");
     require(std::ssize(names) == count, "num_classes is ", count, ", but label_names are ", names.size());
     return names;
   }
   // Where some classes have no name, label_names is an object of those that have.
-  const Json named = given<Json>(config, "label_names", "a list of names, or an object of them", Json::object());
+  const Json named = given<Json>(timm, "label_names", "a list of names, or an object of them", Json::object());
   for (std::int64_t i = 0; i < count; ++i)
     names.push_back(naming([] { return "label_names"; }, [&] { return given(named, text(i), "a name", text(i)); }));
   return names;
 }
 
 /// Refuses what would make timm build another net than the one here of that name: how it pools, and model_args.
-void check_arguments(const Json& config, const ModelCard& card) {
-  const std::string net = config.value("architecture", "");
+void check_arguments(const Json& timm, const ModelConfig& config) {
+  const std::string net = timm.value("architecture", "");
   const Json expected{{"global_pool", starts_with(net, "vit_") || starts_with(net, "deit_") ? "token" : "avg"},
-                      {"in_chans", card.in_chans},
-                      {"num_classes", card.class_names.size()},
-                      {"img_size", {card.preprocess.height, card.preprocess.width}}};
+                      {"in_chans", config.in_chans},
+                      {"num_classes", config.class_names.size()},
+                      {"img_size", {config.preprocess.height, config.preprocess.width}}};
   const auto check = [&](const std::string& name, const Json& value) {
-    require(expected.contains(name) && expected[name] == value, name, " is ", shown(value), "; ", net, " is known here ",
+    require(expected.contains(name) && expected[name] == value, name, " is ", shown(value), "; ", net,
+            " is known here ",
             expected.contains(name) ? text("with ", expected[name].dump(), " alone") : std::string("without it"));
   };
-  if (config.contains("global_pool")) check("global_pool", config["global_pool"]);
-  const auto arguments = given(config, "model_args", "an object", Json::object());
+  if (timm.contains("global_pool")) check("global_pool", timm["global_pool"]);
+  const auto arguments = given(timm, "model_args", "an object", Json::object());
   for (const auto& [name, value] : arguments.items()) check(name, value);
 }
 
@@ -136,7 +137,7 @@ Preprocess preprocess(const Json& pretrained) {
   p.crop_pct = given(pretrained, "crop_pct", "a number", 0.875);
   const auto mode = given<std::string>(pretrained, "crop_mode", "a word", "center");
   p.interpolation = interpolation_named(given<std::string>(pretrained, "interpolation", "a word", "bicubic"));
-  // timm cuts from a squashed picture what crop_pct says, and fills a border with the mean.
+  // timm cuts from a squashed image what crop_pct says, and fills a border with the mean.
   require(mode == "center" || (mode == "squash" && p.crop_pct == 1), "crop_mode is \"", mode, "\" with crop_pct ",
           p.crop_pct, "; known here are \"center\", and \"squash\" with crop_pct 1");
   p.resize = mode == "squash" ? ResizeMode::squash : ResizeMode::crop;
@@ -152,10 +153,11 @@ auto reading_config(const fs::path& folder, const Read& read) {
     require(fs::file_size(path) <= kMostBytes, "is larger than ", kMostBytes, " bytes");
     const std::string content = read_text(path);
     check_json(content, kMostDepth);
-    const Json config = Json::parse(content);
-    require(config.is_object(), "is no JSON object");
+    const Json timm = Json::parse(content);
+    require(timm.is_object(), "is no JSON object");
     // timm before 0.9 wrote the fields of pretrained_cfg beside the others.
-    return read(config, given(config, "pretrained_cfg", "an object", config), given(config, "neurim", "an object", Json::object()));
+    return read(timm, given(timm, "pretrained_cfg", "an object", timm),
+                given(timm, "neurim", "an object", Json::object()));
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
@@ -165,17 +167,17 @@ auto reading_config(const fs::path& folder, const Read& read) {
 
 }  // namespace
 
-std::string model_json(const ModelCard& card) {
+std::string model_json(const ModelConfig& config) {
   using Json = nlohmann::ordered_json;  // whose keys stay in this order
-  const Preprocess& p = card.preprocess;
-  Json own{{"format", kFolderFormat}, {"model", card.model}, {"preprocess", Json::parse(p.json())}};
-  if (card.multi_label()) own["thresholds"] = card.thresholds;
-  if (!std::isnan(card.reject_threshold)) own["reject_threshold"] = card.reject_threshold;
-  if (!card.source.empty()) own["model_file"] = card.source;
-  const bool of_timm = starts_with(card.model, kTimmModels);
-  return Json{{"architecture", of_timm ? card.model.substr(kTimmModels.size()) : card.model},
-              {"num_classes", card.class_names.size()},
-              {"label_names", card.class_names},
+  const Preprocess& p = config.preprocess;
+  Json own{{"format", kFolderFormat}, {"model", config.model}, {"preprocess", Json::parse(p.json())}};
+  if (config.multi_label()) own["thresholds"] = config.thresholds;
+  if (!std::isnan(config.reject_threshold)) own["reject_threshold"] = config.reject_threshold;
+  if (!config.source.empty()) own["model_file"] = config.source;
+  const bool of_timm = starts_with(config.model, kTimmModels);
+  return Json{{"architecture", of_timm ? config.model.substr(kTimmModels.size()) : config.model},
+              {"num_classes", config.class_names.size()},
+              {"label_names", config.class_names},
               {"pretrained_cfg",
                {{"input_size", {p.channels, p.height, p.width}},
                 {"mean", per_channel(p.mean, p.channels)},
@@ -190,36 +192,38 @@ std::string model_json(const ModelCard& card) {
 bool is_model_folder(const fs::path& path) { return is_there(path / "config.json"); }
 
 fs::path weights_of_folder(const fs::path& folder) {
-  const std::vector<std::string> names{"model.safetensors", "model.safetensors.index.json",
-                                       "pytorch_model.bin", "pytorch_model.bin.index.json"};
+  const std::vector<std::string> names{"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                                       "pytorch_model.bin.index.json"};
   for (const std::string& name : names)
     if (is_there(folder / name)) return folder / name;
   fail(Fault::data, folder.string(), ": has a config.json but none of ", join(names, ", "), " beside it");
 }
 
 std::optional<PixelScaling> scaling_of_folder(const fs::path& folder) {
-  return reading_config(folder, [](const Json&, const Json& pretrained, const Json& own) -> std::optional<PixelScaling> {
-    if (own.contains("preprocess")) {
-      const Preprocess p = Preprocess::from_json(own["preprocess"].dump());
-      return PixelScaling{p.mean, p.std};
-    }
-    if (!pretrained.contains("mean") && !pretrained.contains("std")) return std::nullopt;
-    return scaling(pretrained);
-  });
+  return reading_config(folder,
+                        [](const Json&, const Json& pretrained, const Json& own) -> std::optional<PixelScaling> {
+                          if (own.contains("preprocess")) {
+                            const Preprocess p = Preprocess::from_json(own["preprocess"].dump());
+                            return PixelScaling{p.mean, p.std};
+                          }
+                          if (!pretrained.contains("mean") && !pretrained.contains("std")) return std::nullopt;
+                          return scaling(pretrained);
+                        });
 }
 
-ModelCard card_of_folder(const fs::path& folder) {
-  return reading_config(folder, [](const Json& config, const Json& pretrained, const Json& own) {
-    ModelCard card{.model = model_name(config, own), .class_names = class_names(config, pretrained)};
-    card.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump()) : preprocess(pretrained);
-    card.thresholds = given(own, "thresholds", "a list of numbers", card.thresholds);
-    card.reject_threshold = given(own, "reject_threshold", "a number", card.reject_threshold);
-    card.source = given(own, "model_file", "the text of a model file", card.source);
-    require(card.thresholds.empty() || card.thresholds.size() == card.class_names.size(), card.thresholds.size(),
-            " thresholds for ", card.class_names.size(), " classes");
-    card.in_chans = card.preprocess.channels;
-    check_arguments(config, card);
-    return card;
+ModelConfig config_of_folder(const fs::path& folder) {
+  return reading_config(folder, [](const Json& timm, const Json& pretrained, const Json& own) {
+    ModelConfig config{.model = model_name(timm, own), .class_names = class_names(timm, pretrained)};
+    config.preprocess = own.contains("preprocess") ? Preprocess::from_json(own["preprocess"].dump())
+                                                   : preprocess(pretrained);
+    config.thresholds = given(own, "thresholds", "a list of numbers", config.thresholds);
+    config.reject_threshold = given(own, "reject_threshold", "a number", config.reject_threshold);
+    config.source = given(own, "model_file", "the text of a model file", config.source);
+    require(config.thresholds.empty() || config.thresholds.size() == config.class_names.size(),
+            config.thresholds.size(), " thresholds for ", config.class_names.size(), " classes");
+    config.in_chans = config.preprocess.channels;
+    check_arguments(timm, config);
+    return config;
   });
 }
 

@@ -5,7 +5,7 @@
 namespace neurim {
 
 /// The card as timm's config.json, with the preprocessing under "neurim".
-std::string model_json(const ModelCard& card);
+std::string model_json(const ModelConfig& config);
 
 /// Whether it is a folder with a config.json.
 bool is_model_folder(const fs::path& path);
@@ -19,10 +19,10 @@ fs::path weights_of_folder(const fs::path& folder);
 /// pretrained_cfg input_size, mean, std, crop_pct, crop_mode and interpolation
 /// (github.com/huggingface/pytorch-image-models). Where "neurim" holds a preprocessing, that one counts.
 /// Classes without names are called "0", "1", … Throws Error(data) naming the file and the field.
-ModelCard card_of_folder(const fs::path& folder);
+ModelConfig config_of_folder(const fs::path& folder);
 
-/// How its config.json says that pixels were scaled; nothing where it does not say. All else may be of a model that is not known
-/// here. Throws as card_of_folder.
+/// How its config.json says that pixels were scaled; nothing where it does not say. All else may be of a model that is
+/// not known here. Throws as card_of_folder.
 std::optional<PixelScaling> scaling_of_folder(const fs::path& folder);
 
 }  // namespace neurim

@@ -53,10 +53,11 @@ void TrainOptions::check_effects(const TrainOptions& others) const {
   for (const Dependence& d : kDependences) {
     const std::string &value = given.at(d.option), &other = chosen.at(d.on);
     if (value == unsaid.at(d.option) || has(d.resolved, value) || other == "auto") continue;
-    require(d.only.empty() || has(d.only, other), d.option, " is an option of ", d.on, '=', join(d.only, " and "), ", and ", d.on, " is ",
-            other, "; give ", d.on, '=', d.only.empty() ? "" : d.only[0], ", or leave ", d.option, " out");
-    require(!has(d.never, other), d.option, " is ", value, ", which has no effect with ", d.on, '=', other, "; leave ", d.option,
-            " out, or give another ", d.on);
+    require(d.only.empty() || has(d.only, other), d.option, " is an option of ", d.on, '=', join(d.only, " and "),
+            ", and ", d.on, " is ", other, "; give ", d.on, '=', d.only.empty() ? "" : d.only[0], ", or leave ",
+            d.option, " out");
+    require(!has(d.never, other), d.option, " is ", value, ", which has no effect with ", d.on, '=', other, "; leave ",
+            d.option, " out, or give another ", d.on);
   }
 }
 

@@ -53,7 +53,7 @@ void parse(std::string value, std::vector<double>& field, std::string_view name)
   field = numbers;
 }
 
-void parse(const std::string& value, PictureSize& field, std::string_view name) {
+void parse(const std::string& value, InputSize& field, std::string_view name) {
   std::string word = lower(value);
   if (starts_with(word, "[") && ends_with(word, "]")) word = word.substr(1, word.size() - 2);
   std::vector<std::int64_t> sides;
@@ -168,7 +168,7 @@ std::optional<bool> truth_of(std::string_view word) {
   return {};
 }
 
-void append(std::string& out, const PictureSize& size) {
+void append(std::string& out, const InputSize& size) {
   out += text(size.height);
   if (size.width != size.height) out += text('x', size.width);
 }
@@ -189,12 +189,12 @@ template Options& Options::operator()(std::string, bool&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::int64_t&, std::string, Aliases);
 template Options& Options::operator()(std::string, double&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::vector<double>&, std::string, Aliases);
-template Options& Options::operator()(std::string, PictureSize&, std::string, Aliases);
+template Options& Options::operator()(std::string, InputSize&, std::string, Aliases);
 template Options& Options::operator()(std::string, ChannelCount&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<bool>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<std::int64_t>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<double>&, std::string, Aliases);
-template Options& Options::operator()(std::string, std::optional<PictureSize>&, std::string, Aliases);
+template Options& Options::operator()(std::string, std::optional<InputSize>&, std::string, Aliases);
 template Options& Options::operator()(std::string, std::optional<ChannelCount>&, std::string, Aliases);
 
 Option* Options::look_up(std::string_view name) {
@@ -220,8 +220,7 @@ void Options::set(std::string_view name, const std::string& value) {
     known.insert(known.end(), option.aliases.begin(), option.aliases.end());
   }
   const std::string near = nearest(normal(name), known);
-  fail(Fault::usage, "there is no option '", name, "'",
-       near.empty() ? "" : text("; did you mean '", near, "'?"));
+  fail(Fault::usage, "there is no option '", name, "'", near.empty() ? "" : text("; did you mean '", near, "'?"));
 }
 
 std::string Options::yaml() const {
@@ -229,15 +228,16 @@ std::string Options::yaml() const {
   for (const Option& option : list_) {
     if (option.typed) continue;
     const std::string value = option.get();
-    const bool list =
-        starts_with(value, "[") && value.find_first_not_of("[]0123456789+-.,e ") == std::string::npos;
+    const bool list = starts_with(value, "[") && value.find_first_not_of("[]0123456789+-.,e ") == std::string::npos;
     out += text(option.name, ": ", list ? value : scalar(value), '\n');
   }
   return out;
 }
 
 void Options::read_yaml(std::string_view yaml, const std::string& where, const Include& include) {
-  const auto in_line = [&](int number, const auto& call) { naming([&] { return text(where, ": line ", number); }, call); };
+  const auto in_line = [&](int number, const auto& call) {
+    naming([&] { return text(where, ": line ", number); }, call);
+  };
   int number = 0;
   std::size_t margin = std::string::npos;  // of the first line
   std::map<std::string, std::string> values;
@@ -250,7 +250,8 @@ void Options::read_yaml(std::string_view yaml, const std::string& where, const I
       if (margin == std::string::npos) margin = begin;
       const std::size_t colon = line.find(':');
       require(colon != std::string::npos && colon > begin, "expected 'name: value'");
-      require(begin == margin, "is indented, and options have no parts: write each as 'name: value' at the beginning of a line");
+      require(begin == margin,
+              "is indented, and options have no parts: write each as 'name: value' at the beginning of a line");
       const std::string name = line.substr(begin, line.find_last_not_of(" \t", colon - 1) + 1 - begin);
       const std::string value = value_of(std::string_view(line).substr(colon + 1));
       Option* option = look_up(name);

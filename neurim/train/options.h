@@ -11,13 +11,13 @@ namespace neurim {
 
 /// Height and width of a model's input in pixels; one number means a square. Written "224", or "192x320": the height
 /// comes first, as in Ultralytics' imgsz and in the model's input of (N,C,H,W).
-struct PictureSize {
+struct InputSize {
   std::int64_t height, width;
-  PictureSize(std::int64_t side = 0) : PictureSize(side, side) {}
-  PictureSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
-  bool operator==(const PictureSize&) const = default;
+  InputSize(std::int64_t side = 0) : InputSize(side, side) {}
+  InputSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  bool operator==(const InputSize&) const = default;
 };
-void append(std::string& out, const PictureSize& size);
+void append(std::string& out, const InputSize& size);
 
 /// What the word says of an option that is true or false, in small or capital letters: true, 1, yes, on; false, 0, no,
 /// off.
@@ -52,7 +52,7 @@ class Options {
   /// What the options that are listed from here on are about, for the help.
   void topic(std::string name) { topic_ = std::move(name); }
 
-  /// T: std::string, bool, std::int64_t, double, std::vector<double>, PictureSize, ChannelCount, or std::optional of
+  /// T: std::string, bool, std::int64_t, double, std::vector<double>, InputSize, ChannelCount, or std::optional of
   /// all but words and lists, where unset is written "auto".
   template <class T>
   Options& operator()(std::string name, T& field, std::string help, Aliases aliases = {});
@@ -68,8 +68,8 @@ class Options {
   /// Sets what the text gives: flat YAML, one `name: value` a line, with comments. `where` is what errors
   /// call it. Options that were set by name or read before keep their value; those that it leaves as they are do
   /// not count as given, so that a file of all options says no more than one of those that matter. `include` is called
-  /// last, so that the text wins over the file that it names. Throws Error(usage) naming the line that is none of these,
-  /// or has an option of an earlier line.
+  /// last, so that the text wins over the file that it names. Throws Error(usage) naming the line that is none of
+  /// these, or has an option of an earlier line.
   void read_yaml(std::string_view yaml, const std::string& where, const Include& include = {});
 
  private:

@@ -15,14 +15,14 @@ namespace {
 /// A column after epoch and step, and its figure.
 struct Column {
   std::string name;
-  std::function<double&(EpochResult&)> figure;
+  std::function<double&(EpochResult&)> metric;
 };
 
 /// In the order of the file.
 std::vector<Column> columns_of(TaskKind task) {
   const TaskNames& names = names_of(task);
-  const auto plain = [](std::string name, double EpochResult::* figure) {
-    return Column{std::move(name), [figure](EpochResult& row) -> double& { return row.*figure; }};
+  const auto plain = [](std::string name, double EpochResult::*metric) {
+    return Column{std::move(name), [metric](EpochResult& row) -> double& { return row.*metric; }};
   };
   std::vector<Column> columns{
       plain("seconds", &EpochResult::seconds),
@@ -30,11 +30,11 @@ std::vector<Column> columns_of(TaskKind task) {
       plain("data_pct", &EpochResult::data_pct),
       plain("learning_rate", &EpochResult::learning_rate),
       plain("train_loss", &EpochResult::train_loss),
-      plain(text("train_", names.train_figure), &EpochResult::train_figure),
+      plain(text("train_", names.train_metric), &EpochResult::train_metric),
   };
-  for (const NamedFigure& figure : names.figures)
-    columns.push_back({text("val_", figure.name),
-                       [value = figure.value](EpochResult& row) -> double& { return row.val.*value; }});
+  for (const NamedMetric& metric : names.metrics)
+    columns.push_back(
+        {text("val_", metric.name), [value = metric.value](EpochResult& row) -> double& { return row.val.*value; }});
   return columns;
 }
 
@@ -51,21 +51,19 @@ bool parse(std::string_view field, Number& number) {
 }
 
 bool parse(const std::vector<std::string>& fields, const std::vector<Column>& columns, EpochResult& row) {
-  if (fields.size() != 2 + columns.size() || !parse(fields[0], row.epoch) || !parse(fields[1], row.step))
-    return false;
+  if (fields.size() != 2 + columns.size() || !parse(fields[0], row.epoch) || !parse(fields[1], row.step)) return false;
   for (std::size_t i = 0; i < columns.size(); ++i)
-    if (!fields[i + 2].empty() && !parse(fields[i + 2], columns[i].figure(row))) return false;
+    if (!fields[i + 2].empty() && !parse(fields[i + 2], columns[i].metric(row))) return false;
   return true;
 }
 
 /// What `figure` gives of each epoch, with gaps where a row is missing.
-template <class Figure>
-std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Figure& figure) {
+template <class Metric>
+std::vector<double> curve_of(const std::vector<EpochResult>& rows, const Metric& metric) {
   std::vector<double> values;
   if (rows.empty()) return values;
   values.assign(static_cast<std::size_t>(rows.back().epoch - rows.front().epoch + 1), EpochResult::kNone);
-  for (const EpochResult& row : rows)
-    values[static_cast<std::size_t>(row.epoch - rows.front().epoch)] = figure(row);
+  for (const EpochResult& row : rows) values[row.epoch - rows.front().epoch] = metric(row);
   return values;
 }
 
@@ -83,8 +81,7 @@ std::vector<EpochResult> read_results(const fs::path& path, std::int64_t epochs_
     EpochResult row;
     row.val.task = task;
     if (!parse(split(lines[i], ','), columns, row) || (!rows.empty() && row.epoch <= rows.back().epoch))
-      fail(Fault::data, path.string(), ": line ", i + 1,
-           ": not a row of results; mend it or move this file away");
+      fail(Fault::data, path.string(), ": line ", i + 1, ": not a row of results; mend it or move this file away");
     if (row.epoch <= epochs_done) rows.push_back(row);
   }
   return rows;
@@ -112,9 +109,9 @@ void ResultsCsv::write() const {
   for (EpochResult row : rows_) {
     out += text(row.epoch, ',', row.step);
     for (const Column& column : columns) {
-      const double figure = column.figure(row);
+      const double metric = column.metric(row);
       out += ',';
-      if (!std::isnan(figure)) out += text(figure);
+      if (!std::isnan(metric)) out += text(metric);
     }
     out += '\n';
   }
@@ -122,53 +119,54 @@ void ResultsCsv::write() const {
 }
 
 std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int64_t classes) {
-  const auto training = [&](double EpochResult::* figure) {
-    return curve_of(rows, [&](const EpochResult& row) { return row.*figure; });
+  const auto training = [&](double EpochResult::*metric) {
+    return curve_of(rows, [&](const EpochResult& row) { return row.*metric; });
   };
-  const auto validation = [&](double Figures::* figure) {
-    return curve_of(rows, [&](const EpochResult& row) { return row.val.*figure; });
+  const auto validation = [&](double Metrics::*metric) {
+    return curve_of(rows, [&](const EpochResult& row) { return row.val.*metric; });
   };
   const Panel loss{.title = "Loss",
                    .curves = {{"training", training(&EpochResult::train_loss)},
-                              {"validation", validation(&Figures::loss), Best::lowest}},
+                              {"validation", validation(&Metrics::loss), Best::lowest}},
                    .clipped = true};
-  Panel judged;
+  Panel evaluated;
   switch (rows.empty() ? TaskKind::classify : rows.front().val.task) {
     case TaskKind::classify:
-      judged = {.title = "Accuracy",
-                .curves = {{"training", training(&EpochResult::train_figure)},
-                           {"validation", validation(&Figures::top1), Best::highest}},
-                .percent = true};
-      if (classes > 5) judged.curves.push_back({"top-5", validation(&Figures::top5)});
+      evaluated = {.title = "Accuracy",
+                   .curves = {{"training", training(&EpochResult::train_metric)},
+                              {"validation", validation(&Metrics::top1), Best::highest}},
+                   .percent = true};
+      if (classes > 5) evaluated.curves.push_back({"top-5", validation(&Metrics::top5)});
       break;
     case TaskKind::multi_label:
-      judged = {.title = "Validation",
-                .curves = {{"mAP", validation(&Figures::map), Best::highest},
-                           {"macro-F1", validation(&Figures::f1_macro)},
-                           {"exact match", validation(&Figures::exact_match)}},
-                .percent = true};
+      evaluated = {.title = "Validation",
+                   .curves = {{"mAP", validation(&Metrics::map), Best::highest},
+                              {"macro-F1", validation(&Metrics::f1_macro)},
+                              {"exact match", validation(&Metrics::exact_match)}},
+                   .percent = true};
       break;
     case TaskKind::forecast:
-      judged = {.title = "Mean absolute error",
-                .curves = {{"training", training(&EpochResult::train_figure)},
-                           {"validation", validation(&Figures::mae), Best::lowest},
-                           {"last value", validation(&Figures::naive_mae)},
-                           {"last season", validation(&Figures::seasonal_naive_mae)}},
-                .clipped = true};
+      evaluated = {.title = "Mean absolute error",
+                   .curves = {{"training", training(&EpochResult::train_metric)},
+                              {"validation", validation(&Metrics::mae), Best::lowest},
+                              {"last value", validation(&Metrics::naive_mae)},
+                              {"last season", validation(&Metrics::seasonal_naive_mae)}},
+                   .clipped = true};
       break;
     case TaskKind::language:
-      judged = {.title = "Bits per character",
-                .curves = {{"validation", validation(&Figures::bits_per_character), Best::lowest},
-                           {"bigram", validation(&Figures::bigram_bits_per_character)}},
-                .clipped = true};
+      evaluated = {.title = "Bits per character",
+                   .curves = {{"validation", validation(&Metrics::bits_per_character), Best::lowest},
+                              {"bigram", validation(&Metrics::bigram_bits_per_character)}},
+                   .clipped = true};
       break;
   }
-  const Panel rate{.title = "Learning rate", .curves = {{"at the end of each epoch", training(&EpochResult::learning_rate)}}};
-  return {loss, judged, rate};
+  const Panel rate{.title = "Learning rate",
+                   .curves = {{"at the end of each epoch", training(&EpochResult::learning_rate)}}};
+  return {loss, evaluated, rate};
 }
 
-std::string results_picture(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes) {
-  return curves_picture(heading, results_panels(rows, classes), rows.empty() ? 1 : rows.front().epoch);
+std::string results_image(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes) {
+  return curves_image(heading, results_panels(rows, classes), rows.empty() ? 1 : rows.front().epoch);
 }
 
 }  // namespace neurim

@@ -7,7 +7,7 @@
 
 #include "neurim/base/file.h"
 #include "neurim/evaluate/curves.h"
-#include "neurim/train/figures.h"
+#include "neurim/train/metrics.h"
 
 namespace neurim {
 
@@ -15,17 +15,17 @@ namespace neurim {
 struct EpochResult {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-  std::int64_t epoch = 0;            ///< from 1 on
-  std::int64_t step = 0;             ///< optimizer steps taken by its end
-  double seconds = kNone;            ///< wall time of the epoch, validation included
-  double samples_per_second = kNone;  ///< in training: pictures or sequences
-  double data_pct = kNone;           ///< of the time of training, what went by waiting for data, percent
-  double learning_rate = kNone;      ///< at its last step
-  double train_loss = kNone;         ///< the mean
+  std::int64_t epoch = 0;             ///< from 1 on
+  std::int64_t step = 0;              ///< optimizer steps taken by its end
+  double seconds = kNone;             ///< wall time of the epoch, validation included
+  double samples_per_second = kNone;  ///< in training: images or sequences
+  double data_pct = kNone;            ///< of the time of training, what went by waiting for data, percent
+  double learning_rate = kNone;       ///< at its last step
+  double train_loss = kNone;          ///< the mean
   /// What training counts, over its samples: top-1, of multi-label samples the exact matches at 0.5, of forecasts the
   /// mean absolute error.
-  double train_figure = kNone;
-  Figures val;                       ///< those of the task
+  double train_metric = kNone;
+  Metrics val;  ///< those of the task
 };
 
 /// The rows of the first `epochs_done` epochs; none where there is no such file. Throws Error(data) when the
@@ -52,11 +52,11 @@ class ResultsCsv {
   std::vector<EpochResult> rows_;
 };
 
-/// The curves of the loss, of the task's figures and of the learning rate over the epochs. `classes`: of a classifier; the
-/// accuracy of five answers is among the curves where there are more.
+/// The curves of the loss, of the task's figures and of the learning rate over the epochs. `classes`: of a classifier;
+/// the accuracy of five answers is among the curves where there are more.
 std::vector<Panel> results_panels(const std::vector<EpochResult>& rows, std::int64_t classes);
 
 /// A PNG with them (results.png).
-std::string results_picture(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes);
+std::string results_image(const Heading& heading, const std::vector<EpochResult>& rows, std::int64_t classes);
 
 }  // namespace neurim

@@ -29,11 +29,11 @@ constexpr double kTimedSteps = 3, kTimedSeconds = 2;  // at least, for an estima
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The value that larger means better; NaN is never better.
-double merit(const std::string& monitor, const Figures& figures) {
-  for (const NamedFigure& one : names_of(figures.task).figures)
-    if (monitor == one.name) return one.lower_is_better ? -(figures.*one.value) : figures.*one.value;
+double merit(const std::string& monitor, const Metrics& metrics) {
+  for (const NamedMetric& one : names_of(metrics.task).metrics)
+    if (monitor == one.name) return one.lower_is_better ? -(metrics.*one.value) : metrics.*one.value;
   NEURIM_ASSERT(!"a monitor of the task");
-  return Figures::kNone;
+  return Metrics::kNone;
 }
 
 Tensor random_key(const TrainOptions& options, Device device) {
@@ -41,8 +41,8 @@ Tensor random_key(const TrainOptions& options, Device device) {
   return Tensor::from({2}, std::span<const std::int64_t>(key), device);
 }
 
-Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed,
-                       std::int64_t epochs, Console& console) {
+Progress start_or_load(const fs::path& weights, Model& model, TrainState state, bool resumed, std::int64_t epochs,
+                       Console& console) {
   if (!resumed) return {};
   std::vector<std::string> notes;
   const Progress progress = load_state(weights, model, state, notes);
@@ -90,12 +90,12 @@ OpenRun::OpenRun(PreparedRun prepared, fs::path folder, const TrainControl& cont
       model_(std::move(prepared.model)),
       task_(std::move(prepared.task)),
       schedule_(schedule_of(options_)),
-      optimizer_(
-          optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
+      optimizer_(optimizer_of(options_, named_parameters(Model(place(model_, device_named(options_.device)))))),
       random_(random_key(options_, device_named(options_.device))),
-      progress_(start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs, console_)),
-      card_(task_->card()),
-      names_(names_of(card_.task())),
+      progress_(
+          start_or_load(folder_ / "weights", model_, {optimizer_.get(), random_}, resumed, *options_.epochs, console_)),
+      config_(task_->config()),
+      names_(names_of(config_.task())),
       notes_(std::move(prepared.notes)),
       facts_(task_->facts() + '\n'),
       data_changed_(resumed && are_other_facts(folder_, facts_)) {}
@@ -111,12 +111,12 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
       tuning_(tuning_of(options_, folder_, resumed)),
       plans_(task_->step(*optimizer_), PlanOptions{.training = true,
                                                    .deterministic = options_.deterministic,
-                                                   .products = products_named(options_.precision),
+                                                   .compute_dtype = compute_dtype_named(options_.precision),
                                                    .winograd = options_.winograd,
                                                    .tuning = tuning_,
                                                    .device = device_named(options_.device),
                                                    .random = random_}),
-      results_(place_ / "results.csv", progress_.epoch, card_.task()),
+      results_(place_ / "results.csv", progress_.epoch, config_.task()),
       metrics_(place_ / "metrics.jsonl", progress_.epoch),
       board_(place_, resumed ? std::optional(progress_.step + 1) : std::nullopt) {
   TrainOptions copy = options_;
@@ -124,29 +124,34 @@ Run::Run(PreparedRun prepared, fs::path folder, fs::path place, const TrainContr
   copy.visit(named);
   make_folder(weights());
   for (const fs::path& written : {folder_, folder_ / "weights"}) remove_leftovers(written);
-  card_.options = named.yaml();
-  write_file(place_ / "args.yaml", card_.options);
+  config_.options = named.yaml();
+  write_file(place_ / "args.yaml", config_.options);
   if (!resumed) write_file(place_ / "env.json", environment_json() + '\n');
-  if (!card_.source.empty()) write_file(place_ / "model.toml", card_.source);
+  if (!config_.source.empty()) write_file(place_ / "model.toml", config_.source);
   write_file(place_ / "data.json", facts_);
-  if (card_.sequence) return;
-  if (!resumed) write_file(weights() / "model.json", model_json(card_) + '\n');
-  write_file(weights() / "labels.txt", join(card_.class_names, "\n") + '\n');
+  if (config_.sequence) return;
+  if (!resumed) write_file(weights() / "model.json", model_json(config_) + '\n');
+  write_file(weights() / "labels.txt", join(config_.class_names, "\n") + '\n');
 }
 
 void OpenRun::describe() {
-  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ",
-                    options_.data, " (", task_->contents(), ")"));
+  console_.say(text("neurim ", version(), untouched() ? "  train  " : "  resume  ", model_.name, "  ", options_.data,
+                    " (", task_->contents(), ")"));
   console_.say(text("  run     ", folder_.string(), " · ", options_.device, ", ", threads(), " threads · ",
                     thousands(parameter_count(model_)), " parameters · input ", task_->input()));
   for (const std::string& note : notes_) console_.say(note);
-  if (products_named(options_.precision) == DType::f16 && !has_f16())
-    console_.say("  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than f32 itself");
-  if (options_.tuning == "on") console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
-  if (const std::string validation = task_->validation(); !validation.empty()) console_.say(text("  data    val: ", validation));
+  if (compute_dtype_named(options_.precision) == DType::f16 && !has_f16())
+    console_.say(
+        "  fp16    this machine has no arithmetic of fp16 (AVX512-FP16): it multiplies fp16 as f32, more slowly than "
+        "f32 itself");
+  if (options_.tuning == "on")
+    console_.say("  tuning  kernels that are not known yet are measured first, for up to some minutes");
+  if (const std::string validation = task_->validation(); !validation.empty())
+    console_.say(text("  data    val: ", validation));
   for (const std::string& note : task_->notes()) console_.say(text("  data    ", note));
   if (data_changed_)
-    console_.say("  data    the data are not those that the run was begun with: figures before and after differ in that too");
+    console_.say(
+        "  data    the data are not those that the run was begun with: figures before and after differ in that too");
   if (progress_.batch > task_->batches())
     console_.say(text("  data    epoch ", progress_.epoch + 1, " was stopped after step ", progress_.batch,
                       ", and the data make ", task_->batches(), " now: it counts as done"));
@@ -163,8 +168,8 @@ void OpenRun::describe() {
 
 void Run::train_batch() {
   const auto batches = static_cast<double>(task_->batches());
-  optimizer_->set_lr(schedule_.at(
-      static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
+  optimizer_->set_lr(
+      schedule_.at(static_cast<double>(progress_.epoch) + static_cast<double>(progress_.batch) / batches, 1 / batches));
   const Plan& plan = task_->run(plans_, progress_.step);
   if (options_.plots) task_->draw(place_, progress_.step);  // as they were trained on, which may be mixed
   const double loss = plan.outputs()[0].item();
@@ -175,8 +180,9 @@ void Run::train_batch() {
          "); most likely the learning rate is too high: try lr=", significant(*options_.lr / 10),
          resumable() ? text("; the state after epoch ", progress_.epoch, " is kept in ", weights().string()) : "");
   if (optimizer_->loss_scale() < 1)
-    fail(Fault::failure, "the gradients are not finite at epoch ", progress_.epoch + 1, ", step ", progress_.batch + 1, " of ", task_->batches(), " (lr ",
-         significant(optimizer_->lr()), "), however little the loss is scaled; try precision=bf16, whose numbers are not limited to 65,504, or lr=",
+    fail(Fault::failure, "the gradients are not finite at epoch ", progress_.epoch + 1, ", step ", progress_.batch + 1,
+         " of ", task_->batches(), " (lr ", significant(optimizer_->lr()),
+         "), however little the loss is scaled; try precision=bf16, whose numbers are not limited to 65,504, or lr=",
          significant(*options_.lr / 10));
   progress_.loss_sum += loss * static_cast<double>(task_->batch_size());
   progress_.correct += plan.outputs()[1].item();
@@ -186,10 +192,10 @@ void Run::train_batch() {
 }
 
 /// The columns of the validation's figures.
-std::string Run::judgement() const {
-  std::string cells = cell(card_.figures.loss, 4, 10);
-  for (const ShownFigure& shown : names_.shown) {
-    const double value = card_.figures.*shown.value;
+std::string Run::evaluation() const {
+  std::string cells = cell(config_.metrics.loss, 4, 10);
+  for (const ShownMetric& shown : names_.shown) {
+    const double value = config_.metrics.*shown.value;
     cells += shown.percent ? cell(value * 100, 2, 8) : cell(std::isnan(value) ? "-" : significant(value), 8);
   }
   return cells;
@@ -213,8 +219,8 @@ std::string Run::row(const std::string& middle, const std::string& tail) const {
   return begin_of_row() + middle + join(rates(), "") + tail;
 }
 
-/// The row with a bar in place of the validation's figures. Where the terminal is too narrow the bar is shorter; where that is
-/// not enough, columns are left out, and never a part of a number.
+/// The row with a bar in place of the validation's figures. Where the terminal is too narrow the bar is shorter; where
+/// that is not enough, columns are left out, and never a part of a number.
 std::string Run::progress_row(std::string label, double share, std::string tail) const {
   constexpr int kColumns = 26;  // of the validation's figures
   const std::string begin = begin_of_row();
@@ -254,8 +260,8 @@ bool Run::train_epoch() {
 /// The head of the table of epochs, once.
 void Run::begin_table() {
   if (std::exchange(table_begun_, true)) return;
-  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8), "        lr",
-                    cell(names_.rate_title, 9), "  data%    time"));
+  console_.say(text("   Epoch     loss  val_loss", cell(names_.shown[0].title, 8), cell(names_.shown[1].title, 8),
+                    "        lr", cell(names_.rate_title, 9), "  data%    time"));
 }
 
 /// Says how long the run takes and how much memory, once enough steps of it have been timed.
@@ -269,22 +275,25 @@ void Run::estimate() {
   // A forward pass takes about a third of a training step.
   const double validation = static_cast<double>(task_->validation_samples()) / static_cast<double>(*options_.batch) / 3,
                epoch = step * (static_cast<double>(task_->batches()) + validation),
-               rest = epoch * static_cast<double>(epochs() - progress_.epoch) - step * static_cast<double>(progress_.batch);
+               rest = epoch * static_cast<double>(epochs() - progress_.epoch) -
+                      step * static_cast<double>(progress_.batch);
   const std::time_t end = std::time(nullptr) + std::llround(rest);
   std::tm local{};
   char when[32];
   std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", ::localtime_r(&end, &local));
-  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"), " until ", when, " (",
-                    duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())), " MiB"));
+  console_.say(text("  time    about ", duration(epoch), " an epoch; ", plural(epochs() - progress_.epoch, "epoch"),
+                    " until ", when, " (", duration(rest), "); memory ", thousands(std::llround(peak_rss_mib())),
+                    " MiB"));
   begin_table();
-  console_.event({{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
+  console_.event(
+      {{"event", "estimate"}, {"epoch_seconds", epoch}, {"seconds_left", rest}, {"peak_rss_mib", peak_rss_mib()}});
 }
 
 /// What the card says of the last validation holds no longer.
 void Run::forget_validation() {
-  ModelCard fresh = task_->card();
-  fresh.options = std::move(card_.options);
-  card_ = std::move(fresh);
+  ModelConfig fresh = task_->config();
+  fresh.options = std::move(config_.options);
+  config_ = std::move(fresh);
 }
 
 bool Run::validate() {
@@ -294,13 +303,13 @@ bool Run::validate() {
     console_.progress(progress_row("  validation ", share, cell(duration(progress_.seconds), 8)));
     return !stopping();
   };
-  if (!task_->validate(watch, card_)) return false;
+  if (!task_->validate(watch, config_)) return false;
   validation_seconds_ = since(start);
   return true;
 }
 
 void Run::record() {
-  const Figures& f = card_.figures;
+  const Metrics& f = config_.metrics;
   const auto seen = static_cast<double>(std::max<std::int64_t>(progress_.seen, 1));
   const EpochResult result{.epoch = progress_.epoch + 1,
                            .step = progress_.step,
@@ -309,7 +318,7 @@ void Run::record() {
                            .data_pct = data_pct(),
                            .learning_rate = optimizer_->lr(),
                            .train_loss = progress_.loss_sum / seen,
-                           .train_figure = progress_.correct / seen,
+                           .train_metric = progress_.correct / seen,
                            .val = f};
   results_.append(result);
   JsonObject event{{"event", "epoch"},
@@ -320,35 +329,35 @@ void Run::record() {
                    {"data_pct", result.data_pct},
                    {"learning_rate", result.learning_rate},
                    {"train_loss", result.train_loss},
-                   {text("train_", names_.train_figure), result.train_figure},
+                   {text("train_", names_.train_metric), result.train_metric},
                    {"val_loss", f.loss}};
-  if (products_named(options_.precision) == DType::f16)
+  if (compute_dtype_named(options_.precision) == DType::f16)
     event.add("loss_scale", optimizer_->loss_scale()), event.add("skipped_steps", progress_.step - optimizer_->steps());
-  for (const NamedFigure& one : names_.figures)
-    if (one.value != &Figures::loss) event.add(one.name, f.*one.value);
+  for (const NamedMetric& one : names_.metrics)
+    if (one.value != &Metrics::loss) event.add(one.name, f.*one.value);
   metrics_.append(event.line());
   console_.event(event);
   std::vector<std::pair<std::string, double>> points{{"loss/train", result.train_loss},
-                                                     {text(names_.train_figure, "/train"), result.train_figure},
+                                                     {text(names_.train_metric, "/train"), result.train_metric},
                                                      {"lr", result.learning_rate},
                                                      {names_.rate, result.samples_per_second},
                                                      {"data_pct", result.data_pct}};
-  for (const NamedFigure& one : names_.figures)
+  for (const NamedMetric& one : names_.metrics)
     if (!std::isnan(f.*one.value)) points.emplace_back(text(one.name, "/val"), f.*one.value);
   std::vector<Scalar> scalars;
   for (const auto& [tag, value] : points) scalars.push_back({tag, value});
   board_.write(result.step, scalars);
   if (options_.plots)
-    write_file(place_ / "results.png",
-               results_picture({text(model_.name, " on ", options_.data), text("run ", folder_.string(), ", ", task_->contents())}, results_.rows(),
-                               std::ssize(card_.class_names)));
+    write_file(place_ / "results.png", results_image({text(model_.name, " on ", options_.data),
+                                                      text("run ", folder_.string(), ", ", task_->contents())},
+                                                     results_.rows(), std::ssize(config_.class_names)));
 }
 
 void Run::save() {
-  card_.epoch = progress_.epoch;
-  card_.step = progress_.step;
+  config_.epoch = progress_.epoch;
+  config_.step = progress_.step;
   if (tuning_) tuning_->write(place_ / kTuningFile);
-  save_state(weights(), model_, card_, {optimizer_.get(), random_}, progress_);
+  save_state(weights(), model_, config_, {optimizer_.get(), random_}, progress_);
   if (!untouched()) settle();
   if (control_.saved && place_ == folder_) control_.saved(folder_);
 }
@@ -358,19 +367,19 @@ void Run::settle() {
   if (place_ == folder_) return;
   const fs::path from = std::exchange(place_, folder_);  // first: what fails half-way is not thrown away
   replace_run(folder_, from);
-  results_ = ResultsCsv(folder_ / "results.csv", progress_.epoch, card_.task());
+  results_ = ResultsCsv(folder_ / "results.csv", progress_.epoch, config_.task());
   metrics_ = MetricsFile(folder_ / "metrics.jsonl", progress_.epoch);
 }
 
 void Run::finish_epoch() {
   record();
-  const double now = merit(options_.monitor, card_.figures);
+  const double now = merit(options_.monitor, config_.metrics);
   const bool validated = task_->has_validation();
   const bool best = !validated || now > progress_.best || (std::isnan(progress_.best) && !std::isnan(now)) ||
-                    (now == progress_.best && card_.figures.loss < progress_.best_loss);
+                    (now == progress_.best && config_.metrics.loss < progress_.best_loss);
   begin_table();
-  console_.say(row(judgement(), cell(duration(progress_.seconds + validation_seconds_), 8) +
-                                    (best && validated ? "  best" : "")));
+  console_.say(row(evaluation(),
+                   cell(duration(progress_.seconds + validation_seconds_), 8) + (best && validated ? "  best" : "")));
   task_->tell(console_, data_pct(), progress_.seconds);
 
   ++progress_.epoch;
@@ -378,12 +387,12 @@ void Run::finish_epoch() {
   progress_.loss_sum = progress_.correct = progress_.seconds = waited_ = 0;
   if (best) {
     progress_.best = now;
-    progress_.best_loss = card_.figures.loss;
+    progress_.best_loss = config_.metrics.loss;
     progress_.best_epoch = progress_.epoch;
-    card_.epoch = progress_.epoch;
-    card_.step = progress_.step;
-    save_model(model_, weights() / "best.safetensors", metadata_of(card_));
-    if (!card_.sequence) write_file(weights() / "model.json", model_json(card_) + '\n');
+    config_.epoch = progress_.epoch;
+    config_.step = progress_.step;
+    save_model(model_, weights() / "best.safetensors", metadata_of(config_));
+    if (!config_.sequence) write_file(weights() / "model.json", model_json(config_) + '\n');
     task_->report(place_);
   }
   save();
@@ -397,8 +406,7 @@ TrainResult OpenRun::result() const {
                      .all_epochs = out_of_patience() ? progress_.epoch : epochs(),
                      .steps = task_->batches(),
                      .validation = task_->validation()};
-  if (progress_.best_epoch > 0)
-    result.figures = card_of(SafeTensors(result.model).metadata(), result.model).figures;
+  if (progress_.best_epoch > 0) result.metrics = config_of(SafeTensors(result.model).metadata(), result.model).metrics;
   return result;
 }
 

@@ -50,7 +50,7 @@ class OpenRun {
   std::unique_ptr<Optimizer> optimizer_;
   Tensor random_;
   Progress progress_;
-  ModelCard card_;
+  ModelConfig config_;
   const TaskNames& names_;
   const std::vector<std::string> notes_;
   const std::string facts_;
@@ -84,11 +84,11 @@ class Run : public OpenRun {
   std::vector<std::string> rates() const;
   std::string row(const std::string& middle, const std::string& tail) const;
   std::string progress_row(std::string label, double share, std::string tail) const;
-  std::string judgement() const;
+  std::string evaluation() const;
 
   double data_pct() const { return 100 * waited_ / std::max(progress_.seconds, 1e-9); }
 
-  fs::path place_;  // what is written goes here
+  fs::path place_;                  // what is written goes here
   std::shared_ptr<Tuning> tuning_;  // null: none
   Compiled plans_;
   ResultsCsv results_;

@@ -13,7 +13,8 @@ namespace {
 
 fs::path numbered(const fs::path& project, const std::string& name, int number) {
   constexpr std::size_t kMost = 240;  // bytes: file systems take 255, and a number may follow
-  require(name.size() <= kMost, "name has ", name.size(), " bytes, which no folder can be called; it has at most ", kMost);
+  require(name.size() <= kMost, "name has ", name.size(), " bytes, which no folder can be called; it has at most ",
+          kMost);
   return project / (number == 1 ? name : text(name, number));
 }
 
@@ -25,21 +26,34 @@ bool is_taken(const fs::path& run) {
 
 /// Whether a run writes a file of this name into its folder.
 bool is_of_run(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "args.yaml", "env.json", "data.json", "tuning.json", "model.toml", "log.txt", "results.csv", "results.png", "metrics.jsonl",
-      "labels.png", "confusion_matrix.csv", "confusion_matrix.png", "confusion_matrix_normalized.png",
-      "most_confused.csv", "per_class.csv", "forecasts.csv"};
+  constexpr std::string_view kNames[] = {"args.yaml",
+                                         "env.json",
+                                         "data.json",
+                                         "tuning.json",
+                                         "model.toml",
+                                         "log.txt",
+                                         "results.csv",
+                                         "results.png",
+                                         "metrics.jsonl",
+                                         "labels.png",
+                                         "confusion_matrix.csv",
+                                         "confusion_matrix.png",
+                                         "confusion_matrix_normalized.png",
+                                         "most_confused.csv",
+                                         "per_class.csv",
+                                         "forecasts.csv"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  constexpr std::string_view kBatch = "train_batch", kPicture = ".jpg";
+  constexpr std::string_view kBatch = "train_batch", kImage = ".jpg";
   return name.starts_with("events.out.tfevents.") ||
-         (name.starts_with(kBatch) && name.find_first_not_of("0123456789", kBatch.size()) == name.size() - kPicture.size() &&
-          name.ends_with(kPicture));
+         (name.starts_with(kBatch) &&
+          name.find_first_not_of("0123456789", kBatch.size()) == name.size() - kImage.size() && name.ends_with(kImage));
 }
 
 /// And into weights/ there.
 bool is_of_weights(std::string_view name) {
   constexpr std::string_view kNames[] = {"best.safetensors", "last.safetensors",     "last.opt.safetensors",
-                                         "next.safetensors", "next.opt.safetensors", "model.json", "labels.txt"};
+                                         "next.safetensors", "next.opt.safetensors", "model.json",
+                                         "labels.txt"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
@@ -49,12 +63,14 @@ std::vector<fs::path> files_of_run(const fs::path& folder, bool folders = false)
   const auto add = [&](const fs::path& part, bool (*is_its_own)(std::string_view)) {
     std::error_code missing;
     for (const fs::directory_entry& entry : fs::directory_iterator(part, missing))
-      if (entry.is_directory() == folders && is_its_own(entry.path().filename().string())) files.push_back(entry.path());
+      if (entry.is_directory() == folders && is_its_own(entry.path().filename().string()))
+        files.push_back(entry.path());
   };
   add(folder / "weights", is_of_weights);
   add(folder, is_of_run);
   std::error_code missing;
-  for (const fs::directory_entry& report : fs::directory_iterator(reports_folder(folder), missing)) add(report.path(), is_of_run);
+  for (const fs::directory_entry& report : fs::directory_iterator(reports_folder(folder), missing))
+    add(report.path(), is_of_run);
   return files;
 }
 
@@ -73,8 +89,7 @@ fs::path make_run_folder(const fs::path& project, const std::string& name, bool 
     std::error_code error;
     // Making the folder is the claim: two runs that start at once get two of them.
     if (fs::create_directory(run, error)) return run;
-    if (error && !is_taken(run))
-      fail(Fault::resource, run.string(), ": cannot make the folder: ", error.message());
+    if (error && !is_taken(run)) fail(Fault::resource, run.string(), ": cannot make the folder: ", error.message());
     if (exist_ok) return run;
   }
 }
@@ -95,14 +110,16 @@ fs::path place_of_new_run(const fs::path& folder) {
   old.push_back(folder / "weights");
   for (const fs::path& each : old)  // by renaming, which takes the place of the link and not of what it leads to
     if (fs::is_symlink(fs::symlink_status(each, ignored)))
-      fail(Fault::usage, each.string(), ": is a link, and exist_ok replaces the files of a run; remove it, or choose another name");
+      fail(Fault::usage, each.string(),
+           ": is a link, and exist_ok replaces the files of a run; remove it, or choose another name");
   make_folder(inside);
   return inside;
 }
 
 void check_no_folders(const fs::path& folder) {
   for (const fs::path& each : files_of_run(folder, true))
-    fail(Fault::usage, each.string(), ": is a folder, and the run writes a file of that name; remove it, or choose another name");
+    fail(Fault::usage, each.string(),
+         ": is a folder, and the run writes a file of that name; remove it, or choose another name");
 }
 
 void check_data_apart(const std::string& data, const fs::path& folder) {

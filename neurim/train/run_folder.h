@@ -5,14 +5,15 @@
 
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
-#include "neurim/train/figures.h"
+#include "neurim/train/metrics.h"
 
 namespace neurim {
 
 /// The folder of the runs of a task: runs/classify, runs/forecast, runs/language.
 std::string default_project(TaskKind task);
 
-/// Where the reports on the models of a run stand, each of which has a folder: they are many, and part of it. Also of a project.
+/// Where the reports on the models of a run stand, each of which has a folder: they are many, and part of it. Also of a
+/// project.
 fs::path reports_folder(const fs::path& run);
 
 /// Makes project/name, or with a number behind the name where that exists (train2, train3, …). With exist_ok
@@ -25,8 +26,8 @@ fs::path run_folder_to_make(const fs::path& project, const std::string& name, bo
 /// A run folder for one process alone: see FileLock.
 class RunLock {
  public:
-  /// Throws Error(resource) at once where another process has it. `leave_trace`: whether the folder may get the file that
-  /// the lock is on.
+  /// Throws Error(resource) at once where another process has it. `leave_trace`: whether the folder may get the file
+  /// that the lock is on.
   explicit RunLock(const fs::path& run, bool leave_trace = true) : lock_(run / ".lock", run, leave_trace) {}
 
  private:
@@ -36,7 +37,8 @@ class RunLock {
 /// Where a new run in the folder writes before it has something to show for: the folder, or, so that the files of an
 /// earlier run there last that long, a folder inside, which is made. For who has its RunLock.
 fs::path place_of_new_run(const fs::path& folder);
-/// Moves the files of that place into the folder, and removes those of the earlier run there with its reports; what others put there stays.
+/// Moves the files of that place into the folder, and removes those of the earlier run there with its reports; what
+/// others put there stays.
 void replace_run(const fs::path& folder, const fs::path& place);
 
 /// Throws Error(usage) where the folder has a folder in the place of a file that a run writes.

@@ -31,10 +31,10 @@ class SequenceTask : public TrainingTask {
   std::int64_t validation_samples() const override { return windows_.size(Split::val); }
 
  protected:
-  SequenceTask(Model model, const TrainOptions& options, SequenceCard card, const Windows& windows)
+  SequenceTask(Model model, const TrainOptions& options, SequenceConfig config, const Windows& windows)
       : model_(std::move(model)),
         options_(options),
-        card_(std::move(card)),
+        config_(std::move(config)),
         windows_(windows),
         loader_(windows, Split::train, static_cast<int>(*options.batch),
                 {.seed = static_cast<std::uint64_t>(options.seed), .shuffle = true}) {}
@@ -48,13 +48,12 @@ class SequenceTask : public TrainingTask {
     return {{"kind", kind}, {"steps", steps}, {"sha256", sha.hex()}, {"samples", samples}};
   }
   std::string sizes() const {
-    return text(thousands(windows_.size(Split::train)), " train / ", thousands(windows_.size(Split::val)),
-                " val");
+    return text(thousands(windows_.size(Split::train)), " train / ", thousands(windows_.size(Split::val)), " val");
   }
 
   const Model model_;
   const TrainOptions options_;
-  const SequenceCard card_;
+  const SequenceConfig config_;
   const Windows windows_;
   WindowLoader loader_;
   std::vector<std::int64_t> samples_;  // of the batch
@@ -62,16 +61,16 @@ class SequenceTask : public TrainingTask {
 
 class ForecastTask final : public SequenceTask {
  public:
-  ForecastTask(Model model, const TrainOptions& options, SequenceCard card, ForecastData data)
-      : SequenceTask(std::move(model), options, std::move(card), data.windows),
+  ForecastTask(Model model, const TrainOptions& options, SequenceConfig config, ForecastData data)
+      : SequenceTask(std::move(model), options, std::move(config), data.windows),
         data_(std::move(data)),
-        validation_(model_, data_, Split::val, card_.season, options_) {}
+        validation_(model_, data_, Split::val, config_.season, options_) {}
 
-  ModelCard card() const override {
+  ModelConfig config() const override {
     return {.model = model_.name,
             .in_chans = model_.in_chans,
-            .figures = {.task = TaskKind::forecast},
-            .sequence = card_};
+            .metrics = {.task = TaskKind::forecast},
+            .sequence = config_};
   }
   std::string facts() const override {
     JsonObject facts = facts_of("series", data_.series.steps(), std::as_bytes(std::span(data_.series.values)));
@@ -79,31 +78,31 @@ class ForecastTask final : public SequenceTask {
     return facts.indented();
   }
   std::string contents() const override {
-    return text(thousands(data_.series.steps()), " steps of ", card_.target, ", ", sizes());
+    return text(thousands(data_.series.steps()), " steps of ", config_.target, ", ", sizes());
   }
   std::string input() const override {
-    return text(card_.window, " steps of ", join(card_.columns, ", "), " · forecasts ", card_.horizon);
+    return text(config_.window, " steps of ", join(config_.columns, ", "), " · forecasts ", config_.horizon);
   }
   std::vector<std::string> notes() const override { return data_.notes(Split::val); }
 
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
-    return forecast_training_step(model_, optimizer, deviation_of(model_, data_.target));
+    return forecast_training_step(model_, optimizer, std_of(model_, data_.target));
   }
   const Plan& run(Compiled& plans, std::int64_t) override {
     data_.copy(Split::train, samples_, steps_, following_);
-    const Plan& plan = plans.plan_for({{DType::f64, {batch_size(), card_.window, data_.series.width()}},
-                                       {DType::f64, {batch_size(), card_.horizon}}});
+    const Plan& plan = plans.plan_for({{DType::f64, {batch_size(), config_.window, data_.series.width()}},
+                                       {DType::f64, {batch_size(), config_.horizon}}});
     plan.inputs()[0].write(steps_.data());
     plan.inputs()[1].write(following_.data());
     plan.run(plan.inputs(), plan.outputs());
     return plan;
   }
 
-  bool validate(const Watch& watch, ModelCard& judged) override {
+  bool validate(const Watch& watch, ModelConfig& evaluated) override {
     if (!has_validation()) return true;
     evaluation_ = validation_.run(watch);
     if (!evaluation_) return false;
-    judged.figures = figures_of(*evaluation_, deviation_of(model_, data_.target));
+    evaluated.metrics = metrics_of(*evaluation_, std_of(model_, data_.target));
     return true;
   }
   void report(const fs::path& folder) const override {
@@ -119,20 +118,20 @@ class ForecastTask final : public SequenceTask {
 
 class LanguageTask final : public SequenceTask {
  public:
-  LanguageTask(Model model, const TrainOptions& options, SequenceCard card, LanguageData data)
-      : SequenceTask(std::move(model), options, std::move(card), data.windows),
+  LanguageTask(Model model, const TrainOptions& options, SequenceConfig config, LanguageData data)
+      : SequenceTask(std::move(model), options, std::move(config), data.windows),
         data_(std::move(data)),
         validation_(model_, data_, Split::val, options_) {
     for (std::int32_t i = 0; i < data_.corpus.vocabulary.size(); ++i)
       characters_.push_back(data_.corpus.vocabulary.decode({i}));
   }
 
-  ModelCard card() const override {
+  ModelConfig config() const override {
     return {.model = model_.name,
             .in_chans = model_.in_chans,
             .class_names = characters_,
-            .figures = {.task = TaskKind::language},
-            .sequence = card_};
+            .metrics = {.task = TaskKind::language},
+            .sequence = config_};
   }
   std::string facts() const override {
     const std::string content = data_.corpus.vocabulary.decode(data_.corpus.characters);
@@ -141,10 +140,10 @@ class LanguageTask final : public SequenceTask {
     return facts.indented();
   }
   std::string contents() const override {
-    return text(thousands(std::ssize(data_.corpus.characters)), " characters, ", characters_.size(),
-                " different, ", sizes());
+    return text(thousands(std::ssize(data_.corpus.characters)), " characters, ", characters_.size(), " different, ",
+                sizes());
   }
-  std::string input() const override { return text(card_.window, " characters"); }
+  std::string input() const override { return text(config_.window, " characters"); }
   std::vector<std::string> notes() const override { return {}; }
 
   std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override {
@@ -152,7 +151,7 @@ class LanguageTask final : public SequenceTask {
   }
   const Plan& run(Compiled& plans, std::int64_t) override {
     data_.copy(Split::train, samples_, seen_, next_);
-    const Type type{DType::i64, {batch_size(), card_.window}};
+    const Type type{DType::i64, {batch_size(), config_.window}};
     const Plan& plan = plans.plan_for({type, type});
     plan.inputs()[0].write(seen_.data());
     plan.inputs()[1].write(next_.data());
@@ -160,11 +159,11 @@ class LanguageTask final : public SequenceTask {
     return plan;
   }
 
-  bool validate(const Watch& watch, ModelCard& judged) override {
+  bool validate(const Watch& watch, ModelConfig& evaluated) override {
     if (!has_validation()) return true;
-    const std::optional<Figures> figures = validation_.run(watch);
-    if (!figures) return false;
-    judged.figures = *figures;
+    const std::optional<Metrics> metrics = validation_.run(watch);
+    if (!metrics) return false;
+    evaluated.metrics = *metrics;
     return true;
   }
   void report(const fs::path&) const override {}  // results.csv says all
@@ -198,39 +197,36 @@ RecurrentModelOptions model_options(const TrainOptions& options) {
           .seed = static_cast<std::uint64_t>(options.seed)};
 }
 
-PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelCard>& card) {
-  Series series = read_series(options.data, card ? card->sequence->columns : columns_of(options), options.target);
-  require(!options.target.empty() || series.width() == 1,
-          "target is missing; give the column to forecast, one of ", join(series.columns, ", "),
-          ": target=", series.columns[0]);
+PreparedRun prepare_forecast(const TrainOptions& options, const std::optional<ModelConfig>& config) {
+  Series series = read_series(options.data, config ? config->sequence->columns : columns_of(options), options.target);
+  require(!options.target.empty() || series.width() == 1, "target is missing; give the column to forecast, one of ",
+          join(series.columns, ", "), ": target=", series.columns[0]);
   const std::int64_t target = options.target.empty() ? 0 : series.column(options.target);
   TrainOptions resolved = options.resolved(TaskKind::forecast, series.steps());
-  resolved.target = series.columns[static_cast<std::size_t>(target)];
+  resolved.target = series.columns[target];
   const Windows windows(series.steps(), windows_of(resolved, TaskKind::forecast), options.data);
   const Scaling scaling = scaling_of(series, windows.training_steps());
   Model model = create_forecaster(
-      resolved.model,
-      {.mean = scaling.mean, .deviation = scaling.deviation, .target = target, .horizon = *resolved.horizon},
+      resolved.model, {.mean = scaling.mean, .std = scaling.std, .target = target, .horizon = *resolved.horizon},
       model_options(resolved));
-  SequenceCard sequence{.window = *resolved.window,
-                        .hidden_size = *resolved.hidden_size,
-                        .num_layers = *resolved.num_layers,
-                        .columns = series.columns,
-                        .target = resolved.target,
-                        .horizon = *resolved.horizon,
-                        .season = resolved.season};
+  SequenceConfig sequence{.window = *resolved.window,
+                          .hidden_size = *resolved.hidden_size,
+                          .num_layers = *resolved.num_layers,
+                          .columns = series.columns,
+                          .target = resolved.target,
+                          .horizon = *resolved.horizon,
+                          .season = resolved.season};
   auto task = std::make_unique<ForecastTask>(model, resolved, std::move(sequence),
                                              ForecastData{std::move(series), windows, target});
   return {std::move(resolved), std::move(model), std::move(task)};
 }
 
-PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelCard>& card) {
-  Corpus corpus = card ? read_corpus(options.data, vocabulary_of(*card)) : read_corpus(options.data);
+PreparedRun prepare_language(const TrainOptions& options, const std::optional<ModelConfig>& config) {
+  Corpus corpus = config ? read_corpus(options.data, vocabulary_of(*config)) : read_corpus(options.data);
   TrainOptions resolved = options.resolved(TaskKind::language, std::ssize(corpus.characters));
-  const Windows windows(std::ssize(corpus.characters), windows_of(resolved, TaskKind::language),
-                        options.data);
+  const Windows windows(std::ssize(corpus.characters), windows_of(resolved, TaskKind::language), options.data);
   Model model = create_language_model(resolved.model, corpus.vocabulary.size(), model_options(resolved));
-  SequenceCard sequence{
+  SequenceConfig sequence{
       .window = *resolved.window, .hidden_size = *resolved.hidden_size, .num_layers = *resolved.num_layers};
   auto task = std::make_unique<LanguageTask>(model, resolved, std::move(sequence),
                                              LanguageData{std::move(corpus), windows});
@@ -239,18 +235,17 @@ PreparedRun prepare_language(const TrainOptions& options, const std::optional<Mo
 
 }  // namespace
 
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelCard>& card) {
+PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config) {
   std::error_code error;
   if (fs::is_directory(options.data, error))
     fail(Fault::data, options.data, ": is a folder, but model=", options.model,
-         " learns from one file, a series (.csv, .tsv, .jsonl) or a text; for pictures take a model file "
+         " learns from one file, a series (.csv, .tsv, .jsonl) or a text; for images take a model file "
          "or another one of `neurim models`");
   const TaskKind task = is_table(options.data) ? TaskKind::forecast : TaskKind::language;
-  if (card && card->task() != task)
-    fail(Fault::data, options.data, ": is ", names_of(task).data,
-         ", but the weights of the run are those of ", names_of(card->task()).data,
-         "; put the old data back into args.yaml");
-  return task == TaskKind::forecast ? prepare_forecast(options, card) : prepare_language(options, card);
+  if (config && config->task() != task)
+    fail(Fault::data, options.data, ": is ", names_of(task).data, ", but the weights of the run are those of ",
+         names_of(config->task()).data, "; put the old data back into args.yaml");
+  return task == TaskKind::forecast ? prepare_forecast(options, config) : prepare_language(options, config);
 }
 
 }  // namespace neurim

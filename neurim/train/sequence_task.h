@@ -10,6 +10,6 @@ namespace neurim {
 /// the recurrent model that they name for them. A run that goes on gives its card: columns and characters are
 /// then the ones it knows. Throws Error(usage) on options that do not fit, Error(data) on data that cannot be
 /// learnt from.
-PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelCard>& card = {});
+PreparedRun prepare_sequence(const TrainOptions& options, const std::optional<ModelConfig>& config = {});
 
 }  // namespace neurim

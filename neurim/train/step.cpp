@@ -6,12 +6,12 @@
 #include "neurim/ops/argmax.h"
 #include "neurim/ops/binary_cross_entropy.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/mean.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reduce_min.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
@@ -23,9 +23,8 @@ namespace {
 Tensor logits_of(const Model& model, const Tensor& images) {
   const Tensor logits = model(images);
   const Shape wanted{images.shape()[0], model.num_classes};
-  require(logits.shape() == wanted, model.name, ": the network gives ", logits.shape(), " for ",
-          images.shape()[0], " pictures, but a classifier of its ", model.num_classes, " classes gives ",
-          wanted, "; change its last layer");
+  require(logits.shape() == wanted, model.name, ": the network gives ", logits.shape(), " for ", images.shape()[0],
+          " images, but a classifier of its ", model.num_classes, " classes gives ", wanted, "; change its last layer");
   return logits;
 }
 
@@ -43,8 +42,7 @@ Tensor right(const Tensor& logits, const Tensor& target) {
 }  // namespace
 
 std::function<Tensors(Tensors)> training_step(const Model& model, Optimizer& optimizer,
-                                              const CrossEntropyOptions& loss_options,
-                                              const Tensor& class_weights) {
+                                              const CrossEntropyOptions& loss_options, const Tensor& class_weights) {
   return [model, &optimizer, loss_options, class_weights](const Tensors& in) -> Tensors {
     const Tensor logits = logits_of(model, in[0]);
     if (in[1].dtype() == DType::f32) {
@@ -74,10 +72,10 @@ std::function<Tensors(Tensors)> validation_step(const Model& model) {
   };
 }
 
-std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double deviation) {
-  return [model, &optimizer, deviation](const Tensors& in) -> Tensors {
+std::function<Tensors(Tensors)> forecast_training_step(const Model& model, Optimizer& optimizer, double std) {
+  return [model, &optimizer, std](const Tensors& in) -> Tensors {
     const Tensor error = model(in[0]) - in[1];
-    const Tensor loss = mean(square(cast(error * (1 / deviation), DType::f32)));
+    const Tensor loss = mean(square(cast(error * (1 / std), DType::f32)));
     optimizer.minimize(loss);
     return {loss, sum(mean(abs(error), {1}))};
   };

@@ -11,9 +11,9 @@
 #include "neurim/core/device.h"
 #include "neurim/data/statistics.h"
 #include "neurim/graph/trace.h"
+#include "neurim/model/inference.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
-#include "neurim/model/inference.h"
 #include "neurim/optim/adam.h"
 #include "neurim/optim/sgd.h"
 #include "neurim/train/run_folder.h"
@@ -24,53 +24,84 @@ namespace {
 
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw"};
 const std::vector<std::string> kCaches{"auto", "none", "ram", "disk"};     // in the order of Cache
-const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};   // in the order of Sampler
+const std::vector<std::string> kSamplers{"each", "balanced", "weighted"};  // in the order of Sampler
 const std::vector<std::string> kClassWeights{"none", "balanced", "sqrt"};
-const std::vector<std::string> kMonitors{"top1",        "f1_macro", "loss", "map", "f1_micro",
-                                         "exact_match", "mae",      "rmse", "bits_per_character"};
+const std::vector<std::string> kMonitors{"top1", "f1_macro",          "loss", "map", "f1_micro", "exact_match", "mae",
+                                         "rmse", "bits_per_character"};
 
 // Options that have a meaning for some data only.
 const std::vector<std::string> kOfSeries{"target", "columns", "horizon", "season"};
 const std::vector<std::string> kOfSequences{"window", "stride", "hidden_size", "num_layers"};
-const std::vector<std::string> kOfPictures{
-    "pretrained",    "imgsz",         "train_imgsz",  "in_chans",    "label_smoothing", "class_weights",
-    "sampler",       "split_seed",    "folds",        "fold",        "classes",         "group_by",
-    "multi_label",   "resize",        "crop_pct",     "exif",        "interpolation",   "bits",
-    "alpha_bg",      "mean",          "std",          "augment",     "scale",           "ratio",
-    "crop_padding",  "hflip",         "rotation",     "brightness",  "changes",         "mixup",
-    "cutmix",        "max_bad",       "workers",      "loader",      "cache",           "cache_mib",
-    "reject_keep",   "decode",        "random_resized_crop",          "precision",     "winograd",
-    "tuning",        "tuning_file"};
+const std::vector<std::string> kOfImages{"pretrained",
+                                         "imgsz",
+                                         "train_imgsz",
+                                         "in_chans",
+                                         "label_smoothing",
+                                         "class_weights",
+                                         "sampler",
+                                         "split_seed",
+                                         "folds",
+                                         "fold",
+                                         "classes",
+                                         "group_by",
+                                         "multi_label",
+                                         "resize",
+                                         "crop_pct",
+                                         "exif",
+                                         "interpolation",
+                                         "bits",
+                                         "alpha_bg",
+                                         "mean",
+                                         "std",
+                                         "augment",
+                                         "scale",
+                                         "ratio",
+                                         "crop_padding",
+                                         "hflip",
+                                         "rotation",
+                                         "brightness",
+                                         "changes",
+                                         "mixup",
+                                         "cutmix",
+                                         "max_bad",
+                                         "workers",
+                                         "loader",
+                                         "cache",
+                                         "cache_mib",
+                                         "reject_keep",
+                                         "decode",
+                                         "random_resized_crop",
+                                         "precision",
+                                         "winograd",
+                                         "tuning",
+                                         "tuning_file"};
 
 void check_choice(std::string_view option, const std::string& value, const std::vector<std::string>& choices,
                   bool may_be_auto = true) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end() || (may_be_auto && value == "auto"))
-    return;
+  if (std::find(choices.begin(), choices.end(), value) != choices.end() || (may_be_auto && value == "auto")) return;
   const std::string near = nearest(value, choices);
-  fail(Fault::usage, option, ": there is no '", value, "'; ",
-       near.empty() ? "" : text("did you mean '", near, "'? "), "known are ", join(choices, ", "),
-       may_be_auto ? ", auto" : "");
+  fail(Fault::usage, option, ": there is no '", value, "'; ", near.empty() ? "" : text("did you mean '", near, "'? "),
+       "known are ", join(choices, ", "), may_be_auto ? ", auto" : "");
 }
 
-void check_range(std::string_view option, std::optional<std::int64_t> value, std::int64_t least,
-                 std::int64_t most) {
-  require(!value || (*value >= least && *value <= most), option, " is ", value.value_or(0), "; it is ", least,
-          " to ", most);
+void check_range(std::string_view option, std::optional<std::int64_t> value, std::int64_t least, std::int64_t most) {
+  require(!value || (*value >= least && *value <= most), option, " is ", value.value_or(0), "; it is ", least, " to ",
+          most);
 }
 
 /// What makes a good first run, by the size of the images that a model was made for.
 struct Recipe {
   std::int64_t most_pixels;  // the height that it goes up to
   std::int64_t epochs, batch;
-  std::int64_t steps;  // few pictures are seen more often than `epochs`, until there are so many steps
+  std::int64_t steps;  // few images are seen more often than `epochs`, until there are so many steps
   std::string opt;
-  double sgd_lr;  // for 128 images a step; grows with the batch
+  double sgd_lr;     // for 128 images a step; grows with the batch
   double sgd_decay;  // at most; see sgd_weight_decay
   double warmup_epochs, label_smoothing;
   bool random_resized_crop;
   std::int64_t crop_padding;
   double crop_pct;
-  // Of the height, that training pictures have. Random crops enlarge what they show, so a network judges best
+  // Of the height, that training images have. Random crops enlarge what they show, so a network evaluates best
   // at a larger size than it was trained at (Touvron et al., Fixing the train-test resolution discrepancy,
   // 2019), and learns in half the time.
   double training_share;
@@ -89,23 +120,24 @@ const Recipe kLanguageRecipe{
 constexpr double kAdamWDecay = 0.01;
 constexpr double kWholeDecay = 2;
 constexpr std::int64_t kMostEpochs = 100;
-constexpr std::int64_t kLeastSteps = 20;  // of an epoch: few samples go in smaller batches, of two at least, as batch norm needs
+constexpr std::int64_t
+    kLeastSteps = 20;  // of an epoch: few samples go in smaller batches, of two at least, as batch norm needs
 
 const Recipe& recipe_for(std::int64_t image_size) {
   return *std::find_if(std::begin(kRecipes), std::end(kRecipes) - 1,
                        [&](const Recipe& recipe) { return image_size <= recipe.most_pixels; });
 }
 
-/// How much a run takes off its weights is the sum of lr * weight_decay over its steps: about 2 in what is published for
-/// ImageNet (1e-4 in 450,000 steps) and for CIFAR (5e-4 in 78,000). A short run on few pictures needs more in each step
-/// to be kept from learning them by heart.
+/// How much a run takes off its weights is the sum of lr * weight_decay over its steps: about 2 in what is published
+/// for ImageNet (1e-4 in 450,000 steps) and for CIFAR (5e-4 in 78,000). A short run on few images needs more in each
+/// step to be kept from learning them by heart.
 double sgd_weight_decay(const Recipe& recipe, double lr, std::int64_t steps) {
   const double mean_lr = lr / 2;  // of a cosine
   return std::min(recipe.sgd_decay, kWholeDecay / (mean_lr * static_cast<double>(steps)));
 }
 
-/// The size of training pictures: multiples of 16 where it is not the whole size.
-PictureSize training_size(const PictureSize& size, double share) {
+/// The size of training images: multiples of 16 where it is not the whole size.
+InputSize training_size(const InputSize& size, double share) {
   if (share == 1) return size;
   const auto part = [&](std::int64_t side) {
     return std::min(side, std::max<std::int64_t>(1, std::llround(static_cast<double>(side) * share / 16)) * 16);
@@ -115,7 +147,8 @@ PictureSize training_size(const PictureSize& size, double share) {
 
 constexpr const char* kUsualSchedule = "cosine";
 
-/// Throws where an option's text cannot be kept in the metadata of the model, or where names of folders would break lines.
+/// Throws where an option's text cannot be kept in the metadata of the model, or where names of folders would break
+/// lines.
 void check_names(TrainOptions options) {
   Options named;
   options.visit(named);
@@ -127,8 +160,8 @@ void check_names(TrainOptions options) {
             "' with control characters in it, such as the end of a line; leave them out");
 }
 
-/// What the model says of pictures of a size that it does not take.
-std::optional<Error> refusal(const Model& model, const PictureSize& size) {
+/// What the model says of images of a size that it does not take.
+std::optional<Error> refusal(const Model& model, const InputSize& size) {
   try {
     Trace trace({.device = device_of(model)});
     model(trace.input({DType::f32, {1, model.in_chans, size.height, size.width}}));
@@ -138,7 +171,7 @@ std::optional<Error> refusal(const Model& model, const PictureSize& size) {
   }
 }
 
-bool takes(const Model& model, const PictureSize& size) { return !refusal(model, size); }
+bool takes(const Model& model, const InputSize& size) { return !refusal(model, size); }
 
 /// Throws where one of these options is not as it is when nobody says anything.
 void refuse(TrainOptions given, const std::vector<std::string>& names, std::string_view whose, std::string_view data) {
@@ -187,8 +220,8 @@ void resolve_steps(TrainOptions& r, TaskKind task, const Recipe& recipe, std::in
   const TaskNames& names = names_of(task);
   fill(r.monitor, names.monitor);
   std::vector<std::string> monitors;
-  for (const NamedFigure& figure : names.figures)
-    if (std::find(kMonitors.begin(), kMonitors.end(), figure.name) != kMonitors.end()) monitors.push_back(figure.name);
+  for (const NamedMetric& metric : names.metrics)
+    if (std::find(kMonitors.begin(), kMonitors.end(), metric.name) != kMonitors.end()) monitors.push_back(metric.name);
   require(std::find(monitors.begin(), monitors.end(), r.monitor) != monitors.end(), "monitor is ", r.monitor,
           ", which is no figure of ", names.data, "; known are ", join(monitors, ", "));
   fill(r.device, text(device_named("auto")));
@@ -205,16 +238,17 @@ std::vector<double> numbers_in(std::string_view option, const std::string& list)
   return numbers;
 }
 
-/// Of training pictures in the size and channels of these options, whose preprocessing is resolved else.
+/// Of training images in the size and channels of these options, whose preprocessing is resolved else.
 ChannelStatistics channel_statistics_of(TrainOptions options, const Dataset& dataset) {
   options.mean = "0";
   options.std = "1";
-  return channel_statistics(dataset, preprocess_of(options), static_cast<int>(options.threads.value_or(neurim::threads())));
+  return channel_statistics(dataset, preprocess_of(options),
+                            static_cast<int>(options.threads.value_or(neurim::threads())));
 }
 
-/// 16 where most training pictures have more than 8 bits and no random change needs 8.
+/// 16 where most training images have more than 8 bits and no random change needs 8.
 std::int64_t natural_bits(const TrainOptions& options, const Dataset& dataset) {
-  const Changes changes = parse_changes(options.changes);
+  const Augmentations changes = parse_augmentations(options.changes);
   if (options.brightness.value_or(0) > 0 ||
       !std::all_of(changes.begin(), changes.end(), [](const auto& change) { return change->moves_only(); }))
     return 8;
@@ -237,14 +271,18 @@ void resolve(std::string& list, const std::vector<double>& of_model, const std::
 void TrainOptions::visit(Options& o) {
   o.topic("most used");
   o("data", data,
-    "folder of pictures (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or IDX, "
+    "folder of images (one folder per class, or train/val/test of such), table (.csv, .tsv, .jsonl), packed file, or "
+    "IDX, "
     "CIFAR, NumPy, WebDataset, TFRecord or LMDB files; for gru, lstm and rnn a series (such a table) or a text",
     {"data_dir"});
-  o("model", model, "name of the model: see 'neurim models'; or a model file: see docs/guides/models.md", {"arch", "m", "a"});
-  o("pretrained", pretrained, "weights to begin with: .safetensors, .pth, a run folder, or a folder with config.json and weights", {"weights"});
-  o("epochs", epochs, "how often all training pictures are seen");
-  o("batch", batch, "pictures a step", {"batch_size", "b"});
-  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320", {"img_size", "input_size"});
+  o("model", model, "name of the model: see 'neurim models'; or a model file: see docs/guides/models.md",
+    {"arch", "m", "a"});
+  o("pretrained", pretrained,
+    "weights to begin with: .safetensors, .pth, a run folder, or a folder with config.json and weights", {"weights"});
+  o("epochs", epochs, "how often all training images are seen");
+  o("batch", batch, "images a step", {"batch_size", "b"});
+  o("imgsz", imgsz, "size of the model's input, pixels: one number, or height x width such as 192x320",
+    {"img_size", "input_size"});
   o("lr", lr, "learning rate", {"lr0"});
   o("val_split", val_split, "share taken from training for validation where the data have no val split");
   o("seed", seed, "of weights, order and augmentation");
@@ -257,23 +295,27 @@ void TrainOptions::visit(Options& o) {
   o("classes", classes, "the classes in the order of their numbers: a file with a name a line, or names with commas",
     {"class_names", "labels"});
   o("group_by", group_by, "column of the table whose equal values are never separated");
-  o("multi_label", multi_label,
-    "whether a picture may have several classes, in a table such as cat|dog, or none");
-  o("max_bad", max_bad, "unreadable pictures to bear: a share of all splits below 1, else a count");
+  o("multi_label", multi_label, "whether an image may have several classes, in a table such as cat|dog, or none");
+  o("max_bad", max_bad, "unreadable images to bear: a share of all splits below 1, else a count");
   o.topic("images");
-  o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number", {"channels"});
-  o("resize", resize, "how pictures of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
+  o("in_chans", in_chans, "channels of the model's input: gray, la, rgb, rgba (la and rgba keep alpha) or a number",
+    {"channels"});
+  o("resize", resize, "how images of other shapes are fitted: crop, squash, letterbox, shortest (crop with crop_pct=1)",
     {"resize_mode", "crop_mode"});
   o("crop_pct", crop_pct, "resize=crop: share of the height that the crop keeps");
-  o("interpolation", interpolation, "how pictures are resized: nearest, bilinear, bicubic");
-  o("exif", exif, "turn pictures upright as their EXIF orientation says; the model keeps to it");
+  o("interpolation", interpolation, "how images are resized: nearest, bilinear, bicubic");
+  o("exif", exif, "turn images upright as their EXIF orientation says; the model keeps to it");
   o("decode", decode,
-    "exact, or scaled: JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8, much faster and not quite "
+    "exact, or scaled: JPEGs that are shrunk to half and less are decoded at 1/2, 1/4 or 1/8, much faster and not "
+    "quite "
     "the same; the model keeps to it");
-  o("bits", bits, "bits of a level up to the model: 8 or 16; auto: 16 where most pictures have them and no change needs 8");
-  o("alpha_bg", alpha_bg, "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
-  o("mean", mean, "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
-  o("std", std, "deviation of each channel that becomes 1: numbers, auto, or the model's");
+  o("bits", bits,
+    "bits of a level up to the model: 8 or 16; auto: 16 where most images have them and no change needs 8");
+  o("alpha_bg", alpha_bg,
+    "level, or red,green,blue, of 0 to 255 behind transparent pixels where the model takes no alpha");
+  o("mean", mean,
+    "level of each channel (of 0 to 1) that becomes 0: numbers, auto (measured on the data), or the model's");
+  o("std", std, "std of each channel that becomes 1: numbers, auto, or the model's");
   o.topic("series and texts");
   o("target", target, "series: column to forecast; may be left out where there is one");
   o("columns", columns, "series: columns that the model sees, such as temp,rain; by default all that hold numbers");
@@ -289,8 +331,7 @@ void TrainOptions::visit(Options& o) {
   o("nesterov", nesterov, "Nesterov's momentum in sgd");
   o("weight_decay", weight_decay, "weight decay", {"wd"});
   o("decay_norms", decay_norms, "whether biases and norms decay too");
-  o("sched", sched, text("schedule of the learning rate: ", join(schedule_names(), ", ")),
-    {"scheduler", "schedule"});
+  o("sched", sched, text("schedule of the learning rate: ", join(schedule_names(), ", ")), {"scheduler", "schedule"});
   o("warmup_epochs", warmup_epochs, "epochs (or a part of one) of linear warm-up", {"warmup"});
   o("warmup_lr", warmup_lr, "learning rate that the warm-up rises from, to lr in its last step");
   o("min_lr", min_lr, "learning rate that cosine and polynomial end with");
@@ -301,8 +342,8 @@ void TrainOptions::visit(Options& o) {
   o("label_smoothing", label_smoothing, "share of the target that is spread over all classes", {"smoothing"});
   o("class_weights", class_weights,
     text("how much a sample of a rare class counts in the loss: ", join(kClassWeights, ", ")));
-  o("sampler", sampler, text("samples of an epoch: ", join(kSamplers, ", "),
-                                " (as the column weight of a table says)"));
+  o("sampler", sampler,
+    text("samples of an epoch: ", join(kSamplers, ", "), " (as the column weight of a table says)"));
   o("patience", patience, "stop after so many epochs without a better figure; 0: never");
   o("monitor", monitor,
     text("the figure that says which epoch is best: ", join(kMonitors, ", "),
@@ -312,29 +353,30 @@ void TrainOptions::visit(Options& o) {
     "share of the correct validation answers that the model's reject threshold keeps: see predict "
     "reject=auto");
   o.topic("augmentation");
-  o("augment", augment, "random changes of training pictures that suit the model");
-  o("train_imgsz", train_imgsz, "size of training pictures, pixels: smaller ones train faster",
-    {"train_img_size"});
-  o("random_resized_crop", random_resized_crop, "train on random parts of the pictures");
+  o("augment", augment, "random changes of training images that suit the model");
+  o("train_imgsz", train_imgsz, "size of training images, pixels: smaller ones train faster", {"train_img_size"});
+  o("random_resized_crop", random_resized_crop, "train on random parts of the images");
   o("scale", scale, "random_resized_crop: least and largest area, such as 0.08,1");
   o("ratio", ratio, "random_resized_crop: least and largest width by height");
-  o("crop_padding", crop_padding, "pixels that training pictures are shifted by at most");
+  o("crop_padding", crop_padding, "pixels that training images are shifted by at most");
   o("hflip", hflip, "probability of a mirror image", {"fliplr"});
-  o("rotation", rotation, "degrees that training pictures are turned by at most", {"degrees"});
+  o("rotation", rotation, "degrees that training images are turned by at most", {"degrees"});
   o("brightness", brightness, "share that brightness changes by at most", {"hsv_v"});
   o("changes", changes, "further random changes: trivial, rand-m9-mstd0.5-inc1, jitter(0.4,0.4,0.4,0.1),erase(0.25), …",
     {"aa", "auto_augment"});
-  o("mixup", mixup, "blend pairs of pictures: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
-  o("cutmix", cutmix, "put a part of one picture into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
+  o("mixup", mixup, "blend pairs of images: alpha of Beta(alpha, alpha), such as 0.2; 0: not", {"mixup_alpha"});
+  o("cutmix", cutmix, "put a part of one image into another: alpha, such as 1; 0: not", {"cutmix_alpha"});
   o.topic("computing");
   o("device", device, "where to compute: cpu, auto");
   o("threads", threads, "compute threads");
-  o("workers", workers, "threads that load pictures", {"j"});
-  o("loader", loader, text("what decodes, cuts and scales pictures: ", join(loader_names(), ", "), " (a plug-in)"));
-  o("cache", cache, "where resized pictures are kept, if epochs have the same: none, ram, disk, or auto (ram, if they fit)");
+  o("workers", workers, "threads that load images", {"j"});
+  o("loader", loader, text("what decodes, cuts and scales images: ", join(loader_names(), ", "), " (a plug-in)"));
+  o("cache", cache,
+    "where resized images are kept, if epochs have the same: none, ram, disk, or auto (ram, if they fit)");
   o("cache_mib", cache_mib, "cache=auto: memory that they may take, MiB");
   o("precision", precision,
-    "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights and their gradients "
+    "f32, or bf16 or fp16: factors of products and activations between layers are rounded to 16 bits; sums, weights "
+    "and their gradients "
     "stay f32; with fp16 losses are scaled",
     {"amp"});
   o("deterministic", deterministic, "the same bits for any number of threads");
@@ -342,9 +384,12 @@ void TrainOptions::visit(Options& o) {
   o("tuning", tuning, kTuningHelp);
   o("tuning_file", tuning_file, kTuningFileHelp);
   o.topic("output");
-  o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language", {"output"});
-  o("exist_ok", exist_ok, "use an existing folder: a run in it is replaced when the new one first saves: after an epoch, or when it is stopped");
-  o("plots", plots, "draw pictures of curves and confusions");
+  o("project", project, "folder of the runs; auto: runs/classify, of a series runs/forecast, of a text runs/language",
+    {"output"});
+  o("exist_ok", exist_ok,
+    "use an existing folder: a run in it is replaced when the new one first saves: after an epoch, or when it is "
+    "stopped");
+  o("plots", plots, "draw images of curves and confusions");
 }
 
 void TrainOptions::check() const {
@@ -354,11 +399,11 @@ void TrainOptions::check() const {
   if (interpolation != "auto") interpolation_named(interpolation);
   scaled_named(decode);
   check_choice("loader", loader, loader_names(), false);
-  products_named(precision);  // throws
+  compute_dtype_named(precision);  // throws
   check_choice("monitor", monitor, kMonitors);
   require(reject_keep >= 0 && reject_keep <= 1, "reject_keep is ", reject_keep, "; it is a share in [0, 1]");
   check_choice("cache", cache, kCaches, false);
-  parse_changes(changes);
+  parse_augmentations(changes);
   for (const auto& [option, list] : {std::pair{"mean", &mean}, std::pair{"std", &std}})
     if (!list->empty() && *list != "auto") numbers_in(option, *list);
   mix_of(*this).check();
@@ -396,8 +441,7 @@ void TrainOptions::check() const {
   not_negative("weight_decay", weight_decay);
   not_negative("rotation", rotation);
   require(step_epochs > 0, "step_epochs is ", step_epochs, "; it is above 0");
-  require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0),
-          "; it lies in [0, 1)");
+  require(!momentum || (*momentum >= 0 && *momentum < 1), "momentum is ", momentum.value_or(0), "; it lies in [0, 1)");
   require(!label_smoothing || (*label_smoothing >= 0 && *label_smoothing <= 1), "label_smoothing is ",
           label_smoothing.value_or(0), "; it lies in [0, 1]");
   require(!val_split || (*val_split >= 0 && *val_split < 1), "val_split is ", val_split.value_or(0),
@@ -429,8 +473,8 @@ void TrainOptions::check_new() const {
   TrainOptions known = *this;
   fill(known.sched, kUsualSchedule);
   check_effects(known);
-  require(!val_split || folds == 0, "val_split is ", val_split.value_or(0), ", but with folds=", folds, " one of ", folds,
-          " parts is validated on; leave val_split out");
+  require(!val_split || folds == 0, "val_split is ", val_split.value_or(0), ", but with folds=", folds, " one of ",
+          folds, " parts is validated on; leave val_split out");
   Tuning::named(tuning, tuning_file);  // throws
 }
 
@@ -440,13 +484,13 @@ TrainOptions TrainOptions::without_files() const {
   return options;
 }
 
-void check_size(const Model& model, const PictureSize& size) {
+void check_size(const Model& model, const InputSize& size) {
   const std::optional<Error> error = refusal(model, size);
   if (!error) return;
   const std::int64_t own = model.image_size;
   // One with a Flatten before a Linear, or with learnt positions.
   if (takes(model, own) && !takes(model, 2 * own) && !takes(model, own / 2))
-    fail(error->fault(), error->what(), "; ", model.name, " is made for one size of pictures: give imgsz=", own);
+    fail(error->fault(), error->what(), "; ", model.name, " is made for one size of images: give imgsz=", own);
   if (std::min(size.height, size.width) >= own) throw *error;
   fail(error->fault(), error->what(), "; imgsz=", size, " is too small for ", model.name, ", which is made for ", own,
        ": give a larger one");
@@ -454,8 +498,7 @@ void check_size(const Model& model, const PictureSize& size) {
 
 TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dataset) const {
   TrainOptions r = *this;
-  for (const auto& names : {kOfSeries, kOfSequences})
-    refuse(r, names, "series and texts", "pictures");
+  for (const auto& names : {kOfSeries, kOfSequences}) refuse(r, names, "series and texts", "images");
   const Recipe& recipe = recipe_for(model_facts.image_size);
   if (model_facts.source.empty() || r.model.empty()) r.model = model_facts.name;  // else the file stays named
   r.multi_label = dataset.multi_label();
@@ -474,11 +517,10 @@ TrainOptions TrainOptions::resolved(const Model& model_facts, const Dataset& dat
   const ChannelStatistics channels = measured ? channel_statistics_of(r, dataset) : ChannelStatistics();
   if (r.std == "auto" && !channels.constant.empty()) r.notes.push_back(constant_channels_note(channels));
   resolve(r.mean, model_facts.mean, channels.mean);
-  resolve(r.std, model_facts.deviation, channels.std);
-  const bool colored =
-      *r.in_chans == 3;  // gray pictures are often digits and letters, which have no mirror image
+  resolve(r.std, model_facts.std, channels.std);
+  const bool colored = *r.in_chans == 3;  // gray images are often digits and letters, which have no mirror image
   fill(r.random_resized_crop, augment && recipe.random_resized_crop);
-  const PictureSize smaller = training_size(*r.imgsz, recipe.training_share);
+  const InputSize smaller = training_size(*r.imgsz, recipe.training_share);
   fill(r.train_imgsz, *r.random_resized_crop && takes(model_facts, smaller) ? smaller : *r.imgsz);
   fill(r.scale, {0.35, 1});
   fill(r.ratio, {3. / 4, 4. / 3});
@@ -495,7 +537,7 @@ TrainOptions TrainOptions::resolved(TaskKind task, std::int64_t steps) const {
   TrainOptions r = *this;
   const TaskNames& names = names_of(task);
   const bool language = task == TaskKind::language;
-  refuse(r, kOfPictures, "pictures", names.data);
+  refuse(r, kOfImages, "images", names.data);
   if (language) refuse(r, kOfSeries, "series", names.data);
   const std::int64_t some = language ? 64 : std::max<std::int64_t>(32, 2 * season);
   fill(r.window, std::clamp<std::int64_t>(steps / 4, 1, std::min(some, kMostUnits)));
@@ -521,7 +563,7 @@ Preprocess usual_preprocess(const Model& model) {
           .width = static_cast<int>(model.image_size),
           .crop_pct = recipe_for(model.image_size).crop_pct,
           .mean = model.mean,
-          .std = model.deviation};
+          .std = model.std};
 }
 
 Preprocess preprocess_of(const TrainOptions& o) {
@@ -540,20 +582,20 @@ Preprocess preprocess_of(const TrainOptions& o) {
   return preprocess;
 }
 
-Changes changes_of(const TrainOptions& o) {
+Augmentations augmentations_of(const TrainOptions& o) {
   std::vector<std::string> list;
   if (*o.rotation > 0) list.push_back(text("rotate(", *o.rotation, ')'));
   if (*o.brightness > 0)
     list.push_back(text("brightness(", std::max(0.0, 1 - *o.brightness), ',', 1 + *o.brightness, ')'));
   if (!o.changes.empty()) list.push_back(o.changes);
-  return parse_changes(join(list, ","));
+  return parse_augmentations(join(list, ","));
 }
 
 Augment augment_of(const TrainOptions& o) {
   Augment augment{.random_resized_crop = *o.random_resized_crop,
                   .scale = {o.scale[0], o.scale[1]},
                   .ratio = {o.ratio[0], o.ratio[1]},
-                  .changes = changes_of(o),
+                  .changes = augmentations_of(o),
                   .crop_padding = static_cast<int>(*o.crop_padding),
                   .hflip = *o.hflip};
   augment.check();
@@ -616,8 +658,7 @@ std::vector<float> class_weights_of(const TrainOptions& o, const Dataset& datase
     weights.push_back(static_cast<float>(o.class_weights == "sqrt" ? std::sqrt(rarity) : rarity));
     sum += static_cast<double>(weights.back()) * static_cast<double>(count);
   }
-  for (float& weight : weights)
-    weight *= static_cast<float>(static_cast<double>(dataset.size(Split::train)) / sum);
+  for (float& weight : weights) weight *= static_cast<float>(static_cast<double>(dataset.size(Split::train)) / sum);
   return weights;
 }
 
@@ -639,7 +680,7 @@ static std::unique_ptr<Optimizer> unscaled_optimizer_of(const TrainOptions& o, c
 
 std::unique_ptr<Optimizer> optimizer_of(const TrainOptions& o, const Parameters& parameters) {
   std::unique_ptr<Optimizer> optimizer = unscaled_optimizer_of(o, parameters);
-  if (products_named(o.precision) == DType::f16) optimizer->scale_losses();
+  if (compute_dtype_named(o.precision) == DType::f16) optimizer->scale_losses();
   return optimizer;
 }
 

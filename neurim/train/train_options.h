@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "neurim/data/changes/mix.h"
+#include "neurim/data/augmentations/mix.h"
 #include "neurim/data/dataset.h"
 #include "neurim/data/open_loader.h"
 #include "neurim/data/sequences/windows.h"
@@ -11,7 +11,7 @@
 #include "neurim/ops/cross_entropy.h"
 #include "neurim/optim/optimizer.h"
 #include "neurim/optim/schedule.h"
-#include "neurim/train/figures.h"
+#include "neurim/train/metrics.h"
 #include "neurim/train/options.h"
 
 namespace neurim {
@@ -20,19 +20,19 @@ namespace neurim {
 inline constexpr std::int64_t kMostUnits = 1 << 14;
 
 struct TrainOptions {
-  std::string data;        ///< the folder of pictures or IDX files; a series (.csv, .tsv, .jsonl) or a text (other files)
+  std::string data;  ///< the folder of images or IDX files; a series (.csv, .tsv, .jsonl) or a text (other files)
   /// A name that create_model knows, or a model file; for series and texts the name of a recurrent model.
   std::string model;
   std::string pretrained;  ///< what open_weights takes, whose tensors are the first weights: see Fit::adapt
   std::optional<std::int64_t> epochs, batch;
   std::optional<ChannelCount> in_chans;
-  std::optional<PictureSize> imgsz, train_imgsz;
+  std::optional<InputSize> imgsz, train_imgsz;
 
   // Of series and texts.
   std::string target;   ///< the column to forecast; "": the only one
   std::string columns;  ///< what the model sees of a step, with commas; "": all columns of numbers
-  std::optional<std::int64_t> window, horizon, stride;  ///< steps or characters: see SequenceCard and WindowOptions
-  std::int64_t season = 0;                              ///< steps; see SequenceCard
+  std::optional<std::int64_t> window, horizon, stride;  ///< steps or characters: see SequenceConfig and WindowOptions
+  std::int64_t season = 0;                              ///< steps; see SequenceConfig
   std::optional<std::int64_t> hidden_size, num_layers;
 
   std::string opt = "auto";  ///< sgd, adam, adamw
@@ -50,39 +50,39 @@ struct TrainOptions {
   double test_split = 0;
   std::int64_t split_seed = 42;
   std::int64_t folds = 0, fold = 0;  ///< cross-validation: see DatasetOptions
-  std::string classes;  ///< their order: a file with a name a line, or names with commas; "": lexicographic
-  std::string group_by;              ///< a column of the table: equal values stay in one split
-  std::optional<bool> multi_label;   ///< whether a picture may have several classes: see DatasetOptions
-  std::string resize = "auto";  ///< crop, squash, letterbox, shortest
+  std::string classes;              ///< their order: a file with a name a line, or names with commas; "": lexicographic
+  std::string group_by;             ///< a column of the table: equal values stay in one split
+  std::optional<bool> multi_label;  ///< whether an image may have several classes: see DatasetOptions
+  std::string resize = "auto";      ///< crop, squash, letterbox, shortest
   std::optional<double> crop_pct;
-  std::optional<std::int64_t> bits;     ///< that levels keep up to the model: 8 or 16
+  std::optional<std::int64_t> bits;    ///< that levels keep up to the model: 8 or 16
   std::vector<double> alpha_bg;        ///< the level, or red, green and blue, of 0 to 255, behind transparent pixels
   std::string interpolation = "auto";  ///< nearest, bilinear, bicubic
-  bool exif = true;  ///< turn pictures upright as their EXIF orientation says
-  std::string decode = "exact";  ///< scaled: JPEGs that are shrunk are decoded smaller: see DecodeOptions::scaled
-  /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training pictures; "": the model's own.
+  bool exif = true;                    ///< turn images upright as their EXIF orientation says
+  std::string decode = "exact";        ///< scaled: JPEGs that are shrunk are decoded smaller: see DecodeOptions::scaled
+  /// One number, or one a channel: "0.5,0.5,0.5"; "auto": measured on the training images; "": the model's own.
   std::string mean, std;
   std::optional<bool> random_resized_crop;
   std::vector<double> scale, ratio;
   std::optional<std::int64_t> crop_padding;
   std::optional<double> hflip, rotation, brightness;
   double mixup = 0, cutmix = 0;  ///< alpha of Beta(alpha, alpha), which the share of the partner comes from; 0: off
-  std::string changes;  ///< further random changes, a list as in data/changes/changes.h
-  bool augment = true;  ///< false: only what is given by name
+  std::string changes;           ///< further random changes, a list as in data/changes/changes.h
+  bool augment = true;           ///< false: only what is given by name
   double max_bad = 0.01;
 
   std::int64_t seed = 42;
   bool deterministic = false;
-  std::string precision = "f32";  ///< products_named()
-  bool winograd = true;           ///< PlanOptions::winograd
+  std::string precision = "f32";            ///< compute_dtype_named()
+  bool winograd = true;                     ///< PlanOptions::winograd
   std::string tuning = "off", tuning_file;  ///< Tuning::named()
   std::optional<std::int64_t> threads, workers;
   std::string loader = "neurim";  ///< dali: NVIDIA DALI makes the batches, by its plug-in
-  std::string cache = "auto";  ///< none, ram, disk: where resized pictures are kept
+  std::string cache = "auto";     ///< none, ram, disk: where resized images are kept
   std::int64_t cache_mib = 1024;
   std::string device = "cpu";
 
-  std::int64_t patience = 0;     ///< epochs without a better figure until training stops; 0: never
+  std::int64_t patience = 0;  ///< epochs without a better figure until training stops; 0: never
   /// top1, f1_macro, loss; multi-label: map, f1_macro, f1_micro, exact_match, loss; a series: mae, rmse, loss; a text:
   /// loss, bits_per_character, top1.
   std::string monitor = "auto";
@@ -101,22 +101,24 @@ struct TrainOptions {
   void check() const;
   /// check of a run that begins: throws also on an option that another one leaves without effect.
   void check_new() const;
-  /// Throws Error(usage) on an option that has no effect beside what others are, which `others` say: "auto" may become anything. What
-  /// is as by default, or as resolved() makes it then, counts as not given.
+  /// Throws Error(usage) on an option that has no effect beside what others are, which `others` say: "auto" may become
+  /// anything. What is as by default, or as resolved() makes it then, counts as not given.
   void check_effects(const TrainOptions& others) const;
   /// The same with everything resolved, for this model and this data. What was given stays. Throws Error(usage) on what
   /// has no meaning for them.
   TrainOptions resolved(const Model& model, const Dataset& dataset) const;
-  /// The same for a recurrent model and a series or text of so many steps. Throws Error(data) where they make no sample.
+  /// The same for a recurrent model and a series or text of so many steps. Throws Error(data) where they make no
+  /// sample.
   TrainOptions resolved(TaskKind task, std::int64_t steps) const;
   /// The same for a run that writes no file.
   TrainOptions without_files() const;
 };
 
-/// Throws what the model says of pictures of this size, and which it takes where it is made for one size or for larger ones.
-void check_size(const Model& model, const PictureSize& size);
+/// Throws what the model says of images of this size, and which it takes where it is made for one size or for larger
+/// ones.
+void check_size(const Model& model, const InputSize& size);
 
-/// How pictures reach the model where nobody says, in training as else.
+/// How images reach the model where nobody says, in training as else.
 Preprocess usual_preprocess(const Model& model);
 
 // What the parts of a run are told. All take resolved options.

@@ -10,7 +10,7 @@
 #include "neurim/model/recurrent_models.h"
 #include "neurim/model/state.h"
 #include "neurim/model/zoo.h"
-#include "neurim/train/picture_task.h"
+#include "neurim/train/image_task.h"
 #include "neurim/train/run.h"
 #include "neurim/train/run_folder.h"
 #include "neurim/train/sequence_task.h"
@@ -22,13 +22,14 @@ namespace {
 /// Pixels are scaled as those that the weights were learnt from.
 void take_scaling(Model& model, const PixelScaling& scaling) {
   model.mean = per_channel(scaling.mean, model.in_chans);
-  model.deviation = per_channel(scaling.std, model.in_chans);
+  model.std = per_channel(scaling.std, model.in_chans);
 }
 
 /// The first weights from elsewhere; what is not as it was there is said.
 void take_weights(PreparedRun& run, const Weights& weights) {
   const LoadReport report = load_model(run.model, weights.tensors, Fit::adapt);
-  run.notes.push_back(text("  weights ", report.taken, " of ", report.all, " tensors from ", weights.tensors.path.string()));
+  run.notes.push_back(
+      text("  weights ", report.taken, " of ", report.all, " tensors from ", weights.tensors.path.string()));
   for (const std::string& note : report.notes) run.notes.push_back(text("  weights ", note));
 }
 
@@ -66,13 +67,12 @@ TrainControl with_console(TrainControl control, Console& otherwise) {
 Dataset open_for_training(const std::string& path, const DatasetOptions& options) {
   Dataset dataset = Dataset::open(path, options);
   if (dataset.size(Split::train) == 0)
-    fail(Fault::data, path, ": the training split is empty; put pictures in train/CLASS/");
+    fail(Fault::data, path, ": the training split is empty; put images in train/CLASS/");
   return dataset;
 }
 
 /// What is said and built of a run that is not to be.
-TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainControl& control,
-                      bool resumed) {
+TrainResult described(PreparedRun prepared, const fs::path& folder, const TrainControl& control, bool resumed) {
   OpenRun run(std::move(prepared), folder, control, resumed);
   run.describe();
   return run.result();
@@ -116,14 +116,14 @@ TrainResult start(PreparedRun prepared, const TrainOptions& asked, const std::op
 
 TrainResult start(Model model, const Dataset& dataset, const TrainOptions& options, const TrainControl& control) {
   check_scaling("mean", model.mean);
-  check_scaling("std", model.deviation);
+  check_scaling("std", model.std);
   std::optional<Weights> weights;
   if (!options.pretrained.empty()) weights = open_weights(options.pretrained);
   if (weights && weights->scaling) take_scaling(model, *weights->scaling);
-  return start(prepare_pictures(std::move(model), dataset, options), options, weights, control);
+  return start(prepare_images(std::move(model), dataset, options), options, weights, control);
 }
 
-/// The channels of a model where nobody says: of pictures in memory what they have without alpha, of picture files
+/// The channels of a model where nobody says: of images in memory what they have without alpha, of image files
 /// those that are more than colour and alpha; 0 for the model's own.
 std::int64_t natural_channels(const Dataset& dataset) {
   if (const auto size = dataset.in_memory())
@@ -158,15 +158,14 @@ struct StoppedRun {
   fs::path folder, last;  ///< `last`: its newest weights
   std::optional<RunLock> lock;
   TrainOptions options;
-  std::optional<ModelCard> card;  ///< of `last`, where there is one
+  std::optional<ModelConfig> config;  ///< of `last`, where there is one
 
   StoppedRun(const fs::path& run, std::optional<std::int64_t> epochs, const TrainControl& control,
              const std::string& device)
       : folder(run), last(run / "weights" / "last.safetensors") {
     const fs::path file = run / "args.yaml";
     if (!is_there(file))
-      fail(Fault::data, run.string(),
-           ": is no run folder: it holds no args.yaml; give the folder that train printed");
+      fail(Fault::data, run.string(), ": is no run folder: it holds no args.yaml; give the folder that train printed");
     lock.emplace(folder, !control.dry_run);
     Options named;
     options.visit(named);
@@ -176,7 +175,7 @@ struct StoppedRun {
     options.check();
     if (control.dry_run) options = options.without_files();
     use_machine(options);
-    card = card_of_state(last.parent_path());
+    config = config_of_state(last.parent_path());
   }
 
   TrainResult go_on(PreparedRun prepared, const TrainControl& control) const {
@@ -184,7 +183,7 @@ struct StoppedRun {
     const TrainControl watched = with_console(control, silent);
     if (control.dry_run) {
       check_can_write(folder / "args.yaml");
-      const TaskKind task = prepared.task->card().task();
+      const TaskKind task = prepared.task->config().task();
       TrainResult result = described(std::move(prepared), folder, watched, true);
       read_results(folder / "results.csv", result.epochs, task);
       return result;
@@ -198,13 +197,17 @@ struct StoppedRun {
 
 TrainResult train(const TrainOptions& given, const TrainControl& control) {
   const TrainOptions options = control.dry_run ? given.without_files() : given;
-  require(!options.data.empty(), "data is missing; give a folder of pictures, or a file with a series or a text: data=DIR");
-  require(!options.model.empty(), "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
+  require(!options.data.empty(),
+          "data is missing; give a folder of images, or a file with a series or a text: data=DIR");
+  require(!options.model.empty(),
+          "the model is missing; give a model file (.toml) or a name that `neurim models` lists: model=NAME");
   options.check_new();
   use_machine(options);
   if (is_recurrent_model(options.model)) return start(prepare_sequence(options), options, {}, control);
-  require(is_known(options.model) || is_model_file(options.model) || !is_there(options.model), "model is ", options.model,
-          ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the model: pretrained=",
+  require(is_known(options.model) || is_model_file(options.model) || !is_there(options.model), "model is ",
+          options.model,
+          ", which is there, but is neither a name of a model nor a model file (.toml); weights are given beside the "
+          "model: pretrained=",
           options.model);
   // An unknown name, or a file that is no model file, shows before the data are read.
   std::optional<ModelFile> file;
@@ -219,20 +222,18 @@ TrainResult train(const TrainOptions& given, const TrainControl& control) {
     const ModelFileOptions wanted = for_data(*file, options, dataset);
     TrainOptions sized = options;
     const auto [height, width] = file->size(wanted);
-    if (height != width) sized.imgsz = PictureSize(height, width);  // a model tells of one side
+    if (height != width) sized.imgsz = InputSize(height, width);  // a model tells of one side
     return start(file->build(wanted), dataset, sized, control);
   }
   std::int64_t channels = options.in_chans.value_or(0);
   if (!options.in_chans && options.pretrained.empty()) channels = natural_channels(dataset);
-  Model model =
-      create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                   .in_chans = channels,
-                                   .seed = static_cast<std::uint64_t>(options.seed)});
+  Model model = create_model(options.model, {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                             .in_chans = channels,
+                                             .seed = static_cast<std::uint64_t>(options.seed)});
   return start(std::move(model), dataset, options, control);
 }
 
-TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given,
-                  const TrainControl& control) {
+TrainResult train(Model model, const Dataset& dataset, const TrainOptions& given, const TrainControl& control) {
   const TrainOptions options = control.dry_run ? given.without_files() : given;
   options.check_new();
   use_machine(options);
@@ -243,37 +244,34 @@ TrainResult resume(const fs::path& run, std::optional<std::int64_t> epochs, cons
                    const std::string& device) {
   const StoppedRun stopped(run, epochs, control, device);
   const TrainOptions& options = stopped.options;
-  const std::optional<ModelCard>& card = stopped.card;
-  const bool of_file = card && !card->source.empty();  // which may be called as one that is known
-  if (options.data.empty() || (card && !of_file && !card->sequence && !is_known(card->model)))
+  const std::optional<ModelConfig>& config = stopped.config;
+  const bool of_file = config && !config->source.empty();  // which may be called as one that is known
+  if (options.data.empty() || (config && !of_file && !config->sequence && !is_known(config->model)))
     fail(Fault::data, (run / "args.yaml").string(), ": names no ",
-         options.data.empty() ? "data" : text("known model but '", card->model, '\''),
+         options.data.empty() ? "data" : text("known model but '", config->model, '\''),
          ": the run was trained by a program; call resume(model, data, run) there");
   check_remembered_data(options.data, run / "args.yaml", "go there, or put another path into that file");
   if (options.model.empty())
     fail(Fault::data, (run / "args.yaml").string(), ": names no model; it is damaged, put the line back");
-  if (!of_file && is_recurrent_model(options.model))
-    return stopped.go_on(prepare_sequence(options, card), control);
+  if (!of_file && is_recurrent_model(options.model)) return stopped.go_on(prepare_sequence(options, config), control);
   DatasetOptions dataset_options = dataset_of(options);
-  if (card) dataset_options.class_names = card->class_names;
+  if (config) dataset_options.class_names = config->class_names;
   const Dataset dataset = open_for_training(options.data, dataset_options);
-  Model model = of_file
-                    ? model_of(*card, stopped.last)
-                    : create_model(options.model,
-                                   {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
-                                    .in_chans = options.in_chans.value_or(0),
-                                    .seed = {}});
-  return stopped.go_on(prepare_pictures(std::move(model), dataset, options), control);
+  Model model = of_file ? model_of(*config, stopped.last)
+                        : create_model(options.model,
+                                       {.num_classes = static_cast<std::int64_t>(dataset.class_names().size()),
+                                        .in_chans = options.in_chans.value_or(0),
+                                        .seed = {}});
+  return stopped.go_on(prepare_images(std::move(model), dataset, options), control);
 }
 
-TrainResult resume(Model model, const Dataset& dataset, const fs::path& run,
-                   std::optional<std::int64_t> epochs, const TrainControl& control,
-                   const std::string& device) {
+TrainResult resume(Model model, const Dataset& dataset, const fs::path& run, std::optional<std::int64_t> epochs,
+                   const TrainControl& control, const std::string& device) {
   const StoppedRun stopped(run, epochs, control, device);
-  if (stopped.card && stopped.card->class_names != dataset.class_names())
-    fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.card->class_names, ", "),
+  if (stopped.config && stopped.config->class_names != dataset.class_names())
+    fail(Fault::data, run.string(), ": was trained on the classes [", join(stopped.config->class_names, ", "),
          "], but the data have [", join(dataset.class_names(), ", "), "]; give the data of that run");
-  return stopped.go_on(prepare_pictures(std::move(model), dataset, stopped.options), control);
+  return stopped.go_on(prepare_images(std::move(model), dataset, stopped.options), control);
 }
 
 }  // namespace neurim

@@ -11,7 +11,7 @@
 
 namespace neurim {
 
-/// The data of a run, the step over a batch of them, and the judgement of what was learnt. The model is the
+/// The data of a run, the step over a batch of them, and the evaluation of what was learnt. The model is the
 /// run's, whose tensors a task shares.
 class TrainingTask {
  public:
@@ -20,10 +20,10 @@ class TrainingTask {
 
   virtual ~TrainingTask() = default;
 
-  virtual ModelCard card() const = 0;        ///< of the model, before it is judged and without options
-  virtual std::string facts() const = 0;     ///< data.json: what the data are, with a digest
-  virtual std::string contents() const = 0;  ///< the same for people: "10 classes, 60 train / 20 val"
-  virtual std::string input() const = 0;     ///< what the model sees: "1x28x28"
+  virtual ModelConfig config() const = 0;      ///< of the model, before it is evaluated and without options
+  virtual std::string facts() const = 0;       ///< data.json: what the data are, with a digest
+  virtual std::string contents() const = 0;    ///< the same for people: "10 classes, 60 train / 20 val"
+  virtual std::string input() const = 0;       ///< what the model sees: "1x28x28"
   virtual std::string validation() const = 0;  ///< how the validation split was taken from training; "": it was not
   virtual std::vector<std::string> notes() const = 0;  ///< what a user should know of the data, a line each
 
@@ -41,12 +41,12 @@ class TrainingTask {
 
   virtual std::int64_t validation_samples() const = 0;  ///< 0: there is no validation split
   bool has_validation() const { return validation_samples() > 0; }
-  /// Judges the model on the validation split, if there is one: figures and thresholds go into the card.
+  /// Evaluates the model on the validation split, if there is one: figures and thresholds go into the card.
   /// False where `watch` ended it.
-  virtual bool validate(const Watch& watch, ModelCard& card) = 0;
+  virtual bool validate(const Watch& watch, ModelConfig& config) = 0;
   virtual void report(const fs::path& folder) const = 0;  ///< writes what the last validation found
 
-  /// Pictures of what step number `step`, which was just run, saw, for people.
+  /// Images of what step number `step`, which was just run, saw, for people.
   virtual void draw(const fs::path&, std::int64_t /*step*/) const {}
   /// Says what turned out of the data since it was called last. `waited`: percent of the epoch's `seconds` of
   /// training that went by waiting for them.

@@ -20,37 +20,38 @@ void run_batch(const Plan& plan, const Batch& batch) {
 }
 
 Validation::Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-                       const TrainOptions& options, DType products)
+                       const TrainOptions& options, DType compute_dtype)
     : class_names_(dataset.class_names()),
       samples_(static_cast<std::size_t>(dataset.size(split))),
       multi_label_(dataset.multi_label()),
       preprocess_(preprocess),
       loader_(open_loader(options.loader, dataset, split, preprocess, {}, loader_of(options))),
-      plans_(validation_step(model),
-             {.freeze = products != DType::f32, .deterministic = options.deterministic, .products = products, .device = device_named(options.device)}) {}
+      plans_(validation_step(model), {.freeze = compute_dtype != DType::f32,
+                                      .deterministic = options.deterministic,
+                                      .compute_dtype = compute_dtype,
+                                      .device = device_named(options.device)}) {}
 
 std::optional<Evaluation> Validation::run(const Watch& watch) {
   require(!multi_label_, "validation: the samples have any number of classes; use run_multi_label");
-  return judge<Evaluation>(watch);
+  return evaluate<Evaluation>(watch);
 }
 
 std::optional<MultiLabelEvaluation> Validation::run_multi_label(const Watch& watch) {
   require(multi_label_, "validation: each sample has one class; use run");
-  return judge<MultiLabelEvaluation>(watch);
+  return evaluate<MultiLabelEvaluation>(watch);
 }
 
-template <class Judge>
-std::optional<Judge> Validation::judge(const Watch& watch) {
-  Judge evaluation(class_names_);
+template <class Evaluator>
+std::optional<Evaluator> Validation::evaluate(const Watch& watch) {
+  Evaluator evaluation(class_names_);
   std::vector<bool> seen(samples_, false);
   loader_->start(0);
   Batch batch;
   for (std::int64_t done = 1; loader_->next(batch); ++done) {
     const Preprocess& p = preprocess_;
-    const Plan& plan =
-        plans_.plan_for(multi_label_ ? multi_label_types(batch.size, p.channels, p.height, p.width,
-                                                         static_cast<std::int64_t>(class_names_.size()))
-                                     : batch_types(batch.size, p.channels, p.height, p.width));
+    const Plan& plan = plans_.plan_for(multi_label_ ? multi_label_types(batch.size, p.channels, p.height, p.width,
+                                                                        static_cast<std::int64_t>(class_names_.size()))
+                                                    : batch_types(batch.size, p.channels, p.height, p.width));
     run_batch(plan, batch);
     count(batch, plan, evaluation, seen);
     const bool go_on = !watch || watch(static_cast<double>(done) / static_cast<double>(loader_->batches()));
@@ -59,8 +60,8 @@ std::optional<Judge> Validation::judge(const Watch& watch) {
   return evaluation;
 }
 
-template <class Judge>
-void Validation::count(const Batch& batch, const Plan& plan, Judge& evaluation, std::vector<bool>& seen) {
+template <class Evaluator>
+void Validation::count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen) {
   const std::size_t classes = class_names_.size(), size = static_cast<std::size_t>(batch.size);
   logits_.resize(size * classes);
   losses_.resize(size);
@@ -83,7 +84,7 @@ void Validation::count(const Batch& batch, const Plan& plan, Judge& evaluation, 
   }
   if (kept == 0) return;
   const auto logits = std::span(logits_).first(kept * classes);
-  if constexpr (std::is_same_v<Judge, MultiLabelEvaluation>)
+  if constexpr (std::is_same_v<Evaluator, MultiLabelEvaluation>)
     evaluation.add(logits, batch.targets.first(kept * classes));
   else
     evaluation.add(logits, batch.labels.first(kept));

@@ -15,9 +15,10 @@ namespace neurim {
 /// decoded counts nothing. The same options give the same figures, to the last digit.
 class Validation {
  public:
-  /// `options` are resolved ones. `products` other than f32 (see PlanOptions): later changes of the weights are not seen.
+  /// `options` are resolved ones. `products` other than f32 (see PlanOptions): later changes of the weights are not
+  /// seen.
   Validation(const Model& model, const Dataset& dataset, Split split, const Preprocess& preprocess,
-             const TrainOptions& options, DType products = DType::f32);
+             const TrainOptions& options, DType compute_dtype = DType::f32);
 
   /// Called after each batch with the share that is done; false ends the evaluation.
   using Watch = std::function<bool(double share)>;
@@ -29,10 +30,10 @@ class Validation {
   std::vector<BadSample> bad() const { return loader_->bad(); }
 
  private:
-  template <class Judge>
-  std::optional<Judge> judge(const Watch& watch);
-  template <class Judge>
-  void count(const Batch& batch, const Plan& plan, Judge& evaluation, std::vector<bool>& seen);
+  template <class Evaluator>
+  std::optional<Evaluator> evaluate(const Watch& watch);
+  template <class Evaluator>
+  void count(const Batch& batch, const Plan& plan, Evaluator& evaluation, std::vector<bool>& seen);
 
   std::vector<std::string> class_names_;
   std::size_t samples_;

@@ -17,7 +17,7 @@ const Preprocess kSmall{.height = 16, .width = 12, .mean = {0.4, 0.5, 0.6}, .std
 /// How far two epochs of the same samples are apart, in levels of 0 to 255.
 struct Distance {
   double mean = 0, most = 0;
-  double most_inside = 0;  ///< without the outermost pixels of the pictures
+  double most_inside = 0;  ///< without the outermost pixels of the images
 };
 
 Distance distance(const Epoch& one, const Epoch& other, const Preprocess& preprocess) {
@@ -26,17 +26,15 @@ Distance distance(const Epoch& one, const Epoch& other, const Preprocess& prepro
   EXPECT_EQ(one.sizes, other.sizes);
   EXPECT_EQ(one.images.size(), other.images.size());
   Distance found;
-  const auto height = static_cast<std::size_t>(preprocess.height),
-             width = static_cast<std::size_t>(preprocess.width);
+  const auto height = static_cast<std::size_t>(preprocess.height), width = static_cast<std::size_t>(preprocess.width);
   for (std::size_t i = 0; i < one.images.size(); ++i) {
     const std::size_t x = i % width, y = i / width % height;
     const std::size_t channel = i / (width * height) % static_cast<std::size_t>(preprocess.channels);
-    const double deviation = preprocess.std.size() == 1 ? preprocess.std[0] : preprocess.std[channel];
-    const double levels = 255 * deviation * std::abs(one.images[i] - other.images[i]);
+    const double std = preprocess.std.size() == 1 ? preprocess.std[0] : preprocess.std[channel];
+    const double levels = 255 * std * std::abs(one.images[i] - other.images[i]);
     found.mean += levels / static_cast<double>(one.images.size());
     found.most = std::max(found.most, levels);
-    if (x > 0 && x + 1 < width && y > 0 && y + 1 < height)
-      found.most_inside = std::max(found.most_inside, levels);
+    if (x > 0 && x + 1 < width && y > 0 && y + 1 < height) found.most_inside = std::max(found.most_inside, levels);
   }
   return found;
 }
@@ -99,11 +97,8 @@ TEST(Dali, PhotosAreNearOurs) {
   ASSERT_EQ(std::system(text("tar xf '", archive, "' -C '", temp.path(), "'").c_str()), 0);
   const fs::path root = *fs::directory_iterator(temp.path());
   const Dataset data = Dataset::open((root / "test").string(), {.val_split = 0.0});
-  const Preprocess net{.height = 224,
-                       .width = 224,
-                       .crop_pct = 0.875,
-                       .mean = {0.485, 0.456, 0.406},
-                       .std = {0.229, 0.224, 0.225}};
+  const Preprocess net{
+      .height = 224, .width = 224, .crop_pct = 0.875, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   const auto with = [&](ResizeMode mode, int size) {
     Preprocess preprocess = net;
     preprocess.resize = mode;
@@ -122,11 +117,11 @@ TEST(Dali, PhotosAreNearOurs) {
   };
   for (const auto& [name, preprocess, augment] : cases) {
     const Distance found = from_ours(data, preprocess, augment);
-    std::cout << name << ": mean " << found.mean << ", most " << found.most << ", inside "
-              << found.most_inside << " levels\n";
+    std::cout << name << ": mean " << found.mean << ", most " << found.most << ", inside " << found.most_inside
+              << " levels\n";
     EXPECT_LE(found.mean, 0.1) << name;
     EXPECT_LE(found.most, 32) << name;
-    // At its border DALI repeats a picture, we weigh what there is. A letterbox has that border inside.
+    // At its border DALI repeats an image, we weigh what there is. A letterbox has that border inside.
     if (preprocess.resize != ResizeMode::letterbox) {
       EXPECT_LE(found.most_inside, 1.01) << name;
     }
@@ -142,7 +137,7 @@ TEST(Dali, OddFilesAreDecodedAsOursAndBrokenOnesNamed) {
   const Image upright = image_of(60, 80, 3, waves);
   for (int orientation = 1; orientation <= 8; ++orientation)
     write(temp.at(text("b/turned", orientation, ".jpg")), jpeg_of(upright, {.orientation = orientation}));
-  // DALI takes an orientation of this type for one, we do not; its part of the picture is none of ours then.
+  // DALI takes an orientation of this type for one, we do not; its part of the image is none of ours then.
   std::string other_type = jpeg_of(upright, {.orientation = 6});
   other_type[other_type.find("\x12\x01\x03") + 2] = 4;
   write(temp.at("b/other-type.jpg"), other_type);
@@ -181,9 +176,8 @@ TEST(Dali, WhatItCannotDoIsNamed) {
   const TempFolder temp;
   write_classes(temp, "", {"a", "b"}, 3);
   const Dataset data = Dataset::open(temp.path(), {.val_split = 0.0});
-  expect_words(
-      error_of([&] { dali(data, kSmall, {.changes = parse_changes("rotate(15)")}, {}); }, Fault::usage),
-      {"loader=dali", "rotate(15", "loader=neurim"});
+  expect_words(error_of([&] { dali(data, kSmall, {.changes = parse_augmentations("rotate(15)")}, {}); }, Fault::usage),
+               {"loader=dali", "rotate(15", "loader=neurim"});
   expect_words(error_of([&] { dali(data, kSmall, {}, {.cache = Cache::ram}); }, Fault::usage),
                {"cache", "loader=neurim"});
   Preprocess scaled = kSmall;
@@ -201,7 +195,7 @@ TEST(Dali, Trains) {
     options.loader = with_dali ? "dali" : "neurim";
     options.project = runs.path();
     options.plots = false;
-    loss[with_dali] = train(options).figures.loss;
+    loss[with_dali] = train(options).metrics.loss;
   }
   EXPECT_NEAR(loss[1], loss[0], 0.02 + 0.05 * loss[0]);
 }

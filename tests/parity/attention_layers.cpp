@@ -43,14 +43,12 @@ nn::AttentionMask mask_of(const std::string& kind, std::int64_t length, std::int
       return sequence == 1 && key >= positions - 3;
     });
   if (is("hidden"))
-    mask.attn_mask = hidden({length, positions}, [](auto, std::int64_t query, std::int64_t key) {
-      return (query + 2 * key) % 3 == 1;
-    });
+    mask.attn_mask = hidden({length, positions},
+                            [](auto, std::int64_t query, std::int64_t key) { return (query + 2 * key) % 3 == 1; });
   if (is("each"))
-    mask.attn_mask = hidden({kBatch * kHeads, length, positions},
-                            [](std::int64_t head, std::int64_t query, std::int64_t key) {
-                              return (head + query + 2 * key) % 3 == 1;
-                            });
+    mask.attn_mask = hidden(
+        {kBatch * kHeads, length, positions},
+        [](std::int64_t head, std::int64_t query, std::int64_t key) { return (head + query + 2 * key) % 3 == 1; });
   if (is("added")) mask.attn_mask = random_tensor({length, positions}, 77);
   return mask;
 }
@@ -63,8 +61,7 @@ class Cases {
     initialise(module, rows_.size());
     const Parameters weights = named_parameters(module);
     for (const Parameter& weight : weights)
-      if (weight.tensor.rank() == 1)
-        nn::fill(weight.tensor, nn::uniform(0.5, 1.5), rows_.size(), weight.name);
+      if (weight.tensor.rank() == 1) nn::fill(weight.tensor, nn::uniform(0.5, 1.5), rows_.size(), weight.name);
     Tensors given;
     for (const auto& [name, tensor] : in) {
       given.push_back(tensor);
@@ -120,23 +117,17 @@ void add_multihead_attention(Cases& cases) {
                 [&](const auto& module, const Tensors& in) { return module(in[0], own); });
     for (const std::int64_t kdim : {std::int64_t{6}, kWidth})
       for (const std::int64_t vdim : {std::int64_t{8}, kWidth})
-        cases.add({{"module", "MultiheadAttention"},
-                   {"bias", true},
-                   {"masks", kind},
-                   {"kdim", kdim},
-                   {"vdim", vdim}},
+        cases.add({{"module", "MultiheadAttention"}, {"bias", true}, {"masks", kind}, {"kdim", kdim}, {"vdim", vdim}},
                   nn::MultiheadAttention(kWidth, kHeads, {.kdim = kdim, .vdim = vdim}),
                   {{"x", x},
                    {"key", random_tensor({kBatch, kPositions, kdim}, 2)},
                    {"value", random_tensor({kBatch, kPositions, vdim}, 3)}},
-                  other,
-                  [&](const auto& module, const Tensors& in) { return module(in[0], in[1], in[2], other); });
+                  other, [&](const auto& module, const Tensors& in) { return module(in[0], in[1], in[2], other); });
   }
 }
 
 void add_transformers(Cases& cases) {
-  const Tensor x = random_tensor({kBatch, kLength, kWidth}, 1),
-               memory = random_tensor({kBatch, kPositions, kWidth}, 2);
+  const Tensor x = random_tensor({kBatch, kLength, kWidth}, 1), memory = random_tensor({kBatch, kPositions, kWidth}, 2);
   for (const bool norm_first : {false, true})
     for (const std::string activation : {"relu", "gelu"}) {
       const nn::TransformerConfig config{.dim_feedforward = kInner,
@@ -145,25 +136,22 @@ void add_transformers(Cases& cases) {
                                          .layer_norm_eps = 1e-3,
                                          .norm_first = norm_first};
       const auto row = [&](const std::string& module, std::int64_t layers) {
-        return Json{
-            {"module", module}, {"layers", layers}, {"activation", activation}, {"norm_first", norm_first}};
+        return Json{{"module", module}, {"layers", layers}, {"activation", activation}, {"norm_first", norm_first}};
       };
       for (const std::string kind : {"", "padding", "causal", "padding hidden"}) {
         const nn::AttentionMask mask = mask_of(kind, kLength, kLength);
         const auto encoded = [&](const auto& module, const Tensors& in) { return module(in[0], mask); };
-        cases.add(row("TransformerEncoderLayer", 1), nn::TransformerEncoderLayer(kWidth, kHeads, config),
-                  {{"x", x}}, mask, encoded);
+        cases.add(row("TransformerEncoderLayer", 1), nn::TransformerEncoderLayer(kWidth, kHeads, config), {{"x", x}},
+                  mask, encoded);
         if (kind == "causal")
-          cases.add(row("TransformerEncoder", 2), nn::TransformerEncoder(kWidth, kHeads, 2, config, true),
-                    {{"x", x}}, mask, encoded);
+          cases.add(row("TransformerEncoder", 2), nn::TransformerEncoder(kWidth, kHeads, 2, config, true), {{"x", x}},
+                    mask, encoded);
       }
       // The target is causal, the memory padded.
       const nn::AttentionMask own{.is_causal = true},
           padded = mask_of("padding", kLength, kPositions),
           both{.key_padding_mask = padded.key_padding_mask, .is_causal = true};
-      const auto decoded = [&](const auto& module, const Tensors& in) {
-        return module(in[0], in[1], own, padded);
-      };
+      const auto decoded = [&](const auto& module, const Tensors& in) { return module(in[0], in[1], own, padded); };
       cases.add(row("TransformerDecoderLayer", 1), nn::TransformerDecoderLayer(kWidth, kHeads, config),
                 {{"x", x}, {"memory", memory}}, both, decoded);
       cases.add(row("TransformerDecoder", 2), nn::TransformerDecoder(kWidth, kHeads, 2, config, true),

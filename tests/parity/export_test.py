@@ -1,6 +1,6 @@
-"""Trains networks with the command, exports them, and has ONNX Runtime agree with `neurim run` on every picture tried.
+"""Trains networks with the command, exports them, and has ONNX Runtime agree with `neurim run` on every image tried.
 
-ctest sets NEURIM_BUILD. With NEURIM_DATA the pictures are all of Fashion-MNIST's test set, else noisy stripes.
+ctest sets NEURIM_BUILD. With NEURIM_DATA the images are all of Fashion-MNIST's test set, else noisy stripes.
 Exit code 77: not here.
 """
 import json
@@ -19,7 +19,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import pictures
+import image_sets
 
 NEURIM = os.path.join(os.environ.get("NEURIM_BUILD", "build"), "neurim")
 FASHION = Path(os.environ.get("NEURIM_DATA", "none"), "fashion-mnist")
@@ -57,7 +57,7 @@ class Export(unittest.TestCase):
             onnx.checker.check_model(exported, full_check=True)
             session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
             said = json.loads(session.get_modelmeta().custom_metadata_map["preprocess"])
-            raw, _ = pictures.idx_split(seen, "t10k")
+            raw, _ = image_sets.idx_split(seen, "t10k")
             channels = session.get_inputs()[0].shape[1]
             mean, std = (np.array(said[key], np.float32).reshape(1, -1, 1, 1) for key in ("mean", "std"))
             pad = (size - 28) // 2

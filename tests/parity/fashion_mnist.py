@@ -45,8 +45,8 @@ def run_neurim(arguments, seed, folder):
     trained = summary("train", f"data={arguments.data}", "model=lenet5", f"epochs={arguments.epochs}",
                       f"batch={arguments.batch}", f"seed={seed}", f"threads={arguments.threads}", f"project={folder}",
                       f"name=seed{seed}")
-    judged = summary("val", f"model={trained['run']}", f"project={folder}", f"name=val{seed}")
-    same = all(judged[figure] == trained[figure] for figure in ("top1", "top5", "loss", "f1_macro"))
+    evaluated = summary("val", f"model={trained['run']}", f"project={folder}", f"name=val{seed}")
+    same = all(evaluated[figure] == trained[figure] for figure in ("top1", "top5", "loss", "f1_macro"))
     with open(os.path.join(trained["run"], "results.csv")) as file:
         last = list(csv.DictReader(file, skipinitialspace=True))[-1]
     return trained["run"], float(last["val_top1"]), same
@@ -65,7 +65,7 @@ def twin(args_file, data, seed, threads):
     from torch.nn import functional as F
 
     sys.path.insert(0, HERE)
-    import pictures
+    import image_sets
     import torch_models
 
     options = read_args(args_file)
@@ -89,7 +89,7 @@ def twin(args_file, data, seed, threads):
         optimizer = kind(model.parameters(), number("lr"), weight_decay=decay)
 
     def split(prefix):
-        images, labels = pictures.idx_split(data, prefix)
+        images, labels = image_sets.idx_split(data, prefix)
         scaled = torch.from_numpy(images.copy())[:, None].float() / 255
         return (scaled - number("mean")) / number("std"), torch.from_numpy(labels)
 

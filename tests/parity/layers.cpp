@@ -35,12 +35,8 @@ class JsonOptions final : public Fields {
     value = *dtype_named(word);
     return *this;
   }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
-    return visit(name, value);
-  }
-  Fields& operator()(std::string_view name, std::vector<double>& value) override {
-    return visit(name, value);
-  }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return visit(name, value); }
+  Fields& operator()(std::string_view name, std::vector<double>& value) override { return visit(name, value); }
 
   Json all = Json::object();
 
@@ -127,8 +123,7 @@ Tensors result_and_gradients(const Built& layer, const Tensors& given) {
   for (const Parameter& p : layer.tensors)
     if (p.role == Role::weight) wrt.push_back(p.tensor);
   const Tensors found = gradients(std::span(&all[0], 1), wrt, std::span(&given.back(), 1));
-  for (std::size_t k = 0; k < wrt.size(); ++k)
-    all.push_back(found[k] ? found[k] : Tensor::full(wrt[k].type(), 0));
+  for (std::size_t k = 0; k < wrt.size(); ++k) all.push_back(found[k] ? found[k] : Tensor::full(wrt[k].type(), 0));
   return all;
 }
 
@@ -138,8 +133,7 @@ Json run_case(const Json& row, std::size_t i, const SafeTensors& file, NamedTens
     results.emplace_back(text(i, '.', what), tensor);
   };
   Tensors in;
-  for (std::size_t k = 0; k < row.at("inputs").get<std::size_t>(); ++k)
-    in.push_back(file.load(text(i, ".in", k)));
+  for (std::size_t k = 0; k < row.at("inputs").get<std::size_t>(); ++k) in.push_back(file.load(text(i, ".in", k)));
   Json answer{{"options", Json::object()}, {"tensors", Json::array()}, {"state", Json::array()}};
   const Built layer = built(row, op_table::types_of(in), answer["options"]);
   for (const Parameter& p : layer.tensors) {
@@ -152,8 +146,8 @@ Json run_case(const Json& row, std::size_t i, const SafeTensors& file, NamedTens
 
   Tensors given = in;
   given.push_back(file.load(text(i, ".dout")));
-  const Plan step = plan([&](const Tensors& x) { return result_and_gradients(layer, x); },
-                         op_table::types_of(given), {.training = row.at("training").get<bool>()});
+  const Plan step = plan([&](const Tensors& x) { return result_and_gradients(layer, x); }, op_table::types_of(given),
+                         {.training = row.at("training").get<bool>()});
   const Tensors found = step(given);
   std::size_t next = 0;
   keep("out", found[next++]);

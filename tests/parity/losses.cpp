@@ -33,9 +33,8 @@ const std::map<std::string, Loss> kLosses{
      }},
     {"ctc_loss",  // of logits, since the gradients to the log probabilities differ
      [](const Tensors& in, const Json& o) {
-       return ctc_loss(
-           log_softmax(in[0], 2), in[1], in[2], in[3],
-           {.blank = o.at("blank"), .reduction = reduction(o), .zero_infinity = o.at("zero_infinity")});
+       return ctc_loss(log_softmax(in[0], 2), in[1], in[2], in[3],
+                       {.blank = o.at("blank"), .reduction = reduction(o), .zero_infinity = o.at("zero_infinity")});
      }},
     {"gaussian_nll_loss",
      [](const Tensors& in, const Json& o) {
@@ -43,9 +42,7 @@ const std::map<std::string, Loss> kLosses{
                                 {.full = o.at("full"), .eps = o.at("eps"), .reduction = reduction(o)});
      }},
     {"hinge_embedding_loss",
-     [](const Tensors& in, const Json& o) {
-       return hinge_embedding_loss(in[0], in[1], o.at("margin"), reduction(o));
-     }},
+     [](const Tensors& in, const Json& o) { return hinge_embedding_loss(in[0], in[1], o.at("margin"), reduction(o)); }},
     {"huber_loss",
      [](const Tensors& in, const Json& o) { return huber_loss(in[0], in[1], o.at("delta"), reduction(o)); }},
     {"kl_div",
@@ -59,8 +56,7 @@ const std::map<std::string, Loss> kLosses{
      }},
     {"multi_margin_loss",
      [](const Tensors& in, const Json& o) {
-       return multi_margin_loss(in[0], in[1],
-                                {.p = o.at("p"), .margin = o.at("margin"), .reduction = reduction(o)},
+       return multi_margin_loss(in[0], in[1], {.p = o.at("p"), .margin = o.at("margin"), .reduction = reduction(o)},
                                 optional(in, 2));
      }},
     {"nll_loss",
@@ -70,8 +66,8 @@ const std::map<std::string, Loss> kLosses{
      }},
     {"poisson_nll_loss",
      [](const Tensors& in, const Json& o) {
-       return poisson_nll_loss(
-           in[0], in[1], {.log_input = o.at("log_input"), .full = o.at("full"), .reduction = reduction(o)});
+       return poisson_nll_loss(in[0], in[1],
+                               {.log_input = o.at("log_input"), .full = o.at("full"), .reduction = reduction(o)});
      }},
     {"sigmoid_focal_loss",
      [](const Tensors& in, const Json& o) {
@@ -79,20 +75,17 @@ const std::map<std::string, Loss> kLosses{
                                  {.alpha = o.at("alpha"), .gamma = o.at("gamma"), .reduction = reduction(o)});
      }},
     {"smooth_l1_loss",
-     [](const Tensors& in, const Json& o) {
-       return smooth_l1_loss(in[0], in[1], o.at("beta"), reduction(o));
-     }},
+     [](const Tensors& in, const Json& o) { return smooth_l1_loss(in[0], in[1], o.at("beta"), reduction(o)); }},
     {"softmax_focal_loss",
      [](const Tensors& in, const Json& o) {
        return softmax_focal_loss(
-           in[0], in[1],
-           {.gamma = o.at("gamma"), .ignore_index = o.at("ignore_index"), .reduction = reduction(o)},
+           in[0], in[1], {.gamma = o.at("gamma"), .ignore_index = o.at("ignore_index"), .reduction = reduction(o)},
            optional(in, 2));
      }},
     {"triplet_margin_loss",
      [](const Tensors& in, const Json& o) {
-       return triplet_margin_loss(
-           in[0], in[1], in[2], {.margin = o.at("margin"), .swap = o.at("swap"), .reduction = reduction(o)});
+       return triplet_margin_loss(in[0], in[1], in[2],
+                                  {.margin = o.at("margin"), .swap = o.at("swap"), .reduction = reduction(o)});
      }},
 };
 
@@ -106,8 +99,7 @@ Tensors loss_and_gradients(Loss loss, const Json& options, const Tensors& given)
   for (const Tensor& x : in)
     if (is_floating(x.dtype())) wrt.push_back(x);
   const Tensors found = gradients(std::span(&value, 1), wrt, std::span(&given.back(), 1));
-  for (std::size_t k = 0; k < wrt.size(); ++k)
-    out.push_back(found[k] ? found[k] : Tensor::full(wrt[k].type(), 0));
+  for (std::size_t k = 0; k < wrt.size(); ++k) out.push_back(found[k] ? found[k] : Tensor::full(wrt[k].type(), 0));
   return out;
 }
 
@@ -128,8 +120,8 @@ void run(const fs::path& cases, const fs::path& from, const fs::path& to) {
     in.push_back(in_dtype(file.load(text(i, ".dloss")), dtype));
     for (const Tensor& x : in) types.push_back(x.type());
     const Loss loss = kLosses.at(row.at("loss"));
-    const Tensors out = plan([&](const Tensors& x) { return loss_and_gradients(loss, row.at("options"), x); },
-                             types, {.training = true})(in);
+    const Tensors out = plan([&](const Tensors& x) { return loss_and_gradients(loss, row.at("options"), x); }, types,
+                             {.training = true})(in);
     for (std::size_t k = 0; k < out.size(); ++k) results.emplace_back(names[k], out[k]);
   }
   write_safetensors(to, results);

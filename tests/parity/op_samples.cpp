@@ -23,9 +23,7 @@ class JsonFields final : public Fields {
   Fields& operator()(std::string_view name, bool& value) override { return put(name, value); }
   Fields& operator()(std::string_view name, std::string& value) override { return put(name, value); }
   Fields& operator()(std::string_view name, DType& value) override { return put(name, text(value)); }
-  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override {
-    return put(name, value);
-  }
+  Fields& operator()(std::string_view name, std::vector<std::int64_t>& value) override { return put(name, value); }
   Fields& operator()(std::string_view name, std::vector<double>& value) override { return put(name, value); }
 
   Json json = Json::object();
@@ -62,8 +60,8 @@ class Samples {
   void add(const Sample& sample) {
     JsonFields attributes;
     fields(*sample.op, attributes);
-    add({std::string(sample.op->name()), op_table::reproducer(*sample.op, sample.in, 1), false,
-         attributes.json, sample.tolerance, [&](const Tensors& x) { return apply(sample.op, x); }, sample.in,
+    add({std::string(sample.op->name()), op_table::reproducer(*sample.op, sample.in, 1), false, attributes.json,
+         sample.tolerance, [&](const Tensors& x) { return apply(sample.op, x); }, sample.in,
          sample.op->infer(sample.in)},
         op_table::inputs(sample, sample.in, 1));
   }
@@ -92,8 +90,7 @@ class Samples {
     Tensors given = in;
     Random random(2);
     for (const Type& type : run.out)
-      if (is_floating(type.dtype))
-        given.push_back(op_table::from_doubles(type, op_table::numbers(type, {}, random)));
+      if (is_floating(type.dtype)) given.push_back(op_table::from_doubles(type, op_table::numbers(type, {}, random)));
     keep("in", in);
     keep("dout", {given.begin() + static_cast<std::ptrdiff_t>(in.size()), given.end()});
     keep("out", plan(run.function, run.in, {.training = true})(in));

@@ -54,8 +54,7 @@ class Cases {
     const std::int64_t states = c.layers * (c.bidirectional ? 2 : 1);
     const Shape x = c.batch_first ? Shape{kBatch, kSteps, kFeatures} : Shape{kSteps, kBatch, kFeatures};
     std::vector<std::pair<std::string, Tensor>> in{{"x", random_tensor(x, random)}};
-    if (c.states)
-      in.emplace_back("h0", random_tensor({states, kBatch, c.projection ? kProjected : kHidden}, random));
+    if (c.states) in.emplace_back("h0", random_tensor({states, kBatch, c.projection ? kProjected : kHidden}, random));
     if (c.states && c.cell == "LSTM") in.emplace_back("c0", random_tensor({states, kBatch, kHidden}, random));
     const std::int64_t lengths[] = {3, 5, 1};
 
@@ -63,8 +62,8 @@ class Cases {
       nn::RecurrentState initial;
       if (c.states) initial.h = given[1];
       if (c.states && c.cell == "LSTM") initial.c = given[2];
-      const nn::RecurrentOutput out =
-          module(given[0], initial, c.lengths ? Tensor::from(Shape{kBatch}, lengths) : Tensor());
+      const nn::RecurrentOutput out = module(given[0], initial,
+                                             c.lengths ? Tensor::from(Shape{kBatch}, lengths) : Tensor());
       Tensors all{out.y, out.last.h};
       if (out.last.c) all.push_back(out.last.c);
       return all;

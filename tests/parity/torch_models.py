@@ -26,7 +26,7 @@ class LeNet5(nn.Module):
 
 
 class RowClassifier(nn.Module):
-    """Reads a picture 28 wide row after row, each of all channels."""
+    """Reads an image 28 wide row after row, each of all channels."""
 
     def __init__(self, kind, classes, channels):
         super().__init__()

@@ -12,8 +12,7 @@ namespace {
 
 void train(const std::string& name, std::int64_t classes, std::int64_t steps, const fs::path& folder) {
   const auto batch = [&](std::int64_t step) -> Tensors {
-    return {read_npy(folder / text("images_", step, ".npy")),
-            read_npy(folder / text("labels_", step, ".npy"))};
+    return {read_npy(folder / text("images_", step, ".npy")), read_npy(folder / text("labels_", step, ".npy"))};
   };
   const Tensors first = batch(0);
   const Types types{first[0].type(), first[1].type()};
@@ -26,8 +25,7 @@ void train(const std::string& name, std::int64_t classes, std::int64_t steps, co
   for (std::int64_t i = 0; i < steps; ++i) losses.push_back(step(batch(i))[0].item());
 
   save_model(model, folder / "trained.safetensors");
-  const Plan forward =
-      plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {types[0]}, {.freeze = true});
+  const Plan forward = plan([&](const Tensors& in) -> Tensors { return {model(in[0])}; }, {types[0]}, {.freeze = true});
   write_npy(folder / "logits.npy", forward({first[0]})[0]);
   std::cout << losses << '\n';
 }

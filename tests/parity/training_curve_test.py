@@ -25,7 +25,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-import pictures
+import image_sets
 import safetensors_files
 import torch_models
 
@@ -37,7 +37,7 @@ STEPS, FIRST_STEPS, CLASSES = 20, 5, 10
 def batches_of(source, read, batch, channels, size):
     path = os.path.join(DATA, source)
     count = STEPS * batch
-    images, labels = read(path, count) if DATA and os.path.exists(path) else pictures.drawn(count, channels, size)
+    images, labels = read(path, count) if DATA and os.path.exists(path) else image_sets.drawn(count, channels, size)
     places = np.arange(count) % len(labels)
     return [(np.ascontiguousarray(images[part], np.float32), labels[part]) for part in np.split(places, STEPS)]
 
@@ -83,7 +83,7 @@ def way_apart(tensors, reference, start):
 
 
 def photos(archive, batch, size):
-    return batches_of(archive, lambda path, count: pictures.from_tar(path, count, size), batch, 3, size)
+    return batches_of(archive, lambda path, count: image_sets.from_tar(path, count, size), batch, 3, size)
 
 
 class TrainingCurve(unittest.TestCase):
@@ -130,7 +130,7 @@ class TrainingCurve(unittest.TestCase):
         return torch_models.create(name, CLASSES, channels)
 
     def test_lenet5(self):
-        model, batches = self.create("lenet5", 1), batches_of("fashion-mnist", pictures.from_idx, 128, 1, 28)
+        model, batches = self.create("lenet5", 1), batches_of("fashion-mnist", image_sets.from_idx, 128, 1, 28)
         self.check_step(model, batches)
         self.check_curve(model, batches)
 

@@ -33,7 +33,7 @@ json cost(const std::string& name) {
           {"multiply_adds", all.multiply_adds},
           {"activations", all.activations},
           {"mean", model.mean},
-          {"deviation", model.deviation}};
+          {"deviation", model.std}};
 }
 
 /// Writes the gradients by name and returns the loss.
@@ -63,8 +63,7 @@ double write_gradients(Model& model, const Tensors& batch, const fs::path& folde
 
 json train(Model& model, const Tensors& batch, double lr) {
   SGD optimizer(named_parameters(model), {.lr = lr, .momentum = 0.9});
-  const Plan step =
-      plan(training_step(model, optimizer, {}), {batch[0].type(), batch[1].type()}, {.training = true});
+  const Plan step = plan(training_step(model, optimizer, {}), {batch[0].type(), batch[1].type()}, {.training = true});
   json losses = json::array();
   for (int i = 0; i < kSteps; ++i) losses.push_back(step(batch)[0].item());
   return losses;
@@ -73,8 +72,8 @@ json train(Model& model, const Tensors& batch, double lr) {
 /// Where nothing is left to chance.
 Model created(const std::string& name, std::int64_t channels) {
   if (name != "unet" && name != "unet_padded")
-    return create_model(
-        name, {.num_classes = kClasses, .in_chans = channels, .dropout = 0, .drop_path = 0, .seed = {}});
+    return create_model(name,
+                        {.num_classes = kClasses, .in_chans = channels, .dropout = 0, .drop_path = 0, .seed = {}});
   const UNet net(channels, kClasses, {.channels = 4, .pad = name == "unet_padded", .dropout = 0});
   return {name, 0, channels, kClasses, {0}, {1}, net};
 }
@@ -105,8 +104,7 @@ json answer(const std::vector<std::string>& words) {
   if (task == "names") return model_names();
   if (task == "cost" && words.size() == 2) return cost(words[1]);
   if (task == "initial" && words.size() == 5) {
-    const Model model =
-        create_model(words[1], {.num_classes = std::stoll(words[3]), .seed = std::stoull(words[2])});
+    const Model model = create_model(words[1], {.num_classes = std::stoll(words[3]), .seed = std::stoull(words[2])});
     save_model(Model(model), fs::path(words[4]) / "initial.safetensors");
     return json::object();
   }

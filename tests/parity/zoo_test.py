@@ -80,7 +80,7 @@ PUBLISHED = {"lenet5": {"parameters": "0.0617"},
              "resnet20": {"parameters": "0.27"}, "resnet32": {"parameters": "0.46"}, "resnet44": {"parameters": "0.66"},
              "resnet56": {"parameters": "0.85"}, "resnet110": {"parameters": "1.7"},
              "wide_resnet28_10": {"parameters": "36.5"}}
-# torchvision brings their pixels from its usual mean and deviation to one half each (transform_input).
+# torchvision brings their pixels from its usual mean and std to one half each (transform_input).
 TRANSFORMED = {"googlenet", "inception_v3"}
 # torchvision's names of the parts of a vision transformer, and timm's.
 TIMM_NAMES = {"class_token": "cls_token", "conv_proj.": "patch_embed.proj.", "encoder.pos_embedding": "pos_embed",
@@ -151,8 +151,8 @@ def random_twin(name, images):
     return model
 
 
-def pictures(channels, size):
-    """Noise, unlike in colour and in its large parts, so that the logits differ from picture to picture."""
+def image_batch(channels, size):
+    """Noise, unlike in colour and in its large parts, so that the logits differ from image to image."""
     torch.manual_seed(1)
     large = torch.nn.functional.interpolate(torch.randn(BATCH, channels, 4, 4), size=size, mode="bilinear")
     return torch.randn(BATCH, channels, 1, 1) + large + 0.3 * torch.randn(BATCH, channels, size, size)
@@ -261,7 +261,7 @@ class Zoo(unittest.TestCase):
     def check(self, name, tasks=None, size=None):
         """`tasks` and `size`: for what is not tested as the models are."""
         size, channels = size or size_of(name), channels_of(name)
-        images, labels = pictures(channels, size), torch.arange(BATCH) % CLASSES
+        images, labels = image_batch(channels, size), torch.arange(BATCH) % CLASSES
         twin = random_twin(name, images)
         trained = not tasks and (PARITY == "all" or not PARITY and name in SMALL - WIDE)
         if tasks:
@@ -281,7 +281,7 @@ class Zoo(unittest.TestCase):
             with torch.no_grad():
                 expected = twin(images).numpy()
                 report["logits"] = largest_difference(logits, expected)
-            unlike = np.ptp(expected, axis=0).max()  # how far the pictures are apart
+            unlike = np.ptp(expected, axis=0).max()  # how far the images are apart
             self.assertLess(np.abs(logits - expected).max(), 1e-3 * unlike)
             if "save" in tasks:
                 saved = safetensors_files.read(os.path.join(folder, "saved.safetensors"))
@@ -351,13 +351,13 @@ class Zoo(unittest.TestCase):
             if "_ops" in weights.meta and preprocessing.crop_size == [figures["imgsz"]]:
                 self.assertAlmostEqual(figures["multiply_adds"] / 1e9, weights.meta["_ops"], delta=1e-3)
         preprocessing = published.transforms()
-        if "SWAG" not in published.name:  # which were fine-tuned on larger pictures than the model is for
+        if "SWAG" not in published.name:  # which were fine-tuned on larger images than the model is for
             self.assertEqual([figures["imgsz"]], preprocessing.crop_size)
-        mean, deviation = ([0.5] * 3,) * 2 if name in TRANSFORMED else (preprocessing.mean, preprocessing.std)
-        self.assertEqual((figures["mean"], figures["deviation"]), (mean, deviation))
+        mean, std = ([0.5] * 3,) * 2 if name in TRANSFORMED else (preprocessing.mean, preprocessing.std)
+        self.assertEqual((figures["mean"], figures["deviation"]), (mean, std))
 
     def check_initial_values(self, name):
-        """Each tensor's distribution is the twin's: the same constants, or mean and deviation within five standard errors, and
+        """Each tensor's distribution is the twin's: the same constants, or mean and std within five standard errors, and
         the same kurtosis, which tells a uniform distribution (1.8) from a normal one (3)."""
         torch.manual_seed(2)
         twin = torch_models.arrays(torch_models.create(name, CLASSES, channels_of(name)))
@@ -370,19 +370,19 @@ class Zoo(unittest.TestCase):
             distance = np.abs(expected - np.median(expected))
             expected = expected[distance <= 20 * np.median(distance)]
             drawn, count = ours[key].astype(np.float64), expected.size
-            deviation = expected.std()
+            std = expected.std()
             if expected.min() == expected.max():
                 self.assertTrue((drawn == expected.flat[0]).all(), key)
                 continue
-            error = 5 * deviation * np.sqrt(2 / count)
+            error = 5 * std * np.sqrt(2 / count)
             self.assertLessEqual(abs(drawn.mean() - expected.mean()), error, key)
-            self.assertLessEqual(abs(drawn.std() - deviation), error, key)
+            self.assertLessEqual(abs(drawn.std() - std), error, key)
             if count > 4000:
                 self.assertAlmostEqual(kurtosis(drawn), kurtosis(expected), delta=0.6, msg=key)
 
     @unittest.skipUnless(timm, "timm is not installed")
     def test_twins_with_timms_names_are_timms(self):
-        images = pictures(3, 224)[:1]
+        images = image_batch(3, 224)[:1]
         for name in torch_models.TIMM_VITS:
             with self.subTest(name), torch.no_grad():
                 twin = torch_models.create(name, CLASSES).eval()
@@ -463,7 +463,7 @@ class Loading(unittest.TestCase):
             twin.to_empty(device="cpu")
             torch_models.load(twin, arrays)
             with torch.no_grad():
-                logits.append(twin.eval()(pictures(3, 224)[:1]).numpy())
+                logits.append(twin.eval()(image_batch(3, 224)[:1]).numpy())
         self.assertLess(largest_difference(*logits), 1e-4)
 
 
@@ -471,7 +471,7 @@ class Loading(unittest.TestCase):
 class Exchange(unittest.TestCase):
     def exchanged(self, source, target, folder):
         """The logits of a random twin of one library, and of the other's with its weights, which Neurim has renamed."""
-        images = pictures(3, max(size_of(source), size_of(target)))
+        images = image_batch(3, max(size_of(source), size_of(target)))
         twin, other = random_twin(source, images), without_chance(torch_models.create(target, CLASSES, 3, initialised=False))
         paths = [os.path.join(folder, name) for name in ("from.safetensors", "to.safetensors")]
         safetensors_files.write(paths[0], torch_models.arrays(twin))

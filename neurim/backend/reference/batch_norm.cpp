@@ -27,8 +27,7 @@ void batch_norm_body(const Op& op, std::span<const View> in, std::span<const Vie
   }
 }
 
-void batch_norm_train_body(const Op& op, std::span<const View> in, std::span<const View> out,
-                           std::uint32_t&) {
+void batch_norm_train_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   const View &x = in[0], &weight = in[1], &bias = in[2];
   if (x.numel() == 0) return;
   const double count = static_cast<double>(x.numel() / x.shape()[1]);

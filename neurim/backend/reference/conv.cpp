@@ -17,13 +17,16 @@ struct Axis {
   std::int64_t place(std::int64_t at, std::int64_t i) const { return at * stride - pad + i * dilation; }
   /// The windows whose tap i lies in x: from the first to before the last.
   std::pair<std::int64_t, std::int64_t> windows(std::int64_t i) const {
-    const auto from = [&](std::int64_t p) { return std::clamp<std::int64_t>((p - place(0, i) + stride - 1) / stride, 0, y); };
+    const auto from = [&](std::int64_t p) {
+      return std::clamp<std::int64_t>((p - place(0, i) + stride - 1) / stride, 0, y);
+    };
     return {place(0, i) < 0 ? from(0) : 0, place(0, i) < x ? from(x) : 0};
   }
 };
 
-/// Calls visit(count, index in y, index in x, step in x, index in weight) for the windows of a row of y that one tap of the
-/// weight meets: neighbours in y, a step apart in x. Those of one element of y come in the order of its channels and taps.
+/// Calls visit(count, index in y, index in x, step in x, index in weight) for the windows of a row of y that one tap of
+/// the weight meets: neighbours in y, a step apart in x. Those of one element of y come in the order of its channels
+/// and taps.
 template <std::size_t N, class Visit>
 void each_row(const ConvOptions<N>& o, const Shape& y, const Shape& x, const Shape& weight, Visit visit) {
   std::array<Axis, 3> axes;
@@ -37,7 +40,8 @@ void each_row(const ConvOptions<N>& o, const Shape& y, const Shape& x, const Sha
   for (std::int64_t n = 0; n < y[0]; ++n)
     for (std::int64_t k = 0; k < y[1]; ++k)
       for (std::int64_t c = 0; c < channels; ++c) {
-        const std::int64_t of_y = n * y[1] + k, of_x = n * x[1] + k / outputs * channels + c, of_weight = k * channels + c;
+        const std::int64_t of_y = n * y[1] + k, of_x = n * x[1] + k / outputs * channels + c,
+                           of_weight = k * channels + c;
         for (std::int64_t plane = 0; plane < depth.y; ++plane)
           for (std::int64_t row = 0; row < height.y; ++row)
             for (std::int64_t h = 0; h < depth.kernel; ++h)
@@ -49,7 +53,8 @@ void each_row(const ConvOptions<N>& o, const Shape& y, const Shape& x, const Sha
                                    row_of_weight = ((of_weight * depth.kernel + h) * height.kernel + i) * width.kernel;
                 for (std::int64_t j = 0; j < width.kernel; ++j)
                   if (const auto [first, last] = width.windows(j); first < last)
-                    visit(last - first, row_of_y + first, row_of_x + width.place(first, j), width.stride, row_of_weight + j);
+                    visit(last - first, row_of_y + first, row_of_x + width.place(first, j), width.stride,
+                          row_of_weight + j);
               }
       }
 }
@@ -65,7 +70,8 @@ void conv_body(const Op& op, std::span<const View> in, std::span<const View> out
   if (in.size() == 3)
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = in[2][static_cast<std::int64_t>(i) / plane % shape[1]];
   each_row(static_cast<const Conv<N>&>(op).options, shape, in[0].shape(), in[1].shape(),
-           [y = y.data(), x = x.data(), weight = weight.data()](auto count, auto at_y, auto at_x, auto step, auto at_weight) {
+           [y = y.data(), x = x.data(), weight = weight.data()](auto count, auto at_y, auto at_x, auto step,
+                                                                auto at_weight) {
              reference::add_scaled(count, weight[at_weight], x + at_x, step, y + at_y, 1);
            });
   out[0].set(y);
@@ -76,7 +82,8 @@ void conv_input_grad_body(const Op& op, std::span<const View> in, std::span<cons
   const std::vector<double> dy = in[0].values(), weight = in[1].values();
   std::vector<double> dx = zeros(out[0]);
   each_row(static_cast<const ConvInputGrad<N>&>(op).options, in[0].shape(), out[0].shape(), in[1].shape(),
-           [dx = dx.data(), dy = dy.data(), weight = weight.data()](auto count, auto at_y, auto at_x, auto step, auto at_weight) {
+           [dx = dx.data(), dy = dy.data(), weight = weight.data()](auto count, auto at_y, auto at_x, auto step,
+                                                                    auto at_weight) {
              reference::add_scaled(count, weight[at_weight], dy + at_y, 1, dx + at_x, step);
            });
   out[0].set(dx);
@@ -87,7 +94,8 @@ void conv_weight_grad_body(const Op& op, std::span<const View> in, std::span<con
   const std::vector<double> dy = in[0].values(), x = in[1].values();
   std::vector<double> dweight = zeros(out[0]);
   each_row(static_cast<const ConvWeightGrad<N>&>(op).options, in[0].shape(), in[1].shape(), out[0].shape(),
-           [dweight = dweight.data(), dy = dy.data(), x = x.data()](auto count, auto at_y, auto at_x, auto step, auto at_weight) {
+           [dweight = dweight.data(), dy = dy.data(), x = x.data()](auto count, auto at_y, auto at_x, auto step,
+                                                                    auto at_weight) {
              dweight[at_weight] = reference::dot(count, dy + at_y, 1, x + at_x, step, dweight[at_weight]);
            });
   out[0].set(dweight);

@@ -25,9 +25,7 @@ struct Problem {
   std::int64_t at(std::int64_t place, std::int64_t c) const {
     return (place / inner * classes + c) * inner + place % inner;
   }
-  std::int64_t label(std::int64_t place) const {
-    return static_cast<const std::int64_t*>(target.data)[place];
-  }
+  std::int64_t label(std::int64_t place) const { return static_cast<const std::int64_t*>(target.data)[place]; }
   bool counts(std::int64_t place, std::uint32_t& status) const {
     if (label(place) == options.ignore_index) return false;
     const bool inside = label(place) >= 0 && label(place) < classes;
@@ -55,10 +53,8 @@ struct Problem {
   }
 };
 
-void cross_entropy_body(const Op& op, std::span<const View> in, std::span<const View> out,
-                        std::uint32_t& status) {
-  const Problem problem{static_cast<const CrossEntropy&>(op).options, in[0], in[1],
-                        in.size() == 3 ? &in[2] : nullptr};
+void cross_entropy_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
+  const Problem problem{static_cast<const CrossEntropy&>(op).options, in[0], in[1], in.size() == 3 ? &in[2] : nullptr};
   const bool reduced = problem.options.reduction != "none";
   double total = 0;
   for (std::int64_t place = 0; place < problem.places; ++place) {
@@ -66,8 +62,7 @@ void cross_entropy_body(const Op& op, std::span<const View> in, std::span<const 
     if (problem.counts(place, status)) {
       const double normal = problem.log_sum_exp(place);
       for (std::int64_t c = 0; c < problem.classes; ++c)
-        if (const double share = problem.share(place, c);
-            share != 0)  // a class of no share may have a logit of -inf
+        if (const double share = problem.share(place, c); share != 0)  // a class of no share may have a logit of -inf
           loss += share * (normal - in[0][problem.at(place, c)]);
     }
     total += loss;
@@ -76,8 +71,7 @@ void cross_entropy_body(const Op& op, std::span<const View> in, std::span<const 
   if (reduced) out[0].set(0, total / problem.divisor(status));
 }
 
-void cross_entropy_grad_body(const Op& op, std::span<const View> in, std::span<const View> out,
-                             std::uint32_t& status) {
+void cross_entropy_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const Problem problem{static_cast<const CrossEntropyGrad&>(op).options, in[0], in[1],
                         in.size() == 4 ? &in[2] : nullptr};
   const View& dloss = in.back();

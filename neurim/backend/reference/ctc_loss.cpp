@@ -41,7 +41,7 @@ class Sequence {
   bool fits() const { return fits_; }  ///< lengths and labels are in their ranges
   std::int64_t steps() const { return steps_; }
   std::int64_t states() const { return static_cast<std::int64_t>(states_.size()); }
-  std::int64_t label(std::int64_t s) const { return states_[static_cast<std::size_t>(s)]; }
+  std::int64_t label(std::int64_t s) const { return states_[s]; }
   /// Where the log probability of class c at step t lies.
   std::int64_t at(std::int64_t t, std::int64_t c) const {
     return (t * log_probs_.shape()[1] + n_) * log_probs_.shape()[2] + c;
@@ -58,10 +58,9 @@ class Sequence {
         double sum = s < 2 ? 0 : -kInfinity;
         if (t > 0) {
           const double* before = alpha.data() + (t - 1) * states();
-          sum =
-              log_sum(before[s], s >= 1 ? before[s - 1] : -kInfinity, skips(s) ? before[s - 2] : -kInfinity);
+          sum = log_sum(before[s], s >= 1 ? before[s - 1] : -kInfinity, skips(s) ? before[s - 2] : -kInfinity);
         }
-        alpha[static_cast<std::size_t>(t * states() + s)] = sum + log_prob(t, s);
+        alpha[t * states() + s] = sum + log_prob(t, s);
       }
     return alpha;
   }
@@ -76,16 +75,14 @@ class Sequence {
   /// Moves beta, the log probability of all ways on from each state behind step t + 1, to behind step t.
   void backward(std::int64_t t, std::vector<double>& beta) const {
     if (t == steps_ - 1) {
-      for (std::int64_t s = 0; s < states(); ++s)
-        beta[static_cast<std::size_t>(s)] = s >= states() - 2 ? 0 : -kInfinity;
+      for (std::int64_t s = 0; s < states(); ++s) beta[s] = s >= states() - 2 ? 0 : -kInfinity;
       return;
     }
     for (std::int64_t s = 0; s < states(); ++s) {
       const auto on = [&](std::int64_t next, bool possible) {
-        return possible ? beta[static_cast<std::size_t>(next)] + log_prob(t + 1, next) : -kInfinity;
+        return possible ? beta[next] + log_prob(t + 1, next) : -kInfinity;
       };
-      beta[static_cast<std::size_t>(s)] =
-          log_sum(on(s, true), on(s + 1, s + 1 < states()), on(s + 2, s + 2 < states() && skips(s + 2)));
+      beta[s] = log_sum(on(s, true), on(s + 1, s + 1 < states()), on(s + 2, s + 2 < states() && skips(s + 2)));
     }
   }
 
@@ -129,8 +126,7 @@ void ctc_loss_body(const Op& op, std::span<const View> in, std::span<const View>
   });
 }
 
-void ctc_loss_grad_body(const Op& op, std::span<const View> in, std::span<const View> out,
-                        std::uint32_t& status) {
+void ctc_loss_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const auto& ctc = static_cast<const CtcLossGrad&>(op);
   zero(out[0]);
   std::vector<double> beta, share(static_cast<std::size_t>(in[0].shape()[2]));
@@ -142,15 +138,11 @@ void ctc_loss_grad_body(const Op& op, std::span<const View> in, std::span<const 
     for (std::int64_t t = sequence.steps(); t-- > 0;) {
       sequence.backward(t, beta);
       // How probable each class is at this step, given the labels.
+      for (std::int64_t s = 0; s < sequence.states(); ++s) share[sequence.label(s)] = 0;
       for (std::int64_t s = 0; s < sequence.states(); ++s)
-        share[static_cast<std::size_t>(sequence.label(s))] = 0;
+        share[sequence.label(s)] += std::exp(alpha[t * sequence.states() + s] + beta[s] + loss);
       for (std::int64_t s = 0; s < sequence.states(); ++s)
-        share[static_cast<std::size_t>(sequence.label(s))] +=
-            std::exp(alpha[static_cast<std::size_t>(t * sequence.states() + s)] +
-                     beta[static_cast<std::size_t>(s)] + loss);
-      for (std::int64_t s = 0; s < sequence.states(); ++s)
-        out[0].set(sequence.at(t, sequence.label(s)),
-                   -dloss * share[static_cast<std::size_t>(sequence.label(s))]);
+        out[0].set(sequence.at(t, sequence.label(s)), -dloss * share[sequence.label(s)]);
     }
   });
 }

@@ -22,7 +22,8 @@ void matmul_body(const Op& op, std::span<const View> in, std::span<const View> o
     const double *of_a = a.data() + batch_a(n) * rows * inner, *of_b = b.data() + batch_b(n) * inner * columns;
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j)
-        y.set((n * rows + i) * columns + j, reference::dot(inner, of_a + i * row_a, step_a, of_b + j * column_b, step_b));
+        y.set((n * rows + i) * columns + j,
+              reference::dot(inner, of_a + i * row_a, step_a, of_b + j * column_b, step_b));
   }
 }
 
@@ -32,7 +33,8 @@ void linear_body(const Op&, std::span<const View> in, std::span<const View> out,
   const std::int64_t outputs = in[1].shape()[0], inputs = in[1].shape()[1], rows = y.numel() / outputs;
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < outputs; ++j)
-      y.set(i * outputs + j, reference::dot(inputs, x.data() + i * inputs, 1, weight.data() + j * inputs, 1, in.size() == 3 ? in[2][j] : 0));
+      y.set(i * outputs + j, reference::dot(inputs, x.data() + i * inputs, 1, weight.data() + j * inputs, 1,
+                                            in.size() == 3 ? in[2][j] : 0));
 }
 
 }  // namespace

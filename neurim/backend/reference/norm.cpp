@@ -53,8 +53,8 @@ void norm_grad_body(const Op& self, std::span<const View> in, std::span<const Vi
       const double normal = (x[i] - mean) * inverse;
       slope += dy[i] * weight[c] * normal / count;
       if (op.centered()) lift += dy[i] * weight[c] / count;
-      dweight[static_cast<std::size_t>(c)] += dy[i] * normal;
-      dbias[static_cast<std::size_t>(c)] += dy[i];
+      dweight[c] += dy[i] * normal;
+      dbias[c] += dy[i];
     });
     each_of_row(n, row, [&](std::int64_t i, std::int64_t c) {
       const double normal = (x[i] - mean) * inverse;
@@ -62,16 +62,15 @@ void norm_grad_body(const Op& self, std::span<const View> in, std::span<const Vi
     });
   });
   for (std::int64_t c = 0; c < weight.numel(); ++c) {
-    out[1].set(c, dweight[static_cast<std::size_t>(c)]);
-    if (op.centered()) out[2].set(c, dbias[static_cast<std::size_t>(c)]);
+    out[1].set(c, dweight[c]);
+    if (op.centered()) out[2].set(c, dbias[c]);
   }
 }
 
 }  // namespace
 
 void reference_norm() {
-  for (const std::string_view op : {"layer_norm", "group_norm", "rms_norm"})
-    reference::define_reference(op, norm_body);
+  for (const std::string_view op : {"layer_norm", "group_norm", "rms_norm"}) reference::define_reference(op, norm_body);
   reference::define_reference("norm_grad", norm_grad_body);
 }
 

@@ -59,8 +59,9 @@ void pointwise(Scalar function, const Op& op, std::span<const View> in, std::spa
 /// Defines the reference kernel of one op by its function, a lambda without captures.
 template <class Function>
 void define(std::string_view op, Function) {
-  define_reference(op, [](const Op& self, std::span<const View> in, std::span<const View> out,
-                          std::uint32_t&) { pointwise(Function(), self, in, out); });
+  define_reference(op, [](const Op& self, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
+    pointwise(Function(), self, in, out);
+  });
 }
 
 }  // namespace
@@ -90,21 +91,16 @@ void reference_pointwise() {
   });
   define("relu", [](const Op&, const double* x) { return x[0] < 0 ? 0 : x[0]; });
   define("relu6", [](const Op&, const double* x) { return x[0] < 0 ? 0 : x[0] > 6 ? 6 : x[0]; });
-  define("leaky_relu",
-         [](const Op& op, const double* x) { return x[0] > 0 ? x[0] : x[0] * as<LeakyRelu>(op).slope; });
-  define("elu", [](const Op& op, const double* x) {
-    return x[0] > 0 ? x[0] : as<Elu>(op).alpha * std::expm1(x[0]);
-  });
+  define("leaky_relu", [](const Op& op, const double* x) { return x[0] > 0 ? x[0] : x[0] * as<LeakyRelu>(op).slope; });
+  define("elu", [](const Op& op, const double* x) { return x[0] > 0 ? x[0] : as<Elu>(op).alpha * std::expm1(x[0]); });
   define("sigmoid", [](const Op&, const double* x) { return sigmoid_of(x[0]); });
   define("tanh", [](const Op&, const double* x) { return std::tanh(x[0]); });
-  define("gelu",
-         [](const Op& op, const double* x) { return gelu_of(x[0], as<Gelu>(op).approximate == "tanh"); });
+  define("gelu", [](const Op& op, const double* x) { return gelu_of(x[0], as<Gelu>(op).approximate == "tanh"); });
   define("silu", [](const Op&, const double* x) { return x[0] * sigmoid_of(x[0]); });
   define("hardsigmoid", [](const Op&, const double* x) { return std::clamp(x[0] + 3, 0.0, 6.0) / 6; });
   define("hardswish", [](const Op&, const double* x) { return x[0] * std::clamp(x[0] + 3, 0.0, 6.0) / 6; });
-  define("softplus", [](const Op&, const double* x) {
-    return std::max(x[0], 0.0) + std::log1p(std::exp(-std::abs(x[0])));
-  });
+  define("softplus",
+         [](const Op&, const double* x) { return std::max(x[0], 0.0) + std::log1p(std::exp(-std::abs(x[0]))); });
   define("logical_not", [](const Op&, const double* x) { return double(x[0] == 0); });
 
   // gradients: the saved value and dy
@@ -117,9 +113,8 @@ void reference_pointwise() {
   });
   define("sigmoid_grad", [](const Op&, const double* x) { return x[1] * x[0] * (1 - x[0]); });
   define("tanh_grad", [](const Op&, const double* x) { return x[1] * (1 - x[0] * x[0]); });
-  define("gelu_grad", [](const Op& op, const double* x) {
-    return x[1] * gelu_slope(x[0], as<GeluGrad>(op).approximate == "tanh");
-  });
+  define("gelu_grad",
+         [](const Op& op, const double* x) { return x[1] * gelu_slope(x[0], as<GeluGrad>(op).approximate == "tanh"); });
   define("silu_grad", [](const Op&, const double* x) {
     const double s = sigmoid_of(x[0]);
     return x[1] * s * (1 + x[0] * (1 - s));
@@ -149,8 +144,9 @@ void reference_pointwise() {
     const double number = std::nearbyint(x[0] / x[1]) + static_cast<double>(as<Quantize>(op).zero_point);
     return std::isnan(number) ? -std::numeric_limits<double>::infinity() : number;
   });
-  define("dequantize",
-         [](const Op& op, const double* x) { return (x[0] - static_cast<double>(as<Dequantize>(op).zero_point)) * x[1]; });
+  define("dequantize", [](const Op& op, const double* x) {
+    return (x[0] - static_cast<double>(as<Dequantize>(op).zero_point)) * x[1];
+  });
 
   // three inputs
   define("where", [](const Op&, const double* x) { return x[0] != 0 ? x[1] : x[2]; });

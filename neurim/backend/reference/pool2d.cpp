@@ -1,10 +1,9 @@
-#include "neurim/ops/pool.h"
-
 #include <cmath>
 #include <limits>
 
 #include "neurim/backend/reference/view.h"
 #include "neurim/ops/avg_pool.h"
+#include "neurim/ops/common/pool.h"
 #include "neurim/ops/max_pool.h"
 
 namespace neurim {
@@ -54,7 +53,7 @@ void max_pool2d_grad_body(const Op& op, std::span<const View> in, std::span<cons
                 std::int64_t best = -1;  // the first maximum, or the first that is not a number
                 for (const std::int64_t place : places)
                   if (best < 0 || x[place] > x[best] || (std::isnan(x[place]) && !std::isnan(x[best]))) best = place;
-                if (best >= 0) dx[static_cast<std::size_t>(best)] += dy[at];
+                if (best >= 0) dx[best] += dy[at];
               });
   out[0].set(dx);
 }
@@ -63,8 +62,8 @@ void avg_pool2d_body(const Op& op, std::span<const View> in, std::span<const Vie
   const Pool2dOptions& options = static_cast<const AvgPool2d&>(op).options;
   each_window(options, in[0].shape(), out[0].shape(),
               [&](std::int64_t at, const std::vector<std::int64_t>& places, std::int64_t padded) {
-                const std::int64_t divisor =
-                    options.count_include_pad ? padded : static_cast<std::int64_t>(places.size());
+                const std::int64_t divisor = options.count_include_pad ? padded
+                                                                       : static_cast<std::int64_t>(places.size());
                 double sum = 0;
                 for (const std::int64_t place : places) sum += in[0][place];
                 out[0].set(at, places.empty() ? 0 : sum / static_cast<double>(divisor));
@@ -76,10 +75,9 @@ void avg_pool2d_grad_body(const Op& op, std::span<const View> in, std::span<cons
   std::vector<double> dx(static_cast<std::size_t>(out[0].numel()), 0.0);
   each_window(options, out[0].shape(), in[0].shape(),
               [&](std::int64_t at, const std::vector<std::int64_t>& places, std::int64_t padded) {
-                const std::int64_t divisor =
-                    options.count_include_pad ? padded : static_cast<std::int64_t>(places.size());
-                for (const std::int64_t place : places)
-                  dx[static_cast<std::size_t>(place)] += in[0][at] / static_cast<double>(divisor);
+                const std::int64_t divisor = options.count_include_pad ? padded
+                                                                       : static_cast<std::int64_t>(places.size());
+                for (const std::int64_t place : places) dx[place] += in[0][at] / static_cast<double>(divisor);
               });
   out[0].set(dx);
 }

@@ -11,9 +11,9 @@ using reference::View;
 /// Number i of a random op, uniform in [0, 1).
 double uniform(const View& key, std::int64_t ordinal, std::int64_t i) {
   const auto* words = static_cast<const std::int64_t*>(key.data);
-  const auto block = random_block(static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1]),
-                                  ordinal, static_cast<std::uint64_t>(i / 4));
-  return block[static_cast<std::size_t>(i % 4)] * 0x1p-24;
+  const auto block = random_block(static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1]), ordinal,
+                                  static_cast<std::uint64_t>(i / 4));
+  return block[i % 4] * 0x1p-24;
 }
 
 void dropout_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {

@@ -20,7 +20,7 @@ Types types_of(std::span<const View> views) {
 }
 
 /// An operand that may not be there.
-const View* at(std::span<const View> views, int i) { return i < 0 ? nullptr : &views[static_cast<std::size_t>(i)]; }
+const View* at(std::span<const View> views, int i) { return i < 0 ? nullptr : &views[i]; }
 
 /// Its values; none where it is not there.
 Vector all(const View* view) { return view ? view->values() : Vector(); }
@@ -134,8 +134,8 @@ void recurrence_body(const Op& base, std::span<const View> in, std::span<const V
         set_row(*saved, t * batch + n, Vector(place(H)));
       }
     }
-    set_row(out[static_cast<std::size_t>(p.h)], n, h);
-    if (lstm) set_row(out[static_cast<std::size_t>(p.c)], n, c);
+    set_row(out[p.h], n, h);
+    if (lstm) set_row(out[p.c], n, c);
   }
 }
 
@@ -216,7 +216,8 @@ void recurrence_grad_body(const Op& base, std::span<const View> in, std::span<co
         set_row(*dhidden, from, heard);
       } else {
         const Vector now = row(&y, from, H);
-        for (std::size_t u = 0; u < place(H); ++u) d[u] = relu ? (now[u] > 0 ? dh[u] : 0) : dh[u] * (1 - now[u] * now[u]);
+        for (std::size_t u = 0; u < place(H); ++u)
+          d[u] = relu ? (now[u] > 0 ? dh[u] : 0) : dh[u] * (1 - now[u] * now[u]);
         add_transposed(weight, 0, d, dstate);
       }
       dh = dstate;

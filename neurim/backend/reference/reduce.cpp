@@ -5,7 +5,7 @@
 
 #include "neurim/backend/reference/view.h"
 #include "neurim/ops/argmax.h"
-#include "neurim/ops/rules.h"
+#include "neurim/ops/common/rules.h"
 
 namespace neurim::reference {
 
@@ -17,7 +17,7 @@ std::vector<double> totals(const Op& op, const View& x, const View& y, double st
   std::vector<double> total(static_cast<std::size_t>(y.numel()), start);
   const BroadcastIndex place(static_cast<const ReduceOp&>(op).kept(x.shape()), x.shape());
   for (std::int64_t i = 0, n = x.numel(); i < n; ++i) {
-    double& t = total[static_cast<std::size_t>(place(i))];
+    double& t = total[place(i)];
     t = fold(t, x[i]);
   }
   return total;
@@ -47,7 +47,7 @@ void reduce_min(const Op& op, std::span<const View> in, std::span<const View> ou
 void argmax(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   const Shape& shape = in[0].shape();
   const int axis = normal_axis(static_cast<const Argmax&>(op).axis, shape.rank(), op.name());
-  const std::int64_t size = shape[axis], inner = strides(shape)[static_cast<std::size_t>(axis)];
+  const std::int64_t size = shape[axis], inner = strides(shape)[axis];
   for (std::int64_t i = 0, n = out[0].numel(); i < n; ++i) {
     const std::int64_t first = i / inner * size * inner + i % inner;
     std::int64_t best = 0;

@@ -17,8 +17,7 @@ using Index = std::array<std::int64_t, Shape::kMaxRank>;
 
 /// Copies `count` elements as they are: exact for every dtype, where a detour over double would round large
 /// i64.
-void copy(const View& to, std::int64_t to_first, const View& from, std::int64_t from_first,
-          std::int64_t count) {
+void copy(const View& to, std::int64_t to_first, const View& from, std::int64_t from_first, std::int64_t count) {
   const std::size_t size = static_cast<std::size_t>(bits(to.type.dtype)) / 8;
   std::memcpy(static_cast<std::byte*>(to.data) + static_cast<std::size_t>(to_first) * size,
               static_cast<const std::byte*>(from.data) + static_cast<std::size_t>(from_first) * size,
@@ -34,7 +33,7 @@ void each_index(const Shape& shape, Visit visit) {
   for (std::int64_t flat = 0, count = shape.numel(); flat < count; ++flat) {
     visit(flat, index);
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      std::int64_t& at = index[static_cast<std::size_t>(axis)];
+      std::int64_t& at = index[axis];
       if (++at < shape[axis]) break;
       at = 0;
     }
@@ -57,8 +56,7 @@ void transpose_body(const Op& op, std::span<const View> in, std::span<const View
   const Index stride = strides(in[0].shape());
   each_index(out[0].shape(), [&](std::int64_t flat, const Index& index) {
     std::int64_t from = 0;
-    for (std::size_t axis = 0; axis < perm.size(); ++axis)
-      from += index[axis] * stride[static_cast<std::size_t>(perm[axis])];
+    for (std::size_t axis = 0; axis < perm.size(); ++axis) from += index[axis] * stride[perm[axis]];
     copy(out[0], flat, in[0], from, 1);
   });
 }
@@ -68,15 +66,14 @@ void concat_body(const Op& op, std::span<const View> in, std::span<const View> o
   const int axis = normal_axis(static_cast<const Concat&>(op).axis, whole.rank(), "concat");
   const std::int64_t outer = extent(whole, 0, axis), inner = extent(whole, axis + 1, whole.rank());
   std::int64_t first = 0;
-  for (const View& part : in) {
-    const std::int64_t run = part.shape()[axis] * inner;
-    for (std::int64_t i = 0; i < outer; ++i)
-      copy(out[0], i * whole[axis] * inner + first, part, i * run, run);
+  for (const View& task : in) {
+    const std::int64_t run = task.shape()[axis] * inner;
+    for (std::int64_t i = 0; i < outer; ++i) copy(out[0], i * whole[axis] * inner + first, task, i * run, run);
     first += run;
   }
 }
 
-/// Calls visit(index in the part, index in the whole) for every element of a slice.
+/// Calls visit(index in the task, index in the whole) for every element of a slice.
 template <class Visit>
 void each_sliced(const SliceOptions& options, const Shape& whole, Visit visit) {
   const SliceRange range = options.range(whole, "slice");
@@ -91,13 +88,13 @@ void each_sliced(const SliceOptions& options, const Shape& whole, Visit visit) {
 
 void slice_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   each_sliced(static_cast<const Slice&>(op).options, in[0].shape(),
-              [&](std::int64_t part, std::int64_t whole) { copy(out[0], part, in[0], whole, 1); });
+              [&](std::int64_t task, std::int64_t whole) { copy(out[0], task, in[0], whole, 1); });
 }
 
 void slice_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
   zero(out[0]);
   each_sliced(static_cast<const SliceGrad&>(op).options, out[0].shape(),
-              [&](std::int64_t part, std::int64_t whole) { copy(out[0], whole, in[0], part, 1); });
+              [&](std::int64_t task, std::int64_t whole) { copy(out[0], whole, in[0], task, 1); });
 }
 
 void pad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t&) {
@@ -127,7 +124,7 @@ struct Gathering {
     const int axis = normal_axis(along, whole.rank(), "gather");
     outer = extent(whole, 0, axis), size = whole[axis], inner = extent(whole, axis + 1, whole.rank());
   }
-  /// Calls visit(first element in the part, first element in the whole or -1) for every gathered slice.
+  /// Calls visit(first element in the task, first element in the whole or -1) for every gathered slice.
   template <class Visit>
   void each(const View& indices, std::uint32_t& status, Visit visit) const {
     const std::int64_t count = indices.numel();
@@ -145,19 +142,17 @@ struct Gathering {
 void gather_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const Gathering gathering(in[0].shape(), static_cast<const Gather&>(op).axis);
   zero(out[0]);
-  gathering.each(in[1], status, [&](std::int64_t part, std::int64_t whole) {
-    if (whole >= 0) copy(out[0], part, in[0], whole, gathering.inner);
+  gathering.each(in[1], status, [&](std::int64_t task, std::int64_t whole) {
+    if (whole >= 0) copy(out[0], task, in[0], whole, gathering.inner);
   });
 }
 
-void gather_grad_body(const Op& op, std::span<const View> in, std::span<const View> out,
-                      std::uint32_t& status) {
+void gather_grad_body(const Op& op, std::span<const View> in, std::span<const View> out, std::uint32_t& status) {
   const Gathering gathering(out[0].shape(), static_cast<const GatherGrad&>(op).axis);
   std::vector<double> total(static_cast<std::size_t>(out[0].numel()));
-  gathering.each(in[1], status, [&](std::int64_t part, std::int64_t whole) {
+  gathering.each(in[1], status, [&](std::int64_t task, std::int64_t whole) {
     if (whole < 0) return;
-    for (std::int64_t k = 0; k < gathering.inner; ++k)
-      total[static_cast<std::size_t>(whole + k)] += in[0][part + k];
+    for (std::int64_t k = 0; k < gathering.inner; ++k) total[whole + k] += in[0][task + k];
   });
   out[0].set(total);
 }

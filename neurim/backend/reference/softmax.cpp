@@ -20,7 +20,7 @@ struct Line {
 template <class Visit>
 void for_each_line(const Op& op, const View& x, Visit visit) {
   const int axis = normal_axis(static_cast<const SoftmaxOp&>(op).axis, x.shape().rank(), op.name());
-  const std::int64_t size = x.shape()[axis], step = strides(x.shape())[static_cast<std::size_t>(axis)];
+  const std::int64_t size = x.shape()[axis], step = strides(x.shape())[axis];
   const std::int64_t lines = size == 0 ? 0 : x.numel() / size;
   for (std::int64_t line = 0; line < lines; ++line) {
     const std::int64_t first = line / step * size * step + line % step;
@@ -41,8 +41,7 @@ void softmax(const Op& op, std::span<const View> in, std::span<const View> out, 
   const View &x = in[0], &y = out[0];
   for_each_line(op, x, [&](const Line& line) {
     const Normaliser n(x, line);
-    for (std::int64_t i = line.first; i < line.end; i += line.step)
-      y.set(i, std::exp(x[i] - n.largest) / n.sum);
+    for (std::int64_t i = line.first; i < line.end; i += line.step) y.set(i, std::exp(x[i] - n.largest) / n.sum);
   });
 }
 
@@ -50,8 +49,7 @@ void log_softmax(const Op& op, std::span<const View> in, std::span<const View> o
   const View &x = in[0], &y = out[0];
   for_each_line(op, x, [&](const Line& line) {
     const Normaliser n(x, line);
-    for (std::int64_t i = line.first; i < line.end; i += line.step)
-      y.set(i, x[i] - n.largest - std::log(n.sum));
+    for (std::int64_t i = line.first; i < line.end; i += line.step) y.set(i, x[i] - n.largest - std::log(n.sum));
   });
 }
 

@@ -30,10 +30,12 @@ using Body = void (*)(const Op& op, std::span<const View> in, std::span<const Vi
 void define_reference(std::string_view op, Body body);
 
 /// `sum` plus the products of two rows of `count` numbers, those of a row a step apart, in their order.
-double dot(std::int64_t count, const double* a, std::int64_t step_a, const double* b, std::int64_t step_b, double sum = 0);
+double dot(std::int64_t count, const double* a, std::int64_t step_a, const double* b, std::int64_t step_b,
+           double sum = 0);
 
 /// Adds a row times `factor` to another.
-void add_scaled(std::int64_t count, double factor, const double* x, std::int64_t step_x, double* y, std::int64_t step_y);
+void add_scaled(std::int64_t count, double factor, const double* x, std::int64_t step_x, double* y,
+                std::int64_t step_y);
 
 /// Maps a flat index of the `out` shape to the flat index of a broadcast operand.
 class BroadcastIndex {

@@ -55,8 +55,7 @@ class Memory {
   void* allocate(std::size_t bytes) {
     const std::size_t size = rounded_up(bytes, kAlignment);
     const std::lock_guard lock(mutex_);
-    const auto hole =
-        std::find_if(free_.begin(), free_.end(), [&](const auto& piece) { return piece.second >= size; });
+    const auto hole = std::find_if(free_.begin(), free_.end(), [&](const auto& piece) { return piece.second >= size; });
     if (hole == free_.end())
       fail(Fault::resource, "test device: out of memory: ", bytes, " bytes could not be allocated");
     const auto [offset, room] = *hole;

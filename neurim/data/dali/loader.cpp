@@ -13,16 +13,15 @@
 namespace neurim::dali {
 namespace {
 
-/// Whether DALI decodes such a picture as we do: it drops alpha, and knows fewer kinds of the other formats.
+/// Whether DALI decodes such an image as we do: it drops alpha, and knows fewer kinds of the other formats.
 bool decodes(const ImageHeader& header) {
   const bool known = header.format == "JPEG" || header.format == "WebP" || header.format == "PNG";
   return known && header.bits <= 8 && (header.channels == 1 || header.channels == 3);
 }
 
-/// Adds a decoded picture as a PNM file (netpbm.sourceforge.net/doc/ppm.html), which DALI decodes by copying.
+/// Adds a decoded image as a PNM file (netpbm.sourceforge.net/doc/ppm.html), which DALI decodes by copying.
 std::int64_t add_pnm(const Image& image, std::vector<std::byte>& files) {
-  const std::string header =
-      text(image.channels() == 1 ? "P5 " : "P6 ", image.width(), ' ', image.height(), " 255\n");
+  const std::string header = text(image.channels() == 1 ? "P5 " : "P6 ", image.width(), ' ', image.height(), " 255\n");
   const auto* text_bytes = reinterpret_cast<const std::byte*>(header.data());
   const auto* pixels = reinterpret_cast<const std::byte*>(image.data());
   files.insert(files.end(), text_bytes, text_bytes + header.size());
@@ -63,14 +62,14 @@ class DaliLoader : public BatchSource {
   std::deque<std::future<std::unique_ptr<Slot>>> slots_;
 };
 
-DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& preprocess,
-                       const Augment& augment, const LoaderOptions& options)
+DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& preprocess, const Augment& augment,
+                       const LoaderOptions& options)
     : BatchSource(dataset, split, preprocess, augment, options),
       pads_(preprocess.resize == ResizeMode::letterbox || augment.crop_padding > 0) {
   require(augment.changes.empty(), "loader=dali: DALI has no equal of ",
           augment.changes.empty() ? "" : augment.changes[0]->text(), "; leave it out, or use loader=neurim");
   require((preprocess.channels == 1 || preprocess.channels == 3) && preprocess.bits == 8,
-          "loader=dali: it makes gray and RGB pictures of 8 bits, not ", preprocess.channels, " channels of ",
+          "loader=dali: it makes gray and RGB images of 8 bits, not ", preprocess.channels, " channels of ",
           preprocess.bits, "; use loader=neurim");
   require(preprocess.interpolation == Interpolation::bilinear && augment.crop_at == CropAt::center,
           "loader=dali: it resizes bilinearly and cuts the centre; leave out interpolation and crops, or use "
@@ -78,7 +77,7 @@ DaliLoader::DaliLoader(const Dataset& dataset, Split split, const Preprocess& pr
   require(!preprocess.decode.scaled,
           "loader=dali: it decodes JPEGs at their full size; use decode=exact, or loader=neurim with decode=scaled");
   require(options.cache == Cache::automatic || options.cache == Cache::none,
-          "loader=dali: it keeps no resized pictures; leave out cache, or use loader=neurim");
+          "loader=dali: it keeps no resized images; leave out cache, or use loader=neurim");
   pipeline_.emplace(preprocess, pads_, static_cast<int>(size_of(0)), std::max(options.workers, 1));
 }
 

@@ -35,8 +35,7 @@ std::vector<Column> columns(const Inputs& inputs, bool pads) {
                            {"roi_start", DALI_FLOAT, 2, inputs.roi_start.data()},
                            {"roi_end", DALI_FLOAT, 2, inputs.roi_end.data()},
                            {"mirror", DALI_INT32, 0, inputs.mirror.data()}};
-  if (pads)
-    list.push_back({"corner", DALI_INT32, 2, inputs.corner.data()});  // DALI drops an input that nothing uses
+  if (pads) list.push_back({"corner", DALI_INT32, 2, inputs.corner.data()});  // DALI drops an input that nothing uses
   return list;
 }
 constexpr const char* kFiles = "files";
@@ -58,8 +57,8 @@ void feed(daliPipeline_h pipeline, const char* name, daliDataType_t type, std::s
   check(daliTensorListCreate(&made, kHost));
   const ::dali::c_api::TensorListHandle list(made);
   check(daliTensorListAttachBuffer(list, static_cast<int>(samples), shapes.empty() ? 0 : 1,
-                                   shapes.empty() ? nullptr : shapes.data(), type, nullptr,
-                                   const_cast<void*>(data), nullptr, {}));
+                                   shapes.empty() ? nullptr : shapes.data(), type, nullptr, const_cast<void*>(data),
+                                   nullptr, {}));
   check(daliPipelineFeedInput(pipeline, name, list, nullptr, DALI_FEED_INPUT_FORCE_COPY, nullptr));
 }
 
@@ -85,8 +84,7 @@ daliArgDesc_t argument(const char* name, const std::vector<T>& values, daliDataT
 
 /// Adds an operator of the CPU with one input and one output. `of_samples`: which arguments are columns.
 void add_operator(daliPipeline_h pipeline, const char* schema, const char* input, const char* output,
-                  const std::vector<daliArgDesc_t>& arguments,
-                  const std::vector<daliArgInputDesc_t>& of_samples = {}) {
+                  const std::vector<daliArgDesc_t>& arguments, const std::vector<daliArgInputDesc_t>& of_samples = {}) {
   const daliIODesc_t in{input, DALI_STORAGE_CPU}, out{output, DALI_STORAGE_CPU};
   daliOperatorDesc_t desc{};
   desc.schema_name = schema;
@@ -101,7 +99,7 @@ void add_operator(daliPipeline_h pipeline, const char* schema, const char* input
   check(daliPipelineAddOperator(pipeline, &desc));
 }
 
-/// A mean or a deviation for each channel, in levels.
+/// A mean or a std for each channel, in levels.
 std::vector<float> levels(const std::vector<double>& of_one) {
   std::vector<float> list;
   for (const double value : of_one) list.push_back(static_cast<float>(255 * value));
@@ -145,8 +143,7 @@ Pipeline::Pipeline(const Preprocess& preprocess, bool pads, int most_samples, in
   pipeline_.reset(pipeline);
 
   add_input(pipeline, kFiles, DALI_UINT8, 1);
-  for (const Column& column : columns({}, pads_))
-    add_input(pipeline, column.name, column.type, column.values ? 1 : 0);
+  for (const Column& column : columns({}, pads_)) add_input(pipeline, column.name, column.type, column.values ? 1 : 0);
   add_operator(pipeline, "decoders__ImageSlice", kFiles, "decoded",
                {argument("adjust_orientation", preprocess.decode.exif, DALI_BOOL)},
                {{"start", "part_start"}, {"shape", "part_shape"}});
@@ -164,10 +161,9 @@ Pipeline::Pipeline(const Preprocess& preprocess, bool pads, int most_samples, in
                  {argument("shape", shape, DALI_INT_VEC), argument("out_of_bounds_policy", "pad"),
                   argument("fill_values", fill, DALI_FLOAT_VEC)},
                  {{"start", "corner"}});
-  const std::vector<float> mean = levels(preprocess.mean), deviation = levels(preprocess.std);
+  const std::vector<float> mean = levels(preprocess.mean), std = levels(preprocess.std);
   add_operator(pipeline, "CropMirrorNormalize", pads_ ? "padded" : "scaled", "images",
-               {argument("mean", mean, DALI_FLOAT_VEC), argument("std", deviation, DALI_FLOAT_VEC)},
-               {{"mirror", "mirror"}});
+               {argument("mean", mean, DALI_FLOAT_VEC), argument("std", std, DALI_FLOAT_VEC)}, {{"mirror", "mirror"}});
 
   daliPipelineIODesc_t output{};
   output.name = "images";

@@ -1,4 +1,4 @@
-// DALI's C API as one function: from picture files and where their parts go to a batch of floats.
+// DALI's C API as one function: from image files and where their parts go to a batch of floats.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Inputs {
   std::vector<std::int32_t> mirror;                  ///< 0 or 1
 
   void clear();
-  /// The sample whose bytes were added to `files` last. `part`: what is taken of the upright picture.
+  /// The sample whose bytes were added to `files` last. `part`: what is taken of the upright image.
   void add(std::int64_t bytes, const Box& part, const Placement& placement, const Pose& pose);
   std::size_t samples() const { return file_bytes.size(); }
 };

@@ -44,8 +44,7 @@ class BmpReader : public ImageReader {
       unsupported_image(kFormat, text("its compression ", compression_, " is not read"));
     if (info == 64 && compression_ == kBitFields) unsupported_image(kFormat, "its Huffman compression is not read");
     fields_ = compression_ == kBitFields || compression_ == kAlphaBitFields;
-    if ((compression_ == kRle8 && depth_ != 8) || (compression_ == kRle4 && depth_ != 4) ||
-        (fields_ && depth_ < 16))
+    if ((compression_ == kRle8 && depth_ != 8) || (compression_ == kRle4 && depth_ != 4) || (fields_ && depth_ < 16))
       bad_image(kFormat, "its compression and its depth contradict each other");
     data_ = number(10, 4);
     if (data_ < 14 + info) bad_image(kFormat, "its pixels would lie in its header");
@@ -137,8 +136,7 @@ class BmpReader : public ImageReader {
   template <class Row>
   void for_each_row(const Row& row) const {
     for (int i = 0; i < header_.height; ++i)
-      row(bytes_.data() + data_ + stride() * static_cast<std::uint64_t>(i),
-          top_down_ ? i : header_.height - 1 - i);
+      row(bytes_.data() + data_ + stride() * static_cast<std::uint64_t>(i), top_down_ ? i : header_.height - 1 - i);
   }
 
   void put(Image& image, int y, int x, std::size_t index) const {
@@ -191,7 +189,7 @@ class BmpReader : public ImageReader {
       } else if (code == 0) {  // the end of the line
         x = 0;
         ++line;
-      } else if (code == 1) {  // of the picture
+      } else if (code == 1) {  // of the image
         return;
       } else if (code == 2) {  // a move
         x += next();

@@ -30,12 +30,8 @@ class TiffReader {
 
 // How each orientation gets at the stored pixel of an upright one: first the axes, then the directions.
 bool swaps_axes(int orientation) { return orientation >= 5; }
-bool mirrors_x(int orientation) {
-  return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-}
-bool mirrors_y(int orientation) {
-  return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-}
+bool mirrors_x(int orientation) { return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8; }
+bool mirrors_y(int orientation) { return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7; }
 
 }  // namespace
 
@@ -85,8 +81,7 @@ Box upright_box(const Box& stored, int orientation, int height, int width) {
 
 void turn_upright(const Image& stored, int orientation, Image& upright) {
   NEURIM_ASSERT(orientation >= 1 && orientation <= 8 && &stored != &upright);
-  const bool swapped = swaps_axes(orientation), mirror_x = mirrors_x(orientation),
-             mirror_y = mirrors_y(orientation);
+  const bool swapped = swaps_axes(orientation), mirror_x = mirrors_x(orientation), mirror_y = mirrors_y(orientation);
   const ImageSize size = stored.size();
   upright.reshape(swapped ? ImageSize{size.width, size.height, size.channels, size.bits} : size);
   const std::size_t pixel = static_cast<std::size_t>(size.pixel_bytes());
@@ -94,9 +89,8 @@ void turn_upright(const Image& stored, int orientation, Image& upright) {
   for (int y = 0; y < upright.height(); ++y)
     for (int x = 0; x < upright.width(); ++x, to += pixel) {
       const int row = swapped ? x : y, column = swapped ? y : x;
-      const std::uint8_t* from =
-          stored.row(mirror_y ? size.height - 1 - row : row) +
-          pixel * static_cast<std::size_t>(mirror_x ? size.width - 1 - column : column);
+      const std::uint8_t* from = stored.row(mirror_y ? size.height - 1 - row : row) +
+                                 pixel * static_cast<std::size_t>(mirror_x ? size.width - 1 - column : column);
       std::memcpy(to, from, pixel);
     }
 }

@@ -1,4 +1,4 @@
-// The one thing of EXIF that changes what a picture shows: its orientation.
+// The one thing of EXIF that changes what an image shows: its orientation.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -12,9 +12,9 @@ namespace neurim {
 /// where the block is damaged or says nothing.
 int exif_orientation(std::span<const std::byte> tiff);
 
-/// Where the box of an upright picture lies in the stored one, which has this height and width.
+/// Where the box of an upright image lies in the stored one, which has this height and width.
 Box stored_box(const Box& upright, int orientation, int height, int width);
-/// The inverse of stored_box, with the height and width of the stored picture too.
+/// The inverse of stored_box, with the height and width of the stored image too.
 Box upright_box(const Box& stored, int orientation, int height, int width);
 
 /// Writes `stored` turned upright into `upright`. Orientations 5 to 8 swap height and width.

@@ -1,4 +1,4 @@
-// The picture formats behind Decoder.
+// The image formats behind Decoder.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace neurim {
 
-/// Reads pictures of one format, one after the other, as they are stored: not turned upright. Holds what it
+/// Reads images of one format, one after the other, as they are stored: not turned upright. Holds what it
 /// needs for that, so one reader serves one thread.
 class ImageReader {
  public:
   virtual ~ImageReader() = default;
-  /// The header of the picture file that is stored there, whose bytes stay until its pixels are read. Throws by
+  /// The header of the image file that is stored there, whose bytes stay until its pixels are read. Throws by
   /// bad_image.
   virtual ImageHeader open(const StoredImage& stored) = 0;
   /// How many times smaller `read` can decode at most; 1: not at all.
   virtual int most_reduction() const { return 1; }
-  /// Decodes the picture that was opened, at least the pixels of `part`; returns where they lie in `image`,
+  /// Decodes the image that was opened, at least the pixels of `part`; returns where they lie in `image`,
   /// which gets the channels that Decoder states. `reduction`, a power of two of at most most_reduction, means what it
   /// means to Decoder::read. Called after the header was found to be in bounds.
   virtual Box read(const Box& part, int reduction, const DecodeOptions& options, Image& image) = 0;
@@ -27,7 +27,7 @@ class ImageReader {
   virtual void check_rest() {}
 };
 
-/// Ends the decoding of one picture: throws Error(data) "cannot decode this FORMAT: REASON; …".
+/// Ends the decoding of one image: throws Error(data) "cannot decode this FORMAT: REASON; …".
 [[noreturn]] void bad_image(std::string_view format, std::string_view reason);
 
 /// The same for a whole file of a kind that is not read: "cannot decode this FORMAT: REASON; convert it …".
@@ -39,10 +39,9 @@ void check_pixels(std::string_view format, std::int64_t height, std::int64_t wid
 /// `rgba` over `background`, to the channels (1 or 3) that `image` has; the first of a gray one counts. Where `image`
 /// has alpha (2 or 4 channels), `rgba` itself. Its corner comes to lie at (top, left), and nothing of it outside of
 /// `image`.
-void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top = 0,
-           int left = 0);
+void blend(const Image& rgba, const std::array<std::uint8_t, 3>& background, Image& image, int top = 0, int left = 0);
 
-/// Fills a picture of 3 channels with the background, one of 4 with what is transparent.
+/// Fills an image of 3 channels with the background, one of 4 with what is transparent.
 void fill_canvas(const std::array<std::uint8_t, 3>& background, Image& image);
 
 std::unique_ptr<ImageReader> bmp_reader();

@@ -76,7 +76,7 @@ class GifReader : public ImageReader {
     for (;;) {
       const int kind = number(1);
       if (kind == kFrame) return;
-      if (kind == kTrailer) bad_image(kFormat, "it holds no picture");
+      if (kind == kTrailer) bad_image(kFormat, "it holds no image");
       if (kind != kExtension) bad_image(kFormat, "what follows its header is damaged");
       const int label = number(1);
       while (const int size = number(1)) {
@@ -128,10 +128,10 @@ class GifReader : public ImageReader {
       if (code < clear) {
         indices_.push_back(static_cast<std::uint16_t>(code));
       } else {
-        const String from = code == next ? longer : strings_[static_cast<std::size_t>(code)];
+        const String from = code == next ? longer : strings_[code];
         for (std::uint32_t i = 0; i < from.size; ++i) indices_.push_back(indices_[from.begin + i]);
       }
-      if (before.size && next < kCodes) strings_[static_cast<std::size_t>(next++)] = longer;
+      if (before.size && next < kCodes) strings_[next++] = longer;
       if (next == 1 << width && width < kMostBits) ++width;
       before = {begin, static_cast<std::uint32_t>(indices_.size()) - begin};
     }
@@ -155,16 +155,16 @@ class GifReader : public ImageReader {
     std::uint32_t begin = 0, size = 0;  // in indices_
   };
 
-  std::span<const std::byte> rest_;             // what was not read yet
-  std::span<const std::byte> global_, local_;   // palettes: red, green, blue
-  int transparent_ = -1;                        // the index, or -1
+  std::span<const std::byte> rest_;            // what was not read yet
+  std::span<const std::byte> global_, local_;  // palettes: red, green, blue
+  int transparent_ = -1;                       // the index, or -1
   int left_ = 0, top_ = 0, width_ = 0, height_ = 0, frame_flags_ = 0;
   ImageHeader header_;
-  std::vector<std::uint16_t> indices_;    // of the frame's pixels in the palette
-  std::array<String, kCodes> strings_;    // what each code stands for
-  std::uint32_t held_ = 0;                // bits of codes that were read,
-  int bits_ = 0;                          // how many those are,
-  int block_ = 0;                         // and the bytes left in the block
+  std::vector<std::uint16_t> indices_;  // of the frame's pixels in the palette
+  std::array<String, kCodes> strings_;  // what each code stands for
+  std::uint32_t held_ = 0;              // bits of codes that were read,
+  int bits_ = 0;                        // how many those are,
+  int block_ = 0;                       // and the bytes left in the block
 };
 
 }  // namespace

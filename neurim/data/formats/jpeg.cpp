@@ -20,8 +20,7 @@ void cmyk_to_rgb(const Image& inks, bool inverted, Image& image) {
   const std::uint8_t* from = inks.data();
   std::uint8_t* to = image.data();
   for (const std::uint8_t* end = from + inks.size().bytes(); from != end; from += 4, to += 3)
-    for (int c = 0; c < 3; ++c)
-      to[c] = static_cast<std::uint8_t>(((from[c] ^ flip) * (from[3] ^ flip) + 127) / 255);
+    for (int c = 0; c < 3; ++c) to[c] = static_cast<std::uint8_t>(((from[c] ^ flip) * (from[3] ^ flip) + 127) / 255);
 }
 
 class JpegReader : public ImageReader {
@@ -62,12 +61,12 @@ class JpegReader : public ImageReader {
       has_rest_ = info_.output_scanline < info_.output_height && !jpeg_has_multiple_scans(&info_);
       return found;
     }
-    // Of a picture with an index only the rows of blocks that show in the part are looked at, and their
+    // Of an image with an index only the rows of blocks that show in the part are looked at, and their
     // neighbours, from which colour is interpolated.
     const int height = static_cast<int>(info_.image_height), block = static_cast<int>(stored_.block_height);
     const int first = std::max(part.top / block - 1, 0);
     const int last = std::min((part.top + part.height - 1) / block + 2, static_cast<int>(stored_.rows.size()) - 1);
-    if (first >= last) bad_image(LibJpeg::kFormat, "its row index is of another picture");
+    if (first >= last) bad_image(LibJpeg::kFormat, "its row index is of another image");
     cut_jpeg_rows(stored_.bytes, stored_.rows, stored_.block_height, height, first, last, cut_);
     read_header(cut_);
     return decode({part.top - first * block, part.left, part.height, part.width}, reduction, image);
@@ -91,7 +90,7 @@ class JpegReader : public ImageReader {
   void read_header(std::span<const std::byte> bytes) {
     has_rest_ = false;
     jpeg_.guarded([&] {
-      jpeg_abort_decompress(&info_);  // the picture before may have been read in part
+      jpeg_abort_decompress(&info_);  // the image before may have been read in part
       jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       jpeg_read_header(&info_, TRUE);
     });
@@ -100,9 +99,7 @@ class JpegReader : public ImageReader {
   Box decode(const Box& part, int reduction, Image& image) {
     const Box wanted = reduced(part, reduction);
     const bool inks = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
-    info_.out_color_space = inks                                          ? JCS_CMYK
-                            : info_.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE
-                                                                          : JCS_RGB;
+    info_.out_color_space = inks ? JCS_CMYK : info_.jpeg_color_space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
     info_.scale_num = 1;
     info_.scale_denom = static_cast<unsigned>(reduction);
     Image& decoded = inks ? inks_ : image;
@@ -112,8 +109,7 @@ class JpegReader : public ImageReader {
       const int whole = static_cast<int>(info_.output_width);
       if (wanted.width < whole) {
         left = static_cast<JDIMENSION>(std::max(0, wanted.left - kContext));
-        JDIMENSION width =
-            static_cast<JDIMENSION>(std::min(whole, wanted.left + wanted.width + kContext)) - left;
+        JDIMENSION width = static_cast<JDIMENSION>(std::min(whole, wanted.left + wanted.width + kContext)) - left;
         jpeg_crop_scanline(&info_, &left, &width);  // moves left to the next border of blocks
       }
       decoded.reshape({wanted.height, static_cast<int>(info_.output_width), info_.output_components});

@@ -11,9 +11,7 @@ namespace {
 
 constexpr unsigned kSof0 = 0xC0, kSof2 = 0xC2, kSos = 0xDA, kRst0 = 0xD0, kRst7 = 0xD7, kEoi = 0xD9;
 
-unsigned byte_at(std::span<const std::byte> bytes, std::size_t at) {
-  return std::to_integer<unsigned>(bytes[at]);
-}
+unsigned byte_at(std::span<const std::byte> bytes, std::size_t at) { return std::to_integer<unsigned>(bytes[at]); }
 
 /// Both directions of libjpeg, which end with the scope.
 struct Transcoder {
@@ -35,7 +33,8 @@ struct Transcoder {
   Transcoder(const Transcoder&) = delete;
 };
 
-/// Calls segment(marker, where it begins, where it ends) for each segment up to the first scan; returns where that begins.
+/// Calls segment(marker, where it begins, where it ends) for each segment up to the first scan; returns where that
+/// begins.
 template <class Segment>
 std::size_t walk_header(std::span<const std::byte> bytes, const Segment& segment) {
   std::size_t at = 2;
@@ -86,8 +85,8 @@ std::string with_jpeg_rows(std::span<const std::byte> bytes, JpegRows& rows) {
   }
   const std::string file(reinterpret_cast<const char*>(coder.written), coder.size);
   const auto content = std::as_bytes(std::span(file));
-  rows.block_height = static_cast<std::uint32_t>(
-      coder.out.num_components == 1 ? DCTSIZE : DCTSIZE * coder.out.max_v_samp_factor);
+  rows.block_height = static_cast<std::uint32_t>(coder.out.num_components == 1 ? DCTSIZE
+                                                                               : DCTSIZE * coder.out.max_v_samp_factor);
   rows.offsets.assign(1, static_cast<std::uint32_t>(walk_header(content, [](unsigned, std::size_t, std::size_t) {})));
   for (std::size_t at = rows.offsets[0]; at + 1 < content.size(); ++at) {
     if (byte_at(content, at) != 0xFF) continue;
@@ -100,10 +99,10 @@ std::string with_jpeg_rows(std::span<const std::byte> bytes, JpegRows& rows) {
   return file;
 }
 
-void cut_jpeg_rows(std::span<const std::byte> bytes, std::span<const std::uint32_t> offsets,
-                   std::uint32_t block_height, int height, int first, int last, std::vector<std::byte>& cut) {
+void cut_jpeg_rows(std::span<const std::byte> bytes, std::span<const std::uint32_t> offsets, std::uint32_t block_height,
+                   int height, int first, int last, std::vector<std::byte>& cut) {
   const std::size_t header = offsets[0];
-  const std::size_t begin = offsets[static_cast<std::size_t>(first)], end = offsets[static_cast<std::size_t>(last)];
+  const std::size_t begin = offsets[first], end = offsets[last];
   const std::size_t size = header + (end - begin);
   if (cut.size() < size) cut.resize(size);
   std::memcpy(cut.data(), bytes.data(), header);

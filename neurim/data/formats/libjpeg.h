@@ -57,14 +57,13 @@ class LibJpeg {
 
   [[noreturn]] void stop(j_common_ptr info) {
     if (errors_.msg_code == JERR_BAD_PRECISION)
-      std::snprintf(message_, sizeof message_, "it has %d bits a level, and only 8 are read",
-                    errors_.msg_parm.i[0]);
+      std::snprintf(message_, sizeof message_, "it has %d bits a level, and only 8 are read", errors_.msg_parm.i[0]);
     else
       errors_.format_message(info, message_);
     std::longjmp(back_, 1);
   }
 
-  /// A warning about the pixels means that a part of the picture is missing or wrong, so it is an error; one
+  /// A warning about the pixels means that a part of the image is missing or wrong, so it is an error; one
   /// about stray bytes between segments is not.
   void hear(j_common_ptr info, int level) {
     if (level >= 0) return;
@@ -72,10 +71,8 @@ class LibJpeg {
       case JWRN_EXTRANEOUS_DATA:
       case JWRN_ADOBE_XFORM:
       case JWRN_JFIF_MAJOR:
-      case JWRN_BOGUS_ICC:
-        return;
-      default:
-        stop(info);
+      case JWRN_BOGUS_ICC: return;
+      default: stop(info);
     }
   }
 

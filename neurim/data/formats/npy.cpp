@@ -1,4 +1,4 @@
-// A picture as a NumPy array of its own: (height, width) or (height, width, channels) of u8 or u16.
+// An image as a NumPy array of its own: (height, width) or (height, width, channels) of u8 or u16.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,7 @@ class NpyReader : public ImageReader {
     array_ = naming([] { return "cannot decode this NPY"; }, [&] { return parse_npy(bytes_in_memory(stored.bytes)); });
     const std::vector<std::int64_t>& s = array_.shape;
     if (s.size() != 2 && s.size() != 3)
-      bad_image(kFormat, text("it has ", s.size(), " axes, and a picture has height, width and perhaps channels"));
+      bad_image(kFormat, text("it has ", s.size(), " axes, and an image has height, width and perhaps channels"));
     if (array_.is_signed || array_.item_size > 2) bad_image(kFormat, "its elements are neither uint8 nor uint16");
     check_pixels(kFormat, s[0], s[1]);
     const std::int64_t channels = s.size() == 3 ? s[2] : 1;
@@ -38,7 +38,8 @@ class NpyReader : public ImageReader {
       std::memcpy(image.data(), array_.bytes.data(), array_.bytes.size());
       return part;
     }
-    const auto* from = reinterpret_cast<const std::uint16_t*>(array_.bytes.data());  // files are little-endian, as we are
+    const auto* from = reinterpret_cast<const std::uint16_t*>(
+        array_.bytes.data());  // files are little-endian, as we are
     std::transform(from, from + array_.count(), image.data(), level_as<std::uint8_t, std::uint16_t>);
     return part;
   }

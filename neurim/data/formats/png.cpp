@@ -1,3 +1,5 @@
+#include "neurim/base/png.h"
+
 #include <spng.h>
 #include <zlib.h>
 
@@ -7,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "neurim/base/png.h"
 #include "neurim/data/encode.h"
 #include "neurim/data/formats/exif.h"
 #include "neurim/data/formats/format.h"
@@ -100,8 +101,7 @@ class PngReader : public ImageReader {
     spng_ihdr header{};
     check(spng_get_ihdr(context_.get(), &header));
     check_pixels(kFormat, header.height, header.width);  // before the chunks up to the pixels are looked at
-    gray_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE ||
-            header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA;
+    gray_ = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE || header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA;
     spng_trns transparent{};
     // This reads all up to the pixels; what is wrong there is told when they are read.
     const int found = spng_get_trns(context_.get(), &transparent);
@@ -122,15 +122,13 @@ class PngReader : public ImageReader {
     check(damage_);
     const auto& background = options.background;
     const bool keeps = alpha_ && options.all_channels;
-    const bool gray =
-        gray_ && (!alpha_ || keeps || (background[0] == background[1] && background[1] == background[2]));
+    const bool gray = gray_ && (!alpha_ || keeps || (background[0] == background[1] && background[1] == background[2]));
     const bool wide = header_.bits == 16 && options.bits == 16;
     const ImageSize size{header_.height, header_.width, (gray ? 1 : 3) + keeps, wide ? 16 : 8};
     image.reshape(size);
     // libspng expands gray of 16 bits to RGBA and RGB only; there the first channel, or its upper byte, is the gray.
     if (!wide && !alpha_ && !(gray && header_.bits == 16)) {
-      check(spng_decode_image(context_.get(), image.data(), size.bytes(), gray ? SPNG_FMT_G8 : SPNG_FMT_RGB8,
-                              0));
+      check(spng_decode_image(context_.get(), image.data(), size.bytes(), gray ? SPNG_FMT_G8 : SPNG_FMT_RGB8, 0));
       return part;
     }
     const int format = wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, flags = alpha_ ? SPNG_DECODE_TRNS : 0;
@@ -166,7 +164,7 @@ class PngReader : public ImageReader {
 
 std::string encode_png(const Image& image) {
   if (image.channels() > 4)
-    fail(Fault::data, "a picture of ", image.channels(), " channels is no PNG, which has 1 to 4; pack it instead");
+    fail(Fault::data, "an image of ", image.channels(), " channels is no PNG, which has 1 to 4; pack it instead");
   return encode_png({image.height(), image.width(), image.channels(), image.size().bits},
                     std::as_bytes(std::span(image.data(), image.size().bytes())), PngContent::photo);
 }

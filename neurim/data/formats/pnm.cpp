@@ -28,7 +28,9 @@ class PnmReader : public ImageReader {
                .height = static_cast<int>(height),
                .width = static_cast<int>(width),
                .channels = kind % 3 == 0 ? 3 : 1,
-               .bits = bitmap_ ? 1 : most_ > 255 ? 16 : 8};
+               .bits = bitmap_       ? 1
+                       : most_ > 255 ? 16
+                                     : 8};
     return header_;
   }
 
@@ -41,7 +43,8 @@ class PnmReader : public ImageReader {
     const bool wide = header_.bits == 16 && options.bits == 16;
     image.reshape({header_.height, header_.width, header_.channels, wide ? 16 : 8});
     for (int y = 0; y < header_.height; ++y)
-      wide ? read_row(image.levels<std::uint16_t>(y), row_levels, row_bytes) : read_row(image.row(y), row_levels, row_bytes);
+      wide ? read_row(image.levels<std::uint16_t>(y), row_levels, row_bytes)
+           : read_row(image.row(y), row_levels, row_bytes);
     return part;
   }
 
@@ -52,15 +55,14 @@ class PnmReader : public ImageReader {
       for (std::size_t i = 0; i < row_levels; ++i) row[i] = bitmap_ ? black(bit()) : level<Level>(number());
     } else if (bitmap_) {
       const std::span<const std::byte> bits = take(row_bytes);
-      for (std::size_t i = 0; i < row_levels; ++i)
-        row[i] = black(std::to_integer<int>(bits[i / 8]) >> (7 - i % 8) & 1);
+      for (std::size_t i = 0; i < row_levels; ++i) row[i] = black(std::to_integer<int>(bits[i / 8]) >> (7 - i % 8) & 1);
     } else {
       const std::size_t width = most_ > 255 ? 2 : 1;
       const std::span<const std::byte> levels = take(row_levels * width);
       for (std::size_t i = 0; i < row_levels; ++i)
-        row[i] = level<Level>(width == 1 ? std::to_integer<int>(levels[i])
-                                         : std::to_integer<int>(levels[2 * i]) << 8 |
-                                               std::to_integer<int>(levels[2 * i + 1]));
+        row[i] = level<Level>(width == 1
+                                  ? std::to_integer<int>(levels[i])
+                                  : std::to_integer<int>(levels[2 * i]) << 8 | std::to_integer<int>(levels[2 * i + 1]));
     }
   }
 
@@ -96,10 +98,10 @@ class PnmReader : public ImageReader {
 
   std::int64_t number() {
     skip();
-    if (peek() < 0 || !std::isdigit(peek()))
-      bad_image(kFormat, "it is cut off or holds no number where one belongs");
+    if (peek() < 0 || !std::isdigit(peek())) bad_image(kFormat, "it is cut off or holds no number where one belongs");
     std::int64_t value = 0;
-    for (; peek() >= 0 && std::isdigit(peek()); ++at_) value = std::min<std::int64_t>(value * 10 + peek() - '0', 1 << 30);
+    for (; peek() >= 0 && std::isdigit(peek()); ++at_)
+      value = std::min<std::int64_t>(value * 10 + peek() - '0', 1 << 30);
     return value;
   }
 

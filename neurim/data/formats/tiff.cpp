@@ -33,8 +33,7 @@ class TiffReader : public ImageReader {
     TIFFOpenOptionsFree(options);
     if (!file_) stop();
     std::uint32_t width = 0, height = 0;
-    std::uint16_t bits = 1, samples = 1, extras = 0, orientation = 1, photometric = 0, sample_format = 1,
-                  planes = 1;
+    std::uint16_t bits = 1, samples = 1, extras = 0, orientation = 1, photometric = 0, sample_format = 1, planes = 1;
     const std::uint16_t* extra_kinds = nullptr;
     if (!TIFFGetField(file_, TIFFTAG_IMAGEWIDTH, &width) || !TIFFGetField(file_, TIFFTAG_IMAGELENGTH, &height))
       bad_image(kFormat, "it has no size");
@@ -47,9 +46,8 @@ class TiffReader : public ImageReader {
     if (!TIFFGetField(file_, TIFFTAG_PHOTOMETRIC, &photometric))  // what libtiff takes it for
       photometric = samples - extras == 3 ? PHOTOMETRIC_RGB : PHOTOMETRIC_MINISBLACK;
     if (sample_format != SAMPLEFORMAT_UINT && sample_format != SAMPLEFORMAT_VOID)
-      unsupported_image(kFormat, sample_format == SAMPLEFORMAT_IEEEFP
-                                     ? "its levels are floating-point numbers"
-                                     : "its levels are signed or complex numbers");
+      unsupported_image(kFormat, sample_format == SAMPLEFORMAT_IEEEFP ? "its levels are floating-point numbers"
+                                                                      : "its levels are signed or complex numbers");
     if (bits > 16) unsupported_image(kFormat, text("it has levels of ", bits, " bits"));
     if (photometric == PHOTOMETRIC_SEPARATED && samples != 4)
       unsupported_image(kFormat, text("it has ", samples, " inks or an alpha beside them"));
@@ -65,7 +63,8 @@ class TiffReader : public ImageReader {
     inverted_ = photometric == PHOTOMETRIC_MINISWHITE;
     plain_ = gray_ || photometric == PHOTOMETRIC_RGB;
     many_ = samples > (gray_ ? 2 : 4);
-    if (many_ && !plain_) unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
+    if (many_ && !plain_)
+      unsupported_image(kFormat, text("it has ", samples, " levels a pixel where its kind has fewer"));
     if (many_ && bits != 8 && bits != 16)
       unsupported_image(kFormat, text("it has ", samples, " levels a pixel of ", bits, " bits"));
     if (many_) check_pixels(kFormat, height, static_cast<std::int64_t>(width) * ((samples + 3) / 4));  // of 4 bytes
@@ -75,7 +74,7 @@ class TiffReader : public ImageReader {
     header_ = {.format = kFormat,
                .height = static_cast<int>(height),
                .width = static_cast<int>(width),
-               .channels = many_                                ? samples
+               .channels = many_                                  ? samples
                            : photometric == PHOTOMETRIC_SEPARATED ? 4
                                                                   : (gray_ ? 1 : 3) + alpha_,
                .bits = bits,
@@ -85,7 +84,7 @@ class TiffReader : public ImageReader {
 
   Box read(const Box& part, int, const DecodeOptions& options, Image& image) override {
     if (cut_off_) bad_image(kFormat, "it is cut off");
-    if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the picture");
+    if (guesses_) bad_image(kFormat, "the sizes of its strips do not fit the image");
     const bool beside = samples_ > (gray_ ? 1 : 3), wide = header_.bits == 16 && options.bits == 16;
     if (many_ || (plain_ && (wide || (options.all_channels && beside && (header_.bits == 8 || header_.bits == 16))))) {
       const bool all = many_ || options.all_channels || !beside;
@@ -132,11 +131,13 @@ class TiffReader : public ImageReader {
     message_[0] = 0;
     const bool tiled = TIFFIsTiled(file_);
     std::uint32_t high = 1, wide = static_cast<std::uint32_t>(header_.width);
-    if (tiled && !(TIFFGetField(file_, TIFFTAG_TILEWIDTH, &wide) && TIFFGetField(file_, TIFFTAG_TILELENGTH, &high))) stop();
+    if (tiled && !(TIFFGetField(file_, TIFFTAG_TILEWIDTH, &wide) && TIFFGetField(file_, TIFFTAG_TILELENGTH, &high)))
+      stop();
     const tmsize_t size = tiled ? TIFFTileSize(file_) : TIFFScanlineSize(file_);
     const bool apart = planes_ == PLANARCONFIG_SEPARATE;
     const std::size_t stored = apart ? 1 : static_cast<std::size_t>(samples_), bytes = header_.bits == 16 ? 2 : 1;
-    if (size <= 0 || size > kMostBytes || static_cast<std::size_t>(size) < std::size_t{high} * wide * stored * bytes) stop();
+    if (size <= 0 || size > kMostBytes || static_cast<std::size_t>(size) < std::size_t{high} * wide * stored * bytes)
+      stop();
     block_.resize(static_cast<std::size_t>(size));
     for (int sample = 0; sample < (apart ? samples_ : 1); ++sample)
       for (std::uint32_t top = 0; top < static_cast<std::uint32_t>(header_.height); top += high)
@@ -187,7 +188,7 @@ class TiffReader : public ImageReader {
       const std::uint32_t alpha = alpha_ ? from[colors] : most;
       for (int c = 0; c < channels; ++c)
         to[c] = static_cast<std::uint16_t>(
-            (from[std::min(c, colors - 1)] * alpha + background[static_cast<std::size_t>(c)] * 257u * (most - alpha) + most / 2) / most);
+            (from[std::min(c, colors - 1)] * alpha + background[c] * 257u * (most - alpha) + most / 2) / most);
     }
   }
 
@@ -216,8 +217,8 @@ class TiffReader : public ImageReader {
     return 1;
   }
 
-  /// libtiff guesses where the sizes of strips do not fit the picture, and does without tags, such as the
-  /// palette, that lie past the end of the file; then it shows what is no picture. While pixels are read, a
+  /// libtiff guesses where the sizes of strips do not fit the image, and does without tags, such as the
+  /// palette, that lie past the end of the file; then it shows what is no image. While pixels are read, a
   /// warning means that some are missing or wrong, except for two that tell of odd writers.
   static int hear_warning(TIFF*, void* reader, const char*, const char* format, va_list arguments) {
     TiffReader& me = *self(reader);

@@ -51,7 +51,7 @@ class WebpReader : public ImageReader {
     if (status != VP8_STATUS_OK) bad_image(kFormat, kReasons[status]);
   }
 
-  /// Decodes a still picture to RGB or RGBA, as `image` has channels.
+  /// Decodes a still image to RGB or RGBA, as `image` has channels.
   static void decode_into(const WebPData& bytes, Image& image) {
     WebPDecoderConfig config;
     WebPInitDecoderConfig(&config);
@@ -74,8 +74,7 @@ class WebpReader : public ImageReader {
   void read_first_frame(const DecodeOptions& options, Image& image) {
     const Demuxer demuxed = demuxer();
     WebPIterator frame{};
-    const std::unique_ptr<WebPIterator, decltype(&WebPDemuxReleaseIterator)> released(
-        &frame, WebPDemuxReleaseIterator);
+    const std::unique_ptr<WebPIterator, decltype(&WebPDemuxReleaseIterator)> released(&frame, WebPDemuxReleaseIterator);
     if (!demuxed || !WebPDemuxGetFrame(demuxed.get(), 1, &frame) || !frame.complete ||
         frame.x_offset + frame.width > header_.width || frame.y_offset + frame.height > header_.height)
       bad_image(kFormat, "its first frame is damaged or cut off");
@@ -89,8 +88,7 @@ class WebpReader : public ImageReader {
     const Demuxer demuxed = demuxer();
     WebPChunkIterator chunk{};
     if (!demuxed || !WebPDemuxGetChunk(demuxed.get(), "EXIF", 1, &chunk)) return 1;
-    const int found =
-        exif_orientation({reinterpret_cast<const std::byte*>(chunk.chunk.bytes), chunk.chunk.size});
+    const int found = exif_orientation({reinterpret_cast<const std::byte*>(chunk.chunk.bytes), chunk.chunk.size});
     WebPDemuxReleaseChunkIterator(&chunk);
     return found;
   }

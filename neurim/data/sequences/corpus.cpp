@@ -41,8 +41,7 @@ void each_character(std::string_view utf8, const std::string& where, const Use& 
     const std::size_t at = utf8.size() - rest.size();
     const char32_t c = take_character(rest);
     if (c == kNoCharacter)
-      fail(Fault::data, where, ": byte ", at,
-           " is no UTF-8; convert the text, for instance with iconv -t UTF-8");
+      fail(Fault::data, where, ": byte ", at, " is no UTF-8; convert the text, for instance with iconv -t UTF-8");
     use(c, at);
   }
 }
@@ -89,7 +88,7 @@ std::string Vocabulary::decode(const std::vector<std::int32_t>& numbers) const {
   std::string out;
   for (const std::int32_t number : numbers) {
     require(number >= 0 && number < size(), "vocabulary: ", number, " is no character; there are ", size());
-    append_utf8(out, characters_[static_cast<std::size_t>(number)]);
+    append_utf8(out, characters_[number]);
   }
   return out;
 }

@@ -11,8 +11,9 @@ namespace neurim {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000, kDay = 86'400 * kSecond;
-constexpr std::array<std::string_view, 12> kMonths{"january", "february", "march",     "april",   "may",      "june",
-                                                   "july",    "august",   "september", "october", "november", "december"};
+constexpr std::array<std::string_view, 12> kMonths{"january",   "february", "march",    "april",
+                                                   "may",       "june",     "july",     "august",
+                                                   "september", "october",  "november", "december"};
 
 /// Takes a text of small letters apart from its beginning on.
 class Scanner {
@@ -185,7 +186,8 @@ std::optional<std::int64_t> take_time(Scanner& scan) {
   scan.pass_blanks();
   if (const bool evening = scan.take("pm"); evening || scan.take("am"))
     time += (evening ? clock[0] < 12 : clock[0] == 12) ? (evening ? kDay / 2 : -kDay / 2) : 0;
-  if (scan.take("z") || scan.take("utc") || scan.take("gmt") || scan.ended()) return scan.ended() ? std::optional(time) : std::nullopt;
+  if (scan.take("z") || scan.take("utc") || scan.take("gmt") || scan.ended())
+    return scan.ended() ? std::optional(time) : std::nullopt;
   char sign = 0;
   if (!scan.take_one_of("+-", sign)) return {};
   const auto hours = scan.number();

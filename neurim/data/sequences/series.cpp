@@ -14,7 +14,8 @@ namespace neurim {
 namespace {
 
 /// The columns to take: the target, and those in which there are numbers. The others, such as dates, are noted.
-std::vector<std::size_t> columns_with_numbers(const Table& table, const std::string& target, std::vector<std::string>& notes) {
+std::vector<std::size_t> columns_with_numbers(const Table& table, const std::string& target,
+                                              std::vector<std::string>& notes) {
   std::vector<std::size_t> taken;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const bool any = std::any_of(table.rows.begin(), table.rows.end(),
@@ -22,7 +23,8 @@ std::vector<std::size_t> columns_with_numbers(const Table& table, const std::str
     if (any || (!target.empty() && table.columns[i] == target))
       taken.push_back(i);
     else if (!table.rows.empty())
-      notes.push_back(text("the column ", table.columns[i], " holds no numbers ('", Table::cell(table.rows[0], i), "') and is left out"));
+      notes.push_back(text("the column ", table.columns[i], " holds no numbers ('", Table::cell(table.rows[0], i),
+                           "') and is left out"));
   }
   return taken;
 }
@@ -37,14 +39,14 @@ std::optional<double> number_of(std::string_view cell) {
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error == std::errc::invalid_argument || end != cell.data() + cell.size()) return {};
-  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(cell).c_str(), nullptr);  // 0 or infinite
+  if (error == std::errc::result_out_of_range)
+    value = std::strtod(std::string(cell).c_str(), nullptr);  // 0 or infinite
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 std::int64_t Series::column(const std::string& name) const {
   const auto found = std::find(columns.begin(), columns.end(), lower(name));
-  require(found != columns.end(), path, ": no column of numbers is called ", name, "; there are ",
-          join(columns, ", "));
+  require(found != columns.end(), path, ": no column of numbers is called ", name, "; there are ", join(columns, ", "));
   return found - columns.begin();
 }
 
@@ -62,8 +64,7 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
   }
   if (columns.empty()) taken = columns_with_numbers(table, lower(target), series.notes);
   if (taken.empty() || table.rows.empty())
-    fail(Fault::data, path,
-         ": holds no numbers; a series is a table with a column of numbers and a row a step");
+    fail(Fault::data, path, ": holds no numbers; a series is a table with a column of numbers and a row a step");
   for (const std::size_t i : taken) {
     table.find({table.columns[i]});  // throws where two are called so
     series.columns.push_back(table.columns[i]);
@@ -78,7 +79,8 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
              " holds nothing where a finite number is needed; fill it in or remove the row");
       if (!value)
         fail(Fault::data, table.at(row), ": the column ", table.columns[i], " holds '", cell,
-             "' where a finite number is needed; write it as 1234.5, -0.5 or 2e-6: with a point for decimals, without separators of "
+             "' where a finite number is needed; write it as 1234.5, -0.5 or 2e-6: with a point for decimals, without "
+             "separators of "
              "thousands, units, signs of a currency or a percent");
       series.values.push_back(*value);
     }
@@ -88,8 +90,8 @@ Series read_series(const std::string& path, const std::vector<std::string>& colu
 }
 
 Scaling scaling_of(const Series& series, std::int64_t steps) {
-  require(steps >= 1 && steps <= series.steps(), series.path, ": statistics over ", steps, " of ",
-          series.steps(), " steps");
+  require(steps >= 1 && steps <= series.steps(), series.path, ": statistics over ", steps, " of ", series.steps(),
+          " steps");
   const auto width = static_cast<std::size_t>(series.width());
   const auto count = static_cast<std::size_t>(steps);
   Scaling scaling{std::vector<double>(width), std::vector<double>(width)};
@@ -107,19 +109,18 @@ Scaling scaling_of(const Series& series, std::int64_t steps) {
       const double off = value(t) / unit - first - mean;
       squares += off * off;
     }
-    const double deviation = unit * std::sqrt(squares / static_cast<double>(steps));
+    const double std = unit * std::sqrt(squares / static_cast<double>(steps));
     scaling.mean[c] = unit * (first + mean);
-    scaling.deviation[c] = std::isnormal(deviation) ? deviation : 1;
+    scaling.std[c] = std::isnormal(std) ? std : 1;
   }
   return scaling;
 }
 
-void copy_steps(const Series& series, std::int64_t first, std::int64_t count,
-                std::span<const std::int64_t> columns, double* out) {
+void copy_steps(const Series& series, std::int64_t first, std::int64_t count, std::span<const std::int64_t> columns,
+                double* out) {
   NEURIM_ASSERT(first >= 0 && count >= 0 && first + count <= series.steps());
   for (std::int64_t t = first; t < first + count; ++t)
-    for (const std::int64_t c : columns)
-      *out++ = series.values[static_cast<std::size_t>(t * series.width() + c)];
+    for (const std::int64_t c : columns) *out++ = series.values[t * series.width() + c];
 }
 
 }  // namespace neurim

@@ -17,34 +17,33 @@ struct Series {
   std::vector<std::string> notes;  ///< what a user should know, one line each
 
   std::int64_t width() const { return static_cast<std::int64_t>(columns.size()); }
-  std::int64_t steps() const {
-    return columns.empty() ? 0 : static_cast<std::int64_t>(values.size()) / width();
-  }
+  std::int64_t steps() const { return columns.empty() ? 0 : static_cast<std::int64_t>(values.size()) / width(); }
   /// Which column has this name. Throws Error(usage) with the names there are.
   std::int64_t column(const std::string& name) const;
 };
 
-/// The finite number that a cell is, as programs write it: digits, a point for decimals, an exponent. What is nearer to 0
-/// than any double is 0.
+/// The finite number that a cell is, as programs write it: digits, a point for decimals, an exponent. What is nearer to
+/// 0 than any double is 0.
 std::optional<double> number_of(std::string_view cell);
 
-/// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time; where they are not one even step after another,
-/// notes say so (see time_order.h). `columns` names those to take; where it is empty, the target and all in which there are
-/// numbers, and the notes name the others. Names are in lower case. Throws Error(data) with file, line and column on a cell
-/// that is missing or no number_of, on an empty line between rows, where two columns have a name that is taken, and where
-/// nothing is left.
-Series read_series(const std::string& path, const std::vector<std::string>& columns = {}, const std::string& target = "");
+/// Reads a CSV, TSV or JSON Lines file whose rows are in the order of time; where they are not one even step after
+/// another, notes say so (see time_order.h). `columns` names those to take; where it is empty, the target and all in
+/// which there are numbers, and the notes name the others. Names are in lower case. Throws Error(data) with file, line
+/// and column on a cell that is missing or no number_of, on an empty line between rows, where two columns have a name
+/// that is taken, and where nothing is left.
+Series read_series(const std::string& path, const std::vector<std::string>& columns = {},
+                   const std::string& target = "");
 
-/// Mean and standard deviation (of the population) of each column. A column that never changes has the
-/// deviation 1.
+/// Mean and std (of the population) of each column. A column that never changes has the
+/// std 1.
 struct Scaling {
-  std::vector<double> mean, deviation;
+  std::vector<double> mean, std;
 };
 /// Over the first `steps` steps: those of training, so that nothing of what is to be forecast is known.
 Scaling scaling_of(const Series& series, std::int64_t steps);
 
 /// Copies `count` steps from `first` of the named columns to `out` (count x columns.size()).
-void copy_steps(const Series& series, std::int64_t first, std::int64_t count,
-                std::span<const std::int64_t> columns, double* out);
+void copy_steps(const Series& series, std::int64_t first, std::int64_t count, std::span<const std::int64_t> columns,
+                double* out);
 
 }  // namespace neurim

@@ -14,16 +14,16 @@ namespace neurim {
 namespace {
 
 constexpr double kUsual = 0.75;  // of the steps, from which on numbers count
-const std::vector<std::string> kTimes{"date", "time", "timestamp", "datetime", "ds",    "t",      "step",
-                                      "index", "day", "week",      "month",    "year", "period", "hour",
-                                      "ts",    "id",  "nr",        "no",       "row",  "n",      "i"};
+const std::vector<std::string> kTimes{"date",  "time", "timestamp", "datetime", "ds",   "t",      "step",
+                                      "index", "day",  "week",      "month",    "year", "period", "hour",
+                                      "ts",    "id",   "nr",        "no",       "row",  "n",      "i"};
 
 /// The time of the rows that have one.
 struct Times {
-  std::string name;                   // of the column, or the columns
-  std::vector<double> at;             // in `unit`
-  std::vector<std::size_t> rows;      // of each
-  std::vector<std::string> words;     // of each, as the table has it
+  std::string name;                // of the column, or the columns
+  std::vector<double> at;          // in `unit`
+  std::vector<std::size_t> rows;   // of each
+  std::vector<std::string> words;  // of each, as the table has it
   enum Unit { number, microseconds, months } unit = number;
   std::optional<std::size_t> without;  // the first row that has none
 };
@@ -49,7 +49,8 @@ std::int64_t uneven(const std::vector<double>& steps) {
   return std::count_if(steps.begin(), steps.end(), [&](double step) { return !even(step, usual); });
 }
 
-/// The rows' times as dates; the order of day and month is the one of which more are dates, or else whose steps are more even.
+/// The rows' times as dates; the order of day and month is the one of which more are dates, or else whose steps are
+/// more even.
 Times dates_of(std::string name, const std::vector<std::string>& words) {
   Times best;
   std::int64_t least = 0;
@@ -91,7 +92,8 @@ std::vector<std::string> with_time_of_day(const Table& table, const std::vector<
     std::vector<std::string> words = cells_of(table, i);
     const bool hours = table.columns[i] == "hour" && std::all_of(words.begin(), words.end(), is_hour);
     if (!hours && words[0].find(':') == std::string::npos) continue;
-    for (std::size_t row = 0; row < words.size(); ++row) words[row] = text(days[row], ' ', words[row], hours ? ":00" : "");
+    for (std::size_t row = 0; row < words.size(); ++row)
+      words[row] = text(days[row], ' ', words[row], hours ? ":00" : "");
     if (moment_of(words[0], DateOrder::day_first) || moment_of(words[0], DateOrder::month_first)) return words;
   }
   return days;
@@ -133,7 +135,8 @@ std::optional<Times> times_of(const Table& table, std::string_view target) {
       return dates_of(table.columns[i], with_time_of_day(table, cells));
   }
   const auto place = [&](std::string_view name) {
-    return static_cast<std::size_t>(std::find(table.columns.begin(), table.columns.end(), name) - table.columns.begin());
+    return static_cast<std::size_t>(std::find(table.columns.begin(), table.columns.end(), name) -
+                                    table.columns.begin());
   };
   const std::size_t none = table.columns.size(), year = place("year"), month = place("month"), day = place("day");
   if (year < none && month < none) {
@@ -157,8 +160,8 @@ std::string step_in_words(double step, Times::Unit unit) {
   if (unit == Times::number) return text(step);
   const auto whole = static_cast<std::int64_t>(step);
   if (unit == Times::months) return whole % 12 == 0 ? plural(whole / 12, "year") : plural(whole, "month");
-  for (const auto& [size, name] : {std::pair{86'400'000'000, "day"}, std::pair{3'600'000'000, "hour"}, std::pair{60'000'000L, "minute"},
-                                   std::pair{1'000'000L, "second"}})
+  for (const auto& [size, name] : {std::pair{86'400'000'000, "day"}, std::pair{3'600'000'000, "hour"},
+                                   std::pair{60'000'000L, "minute"}, std::pair{1'000'000L, "second"}})
     if (whole % size == 0) return plural(whole / size, name);
   return text(step / 1e6, " seconds");
 }
@@ -176,17 +179,17 @@ std::vector<std::string> notes_on_time(const Table& table, std::string_view targ
   const auto more = [](std::int64_t count, std::string_view what) {
     return count > 1 ? text(", and ", count - 1, " more such ", what, count > 2 ? "s" : "") : std::string();
   };
-  if (times.without)
-    notes.push_back(text(column, "is none in line ", table.rows[*times.without].line, "; fill it in"));
+  if (times.without) notes.push_back(text(column, "is none in line ", table.rows[*times.without].line, "; fill it in"));
 
   std::vector<std::size_t> falls;
   for (std::size_t i = 1; i < times.at.size(); ++i)
     if (times.at[i] < times.at[i - 1]) falls.push_back(i);
   if (!falls.empty() && falls.size() + 1 == times.at.size())
-    notes.push_back(text(column, "descends; is the newest row the first? A series begins with the oldest: sort the rows"));
+    notes.push_back(
+        text(column, "descends; is the newest row the first? A series begins with the oldest: sort the rows"));
   else if (!falls.empty())
-    notes.push_back(text(column, "falls in line ", line(falls[0]), " (", times.words[falls[0] - 1], ", then ", times.words[falls[0]], ")",
-                         more(std::ssize(falls), "line"),
+    notes.push_back(text(column, "falls in line ", line(falls[0]), " (", times.words[falls[0] - 1], ", then ",
+                         times.words[falls[0]], ")", more(std::ssize(falls), "line"),
                          "; rows are taken as steps in the order of time: sort them, or make a table of each series"));
 
   std::vector<std::size_t> order(times.at.size());
@@ -203,14 +206,15 @@ std::vector<std::string> notes_on_time(const Table& table, std::string_view targ
     once.push_back(i);
   }
   if (!again.empty())
-    notes.push_back(text(column, "has ", times.words[order[again[0]]], " twice, in lines ", line(order[again[0] - 1]), " and ",
-                         line(order[again[0]]), more(std::ssize(again), "row"),
+    notes.push_back(text(column, "has ", times.words[order[again[0]]], " twice, in lines ", line(order[again[0] - 1]),
+                         " and ", line(order[again[0]]), more(std::ssize(again), "row"),
                          "; a row is a step: keep one of them, or make a table of each series"));
   const double usual = usual_of(steps);
   const std::int64_t odd = uneven(steps);
   if (steps.size() < 3 || odd == 0) return notes;
   if (2 * odd > std::ssize(steps)) {
-    notes.push_back(text(column, "has uneven steps, from ", step_in_words(*std::min_element(steps.begin(), steps.end()), times.unit), " to ",
+    notes.push_back(text(column, "has uneven steps, from ",
+                         step_in_words(*std::min_element(steps.begin(), steps.end()), times.unit), " to ",
                          step_in_words(*std::max_element(steps.begin(), steps.end()), times.unit),
                          "; rows are taken as even steps: make one row of each hour, day or the like"));
     return notes;
@@ -218,9 +222,10 @@ std::vector<std::string> notes_on_time(const Table& table, std::string_view targ
   std::size_t first = 0;
   while (even(steps[first], usual)) ++first;
   const std::size_t before = order[once[first]], behind = order[once[first + 1]];
-  notes.push_back(text(column, steps[first] > usual ? "has a gap before line " : "has a shorter step before line ", line(behind), " (",
-                       times.words[before], ", then ", times.words[behind], "; most steps are ", step_in_words(usual, times.unit), ")",
-                       more(odd, "step"), "; rows are taken as even steps: fill in those that are missing"));
+  notes.push_back(text(column, steps[first] > usual ? "has a gap before line " : "has a shorter step before line ",
+                       line(behind), " (", times.words[before], ", then ", times.words[behind], "; most steps are ",
+                       step_in_words(usual, times.unit), ")", more(odd, "step"),
+                       "; rows are taken as even steps: fill in those that are missing"));
   return notes;
 }
 

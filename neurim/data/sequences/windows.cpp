@@ -6,11 +6,10 @@
 
 namespace neurim {
 
-Windows::Windows(std::int64_t steps, const WindowOptions& options, const std::string& path)
-    : options_(options) {
+Windows::Windows(std::int64_t steps, const WindowOptions& options, const std::string& path) : options_(options) {
   const auto& o = options;
-  require(o.inputs >= 1 && o.targets >= 1 && o.stride >= 1, "windows: inputs, targets and stride are ",
-          o.inputs, ", ", o.targets, " and ", o.stride, "; each is at least 1");
+  require(o.inputs >= 1 && o.targets >= 1 && o.stride >= 1, "windows: inputs, targets and stride are ", o.inputs, ", ",
+          o.targets, " and ", o.stride, "; each is at least 1");
   require(o.shift >= 0, "windows: shift is ", o.shift, "; it is not negative");
   require(o.val_split >= 0 && o.test_split >= 0 && o.val_split + o.test_split < 1,
           "windows: val_split and test_split are ", o.val_split, " and ", o.test_split,
@@ -29,9 +28,8 @@ Windows::Windows(std::int64_t steps, const WindowOptions& options, const std::st
   parts_ = {part(0, training_steps_, o.stride), part(training_steps_, training_steps_ + val, o.targets),
             part(training_steps_ + val, steps, o.targets)};
   if (parts_[0].samples == 0)
-    fail(Fault::data, path, ": training has ", training_steps_, " of the ", steps,
-         " steps, and a sample takes ", std::max(o.inputs, o.shift + o.targets),
-         "; shorten the windows or the other splits");
+    fail(Fault::data, path, ": training has ", training_steps_, " of the ", steps, " steps, and a sample takes ",
+         std::max(o.inputs, o.shift + o.targets), "; shorten the windows or the other splits");
 }
 
 WindowLoader::WindowLoader(const Windows& windows, Split split, int batch, const OrderOptions& order)

@@ -38,9 +38,7 @@ class Windows {
   std::int64_t first_target(Split split, std::int64_t sample) const {
     return first_input(split, sample) + options_.shift;
   }
-  std::int64_t training_steps() const {
-    return training_steps_;
-  }  ///< the sequence's beginning, for statistics
+  std::int64_t training_steps() const { return training_steps_; }  ///< the sequence's beginning, for statistics
 
  private:
   struct Part {

@@ -1,4 +1,4 @@
-// Pictures and labels as NumPy arrays.
+// Images and labels as NumPy arrays.
 #include <algorithm>
 
 #include "neurim/base/error.h"
@@ -39,8 +39,8 @@ std::string npz_of(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     return fs::is_regular_file(path, error) && path.extension() == ".npz" ? path.string() : "";
-  const std::vector<std::string> found =
-      shards_in(path, [](const fs::path& file) { return file.extension() == ".npz"; });
+  const std::vector<std::string> found = shards_in(path,
+                                                   [](const fs::path& file) { return file.extension() == ".npz"; });
   return found.size() == 1 ? found[0] : "";
 }
 
@@ -58,13 +58,12 @@ std::string shape_text(const NpyArray& array) {
   return found + ")";
 }
 
-/// The bytes of the pictures of an array as (n, h, w, c).
-std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& where, ImageSize& size,
-                                   std::vector<std::string>& notes) {
+/// The bytes of the images of an array as (n, h, w, c).
+std::vector<std::uint8_t> read_images(const NpyArray& array, const std::string& where, ImageSize& size,
+                                      std::vector<std::string>& notes) {
   if (array.item_size > 2 || array.is_signed)
-    fail(Fault::data, where, ": pictures are uint8 or uint16, but these elements are ",
-         array.is_signed ? "int" : "uint", 8 * array.item_size,
-         "; save x.astype(\"uint8\") of levels from 0 to 255");
+    fail(Fault::data, where, ": images are uint8 or uint16, but these elements are ", array.is_signed ? "int" : "uint",
+         8 * array.item_size, "; save x.astype(\"uint8\") of levels from 0 to 255");
   const std::vector<std::int64_t>& s = array.shape;
   // The shorter of the two axes that may be channels is; colour is never taken for a side.
   const auto is_count = [](std::int64_t channels) { return channels >= 1 && channels <= 4; };
@@ -74,11 +73,11 @@ std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& whe
   const std::int64_t channels = !axes ? 1 : s[planar ? 1 : 3];
   constexpr std::int64_t most = 1 << 14;
   if ((s.size() != 3 && !axes) || ambiguous || channels < 1 || channels > kMostChannels)
-    fail(Fault::data, where, ": the shape ", shape_text(array), " is ", ambiguous ? "ambiguous" : "none of pictures",
+    fail(Fault::data, where, ": the shape ", shape_text(array), " is ", ambiguous ? "ambiguous" : "none of images",
          "; save (n, height, width) or (n, height, width, channels) with 1 to ", kMostChannels, " channels");
   const std::int64_t height = s[planar ? 2 : 1], width = s[planar ? 3 : 2];
   if (height < 1 || width < 1 || height > most || width > most)
-    fail(Fault::data, where, ": pictures of ", height, " x ", width, " are none or too large");
+    fail(Fault::data, where, ": images of ", height, " x ", width, " are none or too large");
   const auto plane = static_cast<std::size_t>(height * width), of = static_cast<std::size_t>(channels);
   const std::size_t item = array.item_size;
   size = {static_cast<int>(height), static_cast<int>(width), static_cast<int>(channels), static_cast<int>(8 * item)};
@@ -88,9 +87,9 @@ std::vector<std::uint8_t> pictures(const NpyArray& array, const std::string& whe
     for (std::size_t at = 0; at < pixels.size(); at += plane * of * item)
       for (std::size_t p = 0; p < plane; ++p)
         for (std::size_t c = 0; c < of; ++c)
-          std::copy_n(levels + at + (c * plane + p) * item, item, pixels.begin() + static_cast<std::ptrdiff_t>(at + (p * of + c) * item));
-  if (planar)
-    notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
+          std::copy_n(levels + at + (c * plane + p) * item, item,
+                      pixels.begin() + static_cast<std::ptrdiff_t>(at + (p * of + c) * item));
+  if (planar) notes.push_back(text(where, ": ", shape_text(array), " is read as (n, channels, height, width)"));
   if (channels == 2 || channels == 4)
     notes.push_back(text(where, ": channel ", channels, " is taken as alpha: channels=", channels == 2 ? "la" : "rgba",
                          " keeps it, else alpha_bg shows through"));
@@ -115,17 +114,18 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
                     });
   } else {
     for (const fs::path& file : npy_files(path))
-      arrays[file.filename().string()] =
-          naming([&] { return file.string(); }, [&] { return parse_npy_head(bytes_of_file(file.string())); });
+      arrays[file.filename().string()] = naming([&] { return file.string(); },
+                                                [&] { return parse_npy_head(bytes_of_file(file.string())); });
   }
   const auto whole = [&](const std::string& name) {
     const std::string file = file_of(name);
-    NpyArray array = naming([&] { return file; },
-                            [&] {
-                              const Bytes bytes = bytes_of_file(file);
-                              if (npz.empty()) return parse_npy(bytes);
-                              return std::move(parse_npz(bytes, [&](const std::string& one) { return one == name; })[name]);
-                            });
+    NpyArray array = naming(
+        [&] { return file; },
+        [&] {
+          const Bytes bytes = bytes_of_file(file);
+          if (npz.empty()) return parse_npy(bytes);
+          return std::move(parse_npz(bytes, [&](const std::string& one) { return one == name; })[name]);
+        });
     if (array.shape != arrays.at(name).shape)
       fail(Fault::data, file, ": has changed while it was read; leave it alone while it is used");
     return array;
@@ -135,21 +135,19 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
     const Role role = *role_of(npz.empty() ? fs::path(name).stem().string() : name);
     const auto [other, is_new] = (role.labels ? labels : images).emplace(role.split, name);
     if (!is_new)
-      fail(Fault::data, path, ": ", other->second, " and ", name, " are both the ",
-           role.labels ? "labels" : "pictures", " of ", role.split, "; leave one of them");
+      fail(Fault::data, path, ": ", other->second, " and ", name, " are both the ", role.labels ? "labels" : "images",
+           " of ", role.split, "; leave one of them");
   }
   if (images.empty())
-    fail(Fault::data, path,
-         ": no array is called x_train, train_images or images; name them so in numpy.savez");
+    fail(Fault::data, path, ": no array is called x_train, train_images or images; name them so in numpy.savez");
   for (const auto& [split, name] : images) {
     if (!labels.contains(split))
-      fail(Fault::data, where(name), ": there are no labels for these pictures; add y_", split, " or ", split,
-           "_labels");
+      fail(Fault::data, where(name), ": there are no labels for these images; add y_", split, " or ", split, "_labels");
     const NpyArray &x = arrays.at(name), &y = arrays.at(labels.at(split));
     if (x.shape.empty() || y.shape.empty() || y.shape[0] != x.shape[0] ||
         y.count() != static_cast<std::size_t>(y.shape[0]))
       fail(Fault::data, where(name), ": has the shape ", shape_text(x), ", but ", labels.at(split), " has ",
-           shape_text(y), "; labels are one integer a picture: of one-hot rows save y.argmax(1)");
+           shape_text(y), "; labels are one integer an image: of one-hot rows save y.argmax(1)");
   }
 
   Listing listing;
@@ -159,9 +157,9 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
   for (const auto& [split, name] : images) {
     const NpyArray of = whole(labels.at(split));
     ImageSize found;
-    std::vector<std::uint8_t> pixels = pictures(whole(name), where(name), found, listing.notes);
+    std::vector<std::uint8_t> pixels = read_images(whole(name), where(name), found, listing.notes);
     if (!parts.empty() && found != size)
-      fail(Fault::data, where(name), ": pictures of ", found.height, " x ", found.width, " x ", found.channels,
+      fail(Fault::data, where(name), ": images of ", found.height, " x ", found.width, " x ", found.channels,
            " beside ", size.height, " x ", size.width, " x ", size.channels, " in ", parts[0].path,
            "; they are of different sets");
     size = found;
@@ -169,26 +167,24 @@ Listing open_arrays(const std::string& path, const DatasetOptions& options) {
     for (std::size_t i = 0; i < of.count(); ++i) {
       const std::int64_t label = of.at(i);
       if (label < 0 || label >= kMostClasses)
-        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels are 0 to ",
-             kMostClasses - 1);
+        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, "; labels are 0 to ", kMostClasses - 1);
       listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
       listing.labels.push_back(label);
       if (split == Split::train || !images.contains(Split::train)) classes = std::max(classes, label + 1);
       if (label >= classes)
-        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label,
-             ", but the training labels are 0 to ", classes - 1, "; correct the labels");
+        fail(Fault::data, path, ": ", labels.at(split), "[", i, "] is ", label, ", but the training labels are 0 to ",
+             classes - 1, "; correct the labels");
     }
   }
   if (listing.labels.empty())
-    fail(Fault::data, path, ": its arrays hold no picture: the first axis, which counts them, has the length 0");
+    fail(Fault::data, path, ": its arrays hold no image: the first axis, which counts them, has the length 0");
   std::error_code error;
-  listing.class_names =
-      names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
+  listing.class_names = names_beside(fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path());
   if (listing.class_names.empty())
     listing.class_names = numbered_classes(listing, where(labels.at(images.begin()->first)), options);
   if (static_cast<std::int64_t>(listing.class_names.size()) < classes)
-    fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(),
-         " classes, but the labels are 0 to ", classes - 1, "; one name a line");
+    fail(Fault::data, path, ": labels.txt names ", listing.class_names.size(), " classes, but the labels are 0 to ",
+         classes - 1, "; one name a line");
   listing.source = std::make_shared<MemorySource>(size, std::move(parts));
   return listing;
 }

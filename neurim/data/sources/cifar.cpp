@@ -47,8 +47,7 @@ bool has_pickles(const fs::path& folder) {
 const Kind* kind_of(const fs::path& folder) {
   for (const Kind& kind : kinds()) {
     // Other programs have a train.bin too.
-    if (kind.labels == 2 && !is_file(folder / kind.names) && !is_file(folder / "coarse_label_names.txt"))
-      continue;
+    if (kind.labels == 2 && !is_file(folder / kind.names) && !is_file(folder / "coarse_label_names.txt")) continue;
     if (is_file(folder / kind.test)) return &kind;
     for (const std::string& file : kind.train)
       if (is_file(folder / file)) return &kind;
@@ -65,14 +64,13 @@ std::vector<std::string> class_names(const fs::path& folder, const Kind& kind) {
   for (const std::string& line : split(read_text(folder / kind.names), '\n'))
     if (!line.empty()) names.push_back(line);
   if (names.size() != kind.classes)
-    fail(Fault::data, (folder / kind.names).string(), ": names ", names.size(), " classes, but ", kind.name,
-         " has ", kind.classes, "; one a line, or remove the file");
+    fail(Fault::data, (folder / kind.names).string(), ": names ", names.size(), " classes, but ", kind.name, " has ",
+         kind.classes, "; one a line, or remove the file");
   return names;
 }
 
 /// Appends the records of a file to `part` and `listing`.
-void read_batch(const fs::path& path, const Kind& kind, Split split, MemorySource::Part& part,
-                Listing& listing) {
+void read_batch(const fs::path& path, const Kind& kind, Split split, MemorySource::Part& part, Listing& listing) {
   const std::string file = read_file(path);
   const std::size_t record = kind.labels + kPixels;
   if (file.empty() || file.size() % record != 0)
@@ -84,8 +82,8 @@ void read_batch(const fs::path& path, const Kind& kind, Split split, MemorySourc
     const auto* from = reinterpret_cast<const std::uint8_t*>(file.data()) + i * record;
     const std::size_t label = from[kind.labels - 1];
     if (label >= kind.classes)
-      fail(Fault::data, path.string(), ": label ", label, " at record ", i, ", but ", kind.name, " has ",
-           kind.classes, " classes; the file is damaged: download it again");
+      fail(Fault::data, path.string(), ": label ", label, " at record ", i, ", but ", kind.name, " has ", kind.classes,
+           " classes; the file is damaged: download it again");
     listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
     listing.labels.push_back(static_cast<std::int64_t>(label));
     std::uint8_t* to = part.pixels.data() + before + i * kPixels;
@@ -121,7 +119,7 @@ Listing open_cifar(const std::string& path, const DatasetOptions& options) {
   for (const auto& [split, whole] : {std::pair{Split::train, 50'000u}, std::pair{Split::test, 10'000u}})
     if (listing[split].size() != whole)
       listing.notes.push_back(
-          text(split, " holds ", listing[split].size(), " pictures where ", kind->name, " has ", whole));
+          text(split, " holds ", listing[split].size(), " images where ", kind->name, " has ", whole));
   validate_on_test(listing, options);
   listing.source = std::make_shared<MemorySource>(ImageSize{kSide, kSide, 3}, std::move(parts));
   return listing;

@@ -1,4 +1,4 @@
-// Folders of picture files.
+// Folders of image files.
 #include "neurim/data/sources/folder.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "neurim/base/canonical_form.h"
 #include "neurim/base/error.h"
 #include "neurim/data/dataset.h"
-#include "neurim/data/picture_files.h"
+#include "neurim/data/image_files.h"
 #include "neurim/data/sources/left_out.h"
 #include "neurim/data/sources/parts.h"
 #include "neurim/data/spellings.h"
@@ -27,10 +27,10 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-/// Adds all pictures below `folder`, which is of that class; `seen` stops at symbolic links that lead in
+/// Adds all images below `folder`, which is of that class; `seen` stops at symbolic links that lead in
 /// circles. Returns whether the folder was not seen before.
-bool collect(const fs::path& folder, const std::string& class_name, LeftOut& left_out,
-             std::set<fs::path>& seen, std::vector<std::string>& files) {
+bool collect(const fs::path& folder, const std::string& class_name, LeftOut& left_out, std::set<fs::path>& seen,
+             std::vector<std::string>& files) {
   std::error_code error;
   if (!seen.insert(fs::canonical(folder, error)).second) return false;
   for (const fs::directory_entry& entry : entries(folder)) {
@@ -42,10 +42,10 @@ bool collect(const fs::path& folder, const std::string& class_name, LeftOut& lef
         continue;
       }
       const std::size_t before = files.size();
-      // One that is called as a picture is and holds none is a picture that was lost: who reads it says so.
-      if (collect(path, class_name, left_out, seen, files) && files.size() == before && is_picture(path))
+      // One that is called as an image is and holds none is an image that was lost: who reads it says so.
+      if (collect(path, class_name, left_out, seen, files) && files.size() == before && is_image(path))
         files.push_back(path.string());
-    } else if (is_picture_file(path)) {
+    } else if (is_image_file(path)) {
       files.push_back(path.string());
     } else if (leads_nowhere(entry)) {
       left_out.add_dead_link(path);
@@ -56,7 +56,7 @@ bool collect(const fs::path& folder, const std::string& class_name, LeftOut& lef
   return true;
 }
 
-std::vector<std::string> pictures_in(const fs::path& folder, const std::string& class_name, LeftOut& left_out) {
+std::vector<std::string> images_in(const fs::path& folder, const std::string& class_name, LeftOut& left_out) {
   std::set<fs::path> seen;
   std::vector<std::string> files;
   std::error_code error;
@@ -65,13 +65,13 @@ std::vector<std::string> pictures_in(const fs::path& folder, const std::string& 
   return files;
 }
 
-/// The pictures of each class of one split; folders without any are no classes.
+/// The images of each class of one split; folders without any are no classes.
 using Classes = std::map<std::string, std::vector<std::string>>;
 
 void add_classes(const fs::path& folder, LeftOut& left_out, Classes& classes) {
   for (const fs::path& path : folders_in(folder)) {
     const std::string class_name = path.filename().string();
-    std::vector<std::string> files = pictures_in(path, class_name, left_out);
+    std::vector<std::string> files = images_in(path, class_name, left_out);
     if (!files.empty()) classes[class_name] = std::move(files);
   }
 }
@@ -87,8 +87,8 @@ std::map<Split, fs::path> split_folders(const fs::path& root, std::vector<std::s
     if (!split || folders_in(path).empty()) {
       others.push_back(folder);
     } else if (!found.emplace(*split, path).second) {
-      fail(Fault::data, root.string(), ": ", found[*split].filename().string(), "/ and ", folder,
-           "/ are both the ", *split, " split; leave one of them");
+      fail(Fault::data, root.string(), ": ", found[*split].filename().string(), "/ and ", folder, "/ are both the ",
+           *split, " split; leave one of them");
     }
   }
   if (!others.empty() && !found.contains(Split::train)) return {};
@@ -109,7 +109,7 @@ bool is_like_split(const std::string& folder) {
 
 /// Splits by other names would be taken for classes, and their classes be forgotten.
 void check_names_of_splits(const fs::path& root) {
-  std::vector<std::string> flat;  // splits that hold pictures where classes should be
+  std::vector<std::string> flat;  // splits that hold images where classes should be
   bool sorted = false;            // another one holds classes
   for (const fs::path& path : folders_in(root)) {
     const std::string folder = path.filename().string();
@@ -120,8 +120,8 @@ void check_names_of_splits(const fs::path& root) {
   }
   if (flat.size() >= 2 || (flat.size() == 1 && sorted))
     fail(Fault::data, root.string(), ": ", join(flat, "/ and "), flat.size() == 1 ? "/ holds" : "/ hold",
-         " no folders of classes and would be taken for a class; sort the pictures into ", flat[0],
-         "/CLASS/…, or give a table with a label for each picture: data=labels.csv");
+         " no folders of classes and would be taken for a class; sort the images into ", flat[0],
+         "/CLASS/…, or give a table with a label for each image: data=labels.csv");
   std::vector<std::pair<std::string, std::vector<std::string>>> likely;
   bool train = false;
   for (const fs::path& path : folders_in(root)) {
@@ -137,8 +137,8 @@ void check_names_of_splits(const fs::path& root) {
       std::set_intersection(likely[a].second.begin(), likely[a].second.end(), likely[b].second.begin(),
                             likely[b].second.end(), std::back_inserter(common));
       if (common.size() >= 2)
-        fail(Fault::data, root.string(), ": ", likely[a].first, "/ and ", likely[b].first,
-             "/ hold the same folders [", listed(common),
+        fail(Fault::data, root.string(), ": ", likely[a].first, "/ and ", likely[b].first, "/ hold the same folders [",
+             listed(common),
              "] and would be two classes; call the folders of splits train, val and test, or classes "
              "otherwise");
     }
@@ -150,7 +150,7 @@ std::vector<std::string> names_of(const Classes& classes) {
   return names;
 }
 
-/// All splits have the classes of train. An empty folder says that a split has no pictures of a class, and
+/// All splits have the classes of train. An empty folder says that a split has no images of a class, and
 /// knows.
 void check_same(const Classes& classes, const Classes& train, const fs::path& folder) {
   std::set<std::string> there, forms;
@@ -163,15 +163,14 @@ void check_same(const Classes& classes, const Classes& train, const fs::path& fo
   std::vector<std::string> unknown, lacking;
   std::set_difference(has.begin(), has.end(), wanted.begin(), wanted.end(), std::back_inserter(unknown));
   std::set_difference(wanted.begin(), wanted.end(), has.begin(), has.end(), std::back_inserter(lacking));
-  fail(Fault::data, folder.string(), ": has the classes [", listed(has), "], but train has [",
-       listed(wanted), "]; ", unknown.empty() ? "" : text("rename or remove [", listed(unknown), "]"),
-       unknown.empty() || lacking.empty() ? "" : ", and ",
-       lacking.empty()
-           ? ""
-           : text("make a folder for [", listed(lacking), "], an empty one where there are no pictures"));
+  fail(
+      Fault::data, folder.string(), ": has the classes [", listed(has), "], but train has [", listed(wanted), "]; ",
+      unknown.empty() ? "" : text("rename or remove [", listed(unknown), "]"),
+      unknown.empty() || lacking.empty() ? "" : ", and ",
+      lacking.empty() ? "" : text("make a folder for [", listed(lacking), "], an empty one where there are no images"));
 }
 
-/// Whether the folder of a class holds train/, val/ and test/ with pictures, and nothing else.
+/// Whether the folder of a class holds train/, val/ and test/ with images, and nothing else.
 bool holds_splits(const fs::path& folder) {
   std::error_code error;
   bool found = false;
@@ -179,7 +178,7 @@ bool holds_splits(const fs::path& folder) {
     if (entry.is_directory(error)) {
       if (!split_named(entry.path().filename().string()) || !folders_in(entry.path()).empty()) return false;
       found = true;
-    } else if (is_picture_file(entry.path())) {
+    } else if (is_image_file(entry.path())) {
       return false;
     }
   }
@@ -197,36 +196,35 @@ std::map<Split, Classes> transposed(const fs::path& root, LeftOut& left_out) {
       continue;
     }
     const std::string class_name = folder.filename().string();
-    if (without.empty() && !pictures_in(folder, class_name, left_out).empty()) without = class_name;
+    if (without.empty() && !images_in(folder, class_name, left_out).empty()) without = class_name;
   }
   if (with.size() < 2) return {};
   if (!without.empty())
-    fail(Fault::data, root.string(), ": ", with[0].filename().string(), "/ holds folders of splits and ",
-         without, "/ does not; give every class its train/, val/ and test/, or none");
+    fail(Fault::data, root.string(), ": ", with[0].filename().string(), "/ holds folders of splits and ", without,
+         "/ does not; give every class its train/, val/ and test/, or none");
   std::map<Split, Classes> found;
   for (const fs::path& folder : with) {
     left_out.look_beside(folder);
     const std::string class_name = folder.filename().string();
     for (const fs::path& part : folders_in(folder)) {
       const Split split = *split_named(part.filename().string());
-      std::vector<std::string> files = pictures_in(part, class_name, left_out);
+      std::vector<std::string> files = images_in(part, class_name, left_out);
       if (files.empty()) continue;
       std::vector<std::string>& to = found[split][class_name];
       if (!to.empty())
-        fail(Fault::data, folder.string(), ": two of its folders are the ", split,
-             " split; leave one of them");
+        fail(Fault::data, folder.string(), ": two of its folders are the ", split, " split; leave one of them");
       to = std::move(files);
     }
   }
   return found;
 }
 
-/// The same of root/class/{train, val, test}, where a class has the splits that it has pictures for.
+/// The same of root/class/{train, val, test}, where a class has the splits that it has images for.
 void check_known(const Classes& classes, const Classes& train, const std::string& root, Split split) {
   for (const auto& [class_name, files] : classes)
     if (!train.contains(class_name))
-      fail(Fault::data, root, ": ", split, " has the classes [", listed(names_of(classes)),
-           "], but train has [", listed(names_of(train)), "]; add ", class_name, "/train");
+      fail(Fault::data, root, ": ", split, " has the classes [", listed(names_of(classes)), "], but train has [",
+           listed(names_of(train)), "]; add ", class_name, "/train");
 }
 
 /// A class without a folder of a split may be meant so or forgotten.
@@ -235,23 +233,23 @@ void note_lacking(const Classes& classes, const Classes& train, Split split, std
   for (const std::string& class_name : names_of(train))
     if (!classes.contains(class_name)) lacking.push_back(class_name);
   if (!lacking.empty())
-    notes.push_back(text(split, " has no pictures of ", lacking.size(), " of the ", train.size(), " classes, such as ",
-                         lacking[0]));
+    notes.push_back(
+        text(split, " has no images of ", lacking.size(), " of the ", train.size(), " classes, such as ", lacking[0]));
 }
 
-bool has_own_pictures(const fs::path& folder) {
+bool has_own_images(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder);
-  return std::any_of(files.begin(), files.end(), is_picture_file);
+  return std::any_of(files.begin(), files.end(), is_image_file);
 }
 
-/// The folder below `root` that has several folders with pictures, where each on the way to it has one; "" where there
+/// The folder below `root` that has several folders with images, where each on the way to it has one; "" where there
 /// is none.
 fs::path set_below(const fs::path& root) {
   LeftOut left_out;
   fs::path folder = root;
-  while (folder == root || !has_own_pictures(folder)) {
+  while (folder == root || !has_own_images(folder)) {
     std::vector<fs::path> with = folders_in(folder);
-    std::erase_if(with, [&](const fs::path& path) { return pictures_in(path, "", left_out).empty(); });
+    std::erase_if(with, [&](const fs::path& path) { return images_in(path, "", left_out).empty(); });
     if (with.size() != 1) return with.empty() || folder == root ? fs::path() : folder;
     folder = with[0];
   }
@@ -263,8 +261,8 @@ void check_classes(const fs::path& root, const std::vector<std::string>& names, 
   constexpr std::string_view layout = "CLASS/*.jpg or *.png, or train/CLASS/… and val/CLASS/…";
   // One "class" that holds folders itself is a data set that was unpacked deeper.
   if (const fs::path below = set_below(root); !below.empty())
-    fail(Fault::data, root.string(), ": no class folders with pictures; did you mean ", below.string(), "?");
-  if (names.empty()) fail(Fault::data, root.string(), ": no class folders with pictures; expected ", layout);
+    fail(Fault::data, root.string(), ": no class folders with images; did you mean ", below.string(), "?");
+  if (names.empty()) fail(Fault::data, root.string(), ": no class folders with images; expected ", layout);
   if (for_training && names.size() == 1)
     fail(Fault::data, root.string(), ": only the class \"", names[0],
          "\" was found; a classifier needs at least two: expected ", layout);
@@ -331,7 +329,7 @@ Tree look_through(const fs::path& root, std::vector<std::string>& notes) {
   return tree;
 }
 
-/// The folders that would be classes if they held a picture. One in val or test says that the split has none of a
+/// The folders that would be classes if they held an image. One in val or test says that the split has none of a
 /// class of train, and is not among them, nor is one that holds runs.
 std::vector<std::string> empty_folders(const fs::path& root, const Tree& tree) {
   std::vector<std::string> empty;
@@ -360,9 +358,9 @@ std::vector<std::string> class_folders(const std::string& root, std::vector<std:
   return names_of(tree);
 }
 
-PicturesBelow pictures_below(const std::string& folder) {
+ImagesBelow images_below(const std::string& folder) {
   LeftOut left_out;
-  PicturesBelow found{pictures_in(folder, "", left_out), left_out.count(), {}};
+  ImagesBelow found{images_in(folder, "", left_out), left_out.count(), {}};
   std::sort(found.files.begin(), found.files.end());
   left_out.note(found.notes);
   return found;
@@ -373,7 +371,7 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
   Tree tree = look_through(root, listing.notes);
   if (const std::vector<std::string> empty = empty_folders(root, tree); !empty.empty())
     listing.notes.push_back(
-        text("no classes, as they hold no picture: ", plural(std::ssize(empty), "folder"), ", such as ", empty[0]));
+        text("no classes, as they hold no image: ", plural(std::ssize(empty), "folder"), ", such as ", empty[0]));
   const std::map<Split, fs::path>& folders = tree.folders;
   const Classes& train = tree.found[Split::train];
   listing.class_names = names_of(tree);
@@ -384,14 +382,14 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
     std::vector<std::string> there;
     for (const auto& [split, folder] : folders) there.push_back(folder.filename().string() + "/");
     fail(Fault::data, root, ": there is no train folder, only ", join(there, " and "),
-         ", and the classes are those of train; add train/CLASS/…, or judge a model by these: neurim val ",
+         ", and the classes are those of train; add train/CLASS/…, or evaluate a model by these: neurim val ",
          "model=RUN data=", root, " split=", folders.begin()->first);
   }
   for (const auto& [split, folder] : folders)
     if (split != Split::train && tree.found.at(split).empty())
-      listing.notes.push_back(text(folder.string(), " holds no picture, as if it were not there",
-                                   split == Split::val && !train.empty() && options.val_split != 0.0
-                                       ? "; validation is taken from train" : ""));
+      listing.notes.push_back(text(
+          folder.string(), " holds no image, as if it were not there",
+          split == Split::val && !train.empty() && options.val_split != 0.0 ? "; validation is taken from train" : ""));
   if (!train.empty() && options.class_names.empty())
     for (const auto& [split, classes] : tree.found) {
       if (split == Split::train) continue;
@@ -407,9 +405,8 @@ Listing open_folder(const std::string& root, const DatasetOptions& options) {
     for (auto& [class_name, paths] : classes)
       for (std::string& path : paths) {
         listing[split].push_back(static_cast<std::int64_t>(files.size()));
-        listing.labels.push_back(
-            std::lower_bound(listing.class_names.begin(), listing.class_names.end(), class_name) -
-            listing.class_names.begin());
+        listing.labels.push_back(std::lower_bound(listing.class_names.begin(), listing.class_names.end(), class_name) -
+                                 listing.class_names.begin());
         files.push_back(std::move(path));
       }
   listing.source = file_source(std::move(files));

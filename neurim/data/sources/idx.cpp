@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t kImagesMagic = 0x00000803,
                         kLabelsMagic = 0x00000801;  // unsigned bytes of 3 axes and of 1
 constexpr std::uint64_t kMostExpansion = 1040;      // deflate packs 1032 bytes into one at most
-constexpr std::uint64_t kUsualExpansion = 16;       // and of pictures seldom more than these
+constexpr std::uint64_t kUsualExpansion = 16;       // and of images seldom more than these
 constexpr std::size_t kPiece = 64 << 20;            // bytes that are unpacked at once
 constexpr const char* kFix = "; download the file again";
 
@@ -61,8 +61,7 @@ class PackedFile {
   }
   std::uint32_t number() {
     const std::vector<std::uint8_t> bytes = read(4);
-    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
-           bytes[3];
+    return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
   }
   void expect_end() {
     char extra;
@@ -90,16 +89,14 @@ struct IdxArray {
 IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   PackedFile file(path);
   const std::uint32_t found = file.number();
-  if (found != magic)
-    fail(Fault::data, path, ": its magic number is ", found, " where IDX bytes have ", magic, kFix);
+  if (found != magic) fail(Fault::data, path, ": its magic number is ", found, " where IDX bytes have ", magic, kFix);
   IdxArray array;
   const std::uint64_t bound = std::filesystem::file_size(path) * kMostExpansion;
   std::uint64_t total = 1;
   for (std::uint32_t axis = 0; axis < (magic & 0xFF); ++axis) {
     const std::uint32_t size = file.number();
     if (size == 0 || size > bound / total)
-      fail(Fault::data, path, ": its header states ", size, " along axis ", axis,
-           ", which the file cannot hold", kFix);
+      fail(Fault::data, path, ": its header states ", size, " along axis ", axis, ", which the file cannot hold", kFix);
     total *= size;
     array.sizes.push_back(size);
   }
@@ -108,13 +105,14 @@ IdxArray read_idx(const std::string& path, std::uint32_t magic) {
   return array;
 }
 
-/// The names of the classes of Fashion-MNIST (Xiao et al. 2017), where the labels are its own and the classes that are asked for,
-/// if any, are not the numbers that they are in the file; else none.
+/// The names of the classes of Fashion-MNIST (Xiao et al. 2017), where the labels are its own and the classes that are
+/// asked for, if any, are not the numbers that they are in the file; else none.
 std::vector<std::string> published_names(const IdxArray& labels, const DatasetOptions& options) {
   const std::vector<std::string> names{"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                                        "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
   const std::vector<std::string>& wanted = options.class_names;
-  if (!wanted.empty() && std::find_first_of(wanted.begin(), wanted.end(), names.begin(), names.end()) == wanted.end()) return {};
+  if (!wanted.empty() && std::find_first_of(wanted.begin(), wanted.end(), names.begin(), names.end()) == wanted.end())
+    return {};
   std::string head;
   for (const std::uint32_t number : {kLabelsMagic, labels.sizes[0]})
     for (const int shift : {24, 16, 8, 0}) head += static_cast<char>(number >> shift & 0xFF);
@@ -145,16 +143,15 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
     IdxArray images = read_idx(images_path, kImagesMagic);
     const IdxArray labels = read_idx(labels_path, kLabelsMagic);
     if (images.sizes[0] != labels.sizes[0])
-      fail(Fault::data, images_path, ": holds ", images.sizes[0], " pictures, but ", labels_path, " holds ",
+      fail(Fault::data, images_path, ": holds ", images.sizes[0], " images, but ", labels_path, " holds ",
            labels.sizes[0], " labels; they are of different sets");
     if (images.sizes[1] > 1u << 14 || images.sizes[2] > 1u << 14)
-      fail(Fault::data, images_path, ": pictures of ", images.sizes[1], " x ", images.sizes[2],
-           " are too large", kFix);
+      fail(Fault::data, images_path, ": images of ", images.sizes[1], " x ", images.sizes[2], " are too large", kFix);
     const ImageSize found{static_cast<int>(images.sizes[1]), static_cast<int>(images.sizes[2]), 1};
     if (parts.empty()) size = found;
     if (found != size)
-      fail(Fault::data, images_path, ": pictures of ", found.height, " x ", found.width,
-           " beside training ones of ", size.height, " x ", size.width, "; they are of different sets");
+      fail(Fault::data, images_path, ": images of ", found.height, " x ", found.width, " beside training ones of ",
+           size.height, " x ", size.width, "; they are of different sets");
     const auto first = static_cast<std::int64_t>(listing.labels.size());
     for (const std::uint8_t label : labels.bytes) {
       listing[split].push_back(static_cast<std::int64_t>(listing.labels.size()));
@@ -166,12 +163,11 @@ Listing open_idx(const std::string& folder, const DatasetOptions& options) {
       if (listing.class_names.empty()) listing.class_names = numbered_classes(listing, labels_path, options);
     }
     const std::size_t classes = listing.class_names.size();
-    const auto bad =
-        std::find_if(labels.bytes.begin(), labels.bytes.end(), [&](std::uint8_t l) { return l >= classes; });
+    const auto bad = std::find_if(labels.bytes.begin(), labels.bytes.end(),
+                                  [&](std::uint8_t l) { return l >= classes; });
     if (bad != labels.bytes.end())
-      fail(Fault::data, labels_path, ": label ", static_cast<int>(*bad), " at index ",
-           bad - labels.bytes.begin(), ", but there are ", classes, " classes, 0 to ", classes - 1,
-           "; check the labels or labels.txt");
+      fail(Fault::data, labels_path, ": label ", static_cast<int>(*bad), " at index ", bad - labels.bytes.begin(),
+           ", but there are ", classes, " classes, 0 to ", classes - 1, "; check the labels or labels.txt");
     parts.push_back({images_path, first, std::move(images.bytes)});
   }
   validate_on_test(listing, options);

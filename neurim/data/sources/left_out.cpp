@@ -35,8 +35,7 @@ bool LeftOut::leads_astray(const fs::path& link, const std::string& of_class) {
   for (fs::path at = target; around == classes_.end() && at != at.parent_path();)
     around = classes_.find(at = at.parent_path());
   bool astray = within(from, target) || (around != classes_.end() && around->second != class_name);
-  for (auto at = classes_.lower_bound(target); !astray && at != classes_.end() && within(at->first, target);
-       ++at)
+  for (auto at = classes_.lower_bound(target); !astray && at != classes_.end() && within(at->first, target); ++at)
     astray = at->second != class_name;
   if (astray) astray_.insert(link.string());
   return astray;
@@ -49,7 +48,7 @@ void LeftOut::look_beside(const fs::path& folder) {
       add_dead_link(entry.path());
     } else if (entry.is_directory(error)) {
       if (holds_run(entry.path())) add_run(entry.path());
-    } else if (is_picture_file(entry.path())) {
+    } else if (is_image_file(entry.path())) {
       classless_.insert(entry.path().string());
     }
   }
@@ -62,7 +61,8 @@ bool LeftOut::has_run_in(const fs::path& folder) const {
 }
 
 std::int64_t LeftOut::count() const {
-  return std::ssize(astray_) + std::ssize(files_) + std::ssize(classless_) + std::ssize(dead_links_) + std::ssize(runs_);
+  return std::ssize(astray_) + std::ssize(files_) + std::ssize(classless_) + std::ssize(dead_links_) +
+         std::ssize(runs_);
 }
 
 void LeftOut::note(std::vector<std::string>& notes) const {
@@ -74,8 +74,8 @@ void LeftOut::note(std::vector<std::string>& notes) const {
     if (!some.empty())
       notes.push_back(text("left out as ", why, ": ", plural(std::ssize(some), thing), ", such as ", *some.begin()));
   };
-  note_some("no pictures", "file", files_);
-  note_some("of no class", "picture", classless_);
+  note_some("no images", "file", files_);
+  note_some("of no class", "image", classless_);
   note_some("leading nowhere", "symbolic link", dead_links_);
   note_some("written by train or val", "folder", runs_);
 }

@@ -12,13 +12,13 @@ namespace neurim {
 
 bool leads_nowhere(const fs::directory_entry& entry);  ///< a symbolic link, that is
 
-/// Symbolic links that would give pictures a wrong class or lead nowhere, files that are no pictures, pictures of no class,
+/// Symbolic links that would give images a wrong class or lead nowhere, files that are no images, images of no class,
 /// and runs.
 class LeftOut {
  public:
   /// Says which folders are classes.
   void add_class(const fs::path& folder);
-  /// Whether the link, in a class of that name, leads to a folder above it or to pictures of another class.
+  /// Whether the link, in a class of that name, leads to a folder above it or to images of another class.
   bool leads_astray(const fs::path& link, const std::string& class_name);
   void add_file(const fs::path& file) { files_.insert(file.string()); }
   void add_run(const fs::path& folder) { runs_.insert(folder.string()); }
@@ -31,7 +31,7 @@ class LeftOut {
   void note(std::vector<std::string>& notes) const;
 
  private:
-  std::map<fs::path, std::string> classes_;  // their canonical forms, by the folder that holds the pictures
+  std::map<fs::path, std::string> classes_;  // their canonical forms, by the folder that holds the images
   std::set<std::string> astray_, files_, classless_, dead_links_, runs_;
 };
 

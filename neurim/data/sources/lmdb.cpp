@@ -53,8 +53,7 @@ class Tree {
     if (last >= file.size / page_size_)
       fail(Fault::data, "ends at ", file.size, " bytes, but its last page is ", last, " of ", page_size_,
            " bytes; it is cut off: copy it again");
-    if (flags_ & 4)
-      fail(Fault::data, "has several values for a key (dupsort), which is not read; write one a key");
+    if (flags_ & 4) fail(Fault::data, "has several values for a key (dupsort), which is not read; write one a key");
     visited_.resize(file.size / page_size_);
   }
 
@@ -68,8 +67,7 @@ class Tree {
 
  private:
   void walk(std::uint64_t number, int depth, std::vector<LmdbRecord>& found) {
-    if (number >= visited_.size() || visited_[number] || depth > kMostDepth)
-      damaged("a damaged tree", number);
+    if (number >= visited_.size() || visited_[number] || depth > kMostDepth) damaged("a damaged tree", number);
     visited_[number] = true;
     std::vector<std::byte> bytes(page_size_);
     file_.read(number * page_size_, bytes);
@@ -90,8 +88,7 @@ class Tree {
           fail(Fault::data,
                "has named databases or several values for a key, which are not read; write the "
                "records into the unnamed one");
-        found.push_back(
-            {std::string(page.substr(node + kNodeHeader, key_size)), number * page_size_ + data, low});
+        found.push_back({std::string(page.substr(node + kNodeHeader, key_size)), number * page_size_ + data, low});
         if (node_flags & kBigData) {
           if (data + 8 > page_size_) damaged("a damaged node", number);
           found.back().offset = overflow(little(page, data, 8), low);
@@ -111,8 +108,8 @@ class Tree {
     std::array<std::byte, kPageHeader> header{};
     file_.read(number * page_size_, header);
     const std::uint64_t pages = little(as_text(header), 12, 4);
-    if (little(as_text(header), 0, 8) != number || !(little(as_text(header), 10, 2) & kOverflow) ||
-        pages == 0 || pages > visited_.size() - number || size > pages * page_size_ - kPageHeader)
+    if (little(as_text(header), 0, 8) != number || !(little(as_text(header), 10, 2) & kOverflow) || pages == 0 ||
+        pages > visited_.size() - number || size > pages * page_size_ - kPageHeader)
       damaged("a damaged long value", number);
     return number * page_size_ + kPageHeader;
   }
@@ -150,9 +147,9 @@ std::optional<Datum> read_datum(const Bytes& bytes, const LmdbRecord& record) {
   }
   if (datum.size == 0) return {};
   constexpr std::uint64_t most = Decoder::kMostPixels;
-  if (!datum.encoded && ((datum.channels != 1 && datum.channels != 3) || datum.height == 0 ||
-                         datum.height > most || datum.width == 0 || datum.width > most / datum.height ||
-                         datum.size != datum.channels * datum.height * datum.width))
+  if (!datum.encoded &&
+      ((datum.channels != 1 && datum.channels != 3) || datum.height == 0 || datum.height > most || datum.width == 0 ||
+       datum.width > most / datum.height || datum.size != datum.channels * datum.height * datum.width))
     return {};
   return datum;
 }
@@ -168,14 +165,14 @@ class LmdbSource : public Source {
       : files_(std::move(files)), items_(std::move(items)) {}
 
   std::string name(std::int64_t item) const override {
-    const Item& of = items_[static_cast<std::size_t>(item)];
+    const Item& of = items_[item];
     return text(files_[of.part.file], "[", of.key, "]");
   }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    const auto& [of, key, planes] = items_[static_cast<std::size_t>(item)];
+    const auto& [of, key, planes] = items_[item];
     const std::span<const std::byte> bytes = read_part(files_[of.file], of.offset, of.size, buffer);
     if (planes == ImageSize{}) return {bytes, {}};
-    buffer.resize(std::max(buffer.size(), 2 * of.size));  // the picture goes behind its planes
+    buffer.resize(std::max(buffer.size(), 2 * of.size));  // the image goes behind its planes
     const std::size_t channels = static_cast<std::size_t>(planes.channels), plane = of.size / channels;
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t p = 0; p < plane; ++p)
@@ -188,7 +185,8 @@ class LmdbSource : public Source {
   std::vector<Item> items_;
 };
 
-/// The labels in labels.csv, .tsv or .jsonl beside the file by the canonical forms of their keys; empty where there is none.
+/// The labels in labels.csv, .tsv or .jsonl beside the file by the canonical forms of their keys; empty where there is
+/// none.
 std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
   std::unordered_map<std::string, std::string> labels;
   std::error_code error;
@@ -197,8 +195,7 @@ std::unordered_map<std::string, std::string> sidecar(const fs::path& folder) {
     const Table table = read_table((folder / name).string());
     const auto key = table.find({"key"}), label = table.find({"label", "class"});
     if (!key || !label)
-      fail(Fault::data, table.path,
-           ":1: has no column key or none called label; name the columns key and label");
+      fail(Fault::data, table.path, ":1: has no column key or none called label; name the columns key and label");
     for (const Table::Row& row : table.rows)
       if (!labels.emplace(canonical_form(Table::cell(row, *key)), Table::cell(row, *label)).second)
         fail(Fault::data, table.at(row), ": names the key ", Table::cell(row, *key), " again; remove a line");
@@ -273,8 +270,7 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
              }
            });
     if (found.size() == before)
-      fail(Fault::data, file,
-           ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
+      fail(Fault::data, file, ": no value is a Caffe Datum with a label, and there is no labels.csv beside it (",
            "columns key and label) that names a key; add that file");
     files.push_back(file);
   }
@@ -282,7 +278,7 @@ Listing open_lmdb(const std::string& path, const DatasetOptions& options) {
   note_count(listing.notes, others, "records have no label and are left out", other);
   if (raw > 0)
     listing.notes.push_back(text(raw,
-                                 " pictures are raw colour levels, taken as blue, green, red, which is "
+                                 " images are raw colour levels, taken as blue, green, red, which is "
                                  "what Caffe's convert_imageset writes"));
   listing.source = std::make_shared<LmdbSource>(std::move(files), std::move(found));
   return listing;

@@ -1,4 +1,4 @@
-// Tables of picture files.
+// Tables of image files.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -28,8 +28,7 @@ struct Part {
 std::vector<fs::path> tables_of(const fs::path& folder, Split split) {
   std::vector<fs::path> found;
   for (const fs::path& file : files_in(folder))
-    if (is_table(file.filename().string()) && split_named(file.stem().string()) == split)
-      found.push_back(file);
+    if (is_table(file.filename().string()) && split_named(file.stem().string()) == split) found.push_back(file);
   return found;
 }
 
@@ -47,7 +46,7 @@ std::vector<Part> parts_of(const fs::path& folder) {
   const auto add = [&](const std::vector<fs::path>& files, std::optional<Split> split, bool split_in_path) {
     if (files.size() > 1)
       fail(Fault::data, files[0].string(), ": ", files[1].filename().string(),
-           " beside it says the same of other pictures; leave one of them");
+           " beside it says the same of other images; leave one of them");
     if (!files.empty()) parts.push_back({files[0], split, split_in_path});
   };
   for (const Split split : kSplits) add(tables_of(folder, split), split, false);
@@ -85,7 +84,8 @@ double weight_of(const Table& table, const Table::Row& row, const std::string& c
   if (cell.empty()) return weight;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), weight);
   if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(weight) || weight < 0)
-    fail(Fault::data, table.at(row), ": weight \"", cell, "\" is no number of at least 0; write it as 0.5, with a point for decimals");
+    fail(Fault::data, table.at(row), ": weight \"", cell,
+         "\" is no number of at least 0; write it as 0.5, with a point for decimals");
   return weight;
 }
 
@@ -113,8 +113,8 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
              group = table.find({options.group_by.empty() ? "group" : lower(options.group_by)});
   const auto need = [&](bool found, const std::vector<std::string>& names) {
     if (!found)
-      fail(Fault::data, table.path, ":1: no column is called ", join(names, ", "), "; it has [",
-           listed(table.columns), "]; name the column so");
+      fail(Fault::data, table.path, ":1: no column is called ", join(names, ", "), "; it has [", listed(table.columns),
+           "]; name the column so");
   };
   need(path.has_value(), kPaths);
   need(label.has_value() || metadata, label_columns());
@@ -137,10 +137,9 @@ void add_table(const Part& part, const DatasetOptions& options, Rows& rows) {
     }
     std::string class_name = label ? Table::cell(row, *label) : relative.parent_path().filename().string();
     if (class_name.empty() && rows.no_label.empty())
-      rows.no_label =
-          text(table.at(row), ": ", file, " has no label; ",
-               label ? "fill it in or remove the line (or give multi_label=true, if it is of no class)"
-                     : "add a column label");
+      rows.no_label = text(table.at(row), ": ", file, " has no label; ",
+                           label ? "fill it in or remove the line (or give multi_label=true, if it is of no class)"
+                                 : "add a column label");
     if (label && options.multi_label.value_or(true)) {
       rows.bars = rows.bars || class_name.find('|') != std::string::npos;
       for (const std::string& name : names_between_bars(class_name))
@@ -172,10 +171,14 @@ std::optional<std::int64_t> whole_number(const std::string& label) {
   return integer(label.ends_with(".0") ? label.substr(0, label.size() - 2) : label);
 }
 
-/// The items of all rows. Where labels are whole numbers and labels.txt beside the tables names classes, and options.class_names
-/// does not, they count its lines. Throws Error(data) with file and line on one that is not among them.
-Listing finish(const Rows& rows, const std::string& path, const fs::path& beside, const DatasetOptions& options, bool multi_label) {
-  const auto names_in = [&](const std::string& label) { return multi_label ? names_between_bars(label) : std::vector{label}; };
+/// The items of all rows. Where labels are whole numbers and labels.txt beside the tables names classes, and
+/// options.class_names does not, they count its lines. Throws Error(data) with file and line on one that is not among
+/// them.
+Listing finish(const Rows& rows, const std::string& path, const fs::path& beside, const DatasetOptions& options,
+               bool multi_label) {
+  const auto names_in = [&](const std::string& label) {
+    return multi_label ? names_between_bars(label) : std::vector{label};
+  };
   DatasetOptions named = options;
   const bool numbers = std::all_of(rows.labels.begin(), rows.labels.end(), [&](const auto& label) {
     const std::vector<std::string> names = names_in(label.first);
@@ -191,7 +194,7 @@ Listing finish(const Rows& rows, const std::string& path, const fs::path& beside
              " classes, 0 to ", classes.size() - 1, "; correct the label, or name its class there");
   Listing listing = rows.items.finish(path, named, multi_label);
   const auto count = [&](std::vector<std::int64_t>& found) {
-    for (std::int64_t& one : found) one = *whole_number(listing.class_names[static_cast<std::size_t>(one)]);
+    for (std::int64_t& one : found) one = *whole_number(listing.class_names[one]);
   };
   if (!multi_label) count(listing.labels);
   for (std::vector<std::int64_t>& set : listing.label_sets) {
@@ -199,8 +202,8 @@ Listing finish(const Rows& rows, const std::string& path, const fs::path& beside
     std::sort(set.begin(), set.end());
   }
   listing.class_names = classes;
-  listing.notes.push_back(text("labels are numbers of the classes in labels.txt: 0 is ", classes[0], ", ", classes.size() - 1, " is ",
-                               classes.back()));
+  listing.notes.push_back(text("labels are numbers of the classes in labels.txt: 0 is ", classes[0], ", ",
+                               classes.size() - 1, " is ", classes.back()));
   return listing;
 }
 
@@ -214,7 +217,8 @@ void note_contradictions(const Rows& rows, Listing& listing) {
   std::map<std::string, Split> split_of;
   for (std::size_t row = 0; row < listing.groups.size(); ++row) {
     const std::string& group = listing.groups[row];
-    if (!group.empty() && split_of.emplace(group, rows.splits[row]).first->second != rows.splits[row]) torn.insert(group);
+    if (!group.empty() && split_of.emplace(group, rows.splits[row]).first->second != rows.splits[row])
+      torn.insert(group);
   }
   const auto note = [&](const std::set<std::string>& found, std::string_view what) {
     if (!found.empty()) note_count(listing.notes, std::ssize(found), what, *found.begin());
@@ -247,17 +251,17 @@ void join_rows(const Rows& rows, Listing& listing) {
   for (std::string& group : listing.groups) group = whole(group);
 }
 
-/// Says which pictures beside the tables no row names.
+/// Says which images beside the tables no row names.
 void note_rowless(const std::vector<Part>& parts, const Rows& rows, std::vector<std::string>& notes) {
   std::set<fs::path> folders, rowless;
   for (const Part& part : parts) folders.insert(part.file.parent_path());
   for (const fs::path& folder : folders)
     for (const fs::path& file : files_in(folder))
-      if (is_picture_file(file) && !rows.first.contains(file.lexically_normal().string()) &&
+      if (is_image_file(file) && !rows.first.contains(file.lexically_normal().string()) &&
           !rows.first.contains(fs::absolute(file).lexically_normal().string()))
         rowless.insert(file);
   if (!rowless.empty())
-    notes.push_back(text("left out as without a row: ", plural(std::ssize(rowless), "picture"), ", such as ",
+    notes.push_back(text("left out as without a row: ", plural(std::ssize(rowless), "image"), ", such as ",
                          rowless.begin()->string()));
 }
 
@@ -268,7 +272,7 @@ bool is_manifest(const std::string& path) {
   if (fs::is_directory(path, error)) {
     const std::vector<Part> parts = parts_of(path);
     if (parts.empty()) return has_parquet(path) && !has_folders(path, "data");
-    // A log called train.csv may lie beside folders of pictures.
+    // A log called train.csv may lie beside folders of images.
     if (!has_folders(path)) return true;
     const std::vector<std::string> columns = columns_of_table(parts[0].file.string());
     const auto any = [&](const std::vector<std::string>& names) {
@@ -285,7 +289,7 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   const std::vector<Part> parts = folder ? parts_of(path) : std::vector<Part>{{path, {}, false}};
   if (has_parquet(path) && (parts.empty() || !folder))
     fail(Fault::data, path,
-         ": Parquet files are not read; write the pictures as files and a train.csv of path,label beside "
+         ": Parquet files are not read; write the images as files and a train.csv of path,label beside "
          "them: "
          "with Python's datasets, for i, r in enumerate(load_dataset(\"parquet\", "
          "data_files=FILES)[\"train\"]): "
@@ -293,7 +297,7 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   Rows rows;
   for (const Part& part : parts) add_table(part, options, rows);
   if (rows.files.empty())
-    fail(Fault::data, path, ": the table has no rows; give each picture one, with its path and its label");
+    fail(Fault::data, path, ": the table has no rows; give each image one, with its path and its label");
   if (rows.looked > 0 && rows.missing == rows.looked)
     fail(Fault::data, rows.a_missing, ": there is no such file, and neither of the first ", rows.looked,
          " is there; paths are relative to the folder of the table");
@@ -301,11 +305,12 @@ Listing open_manifest(const std::string& path, const DatasetOptions& options) {
   if (!multi_label && !rows.no_label.empty()) fail(Fault::data, rows.no_label);
   Listing listing = finish(rows, path, folder ? fs::path(path) : fs::path(path).parent_path(), options, multi_label);
   if (folder && has_folders(path))
-    listing.notes.push_back(text(parts[0].file.filename().string(),
-                                 " says which pictures are used; what else lies in folders is not"));
+    listing.notes.push_back(
+        text(parts[0].file.filename().string(), " says which images are used; what else lies in folders is not"));
   if (folder) note_rowless(parts, rows, listing.notes);
   if (rows.splitless < std::ssize(rows.files))
-    note_count(listing.notes, rows.splitless, "rows name no split, as others do, and are training data", rows.a_splitless);
+    note_count(listing.notes, rows.splitless, "rows name no split, as others do, and are training data",
+               rows.a_splitless);
   note_count(listing.notes, std::ssize(rows.again), "rows name a file again", rows.an_again);
   note_contradictions(rows, listing);
   join_rows(rows, listing);

@@ -1,4 +1,4 @@
-// Pictures that are held decoded in memory.
+// Images that are held decoded in memory.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace neurim {
 
-/// The pictures of all parts, one after the other, all of one size.
+/// The images of all parts, one after the other, all of one size.
 class MemorySource : public Source {
  public:
   struct Part {

@@ -13,9 +13,10 @@ NpyArray array_of(const NpyHead& head, std::uint64_t file_size) {
   if (type.size() != 3 || (type[1] != 'u' && type[1] != 'i') || (type[2] != '1' && type[0] != '<') ||
       std::string_view("1248").find(type[2]) == std::string_view::npos)
     fail(Fault::data, "holds elements of type '", type,
-         "'; little-endian integers are read: pictures as uint8, such as (x * 255).astype(\"uint8\"), labels "
+         "'; little-endian integers are read: images as uint8, such as (x * 255).astype(\"uint8\"), labels "
          "as int64");
-  NpyArray array{.is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = head.shape};
+  NpyArray array{
+      .is_signed = type[1] == 'i', .item_size = static_cast<std::size_t>(type[2] - '0'), .shape = head.shape};
   const std::uint64_t have = file_size - head.begin, need = head.elements * array.item_size;
   if (need != have) {
     std::vector<std::string> sizes;
@@ -61,8 +62,7 @@ NpyArray parse_npy(const Bytes& file) {
   return array;
 }
 
-std::map<std::string, NpyArray> parse_npz(const Bytes& file,
-                                          const std::function<bool(const std::string&)>& wanted) {
+std::map<std::string, NpyArray> parse_npz(const Bytes& file, const std::function<bool(const std::string&)>& wanted) {
   return members_of(file, wanted, [](const Bytes& all, const ZipMember& member) {
     const std::vector<std::byte> bytes = unzipped(all, member);
     return parse_npy(bytes_in_memory(bytes));

@@ -27,8 +27,7 @@ NpyArray parse_npy_head(const Bytes& file);
 
 /// The members of an .npz file (PKWARE's APPNOTE 6.3.10), stored or deflated, zip64 too, by name without
 /// .npy. Only those that `wanted` accepts are read; their checksums are. Throws Error(data).
-std::map<std::string, NpyArray> parse_npz(const Bytes& file,
-                                          const std::function<bool(const std::string&)>& wanted);
+std::map<std::string, NpyArray> parse_npz(const Bytes& file, const std::function<bool(const std::string&)>& wanted);
 
 /// The same without the elements and their checksums: a small file may unpack to anything.
 std::map<std::string, NpyArray> parse_npz_heads(const Bytes& file,

@@ -14,8 +14,7 @@
 namespace neurim {
 
 std::uint32_t crc_of(std::span<const std::byte> bytes, std::uint32_t before) {
-  return static_cast<std::uint32_t>(
-      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return static_cast<std::uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 std::uint32_t record_crc(const RecordHead& head, std::span<const std::byte> body) {
@@ -61,8 +60,7 @@ class PackedSource : public Source {
     if (crc_of(last) != tail.crc) damaged("its table has changed");
     table_.resize(tail.records);
     std::memcpy(table_.data(), last.data(), tail.records * sizeof(PackEntry));
-    json_ = std::string(reinterpret_cast<const char*>(last.data()) + tail.records * sizeof(PackEntry),
-                        tail.json_bytes);
+    json_ = std::string(reinterpret_cast<const char*>(last.data()) + tail.records * sizeof(PackEntry), tail.json_bytes);
     checked_ = std::make_unique<std::atomic<bool>[]>(table_.size());
   }
 
@@ -75,11 +73,10 @@ class PackedSource : public Source {
   StoredImage read(std::int64_t item, std::vector<std::byte>&) const override {
     const Record record = find(item);
     const RecordHead& head = record.head;
-    const std::span<const std::byte> rows =
-        record.body.subspan(aligned(head.name_bytes), std::size_t{head.rows} * 4);
+    const std::span<const std::byte> rows = record.body.subspan(aligned(head.name_bytes), std::size_t{head.rows} * 4);
     StoredImage stored{.bytes = record.body.subspan(aligned(head.name_bytes) + rows.size(), head.bytes)};
     // Each record is checked when it is first read; later reads touch only the bytes that they need.
-    std::atomic<bool>& checked = checked_[static_cast<std::size_t>(item)];
+    std::atomic<bool>& checked = checked_[item];
     if (!checked.load(std::memory_order_relaxed)) {
       check(record);
       checked.store(true, std::memory_order_relaxed);
@@ -104,23 +101,24 @@ class PackedSource : public Source {
   }
 
   Record find(std::int64_t item) const {
-    const std::uint64_t offset = table_[static_cast<std::size_t>(item)].offset;
-    const std::optional<Record> record =
-        offset % 8 == 0 ? record_at(file_.bytes(), offset, end_) : std::optional<Record>();
+    const std::uint64_t offset = table_[item].offset;
+    const std::optional<Record> record = offset % 8 == 0 ? record_at(file_.bytes(), offset, end_)
+                                                         : std::optional<Record>();
     if (!record) damaged(text("there is no sample ", item, " at ", offset));
     return *record;
   }
 
   void check(const Record& record) const {
     const RecordHead& head = record.head;
-    if (record_crc(head, record.body) != head.crc)
-      fail(Fault::data, "its bytes in the packed file have changed", kFix);
+    if (record_crc(head, record.body) != head.crc) fail(Fault::data, "its bytes in the packed file have changed", kFix);
     // What the CRC cannot say: whether the writer was ours.
     const ImageSize pixels = pixels_of(head);
     const bool raw = head.height || head.width || head.channels;
     const auto* rows = reinterpret_cast<const std::uint32_t*>(record.body.data() + aligned(head.name_bytes));
-    bool sound = (head.bits == 0 || (raw && head.bits == 16)) && (!raw || (head.height >= 1 && head.height <= kMostPackedSide && head.width >= 1 &&
-                              head.width <= kMostPackedSide && head.channels >= 1 && head.channels <= kMostChannels && pixels.bytes() == head.bytes));
+    bool sound = (head.bits == 0 || (raw && head.bits == 16)) &&
+                 (!raw || (head.height >= 1 && head.height <= kMostPackedSide && head.width >= 1 &&
+                           head.width <= kMostPackedSide && head.channels >= 1 && head.channels <= kMostChannels &&
+                           pixels.bytes() == head.bytes));
     for (std::uint32_t i = 0; i < head.rows; ++i)
       sound = sound && rows[i] >= 2 && rows[i] <= head.bytes && (i == 0 || rows[i] >= rows[i - 1] + 2);
     if (!sound || (head.rows > 0 && (head.rows < 2 || head.block_height < 8 || head.block_height > 32)))

@@ -19,14 +19,14 @@ namespace neurim {
 namespace {
 
 constexpr std::size_t kMostListed = 20, kMostGrades = 20;
-constexpr int kMostLooked = 200;  // entries below a folder among which a picture is looked for
+constexpr int kMostLooked = 200;  // entries below a folder among which an image is looked for
 
 class FileSource : public Source {
  public:
   explicit FileSource(std::vector<std::string> files) : files_(std::move(files)) {}
-  std::string name(std::int64_t item) const override { return files_[static_cast<std::size_t>(item)]; }
+  std::string name(std::int64_t item) const override { return files_[item]; }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    return {read_into(files_[static_cast<std::size_t>(item)], buffer), {}};
+    return {read_into(files_[item], buffer), {}};
   }
 
  private:
@@ -37,9 +37,8 @@ class FileSource : public Source {
 class OpenFile {
  public:
   /// Without waiting for the other end of a pipe.
-  explicit OpenFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat status{};
+  explicit OpenFile(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat status {};
     if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
       const int reason = errno;
       if (descriptor_ >= 0) ::close(descriptor_);
@@ -58,8 +57,7 @@ class OpenFile {
       const ssize_t count = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail(Fault::data, "cannot read: ", std::strerror(errno), "; check the disk");
-      if (count == 0)
-        fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
+      if (count == 0) fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
       to = to.subspan(static_cast<std::size_t>(count));
       offset += static_cast<std::uint64_t>(count);
     }
@@ -70,17 +68,17 @@ class OpenFile {
   std::uint64_t size_ = 0;
 };
 
-/// Whether a picture is among the first entries below the folder; the charts of runs are none.
-bool holds_pictures(const fs::path& folder) {
+/// Whether an image is among the first entries below the folder; the charts of runs are none.
+bool holds_images(const fs::path& folder) {
   if (holds_run(folder)) return false;
-  constexpr auto options =
-      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
+  constexpr auto options = fs::directory_options::follow_directory_symlink |
+                           fs::directory_options::skip_permission_denied;
   std::error_code error, ignored;
   fs::recursive_directory_iterator at(folder, options, error);
   for (int looked = 0; !error && at != fs::recursive_directory_iterator() && looked < kMostLooked; ++looked) {
     if (is_hidden(at->path()) || (at->is_directory(ignored) && holds_run(at->path()))) {
       at.disable_recursion_pending();
-    } else if (at->is_regular_file(ignored) && is_picture_file(at->path())) {
+    } else if (at->is_regular_file(ignored) && is_image_file(at->path())) {
       return true;
     }
     at.increment(error);
@@ -128,8 +126,7 @@ std::vector<fs::directory_entry> entries(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (!is_hidden(at->path())) found.push_back(*at);
   if (error)
-    fail(Fault::data, folder.string(), ": cannot list: ", error.message(),
-         "; check that the folder is readable");
+    fail(Fault::data, folder.string(), ": cannot list: ", error.message(), "; check that the folder is readable");
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -153,7 +150,7 @@ std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::
   add(folder);
   std::error_code error;
   for (const fs::directory_entry& entry : entries(folder))
-    if (entry.is_directory(error) && !add(entry.path()) && holds_pictures(entry.path())) return {};
+    if (entry.is_directory(error) && !add(entry.path()) && holds_images(entry.path())) return {};
   return found;
 }
 
@@ -209,7 +206,8 @@ void check_all_there(const std::vector<std::string>& files, const std::string& p
     std::uint64_t at = 0, of = 0;
     if (std::from_chars(number.data(), number.data() + number.size(), at).ec != std::errc()) continue;
     const auto [end, error_of] = std::from_chars(file.data() + middle + 4, file.data() + file.size(), of);
-    if (error_of != std::errc() || (end != file.data() + file.size() && *end != '.')) continue;  // what else follows may differ from file to file
+    if (error_of != std::errc() || (end != file.data() + file.size() && *end != '.'))
+      continue;  // what else follows may differ from file to file
     Counted& set = sets[{file.substr(0, begin), file.substr(middle)}];
     set.of = of, set.width = number.size(), set.folder = fs::path(full).parent_path();
     set.numbers.insert(at);
@@ -222,8 +220,9 @@ void check_all_there(const std::vector<std::string>& files, const std::string& p
     const std::string number = text(missing);
     const std::string padded = std::string(set.width - std::min(set.width, number.size()), '0') + number;
     const std::uint64_t lacking = set.of - std::min<std::uint64_t>(set.numbers.size(), set.of - 1);
-    fail(Fault::data, path, ": of the ", set.of, " files that their names count ", lacking, lacking == 1 ? " is" : " are",
-         " missing, such as ", (set.folder / (around.first + padded + around.second)).string(),
+    fail(Fault::data, path, ": of the ", set.of, " files that their names count ", lacking,
+         lacking == 1 ? " is" : " are", " missing, such as ",
+         (set.folder / (around.first + padded + around.second)).string(),
          "; put it there, or rename the others, so that they do not count it");
   }
 }
@@ -248,8 +247,7 @@ Bytes bytes_of_file(const std::string& path) {
 std::span<const std::byte> read_part(const std::string& path, std::uint64_t offset, std::uint64_t size,
                                      std::vector<std::byte>& buffer) {
   if (size > kMostPart)
-    fail(Fault::data, "an item of ", size, " bytes is above the limit of ", kMostPart,
-         "; scale the picture down");
+    fail(Fault::data, "an item of ", size, " bytes is above the limit of ", kMostPart, "; scale the image down");
   const OpenFile file(path);
   if (offset > file.size() || size > file.size() - offset)
     fail(Fault::data, "the file is shorter than when it was opened; leave it alone while it is used");
@@ -259,8 +257,8 @@ std::span<const std::byte> read_part(const std::string& path, std::uint64_t offs
   return to;
 }
 
-/// What is wrong with labels that are numbers with fractions: "" where there are none, or where they may be grades, which a
-/// note says.
+/// What is wrong with labels that are numbers with fractions: "" where there are none, or where they may be grades,
+/// which a note says.
 std::string Gathered::measurements(std::vector<std::string>& notes) const {
   std::vector<std::string> fractions;
   for (const auto& [label, number] : index_) {
@@ -274,11 +272,13 @@ std::string Gathered::measurements(std::vector<std::string>& notes) const {
   if (fractions.empty()) return "";
   const std::size_t distinct = index_.size();
   const std::string what = text("labels are numbers with fractions, such as ", fractions.front(),
-                                fractions.size() > 1 ? text(" and ", fractions.back()) : "", " (", distinct, " different ones of ",
-                                plural(size(), "image"), ")");
+                                fractions.size() > 1 ? text(" and ", fractions.back()) : "", " (", distinct,
+                                " different ones of ", plural(size(), "image"), ")");
   if (distinct > kMostGrades || labels_.size() < 2 * distinct)
-    return text(what, ", which look like measurements, and there is no regression here: give a label column of class names, such as "
-                      "low and high, or name the classes: classes=NAME,NAME");
+    return text(
+        what,
+        ", which look like measurements, and there is no regression here: give a label column of class names, such as "
+        "low and high, or name the classes: classes=NAME,NAME");
   notes.push_back(text(what, ": each is a class of its own"));
   return "";
 }
@@ -315,70 +315,62 @@ Listing Gathered::finish(const std::string& path, const DatasetOptions& options,
   std::vector<char> in_train(index_.size(), 0);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     listing[splits_[i]].push_back(static_cast<std::int64_t>(i));
-    if (splits_[i] == Split::train) in_train[static_cast<std::size_t>(labels_[i])] = 1;
+    if (splits_[i] == Split::train) in_train[labels_[i]] = 1;
   }
   // Else the classes are those of train; then `known` stays empty where there is no train, which Dataset reports.
-  const bool of_all_splits =
-      !options.class_names.empty() || (!options.for_training && listing[Split::train].empty());
+  const bool of_all_splits = !options.class_names.empty() || (!options.for_training && listing[Split::train].empty());
   std::map<std::string, bool> classes;  // whether they are in train
   for (const auto& [label, number] : index_)
-    for (const std::string& name : names_in(label))
-      classes[name] = classes[name] || in_train[static_cast<std::size_t>(number)];
+    for (const std::string& name : names_in(label)) classes[name] = classes[name] || in_train[number];
   std::vector<std::string> known, unknown;
-  for (const auto& [name, is_in_train] : classes)
-    (is_in_train || of_all_splits ? known : unknown).push_back(name);
+  for (const auto& [name, is_in_train] : classes) (is_in_train || of_all_splits ? known : unknown).push_back(name);
   if (!unknown.empty() && !known.empty()) {
     std::vector<std::string> texts(index_.size());
-    for (const auto& [label, number] : index_) texts[static_cast<std::size_t>(number)] = label;
+    for (const auto& [label, number] : index_) texts[number] = label;
     std::map<Split, std::set<std::string>> has;
     for (std::size_t i = 0; i < labels_.size(); ++i)
-      for (const std::string& name : names_in(texts[static_cast<std::size_t>(labels_[i])]))
-        has[splits_[i]].insert(name);
+      for (const std::string& name : names_in(texts[labels_[i]])) has[splits_[i]].insert(name);
     for (const auto& [split, names] : has)
       if (names.contains(unknown[0]))
         fail(Fault::data, path, ": ", split, " has the classes [", listed({names.begin(), names.end()}),
              "], but train has [", listed(known), "]; correct the labels or the splits of [", listed(unknown), "]");
   }
   if (!known.empty() && std::all_of(known.begin(), known.end(), integer)) {
-    std::sort(known.begin(), known.end(),
-              [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
+    std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return *integer(a) < *integer(b); });
     std::vector<std::int64_t> numbers;
     for (const std::string& name : known) numbers.push_back(*integer(name));
     const std::vector<std::string> lacking = gaps(numbers);
     if (!of_all_splits)
-      listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ",
-                                   known.front(), " to ", known.back(),
-                                   lacking.empty() ? "" : text(", without ", listed(lacking))));
+      listing.notes.push_back(text("all labels are integers: classes are in numeric order, from ", known.front(),
+                                   " to ", known.back(), lacking.empty() ? "" : text(", without ", listed(lacking))));
   }
   std::map<std::string, std::int64_t> number_of;
   for (std::size_t c = 0; c < known.size(); ++c) number_of[known[c]] = static_cast<std::int64_t>(c);
   std::vector<std::set<std::int64_t>> classes_of(index_.size());  // of each text
   for (const auto& [label, number] : index_)
-    for (const std::string& name : names_in(label))
-      classes_of[static_cast<std::size_t>(number)].insert(number_of[name]);
+    for (const std::string& name : names_in(label)) classes_of[number].insert(number_of[name]);
   std::map<std::set<std::int64_t>, std::int64_t> set_numbers;  // "a|b" and "b|a" are one
   for (const std::int64_t label : labels_) {
-    const std::set<std::int64_t>& set = classes_of[static_cast<std::size_t>(label)];
-    listing.labels.push_back(
-        multi_label ? set_numbers.emplace(set, static_cast<std::int64_t>(set_numbers.size())).first->second
-                    : *set.begin());
+    const std::set<std::int64_t>& set = classes_of[label];
+    listing.labels.push_back(multi_label
+                                 ? set_numbers.emplace(set, static_cast<std::int64_t>(set_numbers.size())).first->second
+                                 : *set.begin());
   }
   listing.label_sets.resize(set_numbers.size());
-  for (const auto& [set, number] : set_numbers)
-    listing.label_sets[static_cast<std::size_t>(number)].assign(set.begin(), set.end());
+  for (const auto& [set, number] : set_numbers) listing.label_sets[number].assign(set.begin(), set.end());
   if (!of_all_splits)
     for (const Split split : {Split::val, Split::test}) {
       std::set<std::int64_t> there;
       for (const std::int64_t item : listing[split]) {
-        const std::int64_t label = labels_[static_cast<std::size_t>(item)];
-        const std::set<std::int64_t>& set = classes_of[static_cast<std::size_t>(label)];
+        const std::int64_t label = labels_[item];
+        const std::set<std::int64_t>& set = classes_of[label];
         there.insert(set.begin(), set.end());
       }
       if (there.empty() || there.size() >= known.size()) continue;
       std::size_t lacking = 0;
       while (there.contains(static_cast<std::int64_t>(lacking))) ++lacking;
-      listing.notes.push_back(text(split, " has no pictures of ", known.size() - there.size(), " of the ",
-                                   known.size(), " classes, such as ", known[lacking]));
+      listing.notes.push_back(text(split, " has no images of ", known.size() - there.size(), " of the ", known.size(),
+                                   " classes, such as ", known[lacking]));
     }
   listing.class_names = std::move(known);
   listing.spellings = spellings.several();
@@ -410,14 +402,14 @@ std::vector<std::string> names_beside(const fs::path& folder) {
   for (const std::string& line : split(read_text(folder / "labels.txt"), '\n')) {
     if (line.empty()) continue;
     if (std::find(names.begin(), names.end(), line) != names.end())
-      fail(Fault::data, (folder / "labels.txt").string(), ": \"", line, "\" stands twice; each class has a name of its own, one a line");
+      fail(Fault::data, (folder / "labels.txt").string(), ": \"", line,
+           "\" stands twice; each class has a name of its own, one a line");
     names.push_back(line);
   }
   return names;
 }
 
-std::vector<std::string> numbered_classes(Listing& listing, const std::string& where,
-                                          const DatasetOptions& options) {
+std::vector<std::string> numbered_classes(Listing& listing, const std::string& where, const DatasetOptions& options) {
   const auto labels = std::span(listing.labels).first(listing[Split::train].size());
   if (!labels.empty() && options.class_names.empty()) {
     const auto largest = std::max_element(labels.begin(), labels.end());
@@ -428,7 +420,7 @@ std::vector<std::string> numbered_classes(Listing& listing, const std::string& w
     if (!lacking.empty())
       fail(Fault::data, where, ": label ", *largest, " at index ", largest - labels.begin(), ", but ",
            one ? "class " : "classes ", listed(lacking), one ? " has" : " have",
-           " no training picture; correct the label, or name the classes in labels.txt, one a line");
+           " no training image; correct the label, or name the classes in labels.txt, one a line");
   }
   std::vector<std::string> names;
   for (const std::int64_t label : listing.labels)
@@ -437,7 +429,8 @@ std::vector<std::string> numbered_classes(Listing& listing, const std::string& w
 }
 
 std::string listed(const std::vector<std::string>& names) {
-  std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostListed)));
+  std::vector<std::string> shown(names.begin(),
+                                 names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostListed)));
   for (std::string& name : shown)
     if (trimmed(name) != name) name = text('"', name, '"');
   return text(join(shown, ", "), names.size() > kMostListed ? text(", … ", names.size(), " in all") : "");

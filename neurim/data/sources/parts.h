@@ -11,7 +11,7 @@
 #include "neurim/base/bytes.h"
 #include "neurim/base/file.h"
 #include "neurim/data/dataset.h"
-#include "neurim/data/picture_files.h"
+#include "neurim/data/image_files.h"
 
 namespace neurim {
 
@@ -25,7 +25,7 @@ std::vector<fs::directory_entry> entries(const fs::path& folder);
 std::vector<fs::path> files_in(const fs::path& folder);
 
 /// The files of a folder, or of folders in it, that `is` accepts; none where a folder in it holds none of
-/// them but pictures: an archive that lies beside folders of pictures is what they were unpacked from.
+/// them but images: an archive that lies beside folders of images is what they were unpacked from.
 std::vector<std::string> shards_in(const fs::path& folder, bool (*is)(const fs::path&));
 
 /// The split of that name, in small or capital letters: train or training, val, valid or validation, test or
@@ -38,21 +38,21 @@ std::optional<Split> split_named(std::string_view name);
 std::vector<Split> splits_of(const std::vector<std::string>& files, const std::string& path,
                              std::vector<std::string>& notes);
 
-/// Where names count the files, "x-00002-of-00010.tar", all of them have to be among those of the folder `path`; a path of
-/// one file asks for that alone. Throws Error(data) naming what is missing.
+/// Where names count the files, "x-00002-of-00010.tar", all of them have to be among those of the folder `path`; a path
+/// of one file asks for that alone. Throws Error(data) naming what is missing.
 void check_all_there(const std::vector<std::string>& files, const std::string& path);
 
 /// For files that come with a test split and no val split: val is test too, which a note says, where the
 /// options cut none from training.
 void validate_on_test(Listing& listing, const DatasetOptions& options);
 
-/// Picture files, one an item.
+/// Image files, one an item.
 std::shared_ptr<const Source> file_source(std::vector<std::string> files);
 
 /// Of a file that stays open as long as they are used. Throws Error(data) naming it.
 Bytes bytes_of_file(const std::string& path);
 
-/// The most bytes that an item may have in a file of several, as a picture file may have.
+/// The most bytes that an item may have in a file of several, as an image file may have.
 inline constexpr std::uint64_t kMostPart = Decoder::kMostBytes;
 
 /// `size` bytes of a file from `offset` on, in `buffer`. The file is opened each time, as a set may have more
@@ -71,8 +71,8 @@ class Gathered {
   /// The classes are those of train: in numeric order where all are integers, which is noted, else in
   /// lexicographic order. Throws Error(data) where another split has more; with options.class_names, which
   /// decide then, they are those of all splits. The source is left to the caller. multi_label: a text is the
-  /// names of any number of classes, with bars between them. For training throws Error(data) where the texts are numbers
-  /// with fractions, more than 20 different ones or most of them once, which are measurements and no classes.
+  /// names of any number of classes, with bars between them. For training throws Error(data) where the texts are
+  /// numbers with fractions, more than 20 different ones or most of them once, which are measurements and no classes.
   Listing finish(const std::string& path, const DatasetOptions& options, bool multi_label = false) const;
 
  private:
@@ -95,8 +95,7 @@ struct FilePart {
 };
 
 /// "5 samples have no label, such as X"; nothing where there are none.
-void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what,
-                const std::string& example);
+void note_count(std::vector<std::string>& notes, std::int64_t count, std::string_view what, const std::string& example);
 
 /// The lines of labels.txt in the folder, which name the classes of labels that are numbers; none where there
 /// is no such file. Throws Error(data) where a name stands twice.
@@ -104,12 +103,12 @@ std::vector<std::string> names_beside(const fs::path& folder);
 
 /// The classes of a listing whose labels count from 0, as many as they reach, called by their numbers. A
 /// damaged label would make classes of its own: throws Error(data) where one below the largest has no
-/// training picture, unless options.class_names says which there are. `where` names the training labels,
+/// training image, unless options.class_names says which there are. `where` names the training labels,
 /// whose items are the first.
-std::vector<std::string> numbered_classes(Listing& listing, const std::string& where,
-                                          const DatasetOptions& options);
+std::vector<std::string> numbered_classes(Listing& listing, const std::string& where, const DatasetOptions& options);
 
-/// A list for a message: all of few names, or the first ones and how many there are; those that a blank begins or ends in quotes.
+/// A list for a message: all of few names, or the first ones and how many there are; those that a blank begins or ends
+/// in quotes.
 std::string listed(const std::vector<std::string>& names);
 
 }  // namespace neurim

@@ -7,8 +7,7 @@
 namespace neurim {
 namespace {
 
-constexpr std::uint64_t kWindow =
-    256;  // a message's keys and numbers are short, and its pictures passed over
+constexpr std::uint64_t kWindow = 256;  // a message's keys and numbers are short, and its images passed over
 
 }  // namespace
 
@@ -50,15 +49,9 @@ ProtoField ProtoReader::next() {
   field.number = static_cast<std::uint32_t>(tag >> 3);
   if (field.number == 0 || tag >> 32) fail(Fault::data, "a message is damaged at byte ", at_);
   switch (tag & 7) {
-    case 0:
-      field.value = varint();
-      break;
-    case 1:
-      field.value = fixed(8);
-      break;
-    case 5:
-      field.value = fixed(4);
-      break;
+    case 0: field.value = varint(); break;
+    case 1: field.value = fixed(8); break;
+    case 5: field.value = fixed(4); break;
     case 2:
       field.is_part = true;
       field.size = varint();
@@ -66,8 +59,7 @@ ProtoField ProtoReader::next() {
       if (field.size > end_ - at_) fail(Fault::data, "a message is cut off at byte ", at_);
       at_ += field.size;
       break;
-    default:
-      fail(Fault::data, "a message is damaged at byte ", at_);
+    default: fail(Fault::data, "a message is damaged at byte ", at_);
   }
   return field;
 }

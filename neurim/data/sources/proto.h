@@ -20,8 +20,7 @@ struct ProtoField {
 class ProtoReader {
  public:
   ProtoReader(const Bytes& bytes, std::uint64_t at, std::uint64_t end) : bytes_(bytes), at_(at), end_(end) {}
-  ProtoReader(const Bytes& bytes, const ProtoField& part)
-      : ProtoReader(bytes, part.offset, part.offset + part.size) {}
+  ProtoReader(const Bytes& bytes, const ProtoField& part) : ProtoReader(bytes, part.offset, part.offset + part.size) {}
   ProtoField next();
   /// The next plain varint, as packed fields hold them; none at the end.
   std::optional<std::uint64_t> next_varint();

@@ -104,8 +104,7 @@ class Records {
     return found;
   }
   void pass_blanks() {
-    while (!rest_.empty() && rest_[0] != separator_ && (rest_[0] == ' ' || rest_[0] == '\t'))
-      rest_.remove_prefix(1);
+    while (!rest_.empty() && rest_[0] != separator_ && (rest_[0] == ' ' || rest_[0] == '\t')) rest_.remove_prefix(1);
   }
 
   const std::string& path_;
@@ -114,7 +113,8 @@ class Records {
   std::int64_t line_ = 1, empty_line_ = 0;
 };
 
-/// How often each of kSeparators stands outside quotes in the first record, which is taken off; empty lines before it too.
+/// How often each of kSeparators stands outside quotes in the first record, which is taken off; empty lines before it
+/// too.
 std::array<std::size_t, kSeparators.size()> take_separators(std::string_view& rest) {
   std::array<std::size_t, kSeparators.size()> counts{};
   rest.remove_prefix(std::min(rest.find_first_not_of("\r\n"), rest.size()));
@@ -135,8 +135,8 @@ std::array<std::size_t, kSeparators.size()> take_separators(std::string_view& re
   return counts;
 }
 
-/// What separates the cells: a character that stands in the header, and as often in the first row. Where several do, it is
-/// the most frequent of them; where none does, `usual`. Throws Error(data) where two are as frequent.
+/// What separates the cells: a character that stands in the header, and as often in the first row. Where several do, it
+/// is the most frequent of them; where none does, `usual`. Throws Error(data) where two are as frequent.
 char separator_of(const std::string& path, std::string_view content, char usual) {
   const auto header = take_separators(content);
   const bool has_row = content.find_first_not_of("\r\n") != std::string_view::npos;
@@ -152,14 +152,15 @@ char separator_of(const std::string& path, std::string_view content, char usual)
   if (fit.empty()) return usual;
   std::stable_sort(fit.begin(), fit.end(), [&](std::size_t a, std::size_t b) { return header[a] > header[b]; });
   if (fit.size() > 1 && header[fit[0]] == header[fit[1]])
-    fail(Fault::data, path, ": its header and its first row have as many ", kSeparatorNames[fit[0]], "s as ", kSeparatorNames[fit[1]],
-         "s, so either may separate the cells; quote those that hold one of them");
+    fail(Fault::data, path, ": its header and its first row have as many ", kSeparatorNames[fit[0]], "s as ",
+         kSeparatorNames[fit[1]], "s, so either may separate the cells; quote those that hold one of them");
   return kSeparators[fit[0]];
 }
 
 void parse_separated(std::string_view content, char usual, bool header_alone, Table& table) {
   // What Excel writes, or is told by, before the header.
-  const bool told = content.starts_with("sep=") && content.size() > 5 && kSeparators.find(content[4]) != std::string_view::npos &&
+  const bool told = content.starts_with("sep=") && content.size() > 5 &&
+                    kSeparators.find(content[4]) != std::string_view::npos &&
                     (content[5] == '\n' || content[5] == '\r');
   const char separator = told ? content[4] : separator_of(table.path, content, usual);
   Records records(table.path, content, separator);
@@ -170,7 +171,8 @@ void parse_separated(std::string_view content, char usual, bool header_alone, Ta
   while (!header_alone && records.next(row)) {
     if (row.cells.size() != table.columns.size())
       fail(Fault::data, table.at(row), ": has ", row.cells.size(), " cells where the header names ",
-           table.columns.size(), " columns; quote cells that hold a separator, which is the ", name_of(separator), " here");
+           table.columns.size(), " columns; quote cells that hold a separator, which is the ", name_of(separator),
+           " here");
     if (table.empty_line == 0) table.empty_line = records.empty_line();
     table.rows.push_back(std::move(row));
   }
@@ -178,9 +180,9 @@ void parse_separated(std::string_view content, char usual, bool header_alone, Ta
 
 void parse_json_lines(std::string_view content, bool header_alone, Table& table) {
   std::map<std::string, std::size_t> index;
-  std::set<std::string> doubled;            // the columns that one line names twice
+  std::set<std::string> doubled;               // the columns that one line names twice
   std::map<std::string, std::string> one_hot;  // of each column: what is wrong if it holds the labels
-  std::int64_t number = 0, empty_line = 0;  // the first one behind a row
+  std::int64_t number = 0, empty_line = 0;     // the first one behind a row
   // Lines that name other columns each would take memory by the square of their count.
   std::size_t cells_left = content.size();
   while (!content.empty()) {
@@ -210,7 +212,7 @@ void parse_json_lines(std::string_view content, bool header_alone, Table& table)
       if (!header_alone && value.is_array() && !one_hot.contains(column))
         if (const std::string twice = twice_in(value); !twice.empty())
           one_hot[column] = text(table.at(row), ": ", column, " has ", twice,
-                                 " twice, as a one-hot row has; write the names or numbers of the picture's "
+                                 " twice, as a one-hot row has; write the names or numbers of the image's "
                                  "classes, such as [\"cat\", \"dog\"]");
       const std::size_t at = index.emplace(column, index.size()).first->second;
       if (row.cells.size() <= at) row.cells.resize(at + 1);
@@ -249,9 +251,11 @@ Table parsed(const std::string& path, std::string_view content, bool header_alon
 void check_encoding(const std::string& path, std::string_view content) {
   const std::string_view begin = content.substr(0, 2);
   if (begin == "\xFF\xFE" || begin == "\xFE\xFF" || begin.find('\0') != std::string_view::npos)
-    fail(Fault::data, path, ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"CSV UTF-8\" in Excel");
+    fail(Fault::data, path,
+         ": is UTF-16; save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW, or \"CSV UTF-8\" in Excel");
   if (content.find('\r') != std::string_view::npos && content.find('\n') == std::string_view::npos)
-    fail(Fault::data, path, ": its lines end in CR alone, as on old Macs; write them with LF: tr '\\r' '\\n' < OLD > NEW");
+    fail(Fault::data, path,
+         ": its lines end in CR alone, as on old Macs; write them with LF: tr '\\r' '\\n' < OLD > NEW");
 }
 
 }  // namespace

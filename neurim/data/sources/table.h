@@ -34,11 +34,11 @@ bool is_table(std::string_view file);
 
 /// Parses the content of a file of that name. CSV and TSV: RFC 4180 (quotes, line breaks within them, LF or
 /// CRLF, a byte order mark), the first line names the columns, empty lines are passed over, blanks around a
-/// cell are no part of it unless they stand between quotes. Under both names the cells may also be separated as spreadsheets
-/// do it elsewhere, by commas, semicolons, tabs or bars: the header and the first row tell, or a line "sep=;" before them.
-/// JSON Lines: an
-/// object a line; its texts, numbers and booleans are cells, a list of them is a cell with bars between them,
-/// among labels each once, null and what is missing are empty. Throws Error(data) with file and line.
+/// cell are no part of it unless they stand between quotes. Under both names the cells may also be separated as
+/// spreadsheets do it elsewhere, by commas, semicolons, tabs or bars: the header and the first row tell, or a line
+/// "sep=;" before them. JSON Lines: an object a line; its texts, numbers and booleans are cells, a list of them is a
+/// cell with bars between them, among labels each once, null and what is missing are empty. Throws Error(data) with
+/// file and line.
 Table parse_table(const std::string& path, std::string_view content);
 
 /// Its columns alone, with whatever is wrong with it left to parse_table: of a .jsonl file those of the first line.

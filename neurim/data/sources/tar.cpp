@@ -43,8 +43,7 @@ std::string_view text_field(std::string_view field) { return field.substr(0, fie
 bool checksum_holds(std::string_view header) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < kBlock; ++i)
-    sum +=
-        i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);  // its own field counts as blanks
+    sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);  // its own field counts as blanks
   return number(header.substr(148, 8)) == sum;
 }
 
@@ -161,10 +160,8 @@ struct Sample {
   int images = 0;  // of that rank
 };
 
-/// How likely a picture of that kind is the one of its sample, 0 the most: .jpg, .depth.png, .npy, .emb.npy.
-int rank_of(std::string_view kind) {
-  return (kind.ends_with(".npy") ? 2 : 0) + (kind.rfind('.') > 0 ? 1 : 0);
-}
+/// How likely an image of that kind is the one of its sample, 0 the most: .jpg, .depth.png, .npy, .emb.npy.
+int rank_of(std::string_view kind) { return (kind.ends_with(".npy") ? 2 : 0) + (kind.rfind('.') > 0 ? 1 : 0); }
 
 /// The name up to its first dot, folder and all; "" of a hidden member and of one without a dot.
 std::string first_part(const std::string& name) {
@@ -176,20 +173,21 @@ std::string first_part(const std::string& name) {
 bool is_label(const std::string& kind) { return kind == ".cls" || kind == ".json"; }
 
 /// Adds the samples of neighbours that are called the same up to their first dot. That is one sample, unless labels say
-/// that names have dots: then a member is of the longest name of a label that its own begins with, or has a name of its own.
+/// that names have dots: then a member is of the longest name of a label that its own begins with, or has a name of its
+/// own.
 void add_samples(std::span<const TarMember> members, const std::string& first, std::vector<Sample>& samples) {
   constexpr int kMostDots = 64;  // of a name that are looked at
-  std::set<std::string_view> labelled, pictures;
+  std::set<std::string_view> labelled, images;
   for (const TarMember& member : members) {
     const std::string_view name(member.name), stem = name.substr(0, name.rfind('.'));
     if (is_label(lower(name.substr(stem.size())))) labelled.insert(stem);
-    if (is_picture(member.name)) pictures.insert(name);
+    if (is_image(member.name)) images.insert(name);
   }
   const bool plain = labelled.empty() || labelled.contains(first);
-  std::erase_if(labelled, [&](std::string_view stem) {  // the sample of no picture
+  std::erase_if(labelled, [&](std::string_view stem) {  // the sample of no image
     const std::string begin = text(stem, '.');
-    const auto picture = pictures.lower_bound(begin);
-    return picture == pictures.end() || !picture->starts_with(begin);
+    const auto image = images.lower_bound(begin);
+    return image == images.end() || !image->starts_with(begin);
   });
   std::map<std::string_view, std::size_t> numbers;  // of the samples
   std::map<std::string_view, std::set<std::string>> kinds;
@@ -209,10 +207,9 @@ void add_samples(std::span<const TarMember> members, const std::string& first, s
     if (!kinds[key].insert(kind).second) sample.repeated = true;
     if (kind == ".cls") sample.cls = &member;
     if (kind == ".json") sample.json = &member;
-    if (!is_picture(member.name)) continue;
+    if (!is_image(member.name)) continue;
     const int rank = rank_of(kind);
-    if (!sample.image || rank < sample.image_rank)
-      sample.image = &member, sample.image_rank = rank, sample.images = 0;
+    if (!sample.image || rank < sample.image_rank) sample.image = &member, sample.image_rank = rank, sample.images = 0;
     sample.images += rank == sample.image_rank;
   }
 }
@@ -258,11 +255,11 @@ class TarSource : public Source {
       : shards_(std::move(shards)), items_(std::move(items)) {}
 
   std::string name(std::int64_t item) const override {
-    const Item& of = items_[static_cast<std::size_t>(item)];
+    const Item& of = items_[item];
     return text(shards_[of.part.file], "[", of.name, "]");
   }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    const FilePart& part = items_[static_cast<std::size_t>(item)].part;
+    const FilePart& part = items_[item].part;
     return {read_part(shards_[part.file], part.offset, part.size, buffer), {}};
   }
 
@@ -280,21 +277,20 @@ bool is_packed_tar(const fs::path& file) {
 
 bool is_shard(const fs::path& file) { return ends_with(file.filename().string(), ".tar"); }
 
-/// The files that a pattern PREFIX{FIRST..LAST}SUFFIX stands for; empty where `path` is none. Braces of folders that are there
-/// are no pattern.
+/// The files that a pattern PREFIX{FIRST..LAST}SUFFIX stands for; empty where `path` is none. Braces of folders that
+/// are there are no pattern.
 std::vector<std::string> expand(const std::string& path) {
-  const std::size_t open = path.find('{', written_part(path)), dots = path.find("..", open), close = path.find('}', open);
-  if (open == std::string::npos || dots == std::string::npos || close == std::string::npos || dots > close)
-    return {};
-  const std::string low = path.substr(open + 1, dots - open - 1),
-                    high = path.substr(dots + 2, close - dots - 2);
+  const std::size_t open = path.find('{', written_part(path)), dots = path.find("..", open),
+                    close = path.find('}', open);
+  if (open == std::string::npos || dots == std::string::npos || close == std::string::npos || dots > close) return {};
+  const std::string low = path.substr(open + 1, dots - open - 1), high = path.substr(dots + 2, close - dots - 2);
   std::uint64_t first = 0, last = 0;
   for (const auto& [word, value] : {std::pair{&low, &first}, std::pair{&high, &last}}) {
     const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), *value);
     if (error != std::errc() || end != word->data() + word->size()) return {};
   }
-  require(first <= last && last - first < kMostShards, path, ": the pattern counts from ", first, " to ",
-          last, "; give the smaller number first, and at most ", kMostShards, " shards");
+  require(first <= last && last - first < kMostShards, path, ": the pattern counts from ", first, " to ", last,
+          "; give the smaller number first, and at most ", kMostShards, " shards");
   std::vector<std::string> found;
   for (std::uint64_t i = first; i <= last; ++i) {
     std::string word = text(i);
@@ -333,13 +329,12 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
   if (fs::is_directory(path, error))
     if (const std::vector<std::string> packed = shards_in(path, is_packed_tar); !packed.empty())
       note_count(notes, std::ssize(packed),
-                 "packed archives beside the shards are passed over (unpack them once to plain .tar)",
-                 packed[0]);
+                 "packed archives beside the shards are passed over (unpack them once to plain .tar)", packed[0]);
   Gathered items;
   std::vector<TarSource::Item> found;
   std::string damage;
-  std::int64_t without_label = 0, without_picture = 0, repeated = 0, several = 0, folders = 0;
-  std::string no_label, no_picture, a_repeated, a_several;
+  std::int64_t without_label = 0, without_image = 0, repeated = 0, several = 0, folders = 0;
+  std::string no_label, no_image, a_repeated, a_several;
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const Bytes archive = bytes_of_file(shards[s]);
     const TarIndex index = naming([&] { return shards[s]; }, [&] { return index_tar(archive); });
@@ -362,7 +357,7 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
                if (label.empty() && sample.cls) label = label_in(*sample.cls, archive, false);
              });
       if (!sample.image) {
-        if (!label.empty() && without_picture++ == 0) no_picture = where;
+        if (!label.empty() && without_image++ == 0) no_image = where;
         continue;
       }
       if (label.empty()) {
@@ -379,13 +374,13 @@ Listing open_tar(const std::string& path, const DatasetOptions& options) {
   note_count(lost, repeated, "samples have two members of one kind (name each sample once) and are left out",
              a_repeated);
   note_count(lost, without_label, "samples have no label in .cls or .json and are left out", no_label);
-  note_count(lost, without_picture, "samples have no picture and are left out", no_picture);
+  note_count(lost, without_image, "samples have no image and are left out", no_image);
   if (found.empty())
-    fail(Fault::data, path, ": no picture with a label was found in ", shards.size(), " archives",
+    fail(Fault::data, path, ": no image with a label was found in ", shards.size(), " archives",
          lost.empty() ? "" : text(" (", lost[0], ")"), "; ",
          folders > 0 ? "this is a packed folder: unpack it with tar -xf and give that folder"
                      : "each sample is NAME.jpg and NAME.cls (or NAME.json with \"label\")");
-  note_count(notes, several, "samples have several pictures, of which the first is used", a_several);
+  note_count(notes, several, "samples have several images, of which the first is used", a_several);
   Listing listing = items.finish(path, options);
   for (const auto& more : {lost, notes}) listing.notes.insert(listing.notes.end(), more.begin(), more.end());
   listing.damage = damage;

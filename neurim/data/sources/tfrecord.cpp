@@ -64,15 +64,15 @@ void read_example(const Bytes& file, TfRecord& record) {
         if (part.number == 2 && part.is_part) value = part;
       }
       const bool is_image = key == "image/encoded" || (key == "image" && record.image_size == 0);
-      const bool is_label = key == "image/class/text" || key == "image/class/label" ||
-                            key == "image/label" || key == "label";
+      const bool is_label = key == "image/class/text" || key == "image/class/label" || key == "image/label" ||
+                            key == "label";
       if (value.number == 0 || (!is_image && !is_label)) continue;
       const Feature feature = read_feature(file, value);
       if (is_image) record.image_offset = feature.bytes.offset, record.image_size = feature.bytes.size;
       if (!is_label) continue;
       if (feature.values > 1)
         fail(Fault::data, key, " has ", feature.values,
-             " values, where a picture has one class; write its number or name alone, and no one-hot row");
+             " values, where an image has one class; write its number or name alone, and no one-hot row");
       if (feature.bytes.size > 0 && word.empty()) word = text_of(file, feature.bytes, kMostText);
       if (feature.integer) (key == "image/class/label" ? number : plain_number) = feature.integer;
     }
@@ -100,16 +100,15 @@ class TfRecordSource : public Source {
       : files_(std::move(files)), unpacked_(std::move(unpacked)), items_(std::move(items)) {}
 
   std::string name(std::int64_t item) const override {
-    const Item& of = items_[static_cast<std::size_t>(item)];
+    const Item& of = items_[item];
     return text(files_[of.record.file], "[byte ", of.record.offset, "]");
   }
   StoredImage read(std::int64_t item, std::vector<std::byte>& buffer) const override {
-    const auto& [record, image_offset, image_size] = items_[static_cast<std::size_t>(item)];
+    const auto& [record, image_offset, image_size] = items_[item];
     const auto packed = unpacked_.find(record.file);
-    const std::span<const std::byte> whole =
-        packed == unpacked_.end()
-            ? read_part(files_[record.file], record.offset, record.size + kFooter, buffer)
-            : std::span(packed->second).subspan(record.offset, record.size + kFooter);
+    const std::span<const std::byte>
+        whole = packed == unpacked_.end() ? read_part(files_[record.file], record.offset, record.size + kFooter, buffer)
+                                          : std::span(packed->second).subspan(record.offset, record.size + kFooter);
     if (!data_holds(whole))
       fail(Fault::data, "the record's checksum does not hold; the file is damaged: download it again");
     return {whole.subspan(image_offset - record.offset, image_size), {}};
@@ -162,8 +161,7 @@ bool is_record_file(const fs::path& file) {
   const std::string name = file.filename().string();
   const std::size_t packing = name.ends_with(".gz") ? 3 : 0;
   const std::string_view kind = without_number(std::string_view(name).substr(0, name.size() - packing));
-  return kind.ends_with(".tfrecord") || kind.ends_with(".tfrecords") ||
-         without_number(name).size() < name.size();
+  return kind.ends_with(".tfrecord") || kind.ends_with(".tfrecords") || without_number(name).size() < name.size();
 }
 
 std::vector<std::string> record_files(const std::string& path) {
@@ -238,8 +236,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
                           " samples before it are used: download it again"));
       if (damage.empty()) damage = text(files[f], ": ", index.damage);
     }
-    if (index.others > 0 && others == 0)
-      other = index.reason.empty() ? files[f] : text(files[f], ", ", index.reason);
+    if (index.others > 0 && others == 0) other = index.reason.empty() ? files[f] : text(files[f], ", ", index.reason);
     others += index.others;
     for (const TfRecord& record : index.records) {
       // No damaged record may bring in a class; where its label is a known one, reading it finds the damage.
@@ -256,8 +253,7 @@ Listing open_tfrecord(const std::string& path, const DatasetOptions& options) {
       found.push_back({{f, record.offset, record.size}, record.image_offset, record.image_size});
     }
   }
-  note_count(lost, others,
-             "records are damaged or lack a picture or its one label and are left out, in files", other);
+  note_count(lost, others, "records are damaged or lack an image or its one label and are left out, in files", other);
   if (found.empty())
     fail(Fault::data, path, ": no record has image/encoded and image/class/label or image/class/text",
          lost.empty() ? "" : text(" (", lost[0], ")"), "; write tf.train.Example with these keys");

@@ -17,8 +17,8 @@ constexpr std::string_view kDependsOnBatch =
 
 /// The operations of the function, with those that ONNX has no form of in this opset said in other ops where
 /// that is possible.
-Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-             std::int64_t batch, std::int64_t opset, Device device) {
+Graph traced(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs, std::int64_t batch,
+             std::int64_t opset, Device device) {
   Trace trace({.device = device});
   Tensors in;
   for (const OnnxInput& input : inputs) {
@@ -57,28 +57,28 @@ void check_alike(const Graph& a, const Graph& b) {
               std::equal(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), same_node),
           "onnx: which operations run", kDependsOnBatch);
   for (std::size_t v = 0; v < a.values.size(); ++v)
-    require(same_data(a.values[v].captured, b.values[v].captured), "onnx: a constant of type ",
-            a.values[v].type, kDependsOnBatch);
+    require(same_data(a.values[v].captured, b.values[v].captured), "onnx: a constant of type ", a.values[v].type,
+            kDependsOnBatch);
 }
 
-/// Computes what follows from constants alone and does not depend on the batch size: `larger` is the trace with a larger batch. But
-/// not what weights in bytes and repeated values are made of: a file of the result would be larger.
+/// Computes what follows from constants alone and does not depend on the batch size: `larger` is the trace with a
+/// larger batch. But not what weights in bytes and repeated values are made of: a file of the result would be larger.
 void fold_constants(Graph& graph, Graph& larger) {
   const auto constants = [](const Graph& g, const std::vector<int>& values, Tensors& out) {
-    for (const int v : values) out.push_back(g.values[static_cast<std::size_t>(v)].captured);
+    for (const int v : values) out.push_back(g.values[v].captured);
     return std::all_of(out.begin(), out.end(), [](const Tensor& tensor) { return static_cast<bool>(tensor); });
   };
   std::vector<bool> gone(graph.nodes.size());
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Graph::Node &node = graph.nodes[n], &other = larger.nodes[n];
     Tensors in;
-    if (!constants(graph, node.in, in) || attributes(*node.op) != attributes(*other.op) || node.op->name() == "dequantize" ||
-        node.op->name() == "broadcast_to")
+    if (!constants(graph, node.in, in) || attributes(*node.op) != attributes(*other.op) ||
+        node.op->name() == "dequantize" || node.op->name() == "broadcast_to")
       continue;
     const Tensors out = neurim::apply(node.op, in);
     for (std::size_t i = 0; i < out.size(); ++i)
       for (Graph* each : {&graph, &larger}) {
-        Graph::Value& value = each->values[static_cast<std::size_t>(node.out[i])];
+        Graph::Value& value = each->values[node.out[i]];
         value.captured = out[i];
         value.name = text(node.where, node.where.empty() ? "" : "/", node.op->name());
       }
@@ -109,19 +109,16 @@ class Export {
     for (const std::string& output : outputs) file_.reserve(output);
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       const Graph::Value& each = graph_.values[v];
-      if (each.captured)
-        names_[v] = file_.constant(each.captured, each.name.empty() ? "constant" : each.name);
+      if (each.captured) names_[v] = file_.constant(each.captured, each.name.empty() ? "constant" : each.name);
     }
   }
 
   void nodes(const std::vector<std::string>& outputs) {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       const std::vector<int>& results = graph_.nodes[n].out;
-      const auto at = results.size() > 1
-                          ? graph_.outputs.end()  // these take their names from the rule
-                          : std::find(graph_.outputs.begin(), graph_.outputs.end(), results[0]);
-      node(n, at == graph_.outputs.end() ? std::string()
-                                         : outputs[static_cast<std::size_t>(at - graph_.outputs.begin())]);
+      const auto at = results.size() > 1 ? graph_.outputs.end()  // these take their names from the rule
+                                         : std::find(graph_.outputs.begin(), graph_.outputs.end(), results[0]);
+      node(n, at == graph_.outputs.end() ? std::string() : outputs[at - graph_.outputs.begin()]);
     }
   }
 
@@ -148,10 +145,10 @@ class Export {
   }
 
  private:
-  const Graph::Value& value(int v) const { return graph_.values[static_cast<std::size_t>(v)]; }
-  std::string& name(int v) { return names_[static_cast<std::size_t>(v)]; }
+  const Graph::Value& value(int v) const { return graph_.values[v]; }
+  std::string& name(int v) { return names_[v]; }
   OnnxSizes sizes(int v) const {
-    const Shape &shape = value(v).type.shape, &other = larger_.values[static_cast<std::size_t>(v)].type.shape;
+    const Shape &shape = value(v).type.shape, &other = larger_.values[v].type.shape;
     return onnx_sizes({shape.begin(), shape.end()}, {other.begin(), other.end()}, "onnx");
   }
 
@@ -163,22 +160,22 @@ class Export {
     require(rule.write != nullptr, at, op.name(),
             ": ONNX has no form of it; export a function without it (losses, gradients and random numbers "
             "are for training)");
-    require(rule.sizes || attributes(op) == attributes(larger), at, op.name(), ": its attributes ",
-            attributes(op), kDependsOnBatch);
-    OnnxSite site{file_, op, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
-    if (site.name.empty())
-      site.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
+    require(rule.sizes || attributes(op) == attributes(larger), at, op.name(), ": its attributes ", attributes(op),
+            kDependsOnBatch);
+    OnnxContext context{file_, op, larger, output_name, {}, {}, value(node.out[0]).type, sizes(node.out[0])};
+    if (context.name.empty())
+      context.name = file_.fresh(node.where + (node.where.empty() ? "" : "/") + std::string(op.name()));
     for (const int v : node.in) {
-      site.in.push_back(name(v));
-      site.types.push_back(value(v).type);
+      context.in.push_back(name(v));
+      context.types.push_back(value(v).type);
     }
-    rule.write(site);
-    if (site.results.empty()) {
-      file_.rename_last(site.name);
-      site.results = {site.name};
+    rule.write(context);
+    if (context.results.empty()) {
+      file_.rename_last(context.name);
+      context.results = {context.name};
     }
-    NEURIM_ASSERT(site.results.size() == node.out.size());
-    for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = site.results[i];
+    NEURIM_ASSERT(context.results.size() == node.out.size());
+    for (std::size_t i = 0; i < node.out.size(); ++i) name(node.out[i]) = context.results[i];
   }
 
   const Graph &graph_, &larger_;
@@ -214,20 +211,19 @@ void OnnxExport::write() const {
 }
 
 OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                  const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
-                  Device device) {
+                   const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
+                   Device device) {
   const Untraced untraced;
   const auto [low, high] = kOnnxBatches;
   if (options.dynamic_batch)
     for (const OnnxInput& input : inputs)
-      require(!input.type.shape.empty(), "onnx: the input '", input.name,
-              "' is a scalar and has no batch axis");
+      require(!input.type.shape.empty(), "onnx: the input '", input.name, "' is a scalar and has no batch axis");
   Graph graph = traced(function, inputs, options.dynamic_batch ? low : 0, options.opset, device);
   Graph larger = options.dynamic_batch ? traced(function, inputs, high, options.opset, device) : graph;
   check_alike(graph, larger);
   fold_constants(graph, larger);
-  require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ",
-          graph.outputs.size(), " outputs");
+  require(outputs.size() == graph.outputs.size(), "onnx: ", outputs.size(), " names for ", graph.outputs.size(),
+          " outputs");
   Export file(graph, larger, options.opset);
   file.inputs();
   file.constants(outputs);
@@ -237,8 +233,7 @@ OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::v
 }
 
 OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options) {
-  const Shape image =
-      options.image.empty() ? Shape{model.in_chans, model.image_size, model.image_size} : options.image;
+  const Shape image = options.image.empty() ? Shape{model.in_chans, model.image_size, model.image_size} : options.image;
   require(image.rank() == 3, "onnx: the image is ", image, ", not (C,H,W)");
   const Parameters parameters = named_parameters(model);  // for the names too, where nothing has given them yet
   return onnx_of([&](const Tensors& in) -> Tensors { return {model(in[0])}; },
@@ -247,8 +242,8 @@ OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOpt
 }
 
 void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                 const std::vector<std::string>& outputs, const fs::path& path,
-                 const OnnxExportOptions& options, Device device) {
+                 const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options,
+                 Device device) {
   onnx_of(function, inputs, outputs, path, options, device).write();
 }
 

@@ -40,11 +40,11 @@ struct OnnxInput {
 /// The same for any function of tensors; its results are named `outputs`. `options.image` is not used;
 /// without a dynamic batch the inputs have the types that are given here.
 void export_onnx(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                 const std::vector<std::string>& outputs, const fs::path& path,
-                 const OnnxExportOptions& options = {}, Device device = {});
+                 const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options = {},
+                 Device device = {});
 
-/// A model as it is written: one file, or where its weights do not fit into one, a second one beside it that has them (ONNX's
-/// external data). The model knows that one by its name, so the two are moved together.
+/// A model as it is written: one file, or where its weights do not fit into one, a second one beside it that has them
+/// (ONNX's external data). The model knows that one by its name, so the two are moved together.
 struct OnnxExport {
   fs::path path;
   std::string model;  ///< the bytes of the file
@@ -54,18 +54,19 @@ struct OnnxExport {
   std::vector<std::string> names() const;  ///< of the one file, or of both
   std::size_t size() const { return model.size() + data.size(); }
 
-  /// Throws Error(usage) where the path has no place for a second file that is needed, Error(resource) where write could not
-  /// write.
+  /// Throws Error(usage) where the path has no place for a second file that is needed, Error(resource) where write
+  /// could not write.
   void check_can_write() const;
-  /// Writes the one file as write_file does. Of two, none is replaced before both are written; an older model with weights
-  /// beside it is removed before those are replaced, so that no model is ever found with the weights of another.
+  /// Writes the one file as write_file does. Of two, none is replaced before both are written; an older model with
+  /// weights beside it is removed before those are replaced, so that no model is ever found with the weights of
+  /// another.
   void write() const;
 };
 
 /// What these two write.
 OnnxExport onnx_of(const Model& model, const fs::path& path, const OnnxExportOptions& options = {});
 OnnxExport onnx_of(const std::function<Tensors(Tensors)>& function, const std::vector<OnnxInput>& inputs,
-                  const std::vector<std::string>& outputs, const fs::path& path,
-                  const OnnxExportOptions& options = {}, Device device = {});
+                   const std::vector<std::string>& outputs, const fs::path& path, const OnnxExportOptions& options = {},
+                   Device device = {});
 
 }  // namespace neurim

@@ -38,7 +38,8 @@ Shape shape_of(const Tensor& x, const Tensor& sizes) {
 Tensor folded(std::string_view type, const Tensors& in, const OnnxAttributes& attributes) {
   const Untraced untraced;
   const auto* axis = attribute<std::int64_t>(attributes, "axis");
-  if (type == "Reshape" && !attribute<std::int64_t>(attributes, "allowzero")) return reshape(in[0], shape_of(in[0], in[1]));
+  if (type == "Reshape" && !attribute<std::int64_t>(attributes, "allowzero"))
+    return reshape(in[0], shape_of(in[0], in[1]));
   if (type == "Gather") return gather(in[0], in[1], *axis);
   if (type == "Concat") return concat(in, *axis);
   if (type == "Transpose") return transpose(in[0], *attribute<std::vector<std::int64_t>>(attributes, "perm"));

@@ -6,8 +6,8 @@
 
 namespace neurim {
 
-/// The output of a node of that type, attributes and inputs, of those that rules bring weights into ONNX's form with; undefined
-/// for other types.
+/// The output of a node of that type, attributes and inputs, of those that rules bring weights into ONNX's form with;
+/// undefined for other types.
 Tensor folded(std::string_view type, const Tensors& in, const OnnxAttributes& attributes);
 
 }  // namespace neurim

@@ -11,11 +11,10 @@ inline constexpr std::int64_t kOnnxBatches[] = {2, 3};
 
 /// What is `smaller` and `larger` in the two traces; throws Error(usage) with `who` unless it is constant or
 /// a multiple of the batch size.
-OnnxSizes onnx_sizes(std::span<const std::int64_t> smaller, std::span<const std::int64_t> larger,
-                     std::string_view who);
+OnnxSizes onnx_sizes(std::span<const std::int64_t> smaller, std::span<const std::int64_t> larger, std::string_view who);
 
 /// One node of the graph on its way into the file.
-struct OnnxSite {
+struct OnnxContext {
   OnnxWriter& file;
   const Op& op;
   const Op& larger;  ///< the same op in the trace with the larger batch
@@ -32,13 +31,9 @@ struct OnnxSite {
     return file.node(type, inputs, attributes, text(name, '/', type));
   }
   /// One number of the dtype of the result.
-  std::string scalar(double value) {
-    return file.constant(Tensor::scalar(value, out.dtype), text(name, "/value"));
-  }
+  std::string scalar(double value) { return file.constant(Tensor::scalar(value, out.dtype), text(name, "/value")); }
   /// An i64 vector.
-  std::string list(const OnnxSizes& values, std::string_view what) {
-    return file.sizes(values, text(name, '/', what));
-  }
+  std::string list(const OnnxSizes& values, std::string_view what) { return file.sizes(values, text(name, '/', what)); }
   std::string list(std::span<const std::int64_t> values, std::string_view what) {
     return list(onnx_sizes(values, values, op.name()), what);
   }
@@ -46,7 +41,7 @@ struct OnnxSite {
 
 /// How an op is written: the last node that `write` adds is the result, unless it names `results`.
 struct OnnxRule {
-  void (*write)(OnnxSite&) = nullptr;
+  void (*write)(OnnxContext&) = nullptr;
   bool sizes = false;  ///< the rule reads `larger`; attributes of other ops may not depend on the batch
 };
 

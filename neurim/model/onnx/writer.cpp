@@ -72,34 +72,24 @@ void set_attribute(onnx::AttributeProto& attribute, const OnnxAttribute& from) {
 
 std::int32_t onnx_type(DType dtype) {
   switch (dtype) {
-    case DType::f64:
-      return onnx::TensorProto::DOUBLE;
-    case DType::f32:
-      return onnx::TensorProto::FLOAT;
-    case DType::f16:
-      return onnx::TensorProto::FLOAT16;
-    case DType::bf16:
-      return onnx::TensorProto::BFLOAT16;
-    case DType::i64:
-      return onnx::TensorProto::INT64;
-    case DType::i32:
-      return onnx::TensorProto::INT32;
-    case DType::i8:
-      return onnx::TensorProto::INT8;
-    case DType::u8:
-      return onnx::TensorProto::UINT8;
-    case DType::boolean:
-      return onnx::TensorProto::BOOL;
+    case DType::f64: return onnx::TensorProto::DOUBLE;
+    case DType::f32: return onnx::TensorProto::FLOAT;
+    case DType::f16: return onnx::TensorProto::FLOAT16;
+    case DType::bf16: return onnx::TensorProto::BFLOAT16;
+    case DType::i64: return onnx::TensorProto::INT64;
+    case DType::i32: return onnx::TensorProto::INT32;
+    case DType::i8: return onnx::TensorProto::INT8;
+    case DType::u8: return onnx::TensorProto::UINT8;
+    case DType::boolean: return onnx::TensorProto::BOOL;
   }
   return onnx::TensorProto::UNDEFINED;
 }
 
 OnnxWriter::OnnxWriter(std::int64_t opset) : opset_(opset), file_(std::make_unique<OnnxFile>()) {
   const std::int64_t newest = kOldest + static_cast<std::int64_t>(kIrVersions.size()) - 1;
-  require(opset >= kOldest && opset <= newest, "onnx: opset ", opset, " is not one of ", kOldest, " to ",
-          newest);
+  require(opset >= kOldest && opset <= newest, "onnx: opset ", opset, " is not one of ", kOldest, " to ", newest);
   onnx::ModelProto& model = file_->model;
-  model.set_ir_version(kIrVersions[static_cast<std::size_t>(opset - kOldest)]);
+  model.set_ir_version(kIrVersions[opset - kOldest]);
   model.set_producer_name("neurim");
   auto& version = *model.add_opset_import();
   version.set_domain("");
@@ -138,8 +128,7 @@ std::string OnnxWriter::node(std::string_view type, const std::vector<std::strin
 }
 
 std::vector<std::string> OnnxWriter::node(std::string_view type, const std::vector<std::string>& in,
-                                          const OnnxAttributes& attributes, std::string_view wish,
-                                          int outputs) {
+                                          const OnnxAttributes& attributes, std::string_view wish, int outputs) {
   last_constant_ = outputs == 1 ? constant_of(type, in, attributes, wish) : "";
   if (!last_constant_.empty()) return {last_constant_};
   onnx::NodeProto& node = *file_->model.mutable_graph()->add_node();
@@ -153,8 +142,8 @@ std::vector<std::string> OnnxWriter::node(std::string_view type, const std::vect
   return names;
 }
 
-std::string OnnxWriter::constant_of(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
-                                    std::string_view wish) {
+std::string OnnxWriter::constant_of(std::string_view type, const std::vector<std::string>& in,
+                                    const OnnxAttributes& attributes, std::string_view wish) {
   Tensors values;
   for (const std::string& each : in) {
     const auto found = constants_.find(each);
@@ -195,8 +184,9 @@ void OnnxWriter::drop_unread() {
   std::set<std::string_view> read;
   for (const onnx::NodeProto& node : graph.node()) read.insert(node.input().begin(), node.input().end());
   auto& all = *graph.mutable_initializer();
-  const auto kept = std::stable_partition(all.pointer_begin(), all.pointer_end(),
-                                          [&](const onnx::TensorProto* tensor) { return read.count(tensor->name()) > 0; });
+  const auto kept = std::stable_partition(all.pointer_begin(), all.pointer_end(), [&](const onnx::TensorProto* tensor) {
+    return read.count(tensor->name()) > 0;
+  });
   std::set<std::string> free;
   for (auto dropped = kept; dropped != all.pointer_end(); ++dropped) free.insert((*dropped)->name());
   all.DeleteSubrange(static_cast<int>(kept - all.pointer_begin()), static_cast<int>(all.pointer_end() - kept));

@@ -20,9 +20,8 @@ struct OnnxSize {
 };
 using OnnxSizes = std::vector<OnnxSize>;
 
-using OnnxAttribute =
-    std::pair<std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
-                                        std::vector<std::string>>>;
+using OnnxAttribute = std::pair<
+    std::string, std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>>>;
 using OnnxAttributes = std::vector<OnnxAttribute>;
 
 /// The number that ONNX gives an element type.
@@ -43,13 +42,13 @@ class OnnxWriter {
   void input(const std::string& name, DType dtype, const OnnxSizes& sizes);
   void output(const std::string& name, DType dtype, const OnnxSizes& sizes);
 
-  /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant, where it
-  /// is known what it gives.
+  /// Adds a node with `outputs` outputs, whose names it returns: fresh ones. One of constants alone becomes a constant,
+  /// where it is known what it gives.
   std::vector<std::string> node(std::string_view type, const std::vector<std::string>& in,
                                 const OnnxAttributes& attributes, std::string_view wish, int outputs);
   /// The same with one output.
-  std::string node(std::string_view type, const std::vector<std::string>& in,
-                   const OnnxAttributes& attributes, std::string_view wish);
+  std::string node(std::string_view type, const std::vector<std::string>& in, const OnnxAttributes& attributes,
+                   std::string_view wish);
   /// Gives the result of the last node this name.
   void rename_last(const std::string& name);
   /// Adds a stored tensor as an initializer and returns its name.
@@ -72,11 +71,12 @@ class OnnxWriter {
                           std::string_view wish);
 
   std::int64_t opset_;
-  std::map<std::string, int, std::less<>> taken_;  // a name and the last number that was appended to it
-  std::map<std::string, Tensor, std::less<>> constants_;       // by their names
-  std::map<std::string, std::string, std::less<>> made_of_;   // a constant, and the one whose numbers it has in another order
-  std::string last_constant_;                                  // what the last node was folded to; "" where it was not
-  std::string batch_;  // the value that holds the batch size, i64(1); "" while nothing needs it
+  std::map<std::string, int, std::less<>> taken_;         // a name and the last number that was appended to it
+  std::map<std::string, Tensor, std::less<>> constants_;  // by their names
+  std::map<std::string, std::string, std::less<>>
+      made_of_;                // a constant, and the one whose numbers it has in another order
+  std::string last_constant_;  // what the last node was folded to; "" where it was not
+  std::string batch_;          // the value that holds the batch size, i64(1); "" while nothing needs it
   std::unique_ptr<struct OnnxFile> file_;
 };
 

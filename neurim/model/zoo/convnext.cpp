@@ -39,17 +39,10 @@ nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int
                 std::int64_t groups) {
   return {in,
           out,
-          {.kernel = kernel,
-           .stride = stride,
-           .pad = pad,
-           .groups = groups,
-           .init = fiftieth,
-           .bias_init = nn::zeros}};
+          {.kernel = kernel, .stride = stride, .pad = pad, .groups = groups, .init = fiftieth, .bias_init = nn::zeros}};
 }
 
-nn::Linear dense(std::int64_t in, std::int64_t out) {
-  return {in, out, {.init = fiftieth, .bias_init = nn::zeros}};
-}
+nn::Linear dense(std::int64_t in, std::int64_t out) { return {in, out, {.init = fiftieth, .bias_init = nn::zeros}}; }
 
 struct Config {
   std::int64_t channels;  ///< of the first stage; each one doubles them
@@ -59,8 +52,7 @@ struct Config {
 
 struct Block {
   Block(std::int64_t channels, bool flat_scale, double drop_rate)
-      : layer_scale(
-            nn::parameter(flat_scale ? Shape{channels} : Shape{channels, 1, 1}, nn::constant(kLayerScale))),
+      : layer_scale(nn::parameter(flat_scale ? Shape{channels} : Shape{channels, 1, 1}, nn::constant(kLayerScale))),
         block(conv(channels, channels, 7, 1, 3, channels), &channels_last, layer_norm(channels),
               dense(channels, 4 * channels), nn::GELU(), dense(4 * channels, channels), &channels_first),
         rate(drop_rate) {}

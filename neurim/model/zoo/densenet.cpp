@@ -17,11 +17,9 @@ namespace {
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1) {
   return {
-      in,
-      out,
-      {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = [](const Shape& weight) {
-         return nn::kaiming_normal(weight);
-       }}};
+      in, out, {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = [](const Shape& weight) {
+                  return nn::kaiming_normal(weight);
+                }}};
 }
 
 /// Adds `growth` channels to all that came before it in the block.
@@ -113,9 +111,7 @@ struct DenseNet {
       : features(config, o.in_chans), classifier(features.channels(), o.classes, {.bias_init = nn::zeros}) {}
 
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
-  Tensor operator()(const Tensor& x) const {
-    return classifier(flatten(global_avg_pool2d(relu(features(x)))));
-  }
+  Tensor operator()(const Tensor& x) const { return classifier(flatten(global_avg_pool2d(relu(features(x))))); }
 
   Features features;
   nn::Linear classifier;
@@ -142,10 +138,9 @@ Entry densenet(std::string name, const Config& config) {
 }  // namespace
 
 Entries densenet_models() {
-  return with_timm({densenet("densenet121", {64, 32, {6, 12, 24, 16}}),
-                    densenet("densenet161", {96, 48, {6, 12, 36, 24}}),
-                    densenet("densenet169", {64, 32, {6, 12, 32, 32}}),
-                    densenet("densenet201", {64, 32, {6, 12, 48, 32}})});
+  return with_timm(
+      {densenet("densenet121", {64, 32, {6, 12, 24, 16}}), densenet("densenet161", {96, 48, {6, 12, 36, 24}}),
+       densenet("densenet169", {64, 32, {6, 12, 32, 32}}), densenet("densenet201", {64, 32, {6, 12, 48, 32}})});
 }
 
 }  // namespace neurim::zoo

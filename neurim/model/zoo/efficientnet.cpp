@@ -37,16 +37,15 @@ struct Block {
     const nn::BatchNorm2d::Config& norm = config.norm;
     const std::int64_t wide = make_divisible(static_cast<double>(in) * s.expansion, 8);
     if (s.fused) {
-      block.add(conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm, .same = config.same},
-                          nn::SiLU()));
+      block.add(
+          conv_norm(in, wide, {.kernel = s.kernel, .stride = stride, .norm = norm, .same = config.same}, nn::SiLU()));
       if (wide == in) return;
     } else {
       if (wide != in) block.add(conv_norm(in, wide, {.kernel = 1, .norm = norm}, nn::SiLU()));
       const ConvNormOptions depthwise{
           .kernel = s.kernel, .stride = stride, .groups = wide, .norm = norm, .same = config.same};
       block.add(conv_norm(wide, wide, depthwise, nn::SiLU()));
-      block.add(
-          SqueezeExcitation(wide, std::max<std::int64_t>(1, in / 4), nn::SiLU(), nn::Sigmoid(), nn::zeros));
+      block.add(SqueezeExcitation(wide, std::max<std::int64_t>(1, in / 4), nn::SiLU(), nn::Sigmoid(), nn::zeros));
     }
     block.add(conv_norm(wide, s.out, {.kernel = 1, .norm = norm}));
   }
@@ -63,8 +62,8 @@ nn::Sequential features_of(const Config& config, const Options& o) {
   int blocks = 0, before = 0;
   for (const Stage& s : config.stages) blocks += s.depth;
   nn::Sequential layers;
-  layers.add(conv_norm(o.in_chans, config.stages.front().in,
-                       {.stride = 2, .norm = config.norm, .same = config.same}, nn::SiLU()));
+  layers.add(conv_norm(o.in_chans, config.stages.front().in, {.stride = 2, .norm = config.norm, .same = config.same},
+                       nn::SiLU()));
   for (const Stage& s : config.stages) {
     nn::Sequential stage;
     for (int i = 0; i < s.depth; ++i) {
@@ -73,8 +72,7 @@ nn::Sequential features_of(const Config& config, const Options& o) {
     }
     layers.add(std::move(stage));
   }
-  return layers.add(
-      conv_norm(config.stages.back().out, config.last, {.kernel = 1, .norm = config.norm}, nn::SiLU()));
+  return layers.add(conv_norm(config.stages.back().out, config.last, {.kernel = 1, .norm = config.norm}, nn::SiLU()));
 }
 
 nn::Init by_outputs(const Shape& weight) {
@@ -104,8 +102,7 @@ Renames timm_names(const Config& config) {
   for (std::size_t s = 0; s + 1 < last; ++s)
     for (int i = 0; i < config.stages[s].depth; ++i) {
       const Stage& stage = config.stages[s];
-      const std::string block = text("features.", s + 1, '.', i, ".block"),
-                        there = text("blocks.", s, '.', i);
+      const std::string block = text("features.", s + 1, '.', i, ".block"), there = text("blocks.", s, '.', i);
       const bool expands = stage.expansion != 1;
       if (!stage.fused && expands) {
         add_inverted_residual(names, block, there, {"0.0", "0.1", "1.0", "1.1", "3.0", "3.1"}, "2");
@@ -192,7 +189,7 @@ Entries efficientnet_models() {
                   efficientnet("efficientnet_v2_s", small, 384, 0.2),
                   efficientnet("efficientnet_v2_m", medium, 480, 0.3),
                   efficientnet("efficientnet_v2_l", large, 480, 0.4)};
-  const auto halves = [&] { entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5}; };
+  const auto halves = [&] { entries.back().mean = entries.back().std = {0.5, 0.5, 0.5}; };
   halves();
   const auto of_timm = [&](std::string_view name, Config config, std::int64_t image_size, double dropout) {
     config.same = starts_with(name, "tf_");

@@ -25,9 +25,10 @@ struct Entry {
   std::function<nn::Layer(const Options&)> build;
   std::int64_t image_size = 224, classes = 1000;
   double dropout = 0, drop_path = 0;  ///< the published rates; 0: the model has no place for it
-  std::vector<double> mean{0.485, 0.456, 0.406}, deviation{0.229, 0.224, 0.225};  ///< ImageNet's
+  std::vector<double> mean{0.485, 0.456, 0.406}, std{0.229, 0.224, 0.225};  ///< ImageNet's
   bool of_timm = false;  ///< torchvision has none of the name, timm has
-  std::function<Renames()> other_names = {};  ///< what the other library, mostly timm, calls the tensors, where it differs
+  std::function<Renames()> other_names =
+      {};  ///< what the other library, mostly timm, calls the tensors, where it differs
   std::function<Renames()> older_names = {};  ///< of tensors in files that the same library published before
   std::vector<std::string> passed_over = {};  ///< see Model
   std::function<std::map<std::string, Tensor>()> computed = {};  ///< see Model
@@ -44,8 +45,7 @@ inline Entry timm(Entry entry, std::string_view name, std::int64_t image_size = 
 
 /// The entries, and after them the same for timm, where each has the same name.
 inline Entries with_timm(Entries entries) {
-  for (std::size_t i = 0, count = entries.size(); i < count; ++i)
-    entries.push_back(timm(entries[i], entries[i].name));
+  for (std::size_t i = 0, count = entries.size(); i < count; ++i) entries.push_back(timm(entries[i], entries[i].name));
   return entries;
 }
 

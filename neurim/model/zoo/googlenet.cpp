@@ -20,8 +20,7 @@ nn::Init hundredth(const Shape&) { return nn::trunc_normal(0, 0.01); }
 
 struct ConvNorm {
   ConvNorm(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride = 1)
-      : conv(in, out,
-             {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = hundredth}),
+      : conv(in, out, {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = hundredth}),
         bn(out, {.eps = 1e-3}) {}
 
   void parts(Parts& p) { p("conv", conv)("bn", bn); }
@@ -42,13 +41,10 @@ struct Inception {
       : branch1(in, c.one, 1),
         branch2(ConvNorm(in, c.three_in, 1), ConvNorm(c.three_in, c.three, 3)),
         branch3(ConvNorm(in, c.double_in, 1), ConvNorm(c.double_in, c.double_out, 3)),
-        branch4(nn::MaxPool2d{.kernel = 3, .stride = 1, .pad = 1, .ceil_mode = true},
-                ConvNorm(in, c.pool, 1)) {}
+        branch4(nn::MaxPool2d{.kernel = 3, .stride = 1, .pad = 1, .ceil_mode = true}, ConvNorm(in, c.pool, 1)) {}
 
   void parts(Parts& p) { p("branch1", branch1)("branch2", branch2)("branch3", branch3)("branch4", branch4); }
-  Tensor operator()(const Tensor& x) const {
-    return concat({branch1(x), branch2(x), branch3(x), branch4(x)}, 1);
-  }
+  Tensor operator()(const Tensor& x) const { return concat({branch1(x), branch2(x), branch3(x), branch4(x)}, 1); }
 
   ConvNorm branch1;
   nn::Sequential branch2, branch3, branch4;
@@ -88,8 +84,8 @@ struct GoogLeNet {
   }
 
   ConvNorm conv1, conv2, conv3;
-  Inception inception3a, inception3b, inception4a, inception4b, inception4c, inception4d, inception4e,
-      inception5a, inception5b;
+  Inception inception3a, inception3b, inception4a, inception4b, inception4c, inception4d, inception4e, inception5a,
+      inception5b;
   nn::Dropout dropout;
   nn::Linear fc;
 };
@@ -97,12 +93,12 @@ struct GoogLeNet {
 }  // namespace
 
 Entries googlenet_models() {
-  // torchvision's published weights bring pixels from its usual mean and deviation to these (transform_input).
+  // torchvision's published weights bring pixels from its usual mean and std to these (transform_input).
   return {{.name = "googlenet",
            .build = [](const Options& o) { return GoogLeNet(o); },
            .dropout = 0.2,
            .mean = {0.5, 0.5, 0.5},
-           .deviation = {0.5, 0.5, 0.5},
+           .std = {0.5, 0.5, 0.5},
            .passed_over = {"aux1.", "aux2."}}};
 }
 

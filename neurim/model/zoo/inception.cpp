@@ -54,8 +54,8 @@ struct InceptionA {
     p("branch_pool", branch_pool);
   }
   Tensor operator()(const Tensor& x) const {
-    return concat({branch1x1(x), branch5x5_2(branch5x5_1(x)),
-                   branch3x3dbl_3(branch3x3dbl_2(branch3x3dbl_1(x))), branch_pool(kSmooth(x))},
+    return concat({branch1x1(x), branch5x5_2(branch5x5_1(x)), branch3x3dbl_3(branch3x3dbl_2(branch3x3dbl_1(x))),
+                   branch_pool(kSmooth(x))},
                   1);
   }
 
@@ -104,8 +104,8 @@ struct InceptionC {
   }
   Tensor operator()(const Tensor& x) const {
     const Tensor twice = branch7x7dbl_3(branch7x7dbl_2(branch7x7dbl_1(x)));
-    return concat({branch1x1(x), branch7x7_3(branch7x7_2(branch7x7_1(x))),
-                   branch7x7dbl_5(branch7x7dbl_4(twice)), branch_pool(kSmooth(x))},
+    return concat({branch1x1(x), branch7x7_3(branch7x7_2(branch7x7_1(x))), branch7x7dbl_5(branch7x7dbl_4(twice)),
+                   branch_pool(kSmooth(x))},
                   1);
   }
 
@@ -129,9 +129,8 @@ struct InceptionD {
     p("branch7x7x3_3", branch7x7x3_3)("branch7x7x3_4", branch7x7x3_4);
   }
   Tensor operator()(const Tensor& x) const {
-    return concat({branch3x3_2(branch3x3_1(x)), branch7x7x3_4(branch7x7x3_3(branch7x7x3_2(branch7x7x3_1(x)))),
-                   kHalve(x)},
-                  1);
+    return concat(
+        {branch3x3_2(branch3x3_1(x)), branch7x7x3_4(branch7x7x3_3(branch7x7x3_2(branch7x7x3_1(x)))), kHalve(x)}, 1);
   }
 
   ConvNorm branch3x3_1, branch3x3_2, branch7x7x3_1, branch7x7x3_2, branch7x7x3_3, branch7x7x3_4;
@@ -159,13 +158,13 @@ struct InceptionE {
   }
   Tensor operator()(const Tensor& x) const {
     const Tensor once = branch3x3_1(x), twice = branch3x3dbl_2(branch3x3dbl_1(x));
-    return concat({branch1x1(x), branch3x3_2a(once), branch3x3_2b(once), branch3x3dbl_3a(twice),
-                   branch3x3dbl_3b(twice), branch_pool(kSmooth(x))},
+    return concat({branch1x1(x), branch3x3_2a(once), branch3x3_2b(once), branch3x3dbl_3a(twice), branch3x3dbl_3b(twice),
+                   branch_pool(kSmooth(x))},
                   1);
   }
 
-  ConvNorm branch1x1, branch3x3_1, branch3x3_2a, branch3x3_2b, branch3x3dbl_1, branch3x3dbl_2,
-      branch3x3dbl_3a, branch3x3dbl_3b, branch_pool;
+  ConvNorm branch1x1, branch3x3_1, branch3x3_2a, branch3x3_2b, branch3x3dbl_1, branch3x3dbl_2, branch3x3dbl_3a,
+      branch3x3dbl_3b, branch_pool;
 };
 
 struct InceptionV3 {
@@ -193,8 +192,7 @@ struct InceptionV3 {
     p("Conv2d_1a_3x3", conv1a)("Conv2d_2a_3x3", conv2a)("Conv2d_2b_3x3", conv2b);
     p("Conv2d_3b_1x1", conv3b)("Conv2d_4a_3x3", conv4a);
     p("Mixed_5b", mixed5b)("Mixed_5c", mixed5c)("Mixed_5d", mixed5d);
-    p("Mixed_6a", mixed6a)("Mixed_6b", mixed6b)("Mixed_6c", mixed6c)("Mixed_6d", mixed6d)("Mixed_6e",
-                                                                                          mixed6e);
+    p("Mixed_6a", mixed6a)("Mixed_6b", mixed6b)("Mixed_6c", mixed6c)("Mixed_6d", mixed6d)("Mixed_6e", mixed6e);
     p("Mixed_7a", mixed7a)("Mixed_7b", mixed7b)("Mixed_7c", mixed7c)("fc", fc);
   }
   Tensor operator()(const Tensor& x) const {
@@ -219,12 +217,12 @@ struct InceptionV3 {
 
 Entries inception_models() {
   return with_timm({Entry{.name = "inception_v3",
-                                     .build = [](const Options& o) { return InceptionV3(o); },
-                                     .image_size = 299,
-                                     .dropout = 0.5,
-                                     .mean = {0.5, 0.5, 0.5},  // torchvision's weights too: transform_input
-                                     .deviation = {0.5, 0.5, 0.5},
-                                     .passed_over = {"AuxLogits."}}});
+                          .build = [](const Options& o) { return InceptionV3(o); },
+                          .image_size = 299,
+                          .dropout = 0.5,
+                          .mean = {0.5, 0.5, 0.5},  // torchvision's weights too: transform_input
+                          .std = {0.5, 0.5, 0.5},
+                          .passed_over = {"AuxLogits."}}});
 }
 
 }  // namespace neurim::zoo

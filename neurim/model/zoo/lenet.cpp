@@ -37,7 +37,7 @@ Entries lenet_models() {
            .image_size = 28,
            .classes = 10,
            .mean = {0.1307},
-           .deviation = {0.3081}}};
+           .std = {0.3081}}};
 }
 
 }  // namespace neurim::zoo

@@ -26,8 +26,8 @@ void add(nn::Sequential& layers, double momentum, std::int64_t in, std::int64_t 
 }
 
 struct InvertedResidual {
-  InvertedResidual(double momentum, std::int64_t in, std::int64_t out, std::int64_t kernel,
-                   std::int64_t stride, std::int64_t expansion)
+  InvertedResidual(double momentum, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                   std::int64_t expansion)
       : residual(stride == 1 && in == out) {
     const std::int64_t wide = in * expansion;
     add(layers, momentum, in, wide, 1);
@@ -55,15 +55,12 @@ constexpr Stage kStages[]{{24, 3, 2, 3, 3}, {40, 5, 2, 3, 3},  {80, 5, 2, 6, 3},
 nn::Sequential stack(double momentum, std::int64_t in, std::int64_t out, const Stage& s) {
   nn::Sequential layers;
   layers.add(InvertedResidual(momentum, in, out, s.kernel, s.stride, s.expansion));
-  for (int i = 1; i < s.depth; ++i)
-    layers.add(InvertedResidual(momentum, out, out, s.kernel, 1, s.expansion));
+  for (int i = 1; i < s.depth; ++i) layers.add(InvertedResidual(momentum, out, out, s.kernel, 1, s.expansion));
   return layers;
 }
 
 nn::Sequential layers_of(double width, double momentum, std::int64_t in_chans) {
-  const auto scaled = [&](std::int64_t channels) {
-    return make_divisible(width * static_cast<double>(channels), 8);
-  };
+  const auto scaled = [&](std::int64_t channels) { return make_divisible(width * static_cast<double>(channels), 8); };
   nn::Sequential layers;
   const std::int64_t stem = scaled(32);
   add(layers, momentum, in_chans, stem, 3, 2);

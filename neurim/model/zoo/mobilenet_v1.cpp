@@ -42,9 +42,8 @@ Renames timm_names() {
   int layer = 1;
   for (std::size_t s = 0; s < std::size(kStages); ++s)
     for (int i = 0; i < kStages[s].depth; ++i, layer += 2)
-      add_inverted_residual(
-          names, "features", text("blocks.", s, '.', i),
-          {text(layer, ".0"), text(layer, ".1"), text(layer + 1, ".0"), text(layer + 1, ".1")});
+      add_inverted_residual(names, "features", text("blocks.", s, '.', i),
+                            {text(layer, ".0"), text(layer, ".1"), text(layer + 1, ".0"), text(layer + 1, ".1")});
   return names;
 }
 
@@ -58,7 +57,7 @@ Entry mobilenet(const nn::Layer& activation) {
 
 Entries mobilenet_v1_models() {
   Entries entries{mobilenet(nn::ReLU()), timm(mobilenet(nn::ReLU6()), "mobilenetv1_100")};
-  entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+  entries.back().mean = entries.back().std = {0.5, 0.5, 0.5};
   return entries;
 }
 

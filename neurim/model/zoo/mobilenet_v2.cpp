@@ -49,10 +49,9 @@ nn::Sequential features_of(std::int64_t in_chans) {
 struct MobileNetV2 {
   explicit MobileNetV2(const Options& o)
       : features(features_of(o.in_chans)),
-        classifier(
-            nn::Dropout{o.dropout},
-            nn::Linear(1280, o.classes,
-                       {.init = [](const Shape&) { return nn::normal(0, 0.01); }, .bias_init = nn::zeros})) {}
+        classifier(nn::Dropout{o.dropout},
+                   nn::Linear(1280, o.classes,
+                              {.init = [](const Shape&) { return nn::normal(0, 0.01); }, .bias_init = nn::zeros})) {}
 
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
   Tensor operator()(const Tensor& x) const { return classifier(flatten(global_avg_pool2d(features(x)))); }

@@ -27,8 +27,7 @@ struct Config {
 };
 
 struct InvertedResidual {
-  InvertedResidual(std::int64_t in, const Row& row, const Config& config)
-      : residual(row.stride == 1 && in == row.out) {
+  InvertedResidual(std::int64_t in, const Row& row, const Config& config) : residual(row.stride == 1 && in == row.out) {
     const nn::Layer act = row.hardswish ? nn::Layer(nn::Hardswish()) : nn::Layer(nn::ReLU());
     const nn::BatchNorm2d::Config& norm = config.norm;
     const std::int64_t wide = row.expanded;
@@ -37,8 +36,8 @@ struct InvertedResidual {
         .kernel = row.kernel, .stride = row.stride, .groups = wide, .norm = norm, .same = config.same};
     block.add(conv_norm(wide, wide, depthwise, act));
     if (row.squeeze)
-      block.add(SqueezeExcitation(wide, make_divisible(static_cast<double>(wide / 4), 8), nn::ReLU(),
-                                  nn::Hardsigmoid(), nn::zeros));
+      block.add(SqueezeExcitation(wide, make_divisible(static_cast<double>(wide / 4), 8), nn::ReLU(), nn::Hardsigmoid(),
+                                  nn::zeros));
     block.add(conv_norm(wide, row.out, {.kernel = 1, .norm = norm}));
   }
 
@@ -55,8 +54,7 @@ nn::Linear dense(std::int64_t in, std::int64_t out) {
 
 struct MobileNetV3 {
   MobileNetV3(const Config& config, const Options& o) : timm(config.timm) {
-    features.add(
-        conv_norm(o.in_chans, 16, {.stride = 2, .norm = config.norm, .same = config.same}, nn::Hardswish()));
+    features.add(conv_norm(o.in_chans, 16, {.stride = 2, .norm = config.norm, .same = config.same}, nn::Hardswish()));
     std::int64_t in = 16;
     for (const Row& row : config.rows) {
       features.add(InvertedResidual(in, row, config));
@@ -66,8 +64,7 @@ struct MobileNetV3 {
     const nn::Dropout dropout{o.dropout};
     const nn::Linear logits = dense(config.last, o.classes);
     if (timm) {
-      const nn::Conv2d conv(6 * in, config.last,
-                            {.kernel = 1, .init = nn::fan_out_normal, .bias_init = nn::zeros});
+      const nn::Conv2d conv(6 * in, config.last, {.kernel = 1, .init = nn::fan_out_normal, .bias_init = nn::zeros});
       classifier = {conv, nn::Hardswish(), nn::Sequential(nn::Flatten(), dropout), logits};
     } else {
       classifier = {dense(6 * in, config.last), nn::Hardswish(), dropout, logits};
@@ -108,8 +105,8 @@ Renames timm_names(const Config& config) {
     add();
     if (row.squeeze) squeeze = text(part++);
     add();
-    add_inverted_residual(names, text("features.", layer++, ".block"),
-                          text("blocks.", stage, '.', in_stage++), layers, squeeze);
+    add_inverted_residual(names, text("features.", layer++, ".block"), text("blocks.", stage, '.', in_stage++), layers,
+                          squeeze);
     in = row.out;
   }
   names[text("features.", layer, ".0")] = text("blocks.", stage + 1, ".0.conv");
@@ -133,11 +130,10 @@ Entries mobilenet_v3_models() {
       {3, 240, 80, false, true, 2}, {3, 200, 80, false, true, 1}, {3, 184, 80, false, true, 1},
       {3, 184, 80, false, true, 1}, {3, 480, 112, true, true, 1}, {3, 672, 112, true, true, 1},
       {5, 672, 160, true, true, 2}, {5, 960, 160, true, true, 1}, {5, 960, 160, true, true, 1}};
-  const std::vector<Row> small{
-      {3, 16, 16, true, false, 2}, {3, 72, 24, false, false, 2}, {3, 88, 24, false, false, 1},
-      {5, 96, 40, true, true, 2},  {5, 240, 40, true, true, 1},  {5, 240, 40, true, true, 1},
-      {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
-      {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1}};
+  const std::vector<Row> small{{3, 16, 16, true, false, 2}, {3, 72, 24, false, false, 2}, {3, 88, 24, false, false, 1},
+                               {5, 96, 40, true, true, 2},  {5, 240, 40, true, true, 1},  {5, 240, 40, true, true, 1},
+                               {5, 120, 48, true, true, 1}, {5, 144, 48, true, true, 1},  {5, 288, 96, true, true, 2},
+                               {5, 576, 96, true, true, 1}, {5, 576, 96, true, true, 1}};
   const nn::BatchNorm2d::Config slow{.momentum = 0.01, .eps = 1e-3}, usual, tensorflow{.eps = 1e-3};
   Entries entries{mobilenet("mobilenet_v3_large", {large, 1280, slow}),
                   mobilenet("mobilenet_v3_small", {small, 1024, slow}),
@@ -145,7 +141,7 @@ Entries mobilenet_v3_models() {
                   timm(mobilenet("", {small, 1024, usual, true}), "mobilenetv3_small_100"),
                   timm(mobilenet("", {large, 1280, tensorflow, true, true}), "tf_mobilenetv3_large_100"),
                   timm(mobilenet("", {small, 1024, tensorflow, true, true}), "tf_mobilenetv3_small_100")};
-  for (std::size_t i = 4; i < 6; ++i) entries[i].mean = entries[i].deviation = {0.5, 0.5, 0.5};
+  for (std::size_t i = 4; i < 6; ++i) entries[i].mean = entries[i].std = {0.5, 0.5, 0.5};
   return entries;
 }
 

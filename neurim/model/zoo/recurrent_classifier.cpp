@@ -1,6 +1,6 @@
-// Pictures read as sequences, row after row, by one layer of an LSTM (Hochreiter & Schmidhuber, "Long short-term memory",
-// 1997), a GRU (Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP'14) or a simple RNN (Elman,
-// "Finding structure in time", 1990), whose last output is classified.
+// Images read as sequences, row after row, by one layer of an LSTM (Hochreiter & Schmidhuber, "Long short-term memory",
+// 1997), a GRU (Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP'14) or a simple RNN
+// (Elman, "Finding structure in time", 1990), whose last output is classified.
 #include "neurim/model/zoo/entry.h"
 #include "neurim/nn/linear.h"
 #include "neurim/nn/recurrent.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kSide = 28, kHidden = 128;
 
-/// For pictures 28 wide.
+/// For images 28 wide.
 template <class Cell>
 struct RowClassifier {
   explicit RowClassifier(const Options& o)
@@ -39,7 +39,7 @@ Entry row_classifier(std::string name) {
           .image_size = kSide,
           .classes = 10,
           .mean = {0.1307},
-          .deviation = {0.3081}};
+          .std = {0.3081}};
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ std::vector<Stage> stages_of(const Design& d) {
   for (int j = 0; j < d.depth; ++j) {
     const double power = std::nearbyint(std::log((d.start + d.slope * j) / d.start) / std::log(d.step));
     const auto width = 8 * static_cast<std::int64_t>(std::nearbyint(d.start * std::pow(d.step, power) / 8));
-    if (stages.empty() || stages.back().width != width)
-      stages.push_back({width, std::min(d.group_width, width), 0});
+    if (stages.empty() || stages.back().width != width) stages.push_back({width, std::min(d.group_width, width), 0});
     ++stages.back().depth;
   }
   for (Stage& s : stages) {
@@ -127,8 +126,7 @@ Renames timm_names(const Design& design) {
   const std::vector<Stage> stages = stages_of(design);
   for (std::size_t s = 1; s <= stages.size(); ++s)
     for (int i = 0; i < stages[s - 1].depth; ++i) {
-      const std::string block = text("trunk_output.block", s, ".block", s, '-', i),
-                        there = text('s', s, ".b", i + 1);
+      const std::string block = text("trunk_output.block", s, ".block", s, '-', i), there = text('s', s, ".b", i + 1);
       names[block + ".f.se"] = there + ".se";
       const auto add = [&](const char* here, const char* timm) {
         names[text(block, here, ".0")] = text(there, timm, ".conv");

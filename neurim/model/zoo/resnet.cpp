@@ -51,8 +51,7 @@ nn::Sequential stage(const MakeBlock& block, std::int64_t expansion, int depth, 
 
 struct ResNet {
   ResNet(const MakeBlock& block, std::int64_t expansion, const Depths& depths, const Options& o)
-      : conv1(o.in_chans, 64,
-              {.kernel = 7, .stride = 2, .pad = 3, .bias = false, .init = nn::fan_out_normal}),
+      : conv1(o.in_chans, 64, {.kernel = 7, .stride = 2, .pad = 3, .bias = false, .init = nn::fan_out_normal}),
         bn1(64),
         layer1(stage(block, expansion, depths[0], 0)),
         layer2(stage(block, expansion, depths[1], 1)),
@@ -66,8 +65,7 @@ struct ResNet {
     p("fc", fc);
   }
   Tensor operator()(const Tensor& x) const {
-    const Tensor stem =
-        max_pool2d(relu(bn1(conv1(x))), {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}});
+    const Tensor stem = max_pool2d(relu(bn1(conv1(x))), {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}});
     return fc(flatten(global_avg_pool2d(layer4(layer3(layer2(layer1(stem)))))));
   }
 
@@ -78,8 +76,7 @@ struct ResNet {
 };
 
 Entry resnet(std::string name, const MakeBlock& block, std::int64_t expansion, const Depths& depths) {
-  return {.name = std::move(name),
-          .build = [=](const Options& o) { return ResNet(block, expansion, depths, o); }};
+  return {.name = std::move(name), .build = [=](const Options& o) { return ResNet(block, expansion, depths, o); }};
 }
 
 template <class Block>

@@ -13,8 +13,7 @@ namespace neurim::zoo {
 
 namespace {
 
-nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                std::int64_t pad) {
+nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
   return {in,
           out,
           {.kernel = kernel,
@@ -77,12 +76,11 @@ nn::Sequential features_1_1(std::int64_t in_chans) {
 struct SqueezeNet {
   SqueezeNet(nn::Sequential body, const Options& o)
       : features(std::move(body)),
-        classifier(nn::Dropout{o.dropout},
-                   nn::Conv2d(512, o.classes,
-                              {.kernel = 1,
-                               .init = [](const Shape&) { return nn::normal(0, 0.01); },
-                               .bias_init = nn::zeros}),
-                   nn::ReLU(), nn::GlobalAvgPool2d()) {}
+        classifier(
+            nn::Dropout{o.dropout},
+            nn::Conv2d(512, o.classes,
+                       {.kernel = 1, .init = [](const Shape&) { return nn::normal(0, 0.01); }, .bias_init = nn::zeros}),
+            nn::ReLU(), nn::GlobalAvgPool2d()) {}
 
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
   Tensor operator()(const Tensor& x) const { return flatten(classifier(features(x))); }

@@ -66,8 +66,7 @@ struct Windows {
   /// (N,height,width,C) -> (N*rows*columns,kTokens,C)
   Tensor cut(const Tensor& x) const {
     const std::int64_t n = x.size(0), c = x.size(3);
-    const Tensor windows =
-        transpose(reshape(x, {n, rows(), kWindow, columns(), kWindow, c}), {0, 1, 3, 2, 4, 5});
+    const Tensor windows = transpose(reshape(x, {n, rows(), kWindow, columns(), kWindow, c}), {0, 1, 3, 2, 4, 5});
     return reshape(windows, {n * rows() * columns(), kTokens, c});
   }
   /// The inverse of cut.
@@ -90,8 +89,7 @@ struct Windows {
     for (std::int64_t window = 0; window < rows() * columns(); ++window) {
       const std::int64_t top = window / columns() * kWindow, left = window % columns() * kWindow;
       const auto region = [&](std::int64_t token) {
-        return 3 * part(top + token / kWindow, height, shift_y) +
-               part(left + token % kWindow, width, shift_x);
+        return 3 * part(top + token / kWindow, height, shift_y) + part(left + token % kWindow, width, shift_x);
       };
       for (std::int64_t i = 0; i < kTokens; ++i)
         for (std::int64_t j = 0; j < kTokens; ++j) values.push_back(region(i) == region(j) ? 0.f : -100.f);
@@ -118,8 +116,7 @@ struct Attention {
     std::vector<std::int64_t> rows;
     for (std::int64_t i = 0; i < kTokens; ++i)
       for (std::int64_t j = 0; j < kTokens; ++j)
-        rows.push_back((i / kWindow - j / kWindow + kWindow - 1) * kPlaces + i % kWindow - j % kWindow +
-                       kWindow - 1);
+        rows.push_back((i / kWindow - j / kWindow + kWindow - 1) * kPlaces + i % kWindow - j % kWindow + kWindow - 1);
     return Tensor::from(Shape{kTokens * kTokens}, rows, device);
   }
 
@@ -239,9 +236,7 @@ nn::Sequential features_of(const Config& config, const Options& o) {
 
 struct Swin {
   Swin(const Config& config, const Options& o)
-      : features(features_of(config, o)),
-        norm({8 * config.channels}),
-        head(dense(8 * config.channels, o.classes)) {}
+      : features(features_of(config, o)), norm({8 * config.channels}), head(dense(8 * config.channels, o.classes)) {}
 
   void parts(Parts& p) { p("features", features)("norm", norm)("head", head); }
   Tensor operator()(const Tensor& x) const {

@@ -48,8 +48,7 @@ void add_inverted_residual(Renames& names, const std::string& begin, const std::
       keeps{"conv_dw", "bn1", "conv_pw", "bn2"};
   const std::vector<std::string>& theirs = layers.size() == expands.size() ? expands : keeps;
   NEURIM_ASSERT(layers.size() == theirs.size());
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    names[text(begin, '.', layers[i])] = text(timm, '.', theirs[i]);
+  for (std::size_t i = 0; i < layers.size(); ++i) names[text(begin, '.', layers[i])] = text(timm, '.', theirs[i]);
   if (squeeze.empty()) return;
   names[text(begin, '.', squeeze, ".fc1")] = text(timm, ".se.conv_reduce");
   names[text(begin, '.', squeeze, ".fc2")] = text(timm, ".se.conv_expand");

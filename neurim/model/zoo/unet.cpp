@@ -16,13 +16,10 @@ namespace {
 /// The paper's, for ReLU: He et al., ICCV'15.
 nn::Init by_inputs(const Shape& weight) { return nn::kaiming_normal(weight); }
 /// The same for transposed 2x2 convolutions that do not overlap: each result has one place as its input.
-nn::Init by_channels(const Shape& weight) {
-  return nn::normal(0, std::sqrt(2 / static_cast<double>(weight[0])));
-}
+nn::Init by_channels(const Shape& weight) { return nn::normal(0, std::sqrt(2 / static_cast<double>(weight[0]))); }
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, bool pad) {
-  return {
-      in, out, {.kernel = kernel, .pad = pad ? kernel / 2 : 0, .init = by_inputs, .bias_init = nn::zeros}};
+  return {in, out, {.kernel = kernel, .pad = pad ? kernel / 2 : 0, .init = by_inputs, .bias_init = nn::zeros}};
 }
 
 nn::Sequential two(std::int64_t in, std::int64_t out, bool pad) {
@@ -65,8 +62,7 @@ UNet::UNet(std::int64_t in_chans, std::int64_t num_classes, const Config& c)
           ") must be 1 or more, depth (", c.depth, ") 0 to 15");
   std::int64_t channels = c.channels;
   down.push_back(two(in_chans, channels, c.pad));
-  for (int level = 0; level < c.depth; ++level, channels *= 2)
-    down.push_back(two(channels, 2 * channels, c.pad));
+  for (int level = 0; level < c.depth; ++level, channels *= 2) down.push_back(two(channels, 2 * channels, c.pad));
   for (int level = 0; level < c.depth; ++level, channels /= 2) {
     rise.emplace_back(channels, channels / 2,
                       nn::ConvTranspose2d::Config{.kernel = 2, .stride = 2, .init = by_channels});
@@ -79,8 +75,8 @@ void UNet::parts(Parts& p) { p("down", down)("rise", rise)("up", up)("last", las
 Tensor UNet::operator()(const Tensor& x) const {
   require(x.rank() == 4, "UNet: takes x(N,C,H,W), got ", x.shape());
   require(fits(x.size(2), config) && fits(x.size(3), config), "UNet: an image of ", x.size(2), 'x', x.size(3),
-          " cannot be halved ", config.depth, " times; ", fitting(x.size(2), config), 'x',
-          fitting(x.size(3), config), " can");
+          " cannot be halved ", config.depth, " times; ", fitting(x.size(2), config), 'x', fitting(x.size(3), config),
+          " can");
   Tensors levels;
   Tensor y = in_part("down.0", [&] { return down[0](x); });
   for (std::size_t level = 1; level < down.size(); ++level) {

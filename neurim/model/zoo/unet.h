@@ -34,7 +34,7 @@ struct UNet {
 
   Config config;
   std::vector<nn::Sequential> down,
-      up;  ///< `down` has the lowest level last; each "0" and "2" are convolutions
+      up;                                 ///< `down` has the lowest level last; each "0" and "2" are convolutions
   std::vector<nn::ConvTranspose2d> rise;  ///< up[i] follows rise[i]; the lowest first
   nn::Conv2d last;
 };

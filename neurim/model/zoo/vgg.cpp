@@ -20,8 +20,7 @@ nn::Sequential features_of(const Depths& depths, bool norm, std::int64_t in) {
   std::int64_t channels = 64;
   for (const int depth : depths) {
     for (int i = 0; i < depth; ++i) {
-      layers.add(nn::Conv2d(in, channels,
-                            {.kernel = 3, .pad = 1, .init = nn::fan_out_normal, .bias_init = nn::zeros}));
+      layers.add(nn::Conv2d(in, channels, {.kernel = 3, .pad = 1, .init = nn::fan_out_normal, .bias_init = nn::zeros}));
       if (norm) layers.add(nn::BatchNorm2d(channels));
       layers.add(nn::ReLU());
       in = channels;
@@ -39,13 +38,11 @@ nn::Linear dense(std::int64_t in, std::int64_t out) {
 struct Vgg {
   Vgg(const Depths& depths, bool norm, const Options& o)
       : features(features_of(depths, norm, o.in_chans)),
-        classifier(dense(512 * 7 * 7, 4096), nn::ReLU(), nn::Dropout{o.dropout}, dense(4096, 4096),
-                   nn::ReLU(), nn::Dropout{o.dropout}, dense(4096, o.classes)) {}
+        classifier(dense(512 * 7 * 7, 4096), nn::ReLU(), nn::Dropout{o.dropout}, dense(4096, 4096), nn::ReLU(),
+                   nn::Dropout{o.dropout}, dense(4096, o.classes)) {}
 
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
-  Tensor operator()(const Tensor& x) const {
-    return classifier(flatten(adaptive_avg_pool2d(features(x), {7, 7})));
-  }
+  Tensor operator()(const Tensor& x) const { return classifier(flatten(adaptive_avg_pool2d(features(x), {7, 7}))); }
 
   nn::Sequential features, classifier;
 };
@@ -59,8 +56,8 @@ nn::Conv2d sliding(std::int64_t in, std::int64_t out, std::int64_t kernel) {
 struct SlidingVgg {
   SlidingVgg(const Depths& depths, bool norm, const Options& o)
       : features(features_of(depths, norm, o.in_chans)),
-        classifier(sliding(512, 4096, kWindow), nn::ReLU(), nn::Dropout{o.dropout}, sliding(4096, 4096, 1),
-                   nn::ReLU(), nn::Sequential(nn::GlobalAvgPool2d(), nn::Flatten(), nn::Dropout{o.dropout}),
+        classifier(sliding(512, 4096, kWindow), nn::ReLU(), nn::Dropout{o.dropout}, sliding(4096, 4096, 1), nn::ReLU(),
+                   nn::Sequential(nn::GlobalAvgPool2d(), nn::Flatten(), nn::Dropout{o.dropout}),
                    dense(4096, o.classes)) {}
 
   void parts(Parts& p) { p("features", features)("classifier", classifier); }
@@ -75,8 +72,7 @@ struct SlidingVgg {
 };
 
 Renames timm_names() {
-  return {
-      {"classifier.0", "pre_logits.fc1"}, {"classifier.3", "pre_logits.fc2"}, {"classifier.6", "head.fc"}};
+  return {{"classifier.0", "pre_logits.fc1"}, {"classifier.3", "pre_logits.fc2"}, {"classifier.6", "head.fc"}};
 }
 
 template <class Net>

@@ -34,10 +34,9 @@ struct Design {
 std::int64_t tokens_of(const Design& d) { return (kSide / d.patch) * (kSide / d.patch) + 1; }
 
 /// x(N,C,224,224) -> (N,tokens,width): the class token, then the patches row by row, with their positions.
-Tensor embedded(const Tensor& x, const nn::Conv2d& patches, const Tensor& class_token,
-                const Tensor& positions) {
-  require(x.rank() == 4 && x.size(2) == kSide && x.size(3) == kSide, "vision transformer: takes images (N,C,",
-          kSide, ",", kSide, "), to which its position embeddings are tied, got ", x.shape());
+Tensor embedded(const Tensor& x, const nn::Conv2d& patches, const Tensor& class_token, const Tensor& positions) {
+  require(x.rank() == 4 && x.size(2) == kSide && x.size(3) == kSide, "vision transformer: takes images (N,C,", kSide,
+          ",", kSide, "), to which its position embeddings are tied, got ", x.shape());
   const Tensor rows = transpose(flatten(patches(x), 2), {0, 2, 1});
   const Tensor first = broadcast_to(class_token, {x.size(0), 1, rows.size(2)});
   return concat({first, rows}, 1) + positions;
@@ -110,8 +109,7 @@ struct EncoderBlock {
 
 struct Encoder {
   explicit Encoder(const Design& d)
-      : pos_embedding(nn::parameter({1, tokens_of(d), d.width}, positions_init())),
-        ln({d.width}, {.eps = kEps}) {
+      : pos_embedding(nn::parameter({1, tokens_of(d), d.width}, positions_init())), ln({d.width}, {.eps = kEps}) {
     for (std::int64_t i = 0; i < d.depth; ++i) layers.emplace_back(d);
   }
 
@@ -209,7 +207,7 @@ Entries vit_models() {
                                      {"base", {16, 768, 12, 12}}}) {
     entries.push_back(timm_vit(text("deit_", size, "_patch16_224"), design));
     entries.push_back(timm_vit(text("vit_", size, "_patch16_224"), design));
-    entries.back().mean = entries.back().deviation = {0.5, 0.5, 0.5};
+    entries.back().mean = entries.back().std = {0.5, 0.5, 0.5};
   }
   return entries;
 }

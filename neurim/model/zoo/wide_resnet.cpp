@@ -15,9 +15,7 @@ namespace neurim::zoo {
 namespace {
 
 nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
-  return {in,
-          out,
-          {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = nn::fan_out_normal}};
+  return {in, out, {.kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false, .init = nn::fan_out_normal}};
 }
 
 /// Where the shape changes, a 1x1 convolution of the activated input is the shortcut.
@@ -54,9 +52,7 @@ struct WideResNet {
         bn(64 * width),
         fc(64 * width, o.classes) {}
 
-  void parts(Parts& p) {
-    p("conv1", conv1)("layer1", layer1)("layer2", layer2)("layer3", layer3)("bn", bn)("fc", fc);
-  }
+  void parts(Parts& p) { p("conv1", conv1)("layer1", layer1)("layer2", layer2)("layer3", layer3)("bn", bn)("fc", fc); }
   Tensor operator()(const Tensor& x) const {
     return fc(flatten(global_avg_pool2d(relu(bn(layer3(layer2(layer1(conv1(x)))))))));
   }

@@ -6,6 +6,8 @@
 #include "neurim/ops/add.h"
 #include "neurim/ops/cast.h"
 #include "neurim/ops/clamp.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/detach.h"
 #include "neurim/ops/div.h"
@@ -13,10 +15,8 @@
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -32,15 +32,14 @@ Tensor log1p(const Tensor& x) {
 
 }  // namespace
 
-Tensor bce_loss(const Tensor& probabilities, const Tensor& target, const Tensor& weight,
-                const std::string& reduction) {
+Tensor bce_loss(const Tensor& probabilities, const Tensor& target, const Tensor& weight, const std::string& reduction) {
   check_alike("bce_loss", "p", probabilities, "the target", target);
   check_reduction("bce_loss", reduction);
   if (weight)
-    require(is_floating(weight.dtype()) &&
-                broadcast(weight.shape(), target.shape(), "bce_loss: weight") == target.shape(),
-            "bce_loss: weight is ", weight.type(), ", p ", probabilities.type(),
-            " expects floating numbers that broadcast to it");
+    require(
+        is_floating(weight.dtype()) && broadcast(weight.shape(), target.shape(), "bce_loss: weight") == target.shape(),
+        "bce_loss: weight is ", weight.type(), ", p ", probabilities.type(),
+        " expects floating numbers that broadcast to it");
   const Tensor p = wide(probabilities), y = wide(target), fixed = detach(p);
   const Tensor yes = clamp(log(fixed), -100, kInfinity), no = clamp(log1p(-fixed), -100, kInfinity);
   const Tensor slope = detach(p - y) / clamp(fixed * (1 - fixed), 1e-12, kInfinity);

@@ -2,17 +2,17 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/gather.h"
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/one_hot.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sum.h"
 #include "neurim/ops/transpose.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -27,11 +27,11 @@ Tensor ClassTarget::reduced(const Tensor& losses, std::string_view reduction, DT
   return neurim::reduced(losses, reduction, dtype);
 }
 
-ClassTarget class_target(std::string_view loss, const Tensor& x, const Tensor& target,
-                         const Tensor& class_weights, std::optional<std::int64_t> ignore_index) {
+ClassTarget class_target(std::string_view loss, const Tensor& x, const Tensor& target, const Tensor& class_weights,
+                         std::optional<std::int64_t> ignore_index) {
   const Shape& shape = x.shape();
-  require(is_floating(x.dtype()) && shape.rank() >= 2 && shape[1] > 0, loss,
-          ": takes floating x (N,C,…), got ", x.type());
+  require(is_floating(x.dtype()) && shape.rank() >= 2 && shape[1] > 0, loss, ": takes floating x (N,C,…), got ",
+          x.type());
   Shape places{shape[0]};
   std::vector<std::int64_t> classes_second{0, shape.rank() - 1};
   for (int axis = 2; axis < shape.rank(); ++axis) {
@@ -40,9 +40,9 @@ ClassTarget class_target(std::string_view loss, const Tensor& x, const Tensor& t
   }
   require(target.type() == Type{DType::i64, places}, loss, ": target is ", target.type(), ", x ", x.type(),
           " expects class numbers ", Type{DType::i64, places});
-  require(!class_weights || (is_floating(class_weights.dtype()) && class_weights.shape() == Shape{shape[1]}),
-          loss, ": class_weights are ", class_weights ? class_weights.type() : Type{}, ", x ", x.type(),
-          " expects floating ", Shape{shape[1]});
+  require(!class_weights || (is_floating(class_weights.dtype()) && class_weights.shape() == Shape{shape[1]}), loss,
+          ": class_weights are ", class_weights ? class_weights.type() : Type{}, ", x ", x.type(), " expects floating ",
+          Shape{shape[1]});
 
   ClassTarget result;
   Tensor label = target;

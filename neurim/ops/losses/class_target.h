@@ -25,7 +25,7 @@ struct ClassTarget {
 /// Throws Error(usage), beginning with the name of the loss, unless x is floating (N,C,…), the target
 /// i64(N,…) and class_weights, when given, floating (C). A target outside [0, C) that is not `ignore_index`
 /// sets kStatusIndexOutOfRange.
-ClassTarget class_target(std::string_view loss, const Tensor& x, const Tensor& target,
-                         const Tensor& class_weights, std::optional<std::int64_t> ignore_index);
+ClassTarget class_target(std::string_view loss, const Tensor& x, const Tensor& target, const Tensor& class_weights,
+                         std::optional<std::int64_t> ignore_index);
 
 }  // namespace neurim

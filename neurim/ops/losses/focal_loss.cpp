@@ -5,6 +5,8 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/clamp.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/exp.h"
 #include "neurim/ops/log_softmax.h"
 #include "neurim/ops/losses/class_target.h"
@@ -12,14 +14,12 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/neg.h"
 #include "neurim/ops/pow.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sigmoid.h"
 #include "neurim/ops/softplus.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -28,8 +28,7 @@ namespace {
 /// miss^gamma for the probability of being wrong. Held above 0, where the slope for gamma < 1 is infinite.
 Tensor focus(const Tensor& miss, double gamma) {
   if (gamma == 2) return square(miss);  // the usual one, without the price of a power
-  constexpr double kLeast = std::numeric_limits<float>::min(),
-                   kMost = std::numeric_limits<double>::infinity();
+  constexpr double kLeast = std::numeric_limits<float>::min(), kMost = std::numeric_limits<double>::infinity();
   return pow(clamp(miss, kLeast, kMost), scalar_like(miss, gamma));
 }
 
@@ -59,8 +58,7 @@ Tensor softmax_focal_loss(const Tensor& logits, const Tensor& target, const Soft
                           const Tensor& class_weights) {
   check_reduction("softmax_focal_loss", options.reduction);
   check_gamma("softmax_focal_loss", options.gamma);
-  const ClassTarget classes =
-      class_target("softmax_focal_loss", logits, target, class_weights, options.ignore_index);
+  const ClassTarget classes = class_target("softmax_focal_loss", logits, target, class_weights, options.ignore_index);
   const Tensor log_probs = log_softmax(wide(logits), 1);
   // 1 - p as the sum of what the other classes have: nothing cancels here either.
   const Tensor miss = sum(where(classes.hit, scalar_like(log_probs, 0), exp(log_probs)), {1});

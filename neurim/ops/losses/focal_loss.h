@@ -17,8 +17,7 @@ struct SigmoidFocalOptions {
 /// or between) says, and a its weight. Both floating and of one type, any shape -> that shape, or a scalar.
 /// Finite for logits of any size. f16 and bf16 are computed in f32 and rounded once. Options and figures are
 /// those of torchvision's sigmoid_focal_loss, of RetinaNet.
-Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& target,
-                          const SigmoidFocalOptions& options = {});
+Tensor sigmoid_focal_loss(const Tensor& logits, const Tensor& target, const SigmoidFocalOptions& options = {});
 
 struct SoftmaxFocalOptions {
   double gamma = 2;                  ///< as above

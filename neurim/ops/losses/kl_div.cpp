@@ -1,16 +1,16 @@
 #include "neurim/ops/losses/kl_div.h"
 
 #include "neurim/base/error.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/exp.h"
 #include "neurim/ops/log.h"
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mul.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -27,8 +27,7 @@ Tensor t_log_t(const Tensor& t) {
 Tensor kl_div(const Tensor& log_probs, const Tensor& target, const KlDivOptions& options) {
   check_alike("kl_div", "log_probs", log_probs, "the target", target);
   const bool batchmean = options.reduction == "batchmean";
-  require(!batchmean || log_probs.rank() > 0, "kl_div: batchmean takes log_probs (N,…), got ",
-          log_probs.shape());
+  require(!batchmean || log_probs.rank() > 0, "kl_div: batchmean takes log_probs (N,…), got ", log_probs.shape());
   if (!batchmean) check_reduction("kl_div", options.reduction);
   const Tensor x = wide(log_probs), t = wide(target);
   const Tensor losses = options.log_target ? exp(t) * (t - x) : t_log_t(t) - t * x;

@@ -3,10 +3,10 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/abs.h"
 #include "neurim/ops/clamp.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/losses/reduction.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/sub.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 

@@ -14,8 +14,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, const std::string& reduction = 
 
 /// d^2 / (2 beta) where d = |x - y| is below beta, else d - beta / 2; beta 0 is l1_loss (Girshick, Fast
 /// R-CNN, 2015). Throws Error(usage) when beta is negative.
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1,
-                      const std::string& reduction = "mean");
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1, const std::string& reduction = "mean");
 
 /// d^2 / 2 where d = |x - y| is below delta, else delta (d - delta / 2) (Huber, 1964). Throws Error(usage)
 /// unless delta is positive.

@@ -5,6 +5,8 @@
 
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/detach.h"
 #include "neurim/ops/div.h"
@@ -14,11 +16,9 @@
 #include "neurim/ops/maximum.h"
 #include "neurim/ops/mul.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -42,8 +42,7 @@ Shape variance_shape(const Tensor& x, const Tensor& var) {
 
 }  // namespace
 
-Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var,
-                         const GaussianNllOptions& options) {
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& var, const GaussianNllOptions& options) {
   check_alike("gaussian_nll_loss", "x", x, "the target", target);
   check_reduction("gaussian_nll_loss", options.reduction);
   require(options.eps > 0, "gaussian_nll_loss: eps is ", options.eps, ", but has to be positive");

@@ -21,9 +21,9 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& va
                          const GaussianNllOptions& options = {});
 
 struct PoissonNllOptions {
-  bool log_input = true;  ///< whether x is the logarithm of the rate
-  bool full = false;      ///< whether to add Stirling's approximation of log(target!) where it is above 1
-  double eps = 1e-8;      ///< added to a rate of which the logarithm is taken
+  bool log_input = true;           ///< whether x is the logarithm of the rate
+  bool full = false;               ///< whether to add Stirling's approximation of log(target!) where it is above 1
+  double eps = 1e-8;               ///< added to a rate of which the logarithm is taken
   std::string reduction = "mean";  ///< "mean" (over all elements), "sum" or "none"
 };
 

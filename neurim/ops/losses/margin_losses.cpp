@@ -3,6 +3,8 @@
 #include "neurim/base/error.h"
 #include "neurim/ops/add.h"
 #include "neurim/ops/cast.h"
+#include "neurim/ops/common/rules.h"
+#include "neurim/ops/common/wide.h"
 #include "neurim/ops/compare.h"
 #include "neurim/ops/div.h"
 #include "neurim/ops/losses/class_target.h"
@@ -11,13 +13,11 @@
 #include "neurim/ops/mul.h"
 #include "neurim/ops/relu.h"
 #include "neurim/ops/reshape.h"
-#include "neurim/ops/rules.h"
 #include "neurim/ops/sqrt.h"
 #include "neurim/ops/square.h"
 #include "neurim/ops/sub.h"
 #include "neurim/ops/sum.h"
 #include "neurim/ops/where.h"
-#include "neurim/ops/wide.h"
 
 namespace neurim {
 
@@ -25,16 +25,15 @@ namespace {
 
 /// A target of 1 and -1 beside x, checked and in the dtype of the computation.
 Tensor signs(std::string_view loss, const Tensor& x, const Tensor& target, const Shape& shape, DType dtype) {
-  require(target.dtype() != DType::boolean && target.shape() == shape, loss, ": the target is ",
-          target.type(), ", x ", x.type(), " expects numbers ", shape);
+  require(target.dtype() != DType::boolean && target.shape() == shape, loss, ": the target is ", target.type(), ", x ",
+          x.type(), " expects numbers ", shape);
   return cast(target, dtype);
 }
 
 /// `positive` where the target is 1, `negative` where it is -1, summed: 0 where it is neither.
 Tensor by_sign(const Tensor& target, const Tensor& positive, const Tensor& negative) {
   const Tensor one = scalar_like(target, 1), zero = scalar_like(target, 0);
-  return where(equal(target, one), positive, zero) +
-         where(equal(target, scalar_like(target, -1)), negative, zero);
+  return where(equal(target, one), positive, zero) + where(equal(target, scalar_like(target, -1)), negative, zero);
 }
 
 Shape without_last_axis(std::string_view loss, const Tensor& x) {
@@ -51,8 +50,7 @@ Tensor distance(const Tensor& a, const Tensor& b, double eps) {
 
 }  // namespace
 
-Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,
-                            const std::string& reduction) {
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin, const std::string& reduction) {
   check_floating("hinge_embedding_loss", "x", x);
   check_reduction("hinge_embedding_loss", reduction);
   const Tensor d = wide(x), sign = signs("hinge_embedding_loss", x, target, x.shape(), d.dtype());
@@ -89,8 +87,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
   const Tensor a = wide(x1), b = wide(x2);
   const Tensor sign = signs("cosine_embedding_loss", x1, target, places, a.dtype());
   constexpr double kEps = 1e-12;  // PyTorch's, so that a vector of zeros has a cosine of 0
-  const Tensor cosine =
-      sum(a * b, {-1}) / sqrt((sum(square(a), {-1}) + kEps) * (sum(square(b), {-1}) + kEps));
+  const Tensor cosine = sum(a * b, {-1}) / sqrt((sum(square(a), {-1}) + kEps) * (sum(square(b), {-1}) + kEps));
   return reduced(by_sign(sign, 1 - cosine, relu(cosine - margin)), reduction, x1.dtype());
 }
 
@@ -104,8 +101,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   const Tensor a = wide(anchor), p = wide(positive), n = wide(negative);
   Tensor away = distance(a, n, options.eps);
   if (options.swap) away = minimum(away, distance(p, n, options.eps));
-  return reduced(relu(distance(a, p, options.eps) - away + options.margin), options.reduction,
-                 anchor.dtype());
+  return reduced(relu(distance(a, p, options.eps) - away + options.margin), options.reduction, anchor.dtype());
 }
 
 }  // namespace neurim

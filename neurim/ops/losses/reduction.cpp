@@ -8,13 +8,12 @@
 namespace neurim {
 
 void check_reduction(std::string_view loss, std::string_view reduction) {
-  require(reduction == "mean" || reduction == "sum" || reduction == "none", loss, ": reduction is \"",
-          reduction, "\", has to be mean, sum or none");
+  require(reduction == "mean" || reduction == "sum" || reduction == "none", loss, ": reduction is \"", reduction,
+          "\", has to be mean, sum or none");
 }
 
 void check_floating(std::string_view loss, std::string_view x_is, const Tensor& x) {
-  require(is_floating(x.dtype()), loss, ": ", x_is, " is ", x.type(),
-          ", but has to be floating: cast it first");
+  require(is_floating(x.dtype()), loss, ": ", x_is, " is ", x.type(), ", but has to be floating: cast it first");
 }
 
 void check_alike(std::string_view loss, std::string_view x_is, const Tensor& x, std::string_view y_is,

@@ -1,12 +1,13 @@
-#include "neurim/backend/cpu/attention.h"
+#include "neurim/backend/cpu/attention/attention.h"
 
-#include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_math.h"
-#include "neurim/backend/cpu/simd_transpose.h"
+#include "neurim/backend/cpu/simd/math.h"
+#include "neurim/backend/cpu/simd/simd.h"
+#include "neurim/backend/cpu/simd/transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
-void pack_keys(const float* keys, Half rounded, std::int64_t block, std::int64_t row, std::int64_t features, std::int64_t count, float* packed) {
+void pack_keys(const float* keys, StorageDtype rounded, std::int64_t block, std::int64_t row, std::int64_t features,
+               std::int64_t count, float* packed) {
   const int words = rounded ? kLanes / 2 : kLanes;
   for (std::int64_t first = 0; first < count; first += kLanes)
     for (std::int64_t f = 0; f < features; f += kLanes, packed += words * kLanes) {
@@ -45,7 +46,8 @@ void exponentiate_scores(float* scores, std::int64_t rows, std::int64_t keys, fl
   }
 }
 
-void scale_rows(float* y, std::int64_t block, std::int64_t row, std::int64_t blocks, std::int64_t rows, const float* factor) {
+void scale_rows(float* y, std::int64_t block, std::int64_t row, std::int64_t blocks, std::int64_t rows,
+                const float* factor) {
   for (std::int64_t b = 0; b < blocks; ++b)
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const at = y + b * block + r * row;
@@ -53,7 +55,8 @@ void scale_rows(float* y, std::int64_t block, std::int64_t row, std::int64_t blo
     }
 }
 
-void score_gradients(float* scores, float* gradients, std::int64_t rows, std::int64_t keys, float scale, const float* inverse) {
+void score_gradients(float* scores, float* gradients, std::int64_t rows, std::int64_t keys, float scale,
+                     const float* inverse) {
   const std::int64_t step = rows * kLanes, end = (keys + kLanes - 1) / kLanes * step;
   for (std::int64_t r = 0; r < rows; ++r) {
     const Vec factor = splat(inverse[r]);

@@ -1,8 +1,8 @@
-#include "neurim/backend/cpu/batch_norm.h"
+#include "neurim/backend/cpu/norm/batch_norm.h"
 
 #include <type_traits>
 
-#include "neurim/backend/cpu/simd_halves.h"
+#include "neurim/backend/cpu/simd/storage.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -31,7 +31,7 @@ struct Run {
   explicit Run(std::int64_t floats) : vectors(floats / kLanes), tail(static_cast<int>(floats % kLanes)) {}
 };
 
-/// Two sums over many vectors, in two chains each: one would wait for its own additions.
+/// Two sums over many vectors, in two fusion groups each: one would wait for its own additions.
 struct Sums {
   Vec first[2] = {}, second[2] = {};
 };
@@ -40,8 +40,8 @@ struct Sums {
 /// its tails, and join(sums, vectors, tails) at the end of each tile. Tiles grow from `tile` to kTile
 /// vectors.
 template <class Add, class AddTail, class Join>
-void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::int64_t tile, Add add,
-               AddTail add_tail, Join join) {
+void each_tile(const BatchNormShape& shape, std::int64_t group, int slice, std::int64_t tile, Add add, AddTail add_tail,
+               Join join) {
   const Run run(shape.run_of(group));
   Sums sums;
   std::int64_t vectors = 0, tails = 0;
@@ -75,14 +75,15 @@ Doubles joined(Doubles v) {
 
 void keep(double* at, Doubles v) { std::memcpy(at, &v, sizeof v); }
 
-// Both sums are of deviations: within a tile from a float near the mean, so that a large mean costs no
+// Both sums are of stds: within a tile from a float near the mean, so that a large mean costs no
 // digits; those of the tiles are moved to one origin in double.
 template <class X>
-void moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x, BatchNormPartial& partial, X get_x) {
+void moments(const BatchNormShape& shape, std::int64_t group, int slice, const float* x, BatchNormPartial& partial,
+             X get_x) {
   const int tail = Run(shape.run_of(group)).tail;
   const std::int64_t start = shape.at(group, shape.first_image(slice));
   Vec near = !shape.lanes                   ? splat(x[start])
-             : shape.run_of(group) < kLanes ? load_part(x + start, tail)
+             : shape.run_of(group) < kLanes ? load_partial(x + start, tail)
                                             : get_x.get(x, start);
   const Doubles origin = wide(near);
   Doubles sum{}, squares{}, count{};
@@ -93,10 +94,10 @@ void moments(const BatchNormShape& shape, std::int64_t group, int slice, const f
         const Vec shift = near;
         std::int64_t i = 0;
         for (; i + 1 < n; i += 2)
-          for (int chain = 0; chain < 2; ++chain) {
-            const Vec d = get_x.get(x, at + (i + chain) * kLanes) - shift;
-            s.first[chain] += d;
-            s.second[chain] += d * d;
+          for (int group = 0; group < 2; ++group) {
+            const Vec d = get_x.get(x, at + (i + group) * kLanes) - shift;
+            s.first[group] += d;
+            s.second[group] += d * d;
           }
         if (i < n) {
           const Vec d = get_x.get(x, at + i * kLanes) - shift;
@@ -106,15 +107,14 @@ void moments(const BatchNormShape& shape, std::int64_t group, int slice, const f
         sums = s;
       },
       [&](Sums& sums, std::int64_t at) {
-        const Vec d = first_lanes(load_part(x + at, tail) - near, tail);
+        const Vec d = first_lanes(load_partial(x + at, tail) - near, tail);
         sums.first[1] += d;
         sums.second[1] += d * d;
       },
       [&](const Sums& sums, std::int64_t vectors, std::int64_t tails) {
-        const Doubles first = wide(sums.first[0] + sums.first[1]),
-                   second = wide(sums.second[0] + sums.second[1]);
-        const Doubles n =
-            wide(splat(static_cast<float>(vectors)) + first_lanes(splat(static_cast<float>(tails)), tail));
+        const Doubles first = wide(sums.first[0] + sums.first[1]), second = wide(sums.second[0] + sums.second[1]);
+        const Doubles n = wide(splat(static_cast<float>(vectors)) +
+                               first_lanes(splat(static_cast<float>(tails)), tail));
         const Doubles moved = wide(near) - origin;
         sum += first + n * moved;
         squares += second + moved * (2 * first + n * moved);
@@ -126,14 +126,14 @@ void moments(const BatchNormShape& shape, std::int64_t group, int slice, const f
     squares = joined(squares);
     count = joined(count);
   }
-  const Doubles mean = sum / count, deviation = squares - sum * mean;
+  const Doubles mean = sum / count, std = squares - sum * mean;
   keep(partial.first, origin + mean);
-  keep(partial.second, deviation < 0 ? Doubles{} : deviation);
+  keep(partial.second, std < 0 ? Doubles{} : std);
 }
 
 template <class Dy, class X>
-void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean, const float* dy, const float* x,
-               BatchNormPartial& partial, Dy get_dy, X get_x) {
+void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const float* mean, const float* dy,
+               const float* x, BatchNormPartial& partial, Dy get_dy, X get_x) {
   const int tail = Run(shape.run_of(group)).tail;
   const Vec center = load(mean);
   Doubles first{}, second{};
@@ -143,10 +143,10 @@ void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const
         Sums s = sums;
         std::int64_t i = 0;
         for (; i + 1 < n; i += 2)
-          for (int chain = 0; chain < 2; ++chain) {
-            const Vec d = get_dy.get(dy, at + (i + chain) * kLanes);
-            s.first[chain] += d;
-            s.second[chain] += d * (get_x.get(x, at + (i + chain) * kLanes) - center);
+          for (int group = 0; group < 2; ++group) {
+            const Vec d = get_dy.get(dy, at + (i + group) * kLanes);
+            s.first[group] += d;
+            s.second[group] += d * (get_x.get(x, at + (i + group) * kLanes) - center);
           }
         if (i < n) {
           const Vec d = get_dy.get(dy, at + i * kLanes);
@@ -156,9 +156,9 @@ void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const
         sums = s;
       },
       [&](Sums& sums, std::int64_t at) {
-        const Vec d = load_part(dy + at, tail);
+        const Vec d = load_partial(dy + at, tail);
         sums.first[1] += d;
-        sums.second[1] += first_lanes(d * (load_part(x + at, tail) - center), tail);
+        sums.second[1] += first_lanes(d * (load_partial(x + at, tail) - center), tail);
       },
       [&](const Sums& sums, std::int64_t, std::int64_t) {
         first += wide(sums.first[0] + sums.first[1]);
@@ -169,36 +169,37 @@ void grad_sums(const BatchNormShape& shape, std::int64_t group, int slice, const
 }
 
 template <class Dy, class X, class Dx>
-void grad_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes, const float* dy, const float* x,
-                float* dx, Dy get_dy, X get_x, Dx set_dx) {
-  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias),
-            slope = load(lanes.slope);
+void grad_write(const BatchNormShape& shape, std::int64_t group, int slice, const BatchNormLanes& lanes,
+                const float* dy, const float* x, float* dx, Dy get_dy, X get_x, Dx set_dx) {
+  const Vec mean = load(lanes.mean), scale = load(lanes.scale), bias = load(lanes.bias), slope = load(lanes.slope);
   const Run run(shape.run_of(group));
   const auto value = [&](Vec d, Vec v) { return d * scale + ((v - mean) * slope + bias); };
   for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
     const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
-    for (std::int64_t at = begin; at < end; at += kLanes) set_dx.put(dx, at, value(get_dy.get(dy, at), get_x.get(x, at)));
+    for (std::int64_t at = begin; at < end; at += kLanes)
+      set_dx.put(dx, at, value(get_dy.get(dy, at), get_x.get(x, at)));
     if (run.tail)
-      store_part(dx + end, value(load_part(dy + end, run.tail), load_part(x + end, run.tail)), run.tail);
+      store_partial(dx + end, value(load_partial(dy + end, run.tail), load_partial(x + end, run.tail)), run.tail);
   }
 }
 
 }  // namespace
 
-void batch_norm_moments(const BatchNormShape& shape, Half rounded, std::int64_t group, int slice, const float* x, BatchNormPartial& partial) {
+void batch_norm_moments(const BatchNormShape& shape, StorageDtype rounded, std::int64_t group, int slice,
+                        const float* x, BatchNormPartial& partial) {
   with_read_places(rounded, [&](auto places) { moments(shape, group, slice, x, partial, places); });
 }
 
-void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice, const float* mean,
-                          const float* dy, const float* x, BatchNormPartial& partial) {
+void batch_norm_grad_sums(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group,
+                          int slice, const float* mean, const float* dy, const float* x, BatchNormPartial& partial) {
   if (rounded.dy == rounded.x)
     with_read_places(rounded.x, [&](auto all) { grad_sums(shape, group, slice, mean, dy, x, partial, all, all); });
   else
     grad_sums(shape, group, slice, mean, dy, x, partial, Stored{rounded.dy}, Stored{rounded.x});
 }
 
-void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group, int slice,
-                           const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
+void batch_norm_grad_write(const BatchNormShape& shape, const BatchNormGradRounded& rounded, std::int64_t group,
+                           int slice, const BatchNormLanes& lanes, const float* dy, const float* x, float* dx) {
   if (rounded.dy == rounded.x && rounded.dx == rounded.x)
     with_places(rounded.x, [&](auto all) { grad_write(shape, group, slice, lanes, dy, x, dx, all, all, all); });
   else
@@ -219,9 +220,10 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
     if constexpr (rectifies) v = limited(v, Vec{}, most);
     if (out.last) put(out.last, at, v, out.rounded.last);
   };
-  const Half half = out.rounded.x;
-  const bool alike = stands_as(half, out.residual, out.rounded.residual) && stands_as(half, out.normal, out.rounded.normal) &&
-                     stands_as(half, out.sum, out.rounded.sum) && stands_as(half, out.last, out.rounded.last);
+  const StorageDtype storage = out.rounded.x;
+  const bool alike = stands_as(storage, out.residual, out.rounded.residual) &&
+                     stands_as(storage, out.normal, out.rounded.normal) &&
+                     stands_as(storage, out.sum, out.rounded.sum) && stands_as(storage, out.last, out.rounded.last);
   const auto all = [&](auto adds, auto rectifies) {
     for (std::int64_t image = shape.first_image(slice); image < shape.first_image(slice + 1); ++image) {
       const std::int64_t begin = shape.at(group, image), end = begin + run.vectors * kLanes;
@@ -229,17 +231,21 @@ void batch_norm_write(const BatchNormShape& shape, std::int64_t group, int slice
         for (std::int64_t at = begin; at < end; at += kLanes) write(adds, rectifies, at, read, put);
       };
       if (alike)
-        with_places(half, [&](auto places) {
-          write_all([places](const float* from, std::int64_t i, Half) { return places.get(from, i); },
-                    [places](float* to, std::int64_t i, const Vec& v, Half) { places.put(to, i, v); });
+        with_places(storage, [&](auto places) {
+          write_all([places](const float* from, std::int64_t i, StorageDtype) { return places.get(from, i); },
+                    [places](float* to, std::int64_t i, const Vec& v, StorageDtype) { places.put(to, i, v); });
         });
       else
-        write_all([](const float* from, std::int64_t i, Half rounded) { return Stored{rounded, false}.get(from, i); },
-                  [native = has_bf16()](float* to, std::int64_t i, const Vec& v, Half rounded) { Stored{rounded, native}.put(to, i, v); });
+        write_all(
+            [](const float* from, std::int64_t i, StorageDtype rounded) { return Stored{rounded, false}.get(from, i); },
+            [native = has_bf16()](float* to, std::int64_t i, const Vec& v, StorageDtype rounded) {
+              Stored{rounded, native}.put(to, i, v);
+            });
       if (run.tail)  // where nothing is rounded
         write(
-            adds, rectifies, end, [&](const float* from, std::int64_t i, Half) { return load_part(from + i, run.tail); },
-            [&](float* to, std::int64_t i, const Vec& v, Half) { store_part(to + i, v, run.tail); });
+            adds, rectifies, end,
+            [&](const float* from, std::int64_t i, StorageDtype) { return load_partial(from + i, run.tail); },
+            [&](float* to, std::int64_t i, const Vec& v, StorageDtype) { store_partial(to + i, v, run.tail); });
     }
   };
   constexpr std::true_type yes;

@@ -1,23 +1,24 @@
-#include "neurim/backend/cpu/block_product.h"
+#include "neurim/backend/cpu/common/block_product.h"
 
 #define NEURIM_PRODUCT NEURIM_MAY_NAME_NARROW
-#include "neurim/backend/cpu/simd_product.h"
-#include "neurim/backend/cpu/simd_transpose.h"
+#include "neurim/backend/cpu/simd/product.h"
+#include "neurim/backend/cpu/simd/transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-// Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions themselves: in a loop
-// that is unrolled the compiler moves sums from register to register and to the stack. Sanitizers do not see what those read.
+// Sums plus products with *x, or in their first half with *lo and in their second with *hi. With AVX2 the instructions
+// themselves: in a loop that is unrolled the compiler moves sums from register to register and to the stack. Sanitizers
+// do not see what those read.
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-[[gnu::always_inline]] inline HalfVec plus_product(HalfVec sum, const float* x, HalfVec weight) {
-  HalfVec value;
+[[gnu::always_inline]] inline HalfVector plus_product(HalfVector sum, const float* x, HalfVector weight) {
+  HalfVector value;
   asm("vbroadcastss %2, %1\n\tvfmadd231ps %3, %1, %0" : "+x"(sum), "=&x"(value) : "m"(*x), "x"(weight));
   return sum;
 }
 [[gnu::always_inline]] inline Vec plus_product(const Vec& sum, const float* x, const Vec& weight) {
-  HalfVec lo = sum.lo, hi = sum.hi, value;
+  HalfVector lo = sum.lo, hi = sum.hi, value;
   asm("vbroadcastss %3, %2\n\tvfmadd231ps %4, %2, %0\n\tvfmadd231ps %5, %2, %1"
       : "+x"(lo), "+x"(hi), "=&x"(value)
       : "m"(*x), "x"(weight.lo), "x"(weight.hi));
@@ -25,7 +26,9 @@ namespace {
 }
 #else
 template <class Sum>
-inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) { return sum + weight * *x; }
+inline Sum plus_product(const Sum& sum, const float* x, const Sum& weight) {
+  return sum + weight * *x;
+}
 #endif
 #if !defined(__AVX512F__)
 inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const Vec& weight) {
@@ -33,24 +36,28 @@ inline Vec plus_product(const Vec& sum, const float* lo, const float* hi, const 
 }
 #endif
 
-/// What is multiplied: floats, or pairs of halves by two ways each.
+/// What is multiplied: floats, or pairs of bf16 or f16 values by two ways each.
 struct Floats : Factors<kLanes> {
   static Vec weights(const float* at) { return load(at); }
-  static constexpr bool kStraight = kNamed;
-  [[gnu::always_inline]] static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) { return plus_product(sum, x, row); }
+  static constexpr bool kUnrolled = kNamed;
+  [[gnu::always_inline]] static Vec multiply_add(const Vec& sum, const Vec& row, const float* x) {
+    return plus_product(sum, x, row);
+  }
 };
-/// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors multiply two where they
-/// multiply one that is whole.
+/// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors
+/// multiply two where they multiply one that is whole.
 template <int words, class Rounds = void>
-struct HalfFactors : Factors<words, Rounds> {
-  static constexpr int kRows[] = {kHalfRows, 1, 1};
-  using Sum = HalfVec;
+struct StorageDtypeFactors : Factors<words, Rounds> {
+  static constexpr int kRows[] = {kStorageDtypeRows, 1, 1};
+  using Sum = HalfVector;
   static Sum weights(const float* at) { return load_as<Sum>(at); }
   static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
-struct HalfRows : HalfFactors<kLanes> {
-  static constexpr bool kStraight = kNamed;
-  [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) { return plus_product(sum, x, row); }
+struct StorageDtypeRows : StorageDtypeFactors<kLanes> {
+  static constexpr bool kUnrolled = kNamed;
+  [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) {
+    return plus_product(sum, x, row);
+  }
 };
 struct PairRow {
   Vec first, second;
@@ -76,10 +83,14 @@ struct F16Pairs : Factors<kLanes / 2, F16> {
 #if defined(__AVX512F__)
 struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
   static Vec weights(const float* at) { return load(at); }
-  NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) { return add_products_of_pairs(sum, row, splat_bits(x)); }
+  NEURIM_MAY_NAME_NARROW static Vec multiply_add(Vec sum, Vec row, const float* x) {
+    return add_products_of_pairs(sum, row, splat_bits(x));
+  }
 };
-struct NativeHalfPairs : HalfFactors<kLanes / 2, Bf16<true>> {
-  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) { return add_products_of_pairs(sum, row, splat_bits<HalfWide>(x)); }
+struct NativeStorageDtypePairs : StorageDtypeFactors<kLanes / 2, Bf16<true>> {
+  NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) {
+    return add_products_of_pairs(sum, row, splat_bits<StorageDtypeWide>(x));
+  }
 };
 constexpr int kGroupRows = 14;
 #else
@@ -108,15 +119,15 @@ struct Groups : Factors<kLanes> {
 
 /// One block by the products of one row, two and so on.
 template <std::size_t most>
-void multiply_rows(const std::array<Product<Floats>, most>& products, const BlockProduct& shape, const float* x, const float* weight,
-                   const BlockEpilogue& epilogue, float* y) {
+void multiply_rows(const std::array<Product<Floats>, most>& products, const BlockProduct& shape, const float* x,
+                   const float* weight, const BlockEpilogue& epilogue, float* y) {
   each_group(shape.rows, most, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t at = begin * shape.y_row;
     BlockEpilogue own = epilogue;
     if (epilogue.add) own.add += at;
-    products[static_cast<std::size_t>(end - begin - 1)](shape, x + begin * kLanes, weight, own, false, {}, y + at);
+    products[end - begin - 1](shape, x + begin * kLanes, weight, own, false, {}, y + at);
   });
-  if (epilogue.beyond) streamed();
+  if (epilogue.non_temporal) streamed();
 }
 
 #if !defined(__AVX512F__)
@@ -128,19 +139,24 @@ struct EightsShape : BlockProduct {
   std::int64_t place(std::int64_t channel) const { return channel / kLanes * x_block + channel % kLanes; }
 };
 template <EightsOf of>
-struct Eights : HalfRows {
+struct Eights : StorageDtypeRows {
   static constexpr int kMost = of == EightsOf::one ? 12 : 6;
-  using Sum = std::conditional_t<of == EightsOf::one, HalfRows::Sum, Vec>;
-  static Vec total(const HalfRows::Sum& sum) { return HalfRows::total(sum); }
+  using Sum = std::conditional_t<of == EightsOf::one, StorageDtypeRows::Sum, Vec>;
+  static Vec total(const StorageDtypeRows::Sum& sum) { return StorageDtypeRows::total(sum); }
   static Vec total(const Vec& sum) { return sum; }
 
   template <int T>
-  [[gnu::always_inline]] static void add(const BlockProduct& product, const float* x, const float* weight, Sum (&sums)[1][T]) {
+  [[gnu::always_inline]] static void add(const BlockProduct& product, const float* x, const float* weight,
+                                         Sum (&sums)[1][T]) {
     const auto& shape = static_cast<const EightsShape&>(product);
     for (std::int64_t tap = 0; tap < shape.tap_count; ++tap) {
       const float* const rows = shape.taps ? x + shape.taps[tap] : x;
       for (std::int64_t channel = 0; channel < shape.in_channels; channel += 8, weight += 8 * kLanes) {
-        const float *const lo = rows + shape.place(shape.first + channel), *const hi = of == EightsOf::two ? rows + shape.place(shape.second + channel) : lo;
+        const float *const lo = rows + shape.place(shape.first + channel), *const hi = of == EightsOf::two
+                                                                                           ? rows + shape.place(
+                                                                                                        shape.second +
+                                                                                                        channel)
+                                                                                           : lo;
         each_of<8>([&](int i) __attribute__((always_inline)) {
           const Sum own = load_as<Sum>(weight + i * kLanes);
           each_of<T>([&](int t) __attribute__((always_inline)) {
@@ -157,7 +173,8 @@ struct Eights : HalfRows {
 };
 
 template <EightsOf of>
-void multiply_eights(const EightsShape& shape, const float* x, const float* weight, const BlockEpilogue& epilogue, float* y) {
+void multiply_eights(const EightsShape& shape, const float* x, const float* weight, const BlockEpilogue& epilogue,
+                     float* y) {
   using F = Eights<of>;
   static constexpr auto kAll = products<F, 1>(std::make_integer_sequence<int, F::kMost>());
   multiply_rows(kAll, shape, x, weight, epilogue, y);
@@ -165,17 +182,19 @@ void multiply_eights(const EightsShape& shape, const float* x, const float* weig
 #endif
 
 template <class Kind>
-NEURIM_MAY_NAME_NARROW void pair_up(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
-                                  float* to) {
+NEURIM_MAY_NAME_NARROW void pair_up(const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last,
+                                    std::int64_t rows, int lanes, float* to) {
   const auto row = [&](std::int64_t number) {
     const Vec all = number >= first && number < last ? load(x + (number - first) * x_row) : Vec{};
     return lanes < kLanes ? first_lanes(all, lanes) : all;
   };
-  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes) store(to, Kind::pairs(row(number), row(number + 1)));
+  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes)
+    store(to, Kind::pairs(row(number), row(number + 1)));
 }
 
 template <class Kind>
-void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
+void round_rows(const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels,
+                float* to) {
   // Rows that lie apart are read whole, a few at a time: from row to row every number would be in another page.
   const std::int64_t together = x_row == kLanes ? rows : 4;
   for (std::int64_t first = 0; first < rows; first += together) {
@@ -197,7 +216,7 @@ void round_planes(const float* x, std::int64_t plane, std::int64_t channels, std
       const int count = static_cast<int>(std::min<std::int64_t>(kLanes, pixels - pixel));
       alignas(64) float words[kLanes / 2];
       std::uint16_t rounded[kLanes];
-      Kind::store(words, count == kLanes ? load(x + pixel) : load_part(x + pixel, count));
+      Kind::store(words, count == kLanes ? load(x + pixel) : load_partial(x + pixel, count));
       std::memcpy(rounded, words, sizeof rounded);
       for (int i = 0; i < count; ++i) to[(pixel + i) * channels + channel] = rounded[i];
     }
@@ -212,21 +231,25 @@ void copy_apart(const char* from, std::int64_t step, std::int64_t columns, char*
 
 void block_product(const BlockProduct& shape, std::int64_t blocks, const float* x, const float* weight,
                    const BlockEpilogue& epilogue, float* y) {
-  auto factors = shape.pairs == Half::f16 ? multiply<F16Pairs> : shape.pairs ? multiply<Pairs> : multiply<Floats>;
-  auto half = shape.pairs ? nullptr : multiply<HalfRows>;
+  auto factors = shape.pairs == StorageDtype::f16 ? multiply<F16Pairs>
+                 : shape.pairs                    ? multiply<Pairs>
+                                                  : multiply<Floats>;
+  auto storage = shape.pairs ? nullptr : multiply<StorageDtypeRows>;
 #if defined(__AVX512F__)
-  if (shape.pairs == Half::bf16 && has_bf16()) factors = multiply<NativePairs>, half = multiply<NativeHalfPairs>;
-  if (shape.pairs == Half::f16 && has_f16()) factors = f16_product;
-  if (shape.pairs == Half::f16 && imitated_f16_products.product) factors = imitated_f16_products.product;
+  if (shape.pairs == StorageDtype::bf16 && has_bf16())
+    factors = multiply<NativePairs>, storage = multiply<NativeStorageDtypePairs>;
+  if (shape.pairs == StorageDtype::f16 && has_f16()) factors = f16_product;
+  if (shape.pairs == StorageDtype::f16 && imitated_f16_products.product) factors = imitated_f16_products.product;
 #endif
-  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
-  if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
-  factors(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
-  if (epilogue.beyond) streamed();
+  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) storage = nullptr;
+  if (storage) storage(shape, blocks - 1, blocks, x, weight, epilogue, y);
+  factors(shape, 0, storage ? blocks - 1 : blocks, x, weight, epilogue, y);
+  if (epilogue.non_temporal) streamed();
 }
 
-void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width, [[maybe_unused]] const float* x,
-                   [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue, [[maybe_unused]] float* y) {
+void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] int width,
+                   [[maybe_unused]] const float* x, [[maybe_unused]] const float* weight,
+                   [[maybe_unused]] const BlockEpilogue& epilogue, [[maybe_unused]] float* y) {
 #if defined(__AVX2__)
   static constexpr auto kOfFour = products<Groups<4>, 1>(std::make_integer_sequence<int, kGroupRows>());
   static constexpr auto kOfEight = products<Groups<8>, 1>(std::make_integer_sequence<int, kGroupRows>());
@@ -236,53 +259,62 @@ void group_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] 
 #endif
 }
 
-void eights_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] std::int64_t first, [[maybe_unused]] std::int64_t second,
-                    [[maybe_unused]] const float* x, [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue,
+void eights_product([[maybe_unused]] const BlockProduct& shape, [[maybe_unused]] std::int64_t first,
+                    [[maybe_unused]] std::int64_t second, [[maybe_unused]] const float* x,
+                    [[maybe_unused]] const float* weight, [[maybe_unused]] const BlockEpilogue& epilogue,
                     [[maybe_unused]] float* y) {
 #if !defined(__AVX512F__)
-  const auto multiply = second < 0 ? multiply_eights<EightsOf::one> : first == second ? multiply_eights<EightsOf::same> : multiply_eights<EightsOf::two>;
+  const auto multiply = second < 0        ? multiply_eights<EightsOf::one>
+                        : first == second ? multiply_eights<EightsOf::same>
+                                          : multiply_eights<EightsOf::two>;
   multiply({shape, first, second}, x, weight, epilogue, y);
 #else
   __builtin_unreachable();
 #endif
 }
 
-void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks, std::int64_t weight_block,
-                   float* to) {
+void scale_weights(const float* weight, const float* gate, std::int64_t in_channels, std::int64_t blocks,
+                   std::int64_t weight_block, float* to) {
   for (std::int64_t block = 0; block < blocks; ++block, weight += weight_block, to += weight_block)
     for (std::int64_t i = 0; i < in_channels; ++i) store(to + i * kLanes, load(weight + i * kLanes) * splat(gate[i]));
 }
 
-void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
+void block_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
+                       float* dw) {
   if (!shape.pairs) return weight_grads<Floats>(shape, blocks, x, dy, add, dw);
-  auto factors = shape.pairs == Half::f16 ? weight_grads<F16Pairs> : weight_grads<Pairs>;
+  auto factors = shape.pairs == StorageDtype::f16 ? weight_grads<F16Pairs> : weight_grads<Pairs>;
 #if defined(__AVX512F__)
-  if (shape.pairs == Half::bf16 && has_bf16()) factors = weight_grads<NativePairs>;
-  if (shape.pairs == Half::f16 && has_f16()) factors = f16_weight_grad;
-  if (shape.pairs == Half::f16 && imitated_f16_products.weight_grad) factors = imitated_f16_products.weight_grad;
+  if (shape.pairs == StorageDtype::bf16 && has_bf16()) factors = weight_grads<NativePairs>;
+  if (shape.pairs == StorageDtype::f16 && has_f16()) factors = f16_weight_grad;
+  if (shape.pairs == StorageDtype::f16 && imitated_f16_products.weight_grad)
+    factors = imitated_f16_products.weight_grad;
 #endif
   factors(shape, blocks, x, dy, add, dw);
 }
 
-void pair_rows(Half half, const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes, float* to) {
-  with_kind(half, [&](auto kind) { pair_up<decltype(kind)>(x, x_row, first, last, rows, lanes, to); });
+void pair_rows(StorageDtype storage, const float* x, std::int64_t x_row, std::int64_t first, std::int64_t last,
+               std::int64_t rows, int lanes, float* to) {
+  with_kind(storage, [&](auto kind) { pair_up<decltype(kind)>(x, x_row, first, last, rows, lanes, to); });
 }
 
-void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first, std::int64_t last, std::int64_t rows, int lanes,
-                       float* to) {
+void pair_rounded_rows(const std::uint16_t* x, std::int64_t x_row, std::int64_t first, std::int64_t last,
+                       std::int64_t rows, int lanes, float* to) {
   const IVec kept = first_mask(lanes);
   const auto row = [&](std::int64_t number) {
     return number >= first && number < last ? load_as<IVec>(x + (number - first) * x_row) & kept : IVec{};
   };
-  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes) store(to, from_bits(row(number) | row(number + 1) << 16));
+  for (std::int64_t number = 0; number < rows; number += 2, to += kLanes)
+    store(to, from_bits(row(number) | row(number + 1) << 16));
 }
 
-void round_to_pairs(Half half, const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows, std::int64_t channels, float* to) {
-  with_kind(half, [&](auto kind) { round_rows<decltype(kind)>(x, x_block, x_row, rows, channels, to); });
+void round_to_pairs(StorageDtype storage, const float* x, std::int64_t x_block, std::int64_t x_row, std::int64_t rows,
+                    std::int64_t channels, float* to) {
+  with_kind(storage, [&](auto kind) { round_rows<decltype(kind)>(x, x_block, x_row, rows, channels, to); });
 }
 
-void round_interleaved(Half half, const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, std::uint16_t* to) {
-  with_kind(half, [&](auto kind) { round_planes<decltype(kind)>(x, plane, channels, pixels, to); });
+void round_interleaved(StorageDtype storage, const float* x, std::int64_t plane, std::int64_t channels,
+                       std::int64_t pixels, std::uint16_t* to) {
+  with_kind(storage, [&](auto kind) { round_planes<decltype(kind)>(x, plane, channels, pixels, to); });
 }
 
 void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::int64_t pixels, float* to) {
@@ -293,11 +325,13 @@ void interleave(const float* x, std::int64_t plane, std::int64_t channels, std::
   for (; pixel + 4 < pixels; pixel += 4)  // what is written behind a pixel the next one overwrites
     store_columns(four(0, pixel), four(1, pixel), four(2, pixel), four(3, pixel), to + pixel * channels, channels);
   for (; pixel < pixels; ++pixel)
-    for (std::int64_t channel = 0; channel < channels; ++channel) to[pixel * channels + channel] = x[channel * plane + pixel];
+    for (std::int64_t channel = 0; channel < channels; ++channel)
+      to[pixel * channels + channel] = x[channel * plane + pixel];
 }
 
 void copy_columns(const void* from, std::int64_t step, std::int64_t columns, std::int64_t size, void* to) {
-  (size == 64 ? copy_apart<64> : copy_apart<32>)(static_cast<const char*>(from), step * size / kLanes, columns, static_cast<char*>(to));
+  (size == 64 ? copy_apart<64> : copy_apart<32>)(static_cast<const char*>(from), step * size / kLanes, columns,
+                                                 static_cast<char*>(to));
 }
 
 }  // namespace neurim::cpu::NEURIM_ISA

@@ -1,6 +1,6 @@
-#include "neurim/backend/cpu/conv_norm.h"
+#include "neurim/backend/cpu/common/conv_norm.h"
 
-#include "neurim/backend/cpu/simd_halves.h"
+#include "neurim/backend/cpu/simd/storage.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -8,8 +8,8 @@ namespace {
 
 /// Where all stands alike its loops ask nothing.
 template <class X, class Z, class Add, class Y>
-void affine(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count, X x, Z z, Add add,
-            Y y) {
+void affine(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu,
+            std::int64_t count, X x, Z z, Add add, Y y) {
   const Vec scale = load(a), shift = load(b), other = c ? load(c) : Vec{};
   const Vec least = splat(relu.on ? 0.0f : -__builtin_inff()), most = splat(relu.most);
   for (std::int64_t i = 0; i < count * kLanes; i += kLanes) {
@@ -21,40 +21,46 @@ void affine(const AffineBlock& block, const float* a, const float* b, const floa
 }
 
 template <class Y, class Factor>
-void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first, Y get, Factor get_factor) {
+void add_all(ChannelSums& sums, const float* y, const float* factor, std::int64_t count, bool first, Y get,
+             Factor get_factor) {
   constexpr std::int64_t kTile = 256;  // pixels that are summed up in floats
   if (first) store(sums.pivot, get.get(y, 0));
   const Vec pivot = load(sums.pivot);
   for (std::int64_t tile = 0; tile < count; tile += kTile) {
     const std::int64_t end = count - tile < kTile ? count : tile + kTile;
-    Vec sum[2] = {}, product[2] = {};  // two chains: one would wait for its own additions
-    const auto add = [&](std::int64_t pixel, int chain) {
+    Vec sum[2] = {}, product[2] = {};  // two fusion groups: one would wait for its own additions
+    const auto add = [&](std::int64_t pixel, int group) {
       Vec value = get.get(y, pixel * kLanes), other = value - pivot;
       if (factor)
         other = get_factor.get(factor, pixel * kLanes) - pivot;
       else
         value = other;
-      sum[chain] += value;
-      product[chain] += value * other;
+      sum[group] += value;
+      product[group] += value * other;
     };
     std::int64_t pixel = tile;
     for (; pixel + 1 < end; pixel += 2) add(pixel, 0), add(pixel + 1, 1);
     if (pixel < end) add(pixel, 0);
-    for (int i = 0; i < kLanes; ++i) sums.sum[i] += sum[0][i] + sum[1][i], sums.product[i] += product[0][i] + product[1][i];
+    for (int i = 0; i < kLanes; ++i)
+      sums.sum[i] += sum[0][i] + sum[1][i], sums.product[i] += product[0][i] + product[1][i];
   }
 }
 
 }  // namespace
 
-void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu, std::int64_t count) {
-  const Half half = block.x_rounded;
-  if (block.y_rounded == half && stands_as(half, block.z, block.z_rounded) && stands_as(half, block.add, block.add_rounded))
-    with_places(half, [&](auto all) { affine(block, a, b, c, relu, count, all, all, all, all); });
+void affine_block(const AffineBlock& block, const float* a, const float* b, const float* c, const Relu& relu,
+                  std::int64_t count) {
+  const StorageDtype storage = block.x_rounded;
+  if (block.y_rounded == storage && stands_as(storage, block.z, block.z_rounded) &&
+      stands_as(storage, block.add, block.add_rounded))
+    with_places(storage, [&](auto all) { affine(block, a, b, c, relu, count, all, all, all, all); });
   else
-    affine(block, a, b, c, relu, count, Stored{half}, Stored{block.z_rounded}, Stored{block.add_rounded}, Stored{block.y_rounded});
+    affine(block, a, b, c, relu, count, Stored{storage}, Stored{block.z_rounded}, Stored{block.add_rounded},
+           Stored{block.y_rounded});
 }
 
-void add_pixels(ChannelSums& sums, const float* y, Half y_rounded, const float* factor, Half factor_rounded, std::int64_t count, bool first) {
+void add_pixels(ChannelSums& sums, const float* y, StorageDtype y_rounded, const float* factor,
+                StorageDtype factor_rounded, std::int64_t count, bool first) {
   if (stands_as(y_rounded, factor, factor_rounded))
     with_read_places(y_rounded, [&](auto all) { add_all(sums, y, factor, count, first, all, all); });
   else

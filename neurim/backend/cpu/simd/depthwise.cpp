@@ -1,11 +1,11 @@
-#include "neurim/backend/cpu/depthwise.h"
+#include "neurim/backend/cpu/conv/depthwise.h"
 
 #include <algorithm>
 #include <array>
 #include <type_traits>
 #include <utility>
 
-#include "neurim/backend/cpu/simd_halves.h"
+#include "neurim/backend/cpu/simd/storage.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -28,7 +28,8 @@ Reach reach(const DepthwiseShape& s, int axis, std::int64_t place) {
 /// Adds one image's sums for the columns [column, column + kColumns) of a kernel row to dw. Where all columns
 /// lie inside the input, each dy is read once for all of them.
 template <int kColumns>
-void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t row, std::int64_t column) {
+void add_columns(const DepthwiseShape& s, const float* dy, const float* x, float* dw, std::int64_t row,
+                 std::int64_t column) {
   const Reach rows = reach(s, 0, row);
   Reach columns[kColumns];
   std::int64_t begin = 0, end = s.out_width;
@@ -70,8 +71,8 @@ template <class V>
 struct RegisterOf {
   using type = V;
 };
-template <class Half>
-struct RegisterOf<Twice<Half>> : RegisterOf<Half> {};
+template <class StorageDtype>
+struct RegisterOf<Twice<StorageDtype>> : RegisterOf<StorageDtype> {};
 using OneRegister = typename RegisterOf<Vec>::type;  ///< one register of a vector
 constexpr int kRegister = sizeof(OneRegister) / sizeof(float);
 
@@ -82,12 +83,14 @@ struct Taps {
   std::int64_t first_row, last_row, first_column, last_column;
 };
 
-/// `kCount` outputs side by side, a register of their lanes at a time; x points to where the first one's kernel begins, be it outside.
-/// kColumns, kStride: of kernels without dilation all of whose columns lie inside, a row of which stays in registers, so that each
-/// number of x is read once for all outputs that it counts in; 0: as shape and taps say.
+/// `kCount` outputs side by side, a register of their lanes at a time; x points to where the first one's kernel begins,
+/// be it outside. kColumns, kStride: of kernels without dilation all of whose columns lie inside, a row of which stays
+/// in registers, so that each number of x is read once for all outputs that it counts in; 0: as shape and taps say.
 template <class Places, int kColumns, int kStride, int kCount>
-void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, const float* bias, const Relu& relu, float* y) {
-  constexpr bool kWhole = kRegister == kLanes || std::is_same_v<Places, Exact>;  // else they are rounded where all lanes are there
+void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const float* weight, const float* bias,
+              const Relu& relu, float* y) {
+  constexpr bool kWhole = kRegister == kLanes ||
+                          std::is_same_v<Places, Exact>;  // else they are rounded where all lanes are there
   [[maybe_unused]] alignas(64) float made[kWhole ? 1 : kCount * kLanes];
   const std::int64_t step = s.stride[1] * kLanes, apart = s.dilation[1] * kLanes;
   for (int lane = 0; lane < kLanes; lane += kRegister) {
@@ -96,7 +99,10 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
 #pragma GCC unroll 16
     for (int p = 0; p < kCount; ++p) sums[p] = start;
     for (std::int64_t row = taps.first_row; row < taps.last_row; ++row) {
-      const float *const factors = weight + row * s.kernel[1] * kLanes + lane, *const from = x + row * s.dilation[0] * s.width * kLanes + lane;
+      const float *const factors = weight + row * s.kernel[1] * kLanes + lane, *const from = x +
+                                                                                             row * s.dilation[0] *
+                                                                                                 s.width * kLanes +
+                                                                                             lane;
       if constexpr (kColumns > 0) {
         OneRegister own[kColumns];
 #pragma GCC unroll 8
@@ -106,7 +112,8 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
           const OneRegister v = load_as<OneRegister>(from + i * kLanes);
 #pragma GCC unroll 8
           for (int column = 0; column < kColumns; ++column)
-            if (i >= column && (i - column) % kStride == 0 && (i - column) / kStride < kCount) sums[(i - column) / kStride] += v * own[column];
+            if (i >= column && (i - column) % kStride == 0 && (i - column) / kStride < kCount)
+              sums[(i - column) / kStride] += v * own[column];
         }
       } else {
         for (std::int64_t column = taps.first_column; column < taps.last_column; ++column) {
@@ -133,7 +140,9 @@ void add_taps(const DepthwiseShape& s, const Taps& taps, const float* x, const f
 }
 
 /// For 1 to kGroup outputs.
-using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, const float*, const Relu&, float*), kGroup>;
+using AddTaps = std::array<void (*)(const DepthwiseShape&, const Taps&, const float*, const float*, const float*,
+                                    const Relu&, float*),
+                           kGroup>;
 template <class Places, int kColumns, int kStride>
 constexpr AddTaps kAddTaps = []<int... count>(std::integer_sequence<int, count...>) {
   return AddTaps{add_taps<Places, kColumns, kStride, count + 1>...};
@@ -141,7 +150,9 @@ constexpr AddTaps kAddTaps = []<int... count>(std::integer_sequence<int, count..
 
 template <class Places>
 const AddTaps& add_taps_of(const DepthwiseShape& s) {
-  const auto is = [&](int columns, int stride) { return s.kernel[1] == columns && s.stride[1] == stride && s.dilation[1] == 1; };
+  const auto is = [&](int columns, int stride) {
+    return s.kernel[1] == columns && s.stride[1] == stride && s.dilation[1] == 1;
+  };
   return is(3, 1)   ? kAddTaps<Places, 3, 1>
          : is(3, 2) ? kAddTaps<Places, 3, 2>
          : is(5, 1) ? kAddTaps<Places, 5, 1>
@@ -154,22 +165,23 @@ const AddTaps& add_taps_of(const DepthwiseShape& s) {
 
 /// Of the places along an axis those [first, last) that lie inside the input for output `at`.
 void inside(const DepthwiseShape& s, int axis, std::int64_t at, std::int64_t& first, std::int64_t& last) {
-  const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis], step = s.dilation[axis], all = s.kernel[axis];
+  const std::int64_t size = axis == 0 ? s.height : s.width, begin = at * s.stride[axis] - s.pad[axis],
+                     step = s.dilation[axis], all = s.kernel[axis];
   // Most outputs have all of them, and divisions would take as long as a short row.
   first = begin >= 0 ? 0 : std::min((-begin + step - 1) / step, all);
   last = begin + (all - 1) * step < size ? all : begin < size ? (size - 1 - begin) / step + 1 : 0;
   last = std::max(first, last);
 }
 
-/// The outputs [begin, end) of a row, which all have these taps, in groups of about one size; `row`: where the kernel of the first
-/// output of the whole row begins.
+/// The outputs [begin, end) of a row, which all have these taps, in groups of about one size; `row`: where the kernel
+/// of the first output of the whole row begins.
 template <class Places>
-void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, const float* row, std::int64_t begin, std::int64_t end,
-             const float* weight, const float* bias, const Relu& relu, float* y) {
+void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, const float* row, std::int64_t begin,
+             std::int64_t end, const float* weight, const float* bias, const Relu& relu, float* y) {
   for (std::int64_t groups = (end - begin + kGroup - 1) / kGroup; groups > 0; --groups) {
     const std::int64_t count = (end - begin) / groups;
-    add[static_cast<std::size_t>(count - 1)](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, relu,
-                                             y + Places::words(begin * s.y_step * kLanes));
+    add[count - 1](s, taps, row + begin * s.stride[1] * kLanes, weight, bias, relu,
+                   y + Places::words(begin * s.y_step * kLanes));
     begin += count;
   }
 }
@@ -180,8 +192,9 @@ void add_row(const DepthwiseShape& s, const Taps& taps, const AddTaps& add, cons
 template <class Places>
 bool slides(const DepthwiseShape& s) {
   const std::int64_t last = (s.out_width - 1) * s.stride[1] + 2 - s.pad[1];
-  return (std::is_same_v<Places, Exact> || kRegister == kLanes) && s.kernel[0] <= 3 && s.kernel[1] == 3 && s.stride[1] <= 2 && s.dilation[1] == 1 &&
-         s.pad[1] >= 0 && s.pad[1] <= 1 && s.y_step == 1 && s.width >= 2 && last <= s.width;
+  return (std::is_same_v<Places, Exact> || kRegister == kLanes) && s.kernel[0] <= 3 && s.kernel[1] == 3 &&
+         s.stride[1] <= 2 && s.dilation[1] == 1 && s.pad[1] >= 0 && s.pad[1] <= 1 && s.y_step == 1 && s.width >= 2 &&
+         last <= s.width;
 }
 
 /// Outputs of a row whose last column lies inside, too.
@@ -190,24 +203,28 @@ std::int64_t whole(const DepthwiseShape& s) {
   return rest < 0 ? 0 : std::min(rest / s.stride[1] + 1, s.out_width);
 }
 
-/// A row of outputs, `full` of them whole, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between those of x.
+/// A row of outputs, `full` of them whole, of the `kRows` rows of the kernel that lie inside; `pitch`: floats between
+/// those of x.
 template <class Places, int kStride, int kRows>
-void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::int64_t pitch, const float* weight, const float* bias, const Relu& relu, float* y) {
+void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::int64_t pitch, const float* weight,
+               const float* bias, const Relu& relu, float* y) {
   const std::int64_t pad = s.pad[1];
   for (int lane = 0; lane < kLanes; lane += kRegister) {
-    const OneRegister start = bias ? load_as<OneRegister>(bias + lane) : OneRegister{}, most = relu.most - OneRegister{},
-                      least = (relu.on ? 0.0f : -__builtin_inff()) - OneRegister{};
+    const OneRegister start = bias ? load_as<OneRegister>(bias + lane) : OneRegister{},
+                      most = relu.most - OneRegister{}, least = (relu.on ? 0.0f : -__builtin_inff()) - OneRegister{};
     OneRegister weights[std::max(kRows, 1)][3];
 #pragma GCC unroll 3
     for (int row = 0; row < kRows; ++row)
 #pragma GCC unroll 3
-      for (int column = 0; column < 3; ++column) weights[row][column] = load_as<OneRegister>(weight + (row * 3 + column) * kLanes + lane);
+      for (int column = 0; column < 3; ++column)
+        weights[row][column] = load_as<OneRegister>(weight + (row * 3 + column) * kLanes + lane);
     // Sums of the next output and of the one after it, whose first columns are behind.
     OneRegister next = start, after = start;
     const float* from = x + lane;
     const auto add = [&](std::int64_t column, auto to) {
 #pragma GCC unroll 3
-      for (int row = 0; row < kRows; ++row) to(load_as<OneRegister>(from + row * pitch + column * kLanes), weights[row]);
+      for (int row = 0; row < kRows; ++row)
+        to(load_as<OneRegister>(from + row * pitch + column * kLanes), weights[row]);
     };
     if (pad == 0) {
       add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[0]; });
@@ -227,7 +244,8 @@ void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::
     for (std::int64_t o = 0; o < full; ++o, from += kStride * kLanes) {
       OneRegister last = start;
       if (kStride == 1) {
-        add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[2], after += v * w[1], last += v * w[0]; });
+        add(0,
+            [&](const OneRegister& v, const OneRegister* w) { next += v * w[2], after += v * w[1], last += v * w[0]; });
       } else {
         add(0, [&](const OneRegister& v, const OneRegister* w) { next += v * w[1]; });
         add(1, [&](const OneRegister& v, const OneRegister* w) { next += v * w[2], last += v * w[0]; });
@@ -243,16 +261,21 @@ void slide_row(const DepthwiseShape& s, std::int64_t full, const float* x, std::
 
 /// `row`: where the first output's kernel begins.
 template <class Places>
-void slide(const DepthwiseShape& s, std::int64_t full, const Taps& taps, const float* row, const float* weight, const float* bias, const Relu& relu, float* y) {
+void slide(const DepthwiseShape& s, std::int64_t full, const Taps& taps, const float* row, const float* weight,
+           const float* bias, const Relu& relu, float* y) {
   const std::int64_t pitch = s.dilation[0] * s.width * kLanes;
-  const float *const x = row + taps.first_row * pitch + s.pad[1] * kLanes, *const factors = weight + taps.first_row * 3 * kLanes;
-  using Run = void (*)(const DepthwiseShape&, std::int64_t, const float*, std::int64_t, const float*, const float*, const Relu&, float*);
-  static constexpr Run kRuns[2][4] = {{slide_row<Places, 1, 0>, slide_row<Places, 1, 1>, slide_row<Places, 1, 2>, slide_row<Places, 1, 3>},
-                                      {slide_row<Places, 2, 0>, slide_row<Places, 2, 1>, slide_row<Places, 2, 2>, slide_row<Places, 2, 3>}};
+  const float *const x = row + taps.first_row * pitch + s.pad[1] * kLanes, *const factors = weight +
+                                                                                            taps.first_row * 3 * kLanes;
+  using Run = void (*)(const DepthwiseShape&, std::int64_t, const float*, std::int64_t, const float*, const float*,
+                       const Relu&, float*);
+  static constexpr Run kRuns[2][4] = {
+      {slide_row<Places, 1, 0>, slide_row<Places, 1, 1>, slide_row<Places, 1, 2>, slide_row<Places, 1, 3>},
+      {slide_row<Places, 2, 0>, slide_row<Places, 2, 1>, slide_row<Places, 2, 2>, slide_row<Places, 2, 3>}};
   kRuns[s.stride[1] - 1][taps.last_row - taps.first_row](s, full, x, pitch, factors, bias, relu, y);
 }
 
-/// Adds to the gradients of `kRows` rows of the kernel, from dw on, what `rows` rows of outputs give that all meet those.
+/// Adds to the gradients of `kRows` rows of the kernel, from dw on, what `rows` rows of outputs give that all meet
+/// those.
 template <int kStride, int kRows>
 void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int64_t rows, float* dw) {
   const std::int64_t full = whole(s), pitch = s.dilation[0] * s.width * kLanes;
@@ -260,12 +283,13 @@ void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int
     OneRegister sums[kRows][3] = {};
     for (std::int64_t row = 0; row < rows; ++row) {
       const float *const gradients = dy + row * s.out_width * kLanes + lane,
-                  *const from = x + (row * s.stride[0] * s.width - s.pad[1]) * kLanes + lane;
+                         *const from = x + (row * s.stride[0] * s.width - s.pad[1]) * kLanes + lane;
       const auto add = [&]<int... column>(std::int64_t o, std::integer_sequence<int, column...>) {
         const OneRegister gradient = load_as<OneRegister>(gradients + o * kLanes);
 #pragma GCC unroll 3
         for (int r = 0; r < kRows; ++r)
-          ((sums[r][column] += gradient * load_as<OneRegister>(from + r * pitch + (o * kStride + column) * kLanes)), ...);
+          ((sums[r][column] += gradient * load_as<OneRegister>(from + r * pitch + (o * kStride + column) * kLanes)),
+           ...);
       };
       if (s.pad[1] > 0) add(0, std::integer_sequence<int, 1, 2>());
       for (std::int64_t o = s.pad[1]; o < full; ++o) add(o, std::integer_sequence<int, 0, 1, 2>());
@@ -284,7 +308,8 @@ void sum_rows(const DepthwiseShape& s, const float* dy, const float* x, std::int
 /// One image's sums.
 void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {
   using Run = void (*)(const DepthwiseShape&, const float*, const float*, std::int64_t, float*);
-  static constexpr Run kRuns[2][3] = {{sum_rows<1, 1>, sum_rows<1, 2>, sum_rows<1, 3>}, {sum_rows<2, 1>, sum_rows<2, 2>, sum_rows<2, 3>}};
+  static constexpr Run kRuns[2][3] = {{sum_rows<1, 1>, sum_rows<1, 2>, sum_rows<1, 3>},
+                                      {sum_rows<2, 1>, sum_rows<2, 2>, sum_rows<2, 3>}};
   const auto taps_of = [&](std::int64_t row) {
     Taps taps{};
     inside(s, 0, row, taps.first_row, taps.last_row);
@@ -292,31 +317,36 @@ void sum_all(const DepthwiseShape& s, const float* dy, const float* x, float* dw
   };
   for (std::int64_t row = 0, end = 0; row < s.out_height; row = end) {
     const Taps taps = taps_of(row);
-    const auto same = [&](const Taps& other) { return other.first_row == taps.first_row && other.last_row == taps.last_row; };
+    const auto same = [&](const Taps& other) {
+      return other.first_row == taps.first_row && other.last_row == taps.last_row;
+    };
     for (end = row + 1; end < s.out_height && same(taps_of(end));) ++end;
     if (taps.first_row == taps.last_row) continue;
     const std::int64_t from = row * s.stride[0] - s.pad[0] + taps.first_row * s.dilation[0];
-    kRuns[s.stride[1] - 1][taps.last_row - taps.first_row - 1](s, dy + row * s.out_width * kLanes, x + from * s.width * kLanes, end - row,
-                                                               dw + taps.first_row * 3 * kLanes);
+    kRuns[s.stride[1] - 1][taps.last_row - taps.first_row - 1](
+        s, dy + row * s.out_width * kLanes, x + from * s.width * kLanes, end - row, dw + taps.first_row * 3 * kLanes);
   }
 }
 
 /// Places: how y stands.
 template <class Places>
-void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int64_t x_row, const float* weight, const float* bias,
-              const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
+void add_rows(const DepthwiseShape& s, StorageDtype x_rounded, const float* x, std::int64_t x_row, const float* weight,
+              const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
   DepthwiseShape wide = s;
-  if (room && (x_rounded != Half::exact || !slides<Places>(s))) {
+  if (room && (x_rounded != StorageDtype::exact || !slides<Places>(s))) {
     wide.width = depthwise_width(s), wide.pad[1] = 0;
-    const std::int64_t left = std::min(s.pad[1], wide.width), there = std::clamp<std::int64_t>(wide.width - left, 0, s.width),
+    const std::int64_t left = std::min(s.pad[1], wide.width),
+                       there = std::clamp<std::int64_t>(wide.width - left, 0, s.width),
                        begin = std::max<std::int64_t>(first * s.stride[0] - s.pad[0], 0),
-                       end = std::min((last - 1) * s.stride[0] - s.pad[0] + (s.kernel[0] - 1) * s.dilation[0] + 1, s.height);
+                       end = std::min((last - 1) * s.stride[0] - s.pad[0] + (s.kernel[0] - 1) * s.dilation[0] + 1,
+                                      s.height);
     float* to = room;
     for (std::int64_t row = begin; row < end; ++row, to += wide.width * kLanes) {
       std::fill_n(to, left * kLanes, 0.0f);
       const std::int64_t from = (row - x_row) * s.width * kLanes;
       with_read_places(x_rounded, [&](auto places) {
-        for (std::int64_t i = 0; i < there * kLanes; i += kLanes) store(to + left * kLanes + i, places.get(x, from + i));
+        for (std::int64_t i = 0; i < there * kLanes; i += kLanes)
+          store(to + left * kLanes + i, places.get(x, from + i));
       });
       std::fill_n(to + (left + there) * kLanes, (wide.width - left - there) * kLanes, 0.0f);
     }
@@ -324,7 +354,8 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
   }
   // The outputs [begin, end) of a row have all columns inside.
   const std::int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1,
-                     begin = std::clamp<std::int64_t>((wide.pad[1] + s.stride[1] - 1) / s.stride[1], 0, s.out_width), rest = wide.width + wide.pad[1] - reach,
+                     begin = std::clamp<std::int64_t>((wide.pad[1] + s.stride[1] - 1) / s.stride[1], 0, s.out_width),
+                     rest = wide.width + wide.pad[1] - reach,
                      end = std::clamp(rest < 0 ? 0 : rest / s.stride[1] + 1, begin, s.out_width);
   const bool sliding = slides<Places>(wide);
   const std::int64_t full = sliding ? whole(wide) : 0;
@@ -339,7 +370,8 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
     }
     const auto one = [&](std::int64_t i) {
       inside(s, 1, i, taps.first_column, taps.last_column);
-      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, bias, relu, y + Places::words(i * s.y_step * kLanes));
+      add_taps<Places, 0, 0, 1>(wide, taps, row + i * s.stride[1] * kLanes, weight, bias, relu,
+                                y + Places::words(i * s.y_step * kLanes));
     };
     for (std::int64_t i = 0; i < begin; ++i) one(i);
     for (std::int64_t i = end; i < s.out_width; ++i) one(i);
@@ -350,9 +382,12 @@ void add_rows(const DepthwiseShape& s, Half x_rounded, const float* x, std::int6
 
 }  // namespace
 
-void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row, const float* weight,
-                    const float* bias, const Relu& relu, std::int64_t first, std::int64_t last, float* room, float* y) {
-  with_places(rounded.y, [&](auto places) { add_rows<decltype(places)>(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y); });
+void depthwise_rows(const DepthwiseShape& s, const DepthwiseRounded& rounded, const float* x, std::int64_t x_row,
+                    const float* weight, const float* bias, const Relu& relu, std::int64_t first, std::int64_t last,
+                    float* room, float* y) {
+  with_places(rounded.y, [&](auto places) {
+    add_rows<decltype(places)>(s, rounded.x, x, x_row, weight, bias, relu, first, last, room, y);
+  });
 }
 
 void depthwise_weight_grad(const DepthwiseShape& s, const float* dy, const float* x, float* dw) {

@@ -1,10 +1,11 @@
-// Products of f16 by AVX512-FP16's instructions, which multiply and add 32 numbers of 11 bits where those of floats take 16 of 24. A sum of
-// many such would lose digits: each lane takes some products, then what it has is added to a float.
+// Products of f16 by AVX512-FP16's instructions, which multiply and add 32 numbers of 11 bits where those of floats
+// take 16 of 24. A sum of many such would lose digits: each lane takes some products, then what it has is added to a
+// float.
 #if defined(__AVX512F__)
 #ifndef NEURIM_PRODUCT  // tests have others, that do without these instructions
 #define NEURIM_PRODUCT __attribute__((target("avx512fp16")))
 #endif
-#include "neurim/backend/cpu/simd_product.h"
+#include "neurim/backend/cpu/simd/product.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -12,8 +13,8 @@ namespace {
 
 /// A sum has two lanes for each output channel, of the first and of the second numbers of the pairs.
 struct NativeF16Pairs : Factors<kLanes / 2, F16> {
-  /// Two blocks of a 3x3 kernel. What such sums of random terms lose is 0.15 % of their deviation, where rounding the factors to bf16 costs
-  /// 0.24 %; a block of a larger kernel is one sum all the same: 0.26 % of one of 7x7.
+  /// Two blocks of a 3x3 kernel. What such sums of random terms lose is 0.15 % of their std, where rounding the factors
+  /// to bf16 costs 0.24 %; a block of a larger kernel is one sum all the same: 0.26 % of one of 7x7.
   static constexpr int kShort = 144;
 
   static Vec weights(const float* at) { return load(at); }
@@ -28,12 +29,13 @@ struct NativeF16Pairs : Factors<kLanes / 2, F16> {
 
 }  // namespace
 
-void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x, const float* weight,
-                 const BlockEpilogue& epilogue, float* y) {
+void f16_product(const BlockProduct& shape, std::int64_t first_block, std::int64_t last_block, const float* x,
+                 const float* weight, const BlockEpilogue& epilogue, float* y) {
   multiply<NativeF16Pairs>(shape, first_block, last_block, x, weight, epilogue, y);
 }
 
-void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add, float* dw) {
+void f16_weight_grad(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
+                     float* dw) {
   weight_grads<NativeF16Pairs>(shape, blocks, x, dy, add, dw);
 }
 

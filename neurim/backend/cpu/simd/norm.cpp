@@ -1,13 +1,14 @@
-#include "neurim/backend/cpu/norm.h"
+#include "neurim/backend/cpu/norm/norm.h"
 
-#include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_sum.h"
+#include "neurim/backend/cpu/simd/simd.h"
+#include "neurim/backend/cpu/simd/sum.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
 namespace {
 
-/// The sum over [0, n) of f, which makes 16 values of so many numbers of each row. After kSumBlock additions go on in a double.
+/// The sum over [0, n) of f, which makes 16 values of so many numbers of each row. After kSumBlock additions go on in a
+/// double.
 template <class F, class... Row>
 double sum_over(std::int64_t n, F f, const Row*... rows) {
   double total = 0;
@@ -17,7 +18,8 @@ double sum_over(std::int64_t n, F f, const Row*... rows) {
     std::int64_t i = begin;
     for (; i + 2 * kLanes <= end; i += 2 * kLanes) even += f(load(rows + i)...), odd += f(load(rows + i + kLanes)...);
     if (i + kLanes <= end) even += f(load(rows + i)...), i += kLanes;
-    if (const int rest = static_cast<int>(end - i); rest > 0) odd += first_lanes(f(load_part(rows + i, rest)...), rest);
+    if (const int rest = static_cast<int>(end - i); rest > 0)
+      odd += first_lanes(f(load_partial(rows + i, rest)...), rest);
     total += static_cast<double>(sum(even + odd));
   }
   return total;
@@ -37,8 +39,8 @@ struct Statistics {
 };
 
 /// A row whose every element has a weight of its own.
-void norm_elements(std::int64_t n, float mean, float inverse, const float* x, const float* weight,
-                   const float* bias, float* y) {
+void norm_elements(std::int64_t n, float mean, float inverse, const float* x, const float* weight, const float* bias,
+                   float* y) {
   if (bias) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
@@ -70,15 +72,15 @@ void grad_elements(std::int64_t n, const Statistics& s, Means means, const float
   }
 }
 
-void grad_channel(std::int64_t n, const Statistics& s, Means means, const float* dy, const float* x,
-                  float weight, float* dx) {
+void grad_channel(std::int64_t n, const Statistics& s, Means means, const float* dy, const float* x, float weight,
+                  float* dx) {
   const float mean = s.mean, inverse = s.inverse;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i)
     dx[i] = inverse * (dy[i] * weight - means.lift - (x[i] - mean) * inverse * means.slope);
 }
 
-/// Pixels that are normalized side by side: each waits for its own mean and deviation.
+/// Pixels that are normalized side by side: each waits for its own mean and std.
 constexpr int kPixels = 4;
 
 template <int count>
@@ -113,12 +115,17 @@ void norm_some(const NormPixels& shape, const float* x, const float* weight, con
   });
   for (std::int64_t b = 0; b < whole; ++b) {
     const Vec scale = load(weight + b * kLanes), shift = bias ? load(bias + b * kLanes) : Vec{};
-    all([&](int p) { store(y + b * shape.y_block + p * kLanes, (value(b, p) - mean[p]) * inverse[p] * scale + shift); });
+    all([&](int p) {
+      store(y + b * shape.y_block + p * kLanes, (value(b, p) - mean[p]) * inverse[p] * scale + shift);
+    });
   }
   if (!rest) return;
   const std::int64_t at = whole * kLanes;
-  const Vec scale = load_part(weight + at, rest), shift = bias ? load_part(bias + at, rest) : Vec{};
-  all([&](int p) { store(y + whole * shape.y_block + p * kLanes, first_lanes((value(whole, p) - mean[p]) * inverse[p], rest) * scale + shift); });
+  const Vec scale = load_partial(weight + at, rest), shift = bias ? load_partial(bias + at, rest) : Vec{};
+  all([&](int p) {
+    store(y + whole * shape.y_block + p * kLanes,
+          first_lanes((value(whole, p) - mean[p]) * inverse[p], rest) * scale + shift);
+  });
 }
 
 }  // namespace
@@ -154,14 +161,18 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
     const float mean = s.mean, inverse = s.inverse;
     double lift = 0, slope = 0;
     if (inner == 1) {
-      if (shape.centered) lift = sum_over(size, [](const Vec& dv, const Vec& weights) { return dv * weights; }, d, scale);
+      if (shape.centered)
+        lift = sum_over(size, [](const Vec& dv, const Vec& weights) { return dv * weights; }, d, scale);
       slope = sum_over(
-          size, [&](const Vec& dv, const Vec& weights, const Vec& xv) { return dv * weights * ((xv - mean) * inverse); }, d, scale, from);
+          size,
+          [&](const Vec& dv, const Vec& weights, const Vec& xv) { return dv * weights * ((xv - mean) * inverse); }, d,
+          scale, from);
     } else {
       for (std::int64_t c = 0; c < shape.channels; ++c) {
         const float *dc = d + c * inner, *xc = from + c * inner;
         const double total = sum_over(inner, [](const Vec& dv) { return dv; }, dc);
-        const double along = sum_over(inner, [&](const Vec& dv, const Vec& xv) { return dv * ((xv - mean) * inverse); }, dc, xc);
+        const double along = sum_over(
+            inner, [&](const Vec& dv, const Vec& xv) { return dv * ((xv - mean) * inverse); }, dc, xc);
         dbias[base + c] += static_cast<float>(total);
         dweight[base + c] += static_cast<float>(along);
         if (shape.centered) lift += total * static_cast<double>(scale[c]);
@@ -179,7 +190,8 @@ void run_norm_grad(const NormShape& shape, const float* dy, const float* x, cons
 
 void norm_pixels(const NormPixels& shape, const float* x, const float* weight, const float* bias, float* y) {
   std::int64_t p = 0;
-  for (; p + kPixels <= shape.pixels; p += kPixels) norm_some<kPixels>(shape, x + p * kLanes, weight, bias, y + p * kLanes);
+  for (; p + kPixels <= shape.pixels; p += kPixels)
+    norm_some<kPixels>(shape, x + p * kLanes, weight, bias, y + p * kLanes);
   for (; p < shape.pixels; ++p) norm_some<1>(shape, x + p * kLanes, weight, bias, y + p * kLanes);
 }
 

@@ -1,6 +1,6 @@
-#include "neurim/backend/cpu/optimizer.h"
+#include "neurim/backend/cpu/pointwise/optimizer.h"
 
-#include "neurim/backend/cpu/simd.h"
+#include "neurim/backend/cpu/simd/simd.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -10,8 +10,8 @@ void sgd(const SgdNumbers& numbers, const float* weight, const float* grad, floa
   for (std::int64_t i = 0; i < n; ++i) next[i] = weight[i] - k.lr * (k.scale * grad[i] + k.weight_decay * weight[i]);
 }
 
-void sgd_momentum(const SgdNumbers& numbers, bool nesterov, const float* weight, const float* grad,
-                  const float* buffer, float* next, float* next_buffer, std::int64_t n) {
+void sgd_momentum(const SgdNumbers& numbers, bool nesterov, const float* weight, const float* grad, const float* buffer,
+                  float* next, float* next_buffer, std::int64_t n) {
   const SgdNumbers k = numbers;
   const float ahead = nesterov ? k.momentum : 1, own = nesterov ? 1 : 0;
 #pragma GCC ivdep
@@ -43,7 +43,7 @@ bool all_finite(const float* x, std::int64_t n) {
   for (; i + 4 * kLanes <= n; i += 4 * kLanes)
     for (int k = 0; k < 4; ++k) zeros[k] += load(x + i + k * kLanes) * 0.0f;
   for (; i + kLanes <= n; i += kLanes) zeros[0] += load(x + i) * 0.0f;
-  zeros[1] += load_part(x + i, static_cast<int>(n - i)) * 0.0f;
+  zeros[1] += load_partial(x + i, static_cast<int>(n - i)) * 0.0f;
   return sum((zeros[0] + zeros[1]) + (zeros[2] + zeros[3])) == 0;
 }
 

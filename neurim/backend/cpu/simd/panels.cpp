@@ -1,8 +1,8 @@
-#include "neurim/backend/cpu/panels.h"
+#include "neurim/backend/cpu/common/panels.h"
 
-#include "neurim/backend/cpu/block_product.h"
-#include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_transpose.h"
+#include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/simd/simd.h"
+#include "neurim/backend/cpu/simd/transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -17,15 +17,15 @@ void pack_columns(const Panels& panels, const float* from, int columns, float* t
   if (columns == kLanes && down == 1)
     for (; k + kLanes <= depth; k += kLanes)
       for (int l = 0; l < kLanes; l += 4)  // four lines whole: more could be in each other's way in the cache
-        for (std::int64_t i = k; i < k + kLanes; i += 4) transpose4(from + l * across + i, across, to + i * kLanes + l, kLanes);
+        for (std::int64_t i = k; i < k + kLanes; i += 4)
+          transpose4(from + l * across + i, across, to + i * kLanes + l, kLanes);
   for (; k < depth; ++k)
     for (int l = 0; l < kLanes; ++l) to[k * kLanes + l] = l < columns ? from[l * across + k * down] : 0;
 }
 
 }  // namespace
 
-void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first,
-                 std::int64_t last) {
+void pack_panels(const Panels& panels, const float* weight, float* packed, std::int64_t first, std::int64_t last) {
   for (std::int64_t p = first; p < last; ++p)
     for (int v = 0; v < panels.vectors; ++v) {
       const std::int64_t unit = (panels.by_gate ? p : p * panels.vectors + v) * kLanes, left = panels.size - unit;
@@ -37,7 +37,9 @@ void pack_panels(const Panels& panels, const float* weight, float* packed, std::
         continue;
       }
       pack_columns(panels, from, left >= kLanes ? kLanes : left > 0 ? static_cast<int>(left) : 0, to);
-      if (panels.pairs) pair_rows(panels.pairs, to, kLanes, 0, panels.depth, panels.depth, kLanes, to);  // a pair lies no later than before
+      if (panels.pairs)
+        pair_rows(panels.pairs, to, kLanes, 0, panels.depth, panels.depth, kLanes,
+                  to);  // a pair lies no later than before
     }
 }
 

@@ -1,10 +1,10 @@
-#include "neurim/backend/cpu/pointwise.h"
+#include "neurim/backend/cpu/pointwise/pointwise.h"
 
 #include <bit>
 #include <cstring>
 
-#include "neurim/backend/cpu/simd_halves.h"
-#include "neurim/backend/cpu/simd_math.h"
+#include "neurim/backend/cpu/simd/math.h"
+#include "neurim/backend/cpu/simd/storage.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -38,13 +38,14 @@ constexpr StepFunction step(F) {
 
 float limited(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
-/// The nearest whole number, ties to even, where those are less than 2^22: floats of the sum have no digits behind the point.
+/// The nearest whole number, ties to even, where those are less than 2^22: floats of the sum have no digits behind the
+/// point.
 float nearest(float x) {
   constexpr float kWhole = 12582912;  // 1.5 2^23
   return (x + kWhole) - kWhole;
 }
 
-constexpr float kSixth = 1.0f / 6;  // multiplications cost a tenth of divisions
+constexpr float kSixth = 1.0f / 6;          // multiplications cost a tenth of divisions
 constexpr float kGeluScale = 0.797884561f;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715f;
 
@@ -86,8 +87,7 @@ constexpr StepRow kRows[] = {
     {"relu_grad", step([](float y, float dy) { return y > 0 ? dy : 0; })},
     {"relu6_grad", step([](float y, float dy) { return (y > 0) & (y < 6) ? dy : 0; })},
     {"leaky_relu_grad", step([](float x, float dy, Numbers slope) { return x > 0 ? dy : dy * slope.a; })},
-    {"clamp_grad",
-     step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
+    {"clamp_grad", step([](float x, float dy, Numbers limit) { return (x >= limit.a) & (x <= limit.b) ? dy : 0; })},
     {"sigmoid_grad", step([](float y, float dy) { return dy * y * (1 - y); })},
     {"tanh_grad", step([](float y, float dy) { return dy * (1 - y * y); })},
     {"gelu_grad", step([](float x, float dy) { return dy * gelu_slope(x); })},
@@ -129,7 +129,8 @@ constexpr StepRow kRows[] = {
     // three inputs
     {"where", step([](float x, float y, float z) { return x != 0 ? y : z; })},
     {"mul add", step([](float x, float y, float z) { return x * y + z; })},
-    {"mul add limited", step([](float x, float y, float z, Numbers limit) { return limited(x * y + z, limit.a, limit.b); })},
+    {"mul add limited",
+     step([](float x, float y, float z, Numbers limit) { return limited(x * y + z, limit.a, limit.b); })},
 };
 
 // ---- operands
@@ -137,7 +138,7 @@ constexpr StepRow kRows[] = {
 
 enum class Truth : std::uint8_t {};  // any but 0 is true
 
-enum class Rounded : std::uint16_t {};      // bf16: a float's upper half
+enum class Rounded : std::uint16_t {};     // bf16: a float's upper half
 enum class RoundedF16 : std::uint16_t {};  // f16
 
 float number(Rounded x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
@@ -189,8 +190,8 @@ void repeat(float* out, std::int64_t row, std::int64_t n) {
 
 /// Writes what a smaller operand is at elements [first, first + n) of memory.
 template <class T>
-void spread(const PointwiseChain& chain, const PointwiseValue& value, const T* from, std::int64_t first,
-            std::int64_t n, float* out) {
+void spread(const PointwiseGroup& group, const PointwiseValue& value, const T* from, std::int64_t first, std::int64_t n,
+            float* out) {
   const int inner = value.axes - 1;
   const std::int64_t row = value.size[inner], stride = value.stride[inner];
   std::int64_t at[kMostAxes], base = 0, rest = first;
@@ -201,8 +202,9 @@ void spread(const PointwiseChain& chain, const PointwiseValue& value, const T* f
   }
   while (n > 0) {
     std::int64_t m = row - at[inner] < n ? row - at[inner] : n;
-    const std::int64_t inside =
-        chain.last_channels && at[1] == chain.blocks - 1 && chain.last_channels < m ? chain.last_channels : m;
+    const std::int64_t inside = group.last_channels && at[1] == group.blocks - 1 && group.last_channels < m
+                                    ? group.last_channels
+                                    : m;
     spread_row(out, from + base, stride, inside);
     fill(out + inside, 0, m - inside);
     base -= at[inner] * stride;  // to the beginning of the row
@@ -226,24 +228,24 @@ void spread(const PointwiseChain& chain, const PointwiseValue& value, const T* f
 }
 
 /// Makes the lanes beyond the channels zero in elements [first, first + n) of memory, whole vectors of 16.
-void clear_tail(const PointwiseChain& chain, float* out, std::int64_t first, std::int64_t n) {
+void clear_tail(const PointwiseGroup& group, float* out, std::int64_t first, std::int64_t n) {
   for (std::int64_t i = 0; i < n;) {
-    const std::int64_t block = (first + i) / chain.block_elements;
-    std::int64_t end = (block + 1) * chain.block_elements - first;
+    const std::int64_t block = (first + i) / group.block_elements;
+    std::int64_t end = (block + 1) * group.block_elements - first;
     if (end > n) end = n;
-    if (block % chain.blocks == chain.blocks - 1)
+    if (block % group.blocks == group.blocks - 1)
       for (; i < end; i += 16)
-        for (int lane = 0; lane < 16; ++lane) out[i + lane] = lane < chain.last_channels ? out[i + lane] : 0;
+        for (int lane = 0; lane < 16; ++lane) out[i + lane] = lane < group.last_channels ? out[i + lane] : 0;
     i = end;
   }
 }
 
-void store_rounded(Half half, void* out, const float* from, int n) {
-  const Stored rounded{half};
+void store_rounded(StorageDtype storage, void* out, const float* from, int n) {
+  const Stored rounded{storage};
   for (int i = 0; i < n; i += kLanes) rounded.put(static_cast<float*>(out), i, load(from + i));
 }
-void store(Rounded* out, const float* from, int n) { store_rounded(Half::bf16, out, from, n); }
-void store(RoundedF16* out, const float* from, int n) { store_rounded(Half::f16, out, from, n); }
+void store(Rounded* out, const float* from, int n) { store_rounded(StorageDtype::bf16, out, from, n); }
+void store(RoundedF16* out, const float* from, int n) { store_rounded(StorageDtype::f16, out, from, n); }
 void store(Truth* out, const float* from, int n) {
   for (int i = 0; i < n; ++i) out[i] = static_cast<Truth>(from[i] != 0);
 }
@@ -256,13 +258,13 @@ void store(T* out, const float* from, int n) {
 
 StepTable step_table() { return {kRows, sizeof kRows / sizeof *kRows}; }
 
-void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* out, std::int64_t first,
+void run_pointwise(const PointwiseGroup& group, void* const* in, void* const* out, std::int64_t first,
                    std::int64_t last) {
   alignas(64) float buffers[kMostValues][kPointwiseBlock];
   float* at[kMostValues];
   std::int64_t run[kMostValues];  // of a value that repeats: the run that its buffer holds
-  for (int v = 0; v < chain.values; ++v) {
-    const PointwiseValue& value = chain.value[v];
+  for (int v = 0; v < group.values; ++v) {
+    const PointwiseValue& value = group.value[v];
     run[v] = -1;
     if (value.buffer >= 0) at[v] = buffers[value.buffer];
     if (value.form != PointwiseValue::one) continue;
@@ -270,19 +272,19 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
   }
   // Whether the buffer of a spread value has what it is at these elements; where it repeats there, it is made so.
   const auto held = [&](int v, std::int64_t begin, int n) {
-    const PointwiseValue& value = chain.value[v];
+    const PointwiseValue& value = group.value[v];
     const bool repeats = value.run > 0 && begin / value.run == (begin + n - 1) / value.run;
     const std::int64_t before = run[v];
     run[v] = repeats ? begin / value.run : -1;
     if (!repeats || run[v] == before) return repeats;
-    with_stored(value.stored, in[value.in], [&](const auto* from) { spread(chain, value, from, begin, 16, at[v]); });
+    with_stored(value.stored, in[value.in], [&](const auto* from) { spread(group, value, from, begin, 16, at[v]); });
     repeat(at[v], 16, kPointwiseBlock);
     return true;
   };
   for (std::int64_t begin = first; begin < last; begin += kPointwiseBlock) {
     const int n = static_cast<int>(last - begin < kPointwiseBlock ? last - begin : kPointwiseBlock);
-    for (int v = 0; v < chain.values; ++v) {
-      const PointwiseValue& value = chain.value[v];
+    for (int v = 0; v < group.values; ++v) {
+      const PointwiseValue& value = group.value[v];
       if (value.buffer < 0 && value.form == PointwiseValue::inner)
         continue;  // two steps are one
       else if (value.buffer < 0)
@@ -292,16 +294,16 @@ void run_pointwise(const PointwiseChain& chain, void* const* in, void* const* ou
       else if (value.form == PointwiseValue::whole)
         with_stored(value.stored, in[value.in], [&](const auto* from) { convert(at[v], from + begin, n); });
       else if (!held(v, begin, n))
-        with_stored(value.stored, in[value.in], [&](const auto* from) { spread(chain, value, from, begin, n, at[v]); });
+        with_stored(value.stored, in[value.in], [&](const auto* from) { spread(group, value, from, begin, n, at[v]); });
     }
-    for (int s = 0; s < chain.steps; ++s) {
-      const PointwiseStep& step = chain.step[s];
+    for (int s = 0; s < group.steps; ++s) {
+      const PointwiseStep& step = group.step[s];
       step.run(at[step.out], at[step.in[0]], at[step.in[1]], at[step.in[2]], n, step.numbers);
     }
-    for (int v = 0; v < chain.values; ++v) {
-      const PointwiseValue& value = chain.value[v];
+    for (int v = 0; v < group.values; ++v) {
+      const PointwiseValue& value = group.value[v];
       if (value.out < 0) continue;
-      if (chain.last_channels) clear_tail(chain, at[v], begin, n);
+      if (group.last_channels) clear_tail(group, at[v], begin, n);
       if (value.buffer >= 0) with_stored(value.stored, out[value.out], [&](auto* to) { store(to + begin, at[v], n); });
     }
   }

@@ -1,6 +1,6 @@
-#include "neurim/backend/cpu/pool2d.h"
+#include "neurim/backend/cpu/reduce/pool2d.h"
 
-#include "neurim/backend/cpu/simd_halves.h"
+#include "neurim/backend/cpu/simd/storage.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -15,8 +15,7 @@ void fill(float* at, float value, std::int64_t n) {
 class FreshRows {
  public:
   /// Rows of so many floats, or words of two elements that are rounded.
-  FreshRows(float* plane, std::int64_t rows, std::int64_t floats)
-      : plane_(plane), rows_(rows), floats_(floats) {}
+  FreshRows(float* plane, std::int64_t rows, std::int64_t floats) : plane_(plane), rows_(rows), floats_(floats) {}
   void until(std::int64_t row) {
     if (row <= fresh_) return;
     fill(plane_ + fresh_ * floats_, 0, (row - fresh_) * floats_);
@@ -40,8 +39,8 @@ std::int64_t end_row(const PoolShape& shape, const PoolWindow& window) {
 /// Calls visit(floats from the first place) for the places of a window, row by row. kWindow: a square kernel
 /// that has no gaps, all of it inside; 0: any.
 template <int kWindow, class Visit>
-[[gnu::always_inline]] inline void each_place(const PoolShape& shape, const PoolWindow& row,
-                                              const PoolWindow& column, Visit visit) {
+[[gnu::always_inline]] inline void each_place(const PoolShape& shape, const PoolWindow& row, const PoolWindow& column,
+                                              Visit visit) {
   const std::int64_t line = shape.width * kLanes;
   if constexpr (kWindow > 0) {
 #pragma GCC unroll 4
@@ -50,8 +49,7 @@ template <int kWindow, class Visit>
       for (int j = 0; j < kWindow; ++j) visit(i * line + j * kLanes);
   } else {
     for (int i = 0; i < row.count; ++i)
-      for (int j = 0; j < column.count; ++j)
-        visit(i * shape.row_step * line + j * shape.column_step * kLanes);
+      for (int j = 0; j < column.count; ++j) visit(i * shape.row_step * line + j * shape.column_step * kLanes);
   }
 }
 
@@ -70,22 +68,21 @@ template <int kWindow, class Visit>
 }
 
 template <class Places, int kWindow>
-void max_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                 std::int64_t last, float*) {
+void max_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                 float*) {
   for (std::int64_t r = first; r < last; ++r) {
     const std::int64_t x = r / shape.out_height * shape.height * shape.width * kLanes, y = r * shape.out_width * kLanes;
-    each_window<kWindow>(shape, shape.rows[r % shape.out_height],
-                         [&](auto each, std::int64_t at, std::int64_t o) {
-                           Vec best = splat(-__builtin_inff());
-                           each([&](std::int64_t place) { best = larger(best, Places::get(in[0], x + at + place)); });
-                           Places::put(out, y + o * kLanes, best);
-                         });
+    each_window<kWindow>(shape, shape.rows[r % shape.out_height], [&](auto each, std::int64_t at, std::int64_t o) {
+      Vec best = splat(-__builtin_inff());
+      each([&](std::int64_t place) { best = larger(best, Places::get(in[0], x + at + place)); });
+      Places::put(out, y + o * kLanes, best);
+    });
   }
 }
 
 template <class Places, int kWindow>
-void mean_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                  std::int64_t last, float*) {
+void mean_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                  float*) {
   for (std::int64_t r = first; r < last; ++r) {
     const std::int64_t x = r / shape.out_height * shape.height * shape.width * kLanes, y = r * shape.out_width * kLanes;
     const PoolWindow& row = shape.rows[r % shape.out_height];
@@ -99,8 +96,8 @@ void mean_blocked(const PoolShape& shape, const float* const* in, float* out, st
 
 /// kRelu: only to places where x is positive. kTiles: each place is in one window.
 template <class Places, int kWindow, bool kRelu, bool kTiles>
-void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                      std::int64_t last, float*) {
+void max_grad_blocked(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                      float*) {
   const std::int64_t plane = shape.height * shape.width * kLanes, line = shape.out_width * kLanes;
   for (std::int64_t p = first; p < last; ++p) {
     const std::int64_t x = p * plane;
@@ -173,16 +170,16 @@ void max_row(const PoolShape& shape, const PoolWindow& row, const float* x, floa
 }
 
 template <int kStride>
-void max_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-               std::int64_t last, float* best) {
+void max_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+               float* best) {
   for (std::int64_t r = first; r < last; ++r)
     max_row<kStride>(shape, shape.rows[r % shape.out_height], in[0] + r / shape.out_height * shape.height * shape.width,
                      out + r * shape.out_width, best);
 }
 
 template <int kStride>
-void mean_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                std::int64_t last, float* total) {
+void mean_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                float* total) {
   for (std::int64_t r = first; r < last; ++r) {
     const PoolWindow& row = shape.rows[r % shape.out_height];
     const float* x = in[0] + (r / shape.out_height * shape.height + row.first) * shape.width;
@@ -211,8 +208,7 @@ void add_to_row(const PoolShape& shape, float* row, float* apart, Gives gives) {
       const PoolColumn& column = shape.kernel_columns[j];
       float* to = (column.offset & 1) ? odd : even;
       const std::int64_t begin = column.offset >> 1;
-      each_output<kStride>(column, shape.stride,
-                           [&](std::int64_t o, std::int64_t w) { to[o + begin] += gives(o, w); });
+      each_output<kStride>(column, shape.stride, [&](std::int64_t o, std::int64_t w) { to[o + begin] += gives(o, w); });
     }
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < shape.width / 2; ++i) {
@@ -228,8 +224,8 @@ void add_to_row(const PoolShape& shape, float* row, float* apart, Gives gives) {
 }
 
 template <int kStride, bool kRelu>
-void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                    std::int64_t last, float* scratch) {
+void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                    float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
   float *left = scratch, *y = left + shape.out_width, *apart = y + shape.out_width;
   for (std::int64_t p = first; p < last; ++p) {
@@ -256,8 +252,8 @@ void max_grad_plain(const PoolShape& shape, const float* const* in, float* out, 
 }
 
 template <int kStride>
-void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first,
-                     std::int64_t last, float* scratch) {
+void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out, std::int64_t first, std::int64_t last,
+                     float* scratch) {
   const std::int64_t plane = shape.height * shape.width;
   float *share = scratch, *line = share + shape.out_width, *apart = line + shape.width;
   for (std::int64_t p = first; p < last; ++p) {
@@ -266,8 +262,7 @@ void mean_grad_plain(const PoolShape& shape, const float* const* in, float* out,
       const PoolWindow& row = shape.rows[r];
       const float* dy = in[0] + (p * shape.out_height + r) * shape.out_width;
       fresh.until(end_row(shape, row));
-      for (std::int64_t o = 0; o < shape.out_width; ++o)
-        share[o] = dy[o] * (row.share * shape.columns[o].share);
+      for (std::int64_t o = 0; o < shape.out_width; ++o) share[o] = dy[o] * (row.share * shape.columns[o].share);
       fill(line, 0, shape.width);
       add_to_row<kStride>(shape, line, apart, [&](std::int64_t o, std::int64_t) { return share[o]; });
       for (int i = 0; i < row.count; ++i) {
@@ -305,11 +300,9 @@ PoolFunction max_grad_of(int window, const PoolShape& shape) {
                        : max_grad_blocked<Places, 0, kRelu, false>;
 }
 template <bool kRelu>
-PoolFunction max_grad_function(bool blocked, Half rounded, int window, int stride, const PoolShape& shape) {
+PoolFunction max_grad_function(bool blocked, StorageDtype rounded, int window, int stride, const PoolShape& shape) {
   if (!blocked)
-    return stride == 1   ? max_grad_plain<1, kRelu>
-           : stride == 2 ? max_grad_plain<2, kRelu>
-                         : max_grad_plain<0, kRelu>;
+    return stride == 1 ? max_grad_plain<1, kRelu> : stride == 2 ? max_grad_plain<2, kRelu> : max_grad_plain<0, kRelu>;
   return with_read_places(rounded, [&](auto places) { return max_grad_of<kRelu, decltype(places)>(window, shape); });
 }
 
@@ -358,7 +351,7 @@ struct Place {
   }
 };
 
-/// The sum of n vectors: short sums first, in two chains.
+/// The sum of n vectors: short sums first, in two fusion groups.
 template <class Places>
 Vec total(const float* x, std::int64_t from, std::int64_t n) {
   constexpr std::int64_t kShort = 64;
@@ -379,7 +372,7 @@ Vec total(const float* x, std::int64_t from, std::int64_t n) {
 
 }  // namespace
 
-PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const PoolShape& shape) {
+PoolFunction pool_function(PoolKind kind, bool blocked, StorageDtype rounded, const PoolShape& shape) {
   const auto by = [](int key, int first, int second, PoolFunction for_first, PoolFunction for_second,
                      PoolFunction for_others) {
     return key == first ? for_first : key == second ? for_second : for_others;
@@ -388,62 +381,66 @@ PoolFunction pool_function(PoolKind kind, bool blocked, Half rounded, const Pool
   const int stride = shape.stride <= 2 ? static_cast<int>(shape.stride) : 0;
   switch (kind) {
     case PoolKind::max:
-      return !blocked ? by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>) : with_read_places(rounded, [&](auto places) {
-        using Places = decltype(places);
-        return by(window, 2, 3, max_blocked<Places, 2>, max_blocked<Places, 3>, max_blocked<Places, 0>);
-      });
-    case PoolKind::max_grad:
-      return max_grad_function<false>(blocked, rounded, window, stride, shape);
-    case PoolKind::max_relu_grad:
-      return max_grad_function<true>(blocked, rounded, window, stride, shape);
+      return !blocked
+                 ? by(stride, 1, 2, max_plain<1>, max_plain<2>, max_plain<0>)
+                 : with_read_places(rounded, [&](auto places) {
+                     using Places = decltype(places);
+                     return by(window, 2, 3, max_blocked<Places, 2>, max_blocked<Places, 3>, max_blocked<Places, 0>);
+                   });
+    case PoolKind::max_grad: return max_grad_function<false>(blocked, rounded, window, stride, shape);
+    case PoolKind::max_relu_grad: return max_grad_function<true>(blocked, rounded, window, stride, shape);
     case PoolKind::mean:
-      return !blocked ? by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>) : with_read_places(rounded, [&](auto places) {
-        using Places = decltype(places);
-        return by(window, 2, 3, mean_blocked<Places, 2>, mean_blocked<Places, 3>, mean_blocked<Places, 0>);
-      });
+      return !blocked
+                 ? by(stride, 1, 2, mean_plain<1>, mean_plain<2>, mean_plain<0>)
+                 : with_read_places(rounded, [&](auto places) {
+                     using Places = decltype(places);
+                     return by(window, 2, 3, mean_blocked<Places, 2>, mean_blocked<Places, 3>, mean_blocked<Places, 0>);
+                   });
     case PoolKind::mean_grad:
-      return !blocked ? by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>) : with_read_places(rounded, [&](auto places) {
-        using Places = decltype(places);
-        return by(window, 2, 3, mean_grad_blocked<Places, 2>, mean_grad_blocked<Places, 3>, mean_grad_blocked<Places, 0>);
-      });
+      return !blocked ? by(stride, 1, 2, mean_grad_plain<1>, mean_grad_plain<2>, mean_grad_plain<0>)
+                      : with_read_places(rounded, [&](auto places) {
+                          using Places = decltype(places);
+                          return by(window, 2, 3, mean_grad_blocked<Places, 2>, mean_grad_blocked<Places, 3>,
+                                    mean_grad_blocked<Places, 0>);
+                        });
   }
   return nullptr;
 }
 
-void max_of_bytes(const PoolShape& shape, bool negative, const std::uint8_t* x, std::uint8_t* y, std::int64_t first, std::int64_t last,
-                  std::uint8_t* line) {
+void max_of_bytes(const PoolShape& shape, bool negative, const std::uint8_t* x, std::uint8_t* y, std::int64_t first,
+                  std::int64_t last, std::uint8_t* line) {
   y += first * shape.out_width * kLanes;
   if (negative)
-    max_of_rows(shape, reinterpret_cast<const std::int8_t*>(x), reinterpret_cast<std::int8_t*>(y), first, last, reinterpret_cast<std::int8_t*>(line));
+    max_of_rows(shape, reinterpret_cast<const std::int8_t*>(x), reinterpret_cast<std::int8_t*>(y), first, last,
+                reinterpret_cast<std::int8_t*>(line));
   else
     max_of_rows(shape, x, y, first, last, line);
 }
 
-void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first,
-                 std::int64_t last) {
+void plane_means(const PlaneShape& shape, const float* x, float* means, std::int64_t first, std::int64_t last) {
   const float share = 1 / static_cast<float>(shape.size);
   for (std::int64_t plane = first; plane < last; ++plane) {
     const Place place(shape, plane);
     if (shape.blocked) {
       const std::int64_t from = plane * shape.size * kLanes;
-      const Vec all = with_read_places(shape.rounded, [&](auto places) { return total<decltype(places)>(x, from, shape.size); });
-      store_part(means + place.at, all * share, place.count);
+      const Vec all = with_read_places(shape.rounded,
+                                       [&](auto places) { return total<decltype(places)>(x, from, shape.size); });
+      store_partial(means + place.at, all * share, place.count);
     } else {
       const std::int64_t vectors = shape.size / kLanes;
       const float* at = x + plane * shape.size;
-      const Vec tail = load_part(at + vectors * kLanes, static_cast<int>(shape.size % kLanes));
+      const Vec tail = load_partial(at + vectors * kLanes, static_cast<int>(shape.size % kLanes));
       means[place.at] = sum(total<Exact>(at, 0, vectors) + tail) * share;
     }
   }
 }
 
-void fill_planes(const PlaneShape& shape, const float* values, float* x, std::int64_t first,
-                 std::int64_t last) {
+void fill_planes(const PlaneShape& shape, const float* values, float* x, std::int64_t first, std::int64_t last) {
   const Stored stored{shape.rounded};
   for (std::int64_t plane = first; plane < last; ++plane) {
     const Place place(shape, plane);
     if (shape.blocked) {
-      const Vec value = load_part(values + place.at, place.count);
+      const Vec value = load_partial(values + place.at, place.count);
       for (std::int64_t i = 0; i < shape.size; ++i) stored.put(x, (plane * shape.size + i) * kLanes, value);
     } else {
       fill(x + plane * shape.size, values[place.at], shape.size);

@@ -1,4 +1,4 @@
-#include "neurim/backend/cpu/random.h"
+#include "neurim/backend/cpu/pointwise/random.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -13,8 +13,7 @@ void random_numbers(const RandomStream& stream, std::int64_t first, std::uint32_
     word[2][lane] = static_cast<std::uint32_t>(stream.ordinal);
     word[3][lane] = static_cast<std::uint32_t>(stream.step);
   }
-  std::uint32_t key0 = static_cast<std::uint32_t>(stream.seed),
-                key1 = static_cast<std::uint32_t>(stream.seed >> 32);
+  std::uint32_t key0 = static_cast<std::uint32_t>(stream.seed), key1 = static_cast<std::uint32_t>(stream.seed >> 32);
   for (int round = 0; round < 10; ++round) {
     for (int lane = 0; lane < kLanes; ++lane) {
       const std::uint64_t a = 0xD2511F53ull * word[0][lane], b = 0xCD9E8D57ull * word[2][lane];

@@ -1,10 +1,10 @@
-#include "neurim/backend/cpu/recurrence.h"
+#include "neurim/backend/cpu/recurrent/recurrence.h"
 
 #include <span>
 
-#include "neurim/backend/cpu/block_product.h"
-#include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_math.h"
+#include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/simd/math.h"
+#include "neurim/backend/cpu/simd/simd.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -27,7 +27,8 @@ class Lines {
   Fetch fetch() const { return {lines_, lines_ + size_}; }
 
  private:
-  static constexpr int kMost = 4 * 11 * kRowsTogether;  // a row has four vectors in a panel, a vector of a GRU's gradient 11 lines
+  static constexpr int
+      kMost = 4 * 11 * kRowsTogether;  // a row has four vectors in a panel, a vector of a GRU's gradient 11 lines
   int size_ = 0;
   const float* lines_[kMost];
 };
@@ -42,10 +43,11 @@ struct Operands {
   const float* const* rows;
 };
 
-/// The products of `count` rows each with all panels, of which the weights have as many, added up; calls each(row, panel, sums of the
-/// panel). lines_of(lines, row, panel) adds what that will read and write.
+/// The products of `count` rows each with all panels, of which the weights have as many, added up; calls each(row,
+/// panel, sums of the panel). lines_of(lines, row, panel) adds what that will read and write.
 template <class Each, class LinesOf = Nothing>
-void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int64_t count, Each each, LinesOf lines_of = {}) {
+void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int64_t count, Each each,
+              LinesOf lines_of = {}) {
   float* to = pass.rows;
   for (const auto& [factor, rows] : all) {
     const std::int64_t depth = factor.panels.depth;
@@ -57,7 +59,8 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
         else
           copy(rows[r] + k, own, depth - k);
       }
-    if (pass.pairs) round_to_pairs(pass.pairs, to, count * kLanes, kLanes, count, depth, to);  // a row lies no later than before
+    if (pass.pairs)
+      round_to_pairs(pass.pairs, to, count * kLanes, kLanes, count, depth, to);  // a row lies no later than before
     to += factor.panels.blocks() * count * kLanes;
   }
   constexpr int kMostVectors = 4;
@@ -89,7 +92,8 @@ void multiply(const RecurrentPass& pass, std::span<const Operands> all, std::int
 }
 /// With one weight.
 template <class Each, class LinesOf = Nothing>
-void multiply(const RecurrentPass& pass, const Factor& factor, const float* const* rows, std::int64_t count, Each each, LinesOf lines_of = {}) {
+void multiply(const RecurrentPass& pass, const Factor& factor, const float* const* rows, std::int64_t count, Each each,
+              LinesOf lines_of = {}) {
   const Operands operands{factor, rows};
   multiply(pass, std::span(&operands, 1), count, each, lines_of);
 }
@@ -114,7 +118,8 @@ void lanes(int n, Body body) {
   }
 }
 
-/// to += from, n numbers up to 16; 16 as one vector, which g++ 12 takes apart where the lane's body is no more than this.
+/// to += from, n numbers up to 16; 16 as one vector, which g++ 12 takes apart where the lane's body is no more than
+/// this.
 void add_to(float* to, const float* from, int n) {
   if (n == kLanes)
     store(to, load(to) + load(from));
@@ -164,8 +169,7 @@ void clear_behind(const RecurrentPass& pass, float* rows, const Walkers& walkers
 /// One step of the sequences that walk.
 class ForwardStep {
  public:
-  ForwardStep(const RecurrentForward& pass, const Walkers& walkers, std::int64_t t)
-      : p_(pass), w_(walkers), t_(t) {
+  ForwardStep(const RecurrentForward& pass, const Walkers& walkers, std::int64_t t) : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
     for (std::int64_t r = 0; r < w_.count; ++r) {
       const std::int64_t n = w_.sequence[r], before = place(n) + back;
@@ -180,73 +184,74 @@ class ForwardStep {
 
   void lstm() const {
     const std::int64_t H = p_.hidden;
-    multiply(p_, operands(), w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
-      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = gates(r) + u, *before = c_[r] + u, *peep = p_.peephole ? p_.peephole + u : nullptr;
-      float *to = out_gates(r) + u, *c = p_.saved + at * H + u;
-      float* h = p_.inner ? p_.inner + w_.sequence[r] * H + u : p_.y + at * H + u;
-      const int n = tail(u);
-      if (peep) lanes(n, [=](int l) { s[l] += peep[l] * before[l], s[16 + l] += peep[H + l] * before[l]; });
-      lanes(n, [=](int l) {
-        const float i = sigmoid_of(g[l] + s[l]), f = sigmoid_of(g[H + l] + s[16 + l]);
-        const float fresh = tanh_of(g[2 * H + l] + s[32 + l]);
-        to[l] = i, to[H + l] = f, to[2 * H + l] = fresh;
-        c[l] = f * before[l] + i * fresh;
-      });
-      if (peep) lanes(n, [=](int l) { s[48 + l] += peep[2 * H + l] * c[l]; });
-      lanes(n, [=](int l) {
-        const float o = sigmoid_of(g[3 * H + l] + s[48 + l]);
-        to[3 * H + l] = o;
-        h[l] = o * tanh_of(c[l]);
-      });
-    }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
-      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      if (p_.gates) lines.add(gates(r) + u, 4, H);
-      lines.add(out_gates(r) + u, 4, H);
-      lines.add(p_.saved + at * H + u);
-      if (!p_.inner) lines.add(p_.y + at * H + u);
-    });
+    multiply(
+        p_, operands(), w_.count,
+        [&](std::int64_t r, std::int64_t panel, float* s) {
+          const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+          const float *g = gates(r) + u, *before = c_[r] + u, *peep = p_.peephole ? p_.peephole + u : nullptr;
+          float *to = out_gates(r) + u, *c = p_.saved + at * H + u;
+          float* h = p_.inner ? p_.inner + w_.sequence[r] * H + u : p_.y + at * H + u;
+          const int n = tail(u);
+          if (peep) lanes(n, [=](int l) { s[l] += peep[l] * before[l], s[16 + l] += peep[H + l] * before[l]; });
+          lanes(n, [=](int l) {
+            const float i = sigmoid_of(g[l] + s[l]), f = sigmoid_of(g[H + l] + s[16 + l]);
+            const float fresh = tanh_of(g[2 * H + l] + s[32 + l]);
+            to[l] = i, to[H + l] = f, to[2 * H + l] = fresh;
+            c[l] = f * before[l] + i * fresh;
+          });
+          if (peep) lanes(n, [=](int l) { s[48 + l] += peep[2 * H + l] * c[l]; });
+          lanes(n, [=](int l) {
+            const float o = sigmoid_of(g[3 * H + l] + s[48 + l]);
+            to[3 * H + l] = o;
+            h[l] = o * tanh_of(c[l]);
+          });
+        },
+        [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+          const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+          if (p_.gates) lines.add(gates(r) + u, 4, H);
+          lines.add(out_gates(r) + u, 4, H);
+          lines.add(p_.saved + at * H + u);
+          if (!p_.inner) lines.add(p_.y + at * H + u);
+        });
     if (!p_.inner) return;
     const float* inner[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) inner[r] = p_.inner + w_.sequence[r] * H;
-    multiply(p_, p_.second, inner, w_.count,
-                [&](std::int64_t r, std::int64_t panel, float* s) {
-                  float* y = p_.y + place(w_.sequence[r]) * p_.outputs;
-                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
-                });
+    multiply(p_, p_.second, inner, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      float* y = p_.y + place(w_.sequence[r]) * p_.outputs;
+      each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { copy(s + v, y + u, n); });
+    });
   }
 
   void gru() const {
     const std::int64_t H = p_.hidden;
-    multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
-      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = gates(r) + u, *before = h_[r] + u,
-                  *bias = (p_.bias ? p_.bias : p_.zeros) + u;
-      float *to = out_gates(r) + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
-      lanes(tail(u), [=](int l) {
-        const float reset = sigmoid_of(g[l] + s[l] + bias[l]),
-                    z = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
-        const float from_state = s[32 + l] + bias[2 * H + l],
-                    fresh = tanh_of(g[2 * H + l] + reset * from_state);
-        to[l] = reset, to[H + l] = z, to[2 * H + l] = fresh;
-        heard[l] = from_state;
-        h[l] = (1 - z) * fresh + z * before[l];
-      });
-    }, [&](Lines& lines, std::int64_t r, std::int64_t panel) {
-      const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      lines.add(gates(r) + u, 3, H);
-      lines.add(out_gates(r) + u, 3, H);
-      lines.add(p_.saved + at * H + u);
-      lines.add(p_.y + at * H + u);
-    });
+    multiply(
+        p_, p_.weight, h_, w_.count,
+        [&](std::int64_t r, std::int64_t panel, float* s) {
+          const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+          const float *g = gates(r) + u, *before = h_[r] + u, *bias = (p_.bias ? p_.bias : p_.zeros) + u;
+          float *to = out_gates(r) + u, *heard = p_.saved + at * H + u, *h = p_.y + at * H + u;
+          lanes(tail(u), [=](int l) {
+            const float reset = sigmoid_of(g[l] + s[l] + bias[l]), z = sigmoid_of(g[H + l] + s[16 + l] + bias[H + l]);
+            const float from_state = s[32 + l] + bias[2 * H + l], fresh = tanh_of(g[2 * H + l] + reset * from_state);
+            to[l] = reset, to[H + l] = z, to[2 * H + l] = fresh;
+            heard[l] = from_state;
+            h[l] = (1 - z) * fresh + z * before[l];
+          });
+        },
+        [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+          const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
+          lines.add(gates(r) + u, 3, H);
+          lines.add(out_gates(r) + u, 3, H);
+          lines.add(p_.saved + at * H + u);
+          lines.add(p_.y + at * H + u);
+        });
   }
 
   void gru_reset_before() const {
     const std::int64_t H = p_.hidden;
     multiply(p_, p_.weight, h_, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
       const std::int64_t at = place(w_.sequence[r]), u = panel * kLanes;
-      const float *g = gates(r) + u, *before = h_[r] + u,
-                  *bias = (p_.bias ? p_.bias : p_.zeros) + u;
+      const float *g = gates(r) + u, *before = h_[r] + u, *bias = (p_.bias ? p_.bias : p_.zeros) + u;
       float *to = out_gates(r) + u, *kept = p_.saved + at * H + u;
       lanes(tail(u), [=](int l) {
         const float reset = sigmoid_of(g[l] + s[l] + bias[l]);
@@ -256,20 +261,19 @@ class ForwardStep {
     });
     const float* kept[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) kept[r] = p_.saved + place(w_.sequence[r]) * H;
-    multiply(p_, p_.second, kept, w_.count,
-                [&](std::int64_t r, std::int64_t panel, float* s) {
-                  const std::int64_t at = place(w_.sequence[r]);
-                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
-                    const float *g = gates(r) + 2 * H + u, *before = h_[r] + u, *sum = s + v;
-                    const float* bias = p_.bias ? p_.bias + 2 * H + u : p_.zeros;
-                    float *to = out_gates(r) + u, *h = p_.y + at * H + u;
-                    lanes(n, [=](int l) {
-                      const float fresh = tanh_of(g[l] + sum[l] + bias[l]), z = to[H + l];
-                      to[2 * H + l] = fresh;
-                      h[l] = (1 - z) * fresh + z * before[l];
-                    });
-                  });
-                });
+    multiply(p_, p_.second, kept, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      const std::int64_t at = place(w_.sequence[r]);
+      each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
+        const float *g = gates(r) + 2 * H + u, *before = h_[r] + u, *sum = s + v;
+        const float* bias = p_.bias ? p_.bias + 2 * H + u : p_.zeros;
+        float *to = out_gates(r) + u, *h = p_.y + at * H + u;
+        lanes(n, [=](int l) {
+          const float fresh = tanh_of(g[l] + sum[l] + bias[l]), z = to[H + l];
+          to[2 * H + l] = fresh;
+          h[l] = (1 - z) * fresh + z * before[l];
+        });
+      });
+    });
   }
 
   void rnn(bool relu) const {
@@ -342,8 +346,7 @@ void forward_together(const RecurrentForward& p, std::int64_t begin, std::int64_
 /// product with the weight (of the last step: dh), dc0 the gradient of c.
 class BackwardStep {
  public:
-  BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t)
-      : p_(pass), w_(walkers), t_(t) {
+  BackwardStep(const RecurrentBackward& pass, const Walkers& walkers, std::int64_t t) : p_(pass), w_(walkers), t_(t) {
     const std::int64_t back = (pass.reverse ? 1 : -1) * pass.batch;
     const float* behind = pass.cell == RecurrentCell::gru ? pass.dhidden : pass.dgates;
     for (std::int64_t r = 0; r < w_.count; ++r) {
@@ -366,11 +369,10 @@ class BackwardStep {
       copy(d, p_.dprojected + place(w_.sequence[r]) * p_.outputs + u, n);
     });
     const float* projected[kRowsTogether];
-    for (std::int64_t r = 0; r < w_.count; ++r)
-      projected[r] = p_.dprojected + place(w_.sequence[r]) * p_.outputs;
+    for (std::int64_t r = 0; r < w_.count; ++r) projected[r] = p_.dprojected + place(w_.sequence[r]) * p_.outputs;
     multiply(p_, p_.second, projected, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
-          each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
-        });
+      each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) { lstm_units(r, u, n, s + v); });
+    });
   }
 
   void gru() const {
@@ -407,19 +409,18 @@ class BackwardStep {
     });
     const float* fresh[kRowsTogether];
     for (std::int64_t r = 0; r < w_.count; ++r) fresh[r] = dhidden(r) + 2 * H;
-    multiply(p_, p_.second, fresh, w_.count,
-                [&](std::int64_t r, std::int64_t panel, float* s) {
-                  each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
-                    const float *reset = gates(r) + u, *before = h_[r] + u, *through = s + v;
-                    float *to = dhidden(r) + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
-                    lanes(n, [=](int l) {
-                      to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
-                      carry[l] += through[l] * reset[l];
-                    });
-                    add_bias(r, u, n, to, 3);
-                    add_bias(r, u, n, to + 2 * H, 1, 3);
-                  });
-                });
+    multiply(p_, p_.second, fresh, w_.count, [&](std::int64_t r, std::int64_t panel, float* s) {
+      each_vector(p_.second.panels, panel, [&](std::int64_t u, int n, int v) {
+        const float *reset = gates(r) + u, *before = h_[r] + u, *through = s + v;
+        float *to = dhidden(r) + u, *carry = p_.dh0 + w_.sequence[r] * H + u;
+        lanes(n, [=](int l) {
+          to[l] = through[l] * before[l] * reset[l] * (1 - reset[l]);
+          carry[l] += through[l] * reset[l];
+        });
+        add_bias(r, u, n, to, 3);
+        add_bias(r, u, n, to + 2 * H, 1, 3);
+      });
+    });
     for (std::int64_t r = 0; r < w_.count; ++r) copy(dhidden(r), dgates(r), 3 * H);
   }
 
@@ -445,32 +446,34 @@ class BackwardStep {
   template <class Each>
   void each_gradient(Each each) const {
     const bool carries = p_.cell == RecurrentCell::gru || p_.cell == RecurrentCell::gru_reset_before;
-    multiply(p_, p_.weight, after_, w_.count,
-                [&](std::int64_t r, std::int64_t panel, float* s) {
-                  const std::int64_t n = w_.sequence[r];
-                  const float *dy = p_.dy + place(n) * p_.outputs, *carry = p_.dh0 + n * p_.outputs;
-                  each_vector(p_.weight.panels, panel, [&](std::int64_t u, int count, int v) {
-                    float* d = s + v;
-                    add_to(d, dy + u, count);
-                    if (carries || w_.last[r]) add_to(d, carry + u, count);
-                    each(r, u, count, d);
-                  });
-                },
-                [&](Lines& lines, std::int64_t r, std::int64_t panel) {
-                  const std::int64_t at = place(w_.sequence[r]), H = p_.hidden;
-                  const int gates = gates_of(p_.cell);
-                  each_vector(p_.weight.panels, panel, [&](std::int64_t u, int, int) {
-                    lines.add(p_.dy + at * p_.outputs + u);
-                    if (p_.cell != RecurrentCell::lstm && p_.cell != RecurrentCell::gru) return;
-                    lines.add(this->gates(r) + u, gates, H);
-                    lines.add(p_.saved + at * H + u);
-                    lines.add(dgates(r) + u, gates, H);
-                    if (p_.dhidden) lines.add(dhidden(r) + u, gates, H);
-                  });
-                });
+    multiply(
+        p_, p_.weight, after_, w_.count,
+        [&](std::int64_t r, std::int64_t panel, float* s) {
+          const std::int64_t n = w_.sequence[r];
+          const float *dy = p_.dy + place(n) * p_.outputs, *carry = p_.dh0 + n * p_.outputs;
+          each_vector(p_.weight.panels, panel, [&](std::int64_t u, int count, int v) {
+            float* d = s + v;
+            add_to(d, dy + u, count);
+            if (carries || w_.last[r]) add_to(d, carry + u, count);
+            each(r, u, count, d);
+          });
+        },
+        [&](Lines& lines, std::int64_t r, std::int64_t panel) {
+          const std::int64_t at = place(w_.sequence[r]), H = p_.hidden;
+          const int gates = gates_of(p_.cell);
+          each_vector(p_.weight.panels, panel, [&](std::int64_t u, int, int) {
+            lines.add(p_.dy + at * p_.outputs + u);
+            if (p_.cell != RecurrentCell::lstm && p_.cell != RecurrentCell::gru) return;
+            lines.add(this->gates(r) + u, gates, H);
+            lines.add(p_.saved + at * H + u);
+            lines.add(dgates(r) + u, gates, H);
+            if (p_.dhidden) lines.add(dhidden(r) + u, gates, H);
+          });
+        });
   }
 
-  /// Adds units [u, u + n) of `count` gates' gradients, H apart from `from` on, to those of the bias from gate `first` on.
+  /// Adds units [u, u + n) of `count` gates' gradients, H apart from `from` on, to those of the bias from gate `first`
+  /// on.
   void add_bias(std::int64_t r, std::int64_t u, int n, const float* from, int count, int first = 0) const {
     if (!p_.dbias) return;
     const std::int64_t H = p_.hidden, gates = gates_of(p_.cell) + (p_.dhidden != nullptr);
@@ -513,7 +516,7 @@ class BackwardStep {
   const RecurrentBackward& p_;
   const Walkers& w_;
   std::int64_t t_;
-  const float* after_[kRowsTogether];              // the gates' gradients one step on
+  const float* after_[kRowsTogether];                  // the gates' gradients one step on
   const float *h_[kRowsTogether], *c_[kRowsTogether];  // before the step
 };
 

@@ -1,8 +1,8 @@
-#include "neurim/backend/cpu/reduce.h"
+#include "neurim/backend/cpu/reduce/reduce.h"
 
 #include <bit>
 
-#include "neurim/backend/cpu/simd_math.h"
+#include "neurim/backend/cpu/simd/math.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -150,17 +150,16 @@ void run_over(const Reduction& r, const T* x, float* y, std::int64_t first, std:
     if (!r.inner_kept)
       y[to] = static_cast<float>(lanes.all() / r.divisor);
     else
-      for (int i = 0; i < outputs; ++i)
-        y[to + i * r.inner_out] = static_cast<float>(lanes.lane(i) / r.divisor);
+      for (int i = 0; i < outputs; ++i) y[to + i * r.inner_out] = static_cast<float>(lanes.lane(i) / r.divisor);
   }
 }
 
 template <class Fold>
 void run(const Reduction& r, const float* x, float* y, std::int64_t first, std::int64_t last) {
   switch (r.rounded) {
-    case Half::exact: return run_over<Fold>(r, x, y, first, last);
-    case Half::bf16: return run_over<Fold>(r, reinterpret_cast<const Bf16Bits*>(x), y, first, last);
-    case Half::f16: return run_over<Fold>(r, reinterpret_cast<const F16Bits*>(x), y, first, last);
+    case StorageDtype::exact: return run_over<Fold>(r, x, y, first, last);
+    case StorageDtype::bf16: return run_over<Fold>(r, reinterpret_cast<const Bf16Bits*>(x), y, first, last);
+    case StorageDtype::f16: return run_over<Fold>(r, reinterpret_cast<const F16Bits*>(x), y, first, last);
   }
 }
 

@@ -1,7 +1,7 @@
-#include "neurim/backend/cpu/reorder.h"
+#include "neurim/backend/cpu/packing/reorder.h"
 
-#include "neurim/backend/cpu/simd_halves.h"
-#include "neurim/backend/cpu/simd_transpose.h"
+#include "neurim/backend/cpu/simd/storage.h"
+#include "neurim/backend/cpu/simd/transpose.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -12,7 +12,8 @@ struct Block {
   std::int64_t plain, blocked;
   int channels;
   Block(const BlockShape& shape, std::int64_t block) : blocked(block * shape.places * kLanes) {
-    const std::int64_t image = block / shape.blocks() * shape.channels * shape.places, first = block % shape.blocks() * kLanes;
+    const std::int64_t image = block / shape.blocks() * shape.channels * shape.places,
+                       first = block % shape.blocks() * kLanes;
     plain = image + first * (shape.last ? 1 : shape.places);
     const std::int64_t left = shape.channels - block % shape.blocks() * kLanes;
     channels = static_cast<int>(left < kLanes ? left : kLanes);
@@ -21,15 +22,15 @@ struct Block {
 
 }  // namespace
 
-void block_channels(const BlockShape& shape, const float* plain, float* blocked, std::int64_t block,
-                    std::int64_t first, std::int64_t last) {
+void block_channels(const BlockShape& shape, const float* plain, float* blocked, std::int64_t block, std::int64_t first,
+                    std::int64_t last) {
   const Block own(shape, block);
   const float* from = plain + own.plain;
   float* to = blocked + own.blocked;
   if (shape.last) {
     for (std::int64_t place = first; place < last; ++place) {
       const float* const row = from + place * shape.channels;
-      store(to + place * kLanes, own.channels == kLanes ? load(row) : load_part(row, own.channels));
+      store(to + place * kLanes, own.channels == kLanes ? load(row) : load_partial(row, own.channels));
     }
     return;
   }
@@ -57,7 +58,7 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
     for (std::int64_t place = first; place < last; ++place) {
       float* const row = to + place * shape.channels;
       const Vec channels = load(from + place * kLanes);
-      own.channels == kLanes ? store(row, channels) : store_part(row, channels, own.channels);
+      own.channels == kLanes ? store(row, channels) : store_partial(row, channels, own.channels);
     }
     return;
   }
@@ -75,15 +76,16 @@ void unblock_channels(const BlockShape& shape, const float* blocked, float* plai
   for (; place < last; ++place) one_by_one(place, 0);
 }
 
-void round_elements(Half half, const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
-  with_places(half, [&](auto places) {
+void round_elements(StorageDtype storage, const float* from, std::int64_t first, std::int64_t last, std::uint16_t* to) {
+  with_places(storage, [&](auto places) {
     for (std::int64_t i = first; i < last; i += kLanes) places.put(reinterpret_cast<float*>(to), i, load(from + i));
   });
 }
 
-void widen_elements(Half half, const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {
-  with_read_places(half, [&](auto places) {
-    for (std::int64_t i = first; i < last; i += kLanes) store(to + i, places.get(reinterpret_cast<const float*>(from), i));
+void widen_elements(StorageDtype storage, const std::uint16_t* from, std::int64_t first, std::int64_t last, float* to) {
+  with_read_places(storage, [&](auto places) {
+    for (std::int64_t i = first; i < last; i += kLanes)
+      store(to + i, places.get(reinterpret_cast<const float*>(from), i));
   });
 }
 

@@ -1,8 +1,8 @@
-#include "neurim/backend/cpu/softmax.h"
+#include "neurim/backend/cpu/reduce/softmax.h"
 
-#include "neurim/backend/cpu/simd.h"
-#include "neurim/backend/cpu/simd_math.h"
-#include "neurim/backend/cpu/simd_sum.h"
+#include "neurim/backend/cpu/simd/math.h"
+#include "neurim/backend/cpu/simd/simd.h"
+#include "neurim/backend/cpu/simd/sum.h"
 
 namespace neurim::cpu::NEURIM_ISA {
 
@@ -133,9 +133,8 @@ void cross_entropy_grad_row(const CrossEntropyRows& rows, std::int64_t place, fl
   const float sure = rows.sure * (weights ? weights[label] : 1);
   float shares = sure;
   if (spread != 0)
-    shares +=
-        spread * static_cast<float>(weights ? sum_of(rows.classes, [=](std::int64_t c) { return weights[c]; })
-                                            : static_cast<double>(rows.classes));
+    shares += spread * static_cast<float>(weights ? sum_of(rows.classes, [=](std::int64_t c) { return weights[c]; })
+                                                  : static_cast<double>(rows.classes));
 #pragma GCC ivdep
   for (std::int64_t c = 0; c < rows.classes; ++c)
     dx[c] = scale * (shares * exp_of((x[c] - most) - rest) - spread * (weights ? weights[c] : 1));

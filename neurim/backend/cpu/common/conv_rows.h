@@ -1,0 +1,124 @@
+// The rows of x that direct convolutions keep beside the product: rounded or made of bytes, padded, and the columns
+// that lie a stride apart side by side, so that each tap reads neighbours. Of images, which have few channels, a row of
+// the kernel is one tap: its columns and channels are what is summed over, and stand together for each column of the
+// result.
+#pragma once
+#include <cstring>
+
+#include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/physical.h"
+
+namespace neurim::cpu {
+
+/// [in block][row][phase][column][words], for some rows of the result.
+struct ConvRows : ConvSizes {
+  static constexpr std::int64_t kMostTogether = 3;  ///< output blocks that a product does at a time
+  std::int64_t words;  ///< of 4 bytes, of a column in a block: floats, pairs of bf16 or f16 values, or quads of bytes
+  StorageDtype pairs = StorageDtype::exact;  ///< of which
+
+  std::int64_t depth() const { return image() ? in_channels * kernel[1] : in_channels; }  ///< that a tap sums over
+  std::int64_t in_blocks() const { return blocks_of(depth()); }
+  std::int64_t out_blocks() const { return blocks_of(out_channels); }
+  std::int64_t together() const { return out_width < 10 ? kMostTogether : 2; }
+  std::int64_t tap_columns() const { return image() ? 1 : kernel[1]; }
+  std::int64_t tap_count() const { return kernel[0] * tap_columns(); }
+  /// Only rows of x that are read are kept: of a single row of taps those, and of taps with rows between them those of
+  /// one row of the result, so that a band has no more. Of a single column of taps, such columns.
+  bool narrow() const { return options.dilation[0] > 1; }
+  std::int64_t row_step() const { return kernel[0] == 1 ? 1 : options.stride[0]; }
+  std::int64_t row_distance() const {
+    return kernel[0] == 1 ? options.stride[0] : options.dilation[0];
+  }  ///< in x, between kept rows
+  std::int64_t phases() const { return tap_columns() == 1 ? 1 : options.stride[1]; }
+  /// Columns of a phase.
+  std::int64_t columns() const { return out_width + (tap_columns() - 1) * options.dilation[1] / phases(); }
+  std::int64_t row_size() const { return phases() * columns() * words; }
+  std::int64_t rows(std::int64_t out_rows) const { return (out_rows - 1) * row_step() + kernel[0]; }
+  std::int64_t band_size(std::int64_t out_rows) const { return in_blocks() * rows(out_rows) * row_size(); }
+  /// Rows of the result in a band of at most so many words, one at least.
+  std::int64_t band_rows(std::int64_t most) const {
+    std::int64_t count = 1;
+    while (!narrow() && count < out_height && band_size(count + 1) <= most) ++count;
+    return count;
+  }
+
+  /// Where each tap's words lie behind those of the first.
+  std::vector<std::int64_t> taps() const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; i < kernel[0]; ++i)
+      for (std::int64_t j = 0; j < tap_columns(); ++j) {
+        const std::int64_t column = j * options.dilation[1];
+        all.push_back(i * row_size() + (column % phases() * columns() + column / phases()) * words);
+      }
+    return all;
+  }
+
+  /// What a row of the result is, of rows of which `kept` are there, with all weights of a block of it; `taps` are
+  /// taps().
+  BlockProduct product(const std::vector<std::int64_t>& taps, std::int64_t kept, std::int64_t y_block) const {
+    return {.rows = out_width,
+            .in_channels = depth(),
+            .x_block = kept * row_size(),
+            .weight_block = in_blocks() * tap_count() * 16 * words,
+            .y_block = y_block,
+            .pairs = pairs,
+            .taps = taps.data(),
+            .tap_count = tap_count()};
+  }
+
+  /// Those of a phase's columns that x has: [first, last), the first of them x's column `from` and the others `apart`
+  /// behind each other.
+  struct Columns {
+    std::int64_t first, last, from, apart;
+  };
+  Columns columns_inside(std::int64_t phase) const {
+    const std::int64_t apart = kernel[1] == 1 ? options.stride[1] : phases(), begin = phase - options.pad[1],
+                       first = std::clamp<std::int64_t>((apart - 1 - begin) / apart, 0, columns());
+    return {first, std::clamp((width - begin + apart - 1) / apart, first, columns()), begin + first * apart, apart};
+  }
+
+  /// Fills `count` rows of a block, those that the result reads from its row `row` on, and gives where the next block
+  /// begins. Bytes of padding are `padding`. copy(pixel, apart, columns, to) writes pixels `apart` from each other, the
+  /// first of them number `pixel` of x's plane.
+  template <class T, class Copy>
+  T* fill_block(std::int64_t row, std::int64_t count, int padding, T* to, const Copy& copy) const {
+    const std::int64_t all = columns(), size = words * 4 / static_cast<std::int64_t>(sizeof(T)),
+                       top = row * options.stride[0] - options.pad[0];
+    const auto pad = [&](T* at, std::int64_t padded) {
+      std::memset(at, padding, static_cast<std::size_t>(padded * size) * sizeof(T));
+    };
+    for (std::int64_t r = 0; r < count; ++r)
+      for (std::int64_t phase = 0; phase < phases(); ++phase, to += all * size) {
+        const std::int64_t in_row = top + r * row_distance();
+        const auto [first, last, from, apart] = columns_inside(phase);
+        if (in_row < 0 || in_row >= height || first == last) {
+          pad(to, all);
+          continue;
+        }
+        pad(to, first);
+        copy(in_row * width + from, apart, last - first, to + first * size);
+        pad(to + last * size, all - last);
+      }
+    return to;
+  }
+
+  /// Of an image, the pixels of a row that are read, padded: `all`, of which x has [first, last).
+  struct Windows {
+    std::int64_t all, first, last;
+  };
+  Windows windows() const {
+    const std::int64_t all = (out_width - 1) * options.stride[1] + kernel[1],
+                       last = std::clamp<std::int64_t>(width + options.pad[1], 0, all);
+    return {all, std::min<std::int64_t>(options.pad[1], last), last};
+  }
+  /// Numbers of such a row, pixel by pixel, and of what a block reads behind it.
+  std::int64_t line_size() const { return windows().all * in_channels + 2 * 16; }
+  /// Words of it, of floats or bf16 or f16 values.
+  std::int64_t line_words() const { return (line_size() * words + 15) / 16; }
+  /// Fills `count` rows of a band, those that the result reads from its row `row` on, from the planes of an image,
+  /// rounded where there are pairs; `line` is room for line_words().
+  void fill_image(const float* planes, std::int64_t row, std::int64_t count, float* line, float* to) const;
+};
+
+}  // namespace neurim::cpu

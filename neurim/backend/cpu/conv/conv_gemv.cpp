@@ -1,0 +1,103 @@
+// 1x1 convolutions of a single pixel with constant weights, as in squeeze and excitation (Hu et al.,
+// "Squeeze-and-excitation networks", CVPR'18): so few multiply-adds that calling a library costs more. A task is a run
+// of output channels.
+#include <algorithm>
+#include <optional>
+
+#include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/common/packed_weights.h"
+#include "neurim/backend/cpu/common/physical.h"
+#include "neurim/backend/cpu/common/priorities.h"
+#include "neurim/backend/cpu/pointwise/pointwise.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16, kWorthAPart = 16 * 1024;  // weights
+
+struct OnePixel {
+  std::int64_t in_channels, out_channels;
+  int x, weight, bias;  ///< arguments, or -1
+  int result, last;     ///< outputs: where the product and where the last step goes
+  int tasks;
+  std::optional<PointwiseSteps> steps;
+
+  static void run(const void* self, const Args& args, int task) noexcept {
+    static_cast<const OnePixel*>(self)->run_task(args, task);
+  }
+
+  void run_task(const Args& args, int task) const {
+    const auto in = [&](int argument) { return static_cast<const float*>(args.in[argument]); };
+    const auto out = [&](int place) { return static_cast<float*>(args.out[place]); };
+    const std::int64_t blocks = blocks_of(out_channels), weight_block = blocks_of(in_channels) * kLanes * kLanes,
+                       first = task_begin(blocks, tasks, task), last_block = task_begin(blocks, tasks, task + 1);
+    BlockProduct product{1, in_channels, kLanes, weight_block, kLanes};
+    for (std::int64_t block = first; block < last_block; block += 2) {
+      const std::int64_t some = std::min<std::int64_t>(2, last_block - block),
+                         there = std::min(some * kLanes, out_channels - block * kLanes);
+      product.out_channels = out_channels - block * kLanes;
+      alignas(64) float biases[2 * kLanes] = {}, y[2 * kLanes];
+      if (bias >= 0) std::copy_n(in(bias) + block * kLanes, there, biases);
+      NEURIM_DISPATCH(block_product)(product, some, in(x), in(weight) + block * weight_block, {biases}, y);
+      std::copy_n(y, there, out(result) + block * kLanes);
+    }
+    if (steps) steps->run(args, out(result), out(last), first * kLanes, std::min(last_block * kLanes, out_channels));
+  }
+};
+
+/// Null, or why the kernel leaves the request to others.
+const char* against(const KernelRequest& request) {
+  for (const TensorDesc& desc : request.values)
+    if (desc.type.dtype != DType::f32) return "takes f32 only";
+  const Step& step = request.steps[0];
+  const auto desc = [&](int value) -> const TensorDesc& { return request.values[value]; };
+  const Shape &x = desc(step.in[0]).type.shape, &weight = desc(step.in[1]).type.shape,
+              &y = desc(step.out[0]).type.shape;
+  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
+  if (!desc(step.in[1]).constant || step.in[0] == step.in[1]) return "takes constant weights";
+  const bool alone = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.pad == std::array<std::int64_t, 4>{};
+  if (!alone || x.numel() != weight[1] || y.numel() != weight[0] || y.numel() == 0)
+    return "takes 1x1 kernels and a single pixel";
+  return nullptr;
+}
+
+Layout layout_of(const KernelRequest& request, int value) {
+  return value == request.steps[0].in[1] ? forward_weights(request.values[value].type) : Layout{};
+}
+
+bool propose_layouts(KernelRequest& request) {
+  if (const char* why = against(request)) return decline(request, why), false;
+  ask_layouts(request, layout_of);
+  return request.steps.size() == 1 || PointwiseSteps().read(request, 1, request.steps.size());
+}
+
+Launch prepare(KernelRequest& request) {
+  if (const char* why = against(request)) return decline(request, why);
+  if (!has_layouts(request, layout_of)) return decline(request, "takes plain pixels");
+  const Step& step = request.steps[0];
+  const Shape& weight = request.values[step.in[1]].type.shape;
+  const std::int64_t most = std::min<std::int64_t>((blocks_of(weight[0]) + 1) / 2, request.chunks);
+  auto own = std::make_shared<OnePixel>(OnePixel{.in_channels = weight[1],
+                                                 .out_channels = weight[0],
+                                                 .x = request.place_in(step.in[0]),
+                                                 .weight = request.place_in(step.in[1]),
+                                                 .bias = step.in.size() == 3 ? request.place_in(step.in[2]) : -1,
+                                                 .result = memory_of(request, 0),
+                                                 .last = memory_of(request, request.steps.size() - 1)});
+  own->tasks = static_cast<int>(std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1, most));
+  if (request.steps.size() > 1 && !own->steps.emplace().read(request, 1, request.steps.size())) return {};
+  return {OnePixel::run, own, own->tasks};
+}
+
+}  // namespace
+
+void cpu_conv_gemv() {
+  cpu::add_kernel(
+      {.op = "conv2d", .name = "cpu gemv", .prepare = prepare, .propose_layouts = propose_layouts, .fuses = true});
+}
+
+}  // namespace neurim

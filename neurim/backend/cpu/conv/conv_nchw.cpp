@@ -1,0 +1,189 @@
+// Convolutions of fewer than 16 channels where there are not the images for lanes of their own (conv_nchw16n.h), with a
+// relu and a max pooling behind them: lanes are pixels of a row, or of constant weights output channels where those are
+// 16 and more. A task is a run of rows of the result, counted through all images, whose input rows it copies with zeros
+// beside them.
+#include "neurim/backend/cpu/conv/conv_nchw.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/packed_weights.h"
+#include "neurim/backend/cpu/common/physical.h"
+#include "neurim/backend/cpu/common/priorities.h"
+#include "neurim/ops/conv.h"
+#include "neurim/ops/max_pool.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kStaged = 16 * 1024;       // floats of padded rows that stay near
+constexpr std::int64_t kWorthAPart = 200 * 1000;  // multiply-adds
+
+struct Convolution {
+  std::int64_t images, in, out, height, width, out_height,
+      out_width;  ///< out: of the convolution, of which a pooling leaves a quarter
+  std::int64_t kernel_height, kernel_width, dilation_height, dilation_width, pad_height, pad_width;
+  std::int64_t band = 1, x_channel = 0;  ///< rows of y at a time; floats of a padded channel then
+  std::int64_t step = 1;                 ///< rows of the convolution for one of y
+  std::int64_t weight_block = 0;         ///< where channels are lanes: see conv_nchw_channels
+  Relu relu;
+  bool bias = false;
+  ConvNchw plain{};
+  std::vector<std::int32_t> taps, weight_taps;
+  std::vector<std::int64_t> begin;  ///< rows of y, counted through all images, where tasks begin
+
+  std::int64_t y_height() const { return out_height / step; }
+  std::int64_t rows_read(std::int64_t rows) const { return rows * step + (kernel_height - 1) * dilation_height; }
+  std::size_t staged() const { return static_cast<std::size_t>(in * x_channel + kLanes) * sizeof(float); }
+
+  static void run(const void* self, const Args& args, int task) noexcept {
+    const auto& own = *static_cast<const Convolution*>(self);
+    const auto in = [&](std::size_t argument) { return static_cast<const float*>(args.in[argument]); };
+    float* const rows = static_cast<float*>(args.workspace);
+    const auto p = static_cast<std::size_t>(task);
+    for (std::int64_t next, row = own.begin[p]; row < own.begin[p + 1]; row = next) {
+      const std::int64_t image = row / own.y_height(), first = row % own.y_height();
+      next = std::min({row + own.band, own.begin[p + 1], (image + 1) * own.y_height()});
+      own.stage(in(0) + image * own.in * own.height * own.width, first, next - row, rows);
+      float* const y = static_cast<float*>(args.out[0]) + image * own.out * own.plain.y_channel +
+                       first * own.plain.y_width();
+      const float* const bias = own.bias ? in(2) : nullptr;
+      if (own.weight_block > 0) NEURIM_DISPATCH(conv_nchw_channels)
+      (own.plain, rows, in(1), own.weight_block, bias, own.relu, own.out, next - row, y);
+      else NEURIM_DISPATCH(conv_nchw)(own.plain, rows, in(1), bias, own.relu, own.out, next - row, y);
+    }
+  }
+
+  /// Copies what `count` rows of y from `first` on read.
+  void stage(const float* x, std::int64_t first, std::int64_t count, float* to) const {
+    const std::int64_t left = std::min(pad_width, plain.x_row), columns = std::min(width, plain.x_row - left);
+    for (std::int64_t channel = 0; channel < in; ++channel)
+      for (std::int64_t r = 0; r < rows_read(count); ++r) {
+        const std::int64_t row = first * step + r - pad_height;
+        float* const at = to + channel * x_channel + r * plain.x_row;
+        if (row < 0 || row >= height) {
+          std::fill_n(at, plain.x_row, 0.0f);
+          continue;
+        }
+        std::fill_n(at, left, 0.0f);
+        std::copy_n(x + (channel * height + row) * width, columns, at + left);
+        std::fill_n(at + left + columns, plain.x_row - left - columns, 0.0f);
+      }
+    std::fill_n(to + (in - 1) * x_channel + rows_read(count) * plain.x_row, kLanes, 0.0f);
+  }
+};
+
+/// The steps of the convolution and what is fused with it; behind them may be a pooling.
+std::size_t steps_before_pooling(const KernelRequest& request) {
+  return request.steps.size() - (request.steps.back().op->name() == "max_pool2d" ? 1 : 0);
+}
+
+/// Whether the pooling behind the convolution is of 2x2 pixels that do not overlap, none of them padding.
+bool takes_pooling(const KernelRequest& request) {
+  const Pool2dOptions o = resolved(static_cast<const MaxPool2d&>(*request.steps.back().op).options);
+  const auto shape = [&](int value) { return request.values[value].type.shape; };
+  const Shape x = shape(request.steps.back().in[0]), y = shape(request.steps.back().out[0]);
+  const std::array<std::int64_t, 2> one{1, 1}, two{2, 2};
+  return o.kernel == two && o.stride == two && o.dilation == one && o.pad == std::array<std::int64_t, 4>{} &&
+         y[2] == x[2] / 2 && y[3] == x[3] / 2;
+}
+
+/// Null, or why the kernel leaves the request to others.
+const char* against(const KernelRequest& request, Epilogue& epilogue) {
+  for (const TensorDesc& desc : request.values)
+    if (desc.type.dtype != DType::f32) return "takes f32 only";
+  const Step& step = request.steps[0];
+  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
+  const auto shape = [&](int value) { return request.values[value].type.shape; };
+  const Shape x = shape(step.in[0]), weight = shape(step.in[1]), y = shape(step.out[0]);
+  if (step.in[0] == step.in[1]) return "takes two operands";
+  if (o.groups != 1 || o.stride != std::array<std::int64_t, 2>{1, 1}) return "takes stride 1 and no groups";
+  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
+  if (weight[2] == 1 && weight[3] == 1) return "leaves 1x1 kernels to matrix products";
+  // oneDNN reads plain images of up to three channels and gives blocks.
+  if (many_channels(y[1]) && (many_channels(x[1]) || x[1] <= 3)) return "leaves channels from 16 on to blocked16";
+  const std::size_t end = steps_before_pooling(request);
+  if (request.anchor != 0 || request.out.size() != 1 || !read_epilogue(request, 0, end, epilogue) || epilogue.add)
+    return "fuses relu only";
+  if (end < request.steps.size() && !takes_pooling(request)) return "takes poolings of 2x2 pixels apart";
+  return nullptr;
+}
+
+/// Whether output channels are lanes.
+bool channels_are_lanes(const KernelRequest& request) {
+  const TensorDesc& weight = request.values[request.steps[0].in[1]];
+  return weight.constant && weight.type.shape[0] % kLanes == 0;
+}
+
+bool propose_layouts(KernelRequest& request) {
+  Epilogue epilogue;
+  if (const char* why = against(request, epilogue)) return decline(request, why), false;
+  for (TensorDesc& desc : request.values) desc.layout = {};
+  if (channels_are_lanes(request)) {
+    TensorDesc& weight = request.values[request.steps[0].in[1]];
+    weight.layout = forward_weights(weight.type);
+  }
+  return true;
+}
+
+Launch prepare(KernelRequest& request) {
+  Epilogue epilogue;
+  if (const char* why = against(request, epilogue)) return decline(request, why);
+  const bool channels = channels_are_lanes(request);
+  for (const TensorDesc& desc : request.values)
+    if (desc.layout != (&desc == &request.input(1) && channels ? forward_weights(desc.type) : Layout{}))
+      return decline(request, "takes plain layouts");
+  const Conv2dOptions& o = static_cast<const Conv2d&>(request.op()).options;
+  const Shape &x = request.input(0).type.shape, &weight = request.input(1).type.shape,
+              &y = request.values[request.steps[0].out[0]].type.shape;
+  auto own = std::make_shared<Convolution>(Convolution{x[0], x[1], y[1], x[2], x[3], y[2], y[3], weight[2], weight[3],
+                                                       o.dilation[0], o.dilation[1], o.pad[0], o.pad[1]});
+  Convolution& c = *own;
+  c.relu = epilogue.relu, c.bias = epilogue.bias;
+  const bool pooled = steps_before_pooling(request) < request.steps.size();
+  if (pooled) c.step = 2;
+  const std::int64_t row = c.out_width + (c.kernel_width - 1) * c.dilation_width;
+  c.band = std::clamp<std::int64_t>((kStaged / (c.in * row) - c.rows_read(0)) / c.step, 1, c.y_height());
+  c.x_channel = c.rows_read(c.band) * row;
+  if (c.in * c.x_channel > INT32_MAX) return decline(request, "takes smaller images");
+  const std::int64_t pixels = c.kernel_height * c.kernel_width;
+  for (std::int64_t channel = 0; channel < c.in; ++channel)
+    for (std::int64_t h = 0; h < c.kernel_height; ++h)
+      for (std::int64_t w = 0; w < c.kernel_width; ++w) {
+        c.taps.push_back(
+            static_cast<std::int32_t>(channel * c.x_channel + h * c.dilation_height * row + w * c.dilation_width));
+        const std::int64_t block = channel / kLanes * pixels + h * c.kernel_width + w;  // of 16 times 16 weights
+        c.weight_taps.push_back(static_cast<std::int32_t>((block * kLanes + channel % kLanes) * kLanes));
+      }
+  if (channels) c.weight_block = blocks_of(c.in) * pixels * kLanes * kLanes;
+  c.plain = {static_cast<std::int64_t>(c.taps.size()),
+             c.taps.data(),
+             c.out_width,
+             row,
+             request.output(0).type.shape[2] * request.output(0).type.shape[3],
+             pooled,
+             c.weight_taps.data()};
+  const std::int64_t rows = c.images * c.y_height(), work = y.numel() * c.plain.tap_count,
+                     tasks = std::clamp<std::int64_t>(work / kWorthAPart, 1,
+                                                      std::min<std::int64_t>(rows, request.chunks));
+  for (std::int64_t task = 0; task <= tasks; ++task) c.begin.push_back(rows * task / tasks);
+  return {Convolution::run, own, static_cast<int>(tasks), 0, request.chunks, c.staged()};
+}
+
+}  // namespace
+
+void cpu_conv_nchw() {
+  cpu::add_kernel({.op = "conv2d",
+                   .name = "cpu nchw",
+                   .prepare = prepare,
+                   .propose_layouts = propose_layouts,
+                   .fuses = true,
+                   .pools = true});
+}
+
+}  // namespace neurim

@@ -1,0 +1,310 @@
+// Depthwise convolutions of more than 3x3, which oneDNN computes at a third of what the machine can do, with constant
+// weights, and their weight gradient, for which it has its reference loops only; where it has no kernels for blocks of
+// 16 channels, those of any size, with weights that change, and the data gradient too.
+#include "neurim/backend/cpu/conv/depthwise.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_steps.h"
+#include "neurim/backend/cpu/common/packed_weights.h"
+#include "neurim/backend/cpu/common/physical.h"
+#include "neurim/backend/cpu/common/priorities.h"
+#include "neurim/backend/cpu/packing/reorder.h"
+#include "neurim/graph/kernel.h"
+#include "neurim/ops/conv.h"
+
+namespace neurim {
+
+namespace {
+
+using namespace cpu;
+
+constexpr std::int64_t
+    kTile = 1 << 14;  // floats of the result: what follows finds them in the first-level cache or the second
+
+/// Null, or why the kernels leave the convolution to others.
+const char* against(const KernelRequest& request, const Type& x, const Shape& weight, const Type& y,
+                    std::int64_t groups) {
+  for (const TensorDesc& desc : request.values)
+    if (desc.type.dtype != DType::f32) return "takes f32 only";
+  if (x.shape.numel() == 0 || y.shape.numel() == 0) return "takes no empty tensors";
+  if (weight[0] != groups || weight[1] != 1 || !fills_blocks(weight[0]))
+    return "takes one filter a channel, of 8 channels and more";
+  if (weight[2] <= 3 && weight[3] <= 3 && onednn_takes_blocks()) return "leaves kernels of up to 3x3 to oneDNN";
+  return nullptr;
+}
+
+// --- forward, and the data gradient ---
+
+/// A convolution that computes outputs [first, first + step, …) of each axis of y.
+struct Phase {
+  DepthwiseShape shape;
+  std::int64_t first[2] = {0, 0}, step[2] = {1, 1};
+  std::vector<std::int64_t> taps;  ///< of the kernel, in the order in which it reads them, where that is another
+
+  /// How many of its rows of outputs lie before row `at` of y.
+  std::int64_t before(std::int64_t at) const { return at <= first[0] ? 0 : (at - first[0] - 1) / step[0] + 1; }
+};
+
+/// The data gradient of a convolution: places of x that are a stride apart meet the same taps of the kernel, backwards,
+/// and dy without gaps.
+std::vector<Phase> gradient_phases(const DepthwiseShape& conv) {
+  std::vector<Phase> phases;
+  const std::int64_t size[2] = {conv.height, conv.width};
+  for (std::int64_t row = 0; row < std::min(conv.stride[0], conv.height); ++row)
+    for (std::int64_t column = 0; column < std::min(conv.stride[1], conv.width); ++column) {
+      Phase& phase = phases.emplace_back(
+          Phase{.shape = conv, .first = {row, column}, .step = {conv.stride[0], conv.stride[1]}});
+      DepthwiseShape& s = phase.shape;
+      std::vector<std::int64_t> taps[2];
+      for (const int axis : {0, 1}) {
+        const std::int64_t first = phase.first[axis], stride = conv.stride[axis], dilation = conv.dilation[axis];
+        for (std::int64_t tap = conv.kernel[axis]; tap-- > 0;)
+          if ((first + conv.pad[axis] - tap * dilation) % stride == 0) taps[axis].push_back(tap);
+        s.kernel[axis] = std::ssize(taps[axis]), s.stride[axis] = 1;
+        s.dilation[axis] = dilation / std::gcd(dilation, stride);
+        s.pad[axis] = taps[axis].empty() ? 0 : (taps[axis][0] * dilation - first - conv.pad[axis]) / stride;
+        (axis == 0 ? s.height : s.width) = axis == 0 ? conv.out_height : conv.out_width;
+        (axis == 0 ? s.out_height : s.out_width) = (size[axis] - first - 1) / stride + 1;
+      }
+      s.y_pitch = conv.stride[0] * conv.width, s.y_step = conv.stride[1];
+      for (const std::int64_t tap_row : taps[0])
+        for (const std::int64_t tap : taps[1]) phase.taps.push_back(tap_row * conv.kernel[1] + tap);
+    }
+  return phases;
+}
+
+struct Depthwise {
+  std::vector<Phase> phases;
+  std::int64_t blocks, height, width;  ///< of the result
+  std::int64_t x_plane, taps;          ///< floats of a block of x, and of its filters
+  bool backwards;
+  std::int64_t rows;  ///< of the result that are computed together with what follows
+  std::int64_t channels;
+  int x, weight, bias;   ///< arguments, or -1
+  StorageDtype rounded;  ///< how x stands
+  Epilogue epilogue;     ///< where it is all that follows; else `behind` has it
+  FusedEpilogue behind;
+  std::vector<std::int64_t> begin;  ///< of the tasks, blocks counted through all images
+
+  int tasks() const { return static_cast<int>(begin.size()) - 1; }
+  /// Whether a row is read for several phases: then it is padded for none, and made floats once for all.
+  bool strided() const { return phases[0].step[0] > 1 || phases[0].step[1] > 1; }
+  bool widens() const { return rounded && strided(); }
+  std::int64_t padded() const { return strided() ? 0 : depthwise_room(phases[0].shape, phases[0].shape.height); }
+  std::int64_t apart() const { return behind.apart() ? rows * width * 16 : 0; }
+  /// Floats that a task needs: for taps, pixels, depthwise_rows, and results that stand apart.
+  std::int64_t room() const { return (backwards ? taps : 0) + (widens() ? x_plane : 0) + padded() + apart(); }
+
+  static void run(const void* self, const Args& args, int task) noexcept {
+    const auto& own = *static_cast<const Depthwise*>(self);
+    task < own.tasks() ? own.run_task(args, task) : own.behind.norm->finish(args, task - own.tasks());
+  }
+
+  void run_task(const Args& args, int task) const {
+    const auto in = [&](int argument) { return static_cast<const float*>(args.in[argument]); };
+    const ConvEpilogue sums = behind.begin(args, task);
+    float* const results = behind.results(args);
+    const std::int64_t first = begin[task], last = begin[static_cast<std::size_t>(task) + 1];
+    for (std::int64_t plane = first; plane < last; ++plane) {
+      const std::int64_t block = plane % blocks;
+      alignas(64) float biases[16] = {};
+      if (bias >= 0) std::copy_n(in(bias) + block * 16, std::min<std::int64_t>(16, channels - block * 16), biases);
+      float* own = static_cast<float*>(args.workspace);
+      const float *filter = in(weight) + block * taps, *source = element(in(x), plane * x_plane, rounded);
+      if (backwards) filter = sorted(filter, own), own += taps;
+      if (widens()) {
+        NEURIM_DISPATCH(widen_elements)(rounded, reinterpret_cast<const std::uint16_t*>(source), 0, x_plane, own);
+        source = own, own += x_plane;
+      }
+      float *const made = own + padded(), *const padding = strided() ? nullptr : own;
+      const DepthwiseRounded stand{widens() ? StorageDtype::exact : rounded, behind.rounded()};
+      for (std::int64_t row = 0; row < height; row += rows) {
+        const std::int64_t end = std::min(row + rows, height), to = (plane * height + row) * width * 16,
+                           size = (end - row) * width * 16;
+        const float* weights = filter;
+        for (const Phase& phase : phases) {
+          const float* const own_weights = std::exchange(weights, weights + std::ssize(phase.taps) * 16);
+          const std::int64_t begins = phase.before(row), ends = phase.before(end);
+          if (begins == ends) continue;
+          const std::int64_t at = ((phase.first[0] + begins * phase.step[0] - row) * width + phase.first[1]) * 16;
+          NEURIM_DISPATCH(depthwise_rows)
+          (phase.shape, stand, source, 0, own_weights, biases, epilogue.relu, begins, ends, padding,
+           behind.apart() ? made + at : element(results, to + at, behind.rounded()));
+        }
+        behind.run(args, sums, block, 1, to, to + size, plane < first + blocks && row == 0, made);
+      }
+    }
+  }
+
+  /// The taps in the order in which the phases read them.
+  const float* sorted(const float* filter, float* to) const {
+    float* at = to;
+    for (const Phase& phase : phases)
+      for (const std::int64_t tap : phase.taps) at = std::copy_n(filter + tap * 16, 16, at);
+    return to;
+  }
+};
+
+/// Null, or why not.
+const char* against(const KernelRequest& request) {
+  const Operands at = operands_of(request);
+  const auto desc = [&](int value) -> const TensorDesc& { return request.values[value]; };
+  const bool backwards = direction_of(request) == Direction::input_grad;
+  if (onednn_takes_blocks() && !desc(at.weight).constant) return "takes constant weights";
+  if ((backwards ? at.y : at.x) == at.weight) return "takes two operands";
+  if (const Conv2dOptions& o = options_of(request); backwards)
+    for (std::size_t axis : {0, 1})
+      if (o.pad[axis] > (desc(at.weight).type.shape[static_cast<int>(axis) + 2] - 1) * o.dilation[axis])
+        return "takes no padding beyond the kernel";
+  return against(request, desc(at.x).type, desc(at.weight).type.shape, desc(at.y).type, options_of(request).groups);
+}
+
+Layout layout_of(const KernelRequest& request, int value) {
+  if (value == operands_of(request).weight) return depthwise_weights(request.values[value].type);
+  return is_activation(request, value) ? blocked_layout(request, value) : Layout{};
+}
+
+bool read_steps(KernelRequest& request, Depthwise& own) {
+  if (!own.behind.read_steps(request)) return false;
+  Epilogue epilogue;
+  if (read_epilogue(request, epilogue) && !epilogue.add) own.epilogue = epilogue, own.behind.steps.reset();
+  return true;
+}
+
+bool propose_layouts(KernelRequest& request) {
+  if (const char* reason = against(request)) return decline(request, reason), false;
+  ask_layouts(request, layout_of);
+  Depthwise own;
+  return read_steps(request, own);
+}
+
+Launch prepare(KernelRequest& request) {
+  if (const char* reason = against(request)) return decline(request, reason);
+  if (!has_layouts(request, layout_of)) return decline(request, "takes blocks of 16 channels");
+  const Step& step = request.steps[0];
+  auto own = std::make_shared<Depthwise>();
+  if (!read_steps(request, *own)) return {};
+  const DepthwiseShape conv = depthwise_shape(sizes_of(request));
+  own->backwards = direction_of(request) == Direction::input_grad;
+  own->phases = own->backwards ? gradient_phases(conv) : std::vector{Phase{.shape = conv}};
+  own->blocks = conv.blocks;
+  own->height = own->backwards ? conv.height : conv.out_height,
+  own->width = own->backwards ? conv.width : conv.out_width;
+  own->x_plane = (own->backwards ? conv.out_height * conv.out_width : conv.height * conv.width) * 16;
+  own->taps = conv.kernel[0] * conv.kernel[1] * 16;
+  own->rows = std::clamp<std::int64_t>(kTile / (own->width * 16), 1, own->height);
+  own->channels = sizes_of(request).out_channels;
+  own->x = request.place_in(step.in[0]), own->weight = request.place_in(step.in[1]);
+  own->bias = step.in.size() == 3 ? request.place_in(step.in[2]) : -1;
+  own->rounded = request.input(own->x).layout.storage;
+  if (own->behind.norm) {
+    for (const std::int64_t image : own->behind.norm->cut(request, conv.images))
+      own->begin.push_back(image * conv.blocks);
+  } else {
+    const int tasks = tasks_of(request, depthwise_work(conv), conv.images * conv.blocks);
+    for (int task = 0; task <= tasks; ++task) own->begin.push_back(task_begin(conv.images * conv.blocks, tasks, task));
+  }
+  const int tasks = own->tasks();
+  own->behind.ask_scratch(request);
+  return {Depthwise::run, own,
+          tasks,          own->behind.reduction_tasks(),
+          request.chunks, static_cast<std::size_t>(own->room()) * sizeof(float)};
+}
+
+// --- weight gradient ---
+
+const Conv2dWeightGrad& op_of(const KernelRequest& request) {
+  return static_cast<const Conv2dWeightGrad&>(request.op());
+}
+
+bool wants_grad(KernelRequest& request) {
+  TensorDesc &dy = request.values[request.in[0]], &x = request.values[request.in[1]];
+  if (const char* reason = against(request, x.type, op_of(request).weight_shape, dy.type,
+                                   op_of(request).options.groups))
+    return decline(request, reason), false;
+  dy.layout = blocked_layout(request, request.in[0]), x.layout = blocked_layout(request, request.in[1]);
+  TensorDesc& dw = request.values[request.out[0]];
+  dw.layout = depthwise_weights(dw.type);
+  return true;
+}
+
+struct WeightGrad {
+  DepthwiseShape shape;
+  StorageDtype dy_rounded, x_rounded;
+  int tasks;
+
+  std::int64_t filter() const { return shape.kernel[0] * shape.kernel[1] * 16; }
+  std::int64_t dy_plane() const { return shape.out_height * shape.out_width * 16; }
+  std::int64_t x_plane() const { return shape.height * shape.width * 16; }
+  /// Floats that a task needs for a plane of either.
+  std::int64_t room() const { return (dy_rounded ? dy_plane() : 0) + (x_rounded ? x_plane() : 0); }
+
+  static void run(const void* self, const Args& args, int task) noexcept {
+    const auto& own = *static_cast<const WeightGrad*>(self);
+    const std::int64_t blocks = own.shape.blocks;
+    float *const room = static_cast<float*>(args.workspace), *const dw = static_cast<float*>(args.out[0]);
+    for (std::int64_t block = task_begin(blocks, own.tasks, task); block < task_begin(blocks, own.tasks, task + 1);
+         ++block) {
+      std::fill_n(dw + block * own.filter(), own.filter(), 0.0f);
+      for (std::int64_t plane = block; plane < own.shape.images * blocks; plane += blocks) {
+        const auto floats = [&](int in, std::int64_t size, StorageDtype rounded, float* to) {
+          return floats_of(element(static_cast<float*>(args.in[in]), plane * size, rounded), rounded, size, to);
+        };
+        const float *const dy = floats(0, own.dy_plane(), own.dy_rounded, room), *const x = floats(
+                                                                                     1, own.x_plane(), own.x_rounded,
+                                                                                     own.dy_rounded
+                                                                                         ? room + own.dy_plane()
+                                                                                         : room);
+        NEURIM_DISPATCH(depthwise_weight_grad)(own.shape, dy, x, dw + block * own.filter());
+      }
+    }
+  }
+};
+
+Launch prepare_grad(KernelRequest& request) {
+  const TensorDesc &dy = request.input(0), &x = request.input(1), &dw = request.output(0);
+  if (exact(dy.layout) != kBlocked || exact(x.layout) != kBlocked || dw.layout != depthwise_weights(dw.type))
+    return decline(request, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ",
+                   dw.layout);
+  WeightGrad all{depthwise_shape(sizes_of(request)), dy.layout.storage, x.layout.storage, 1};
+  all.tasks = tasks_of(request, depthwise_work(all.shape), all.shape.blocks);
+  return {WeightGrad::run, std::make_shared<WeightGrad>(all),
+          all.tasks,       0,
+          request.chunks,  static_cast<std::size_t>(all.room()) * sizeof(float)};
+}
+
+}  // namespace
+
+DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
+  const Conv2dOptions& o = sizes.options;
+  return {.images = sizes.images,
+          .blocks = blocks_of(sizes.in_channels),
+          .height = sizes.height,
+          .width = sizes.width,
+          .out_height = sizes.out_height,
+          .out_width = sizes.out_width,
+          .kernel = {sizes.kernel[0], sizes.kernel[1]},
+          .stride = {o.stride[0], o.stride[1]},
+          .dilation = {o.dilation[0], o.dilation[1]},
+          .pad = {o.pad[0], o.pad[1]},
+          .y_pitch = sizes.out_width};
+}
+
+void cpu_depthwise() {
+  const Kernel forward{
+      .op = "conv2d", .name = "cpu depthwise", .prepare = prepare, .propose_layouts = propose_layouts, .fuses = true};
+  add_kernel(forward);
+  if (!onednn_takes_blocks()) {
+    Kernel backward = forward;
+    backward.op = "conv2d_input_grad";
+    add_kernel(backward);
+  }
+  cpu::add_kernel(
+      {.op = "conv2d_weight_grad", .name = "cpu depthwise", .prepare = prepare_grad, .propose_layouts = wants_grad});
+}
+
+}  // namespace neurim

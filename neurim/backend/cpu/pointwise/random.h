@@ -1,0 +1,23 @@
+// Counter-based random numbers in vectors.
+#pragma once
+#include <cstdint>
+
+#include "neurim/backend/cpu/common/isa.h"
+
+namespace neurim::cpu {
+
+/// Which random numbers: those of random_block() for this key and ordinal.
+struct RandomStream {
+  std::uint64_t seed, step;
+  std::int64_t ordinal;
+};
+
+constexpr int kRandomBlock = 256;  ///< numbers that are made at once
+
+/// The 24-bit numbers from `first` on, a multiple of 4, kRandomBlock of them.
+NEURIM_EACH_ISA(void random_numbers(const RandomStream& stream, std::int64_t first, std::uint32_t* numbers))
+/// y[i] = x[i] / keep where number[i] is at least `threshold`, else 0; y may be x.
+NEURIM_EACH_ISA(void drop(const float* x, const std::uint32_t* numbers, std::uint32_t threshold, double keep, float* y,
+                          std::int64_t n))
+
+}  // namespace neurim::cpu

@@ -1,0 +1,42 @@
+// Mixing the images of a batch: MixUp and CutMix.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "neurim/core/random.h"
+#include "neurim/data/resample.h"
+
+namespace neurim {
+
+/// MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019), one choice for a whole batch, as timm's Mixup in
+/// batch mode. An alpha of 0 switches its method off.
+struct MixOptions {
+  double mixup_alpha = 0.8, cutmix_alpha = 1;  ///< lambda is drawn from Beta(alpha, alpha)
+  double probability = 1;                      ///< of mixing at all
+  double switch_probability = 0.5;             ///< of CutMix where both are on
+  void check() const;                          ///< throws Error(usage) naming the option that is out of range
+};
+
+struct Mix {
+  enum class Kind { none, mixup, cutmix };
+  Kind kind = Kind::none;
+  double lambda = 1;  ///< the share of the own image; of CutMix the area that is left
+  Box box{};          ///< of CutMix: the part that comes from the partner
+};
+
+/// Draws: probability, switch (where both are on), lambda, and for CutMix the box's middle, row then column.
+/// The box has 1 - lambda of the area before it is cut at the image's border.
+Mix draw_mix(const MixOptions& options, int height, int width, Random& random);
+
+/// Mixes f32 images (n, c, h, w), row-major, in place: image i with what image partner[i] was before.
+/// `partner` is a permutation of [0, n) (else Error(usage)); timm's is the reverse order. The buffers grow
+/// and never shrink.
+struct MixBuffers {
+  std::vector<float> image;
+  std::vector<char> done;
+};
+void mix_images(const Mix& mix, std::span<const int> partner, int channels, int height, int width,
+                std::span<float> images, MixBuffers& buffers);
+
+}  // namespace neurim

@@ -1,0 +1,275 @@
+#include "neurim/train/image_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "neurim/base/error.h"
+#include "neurim/core/device.h"
+#include "neurim/data/label_problems.h"
+#include "neurim/data/statistics.h"
+#include "neurim/evaluate/class_counts.h"
+#include "neurim/evaluate/drawn_names.h"
+#include "neurim/evaluate/report.h"
+#include "neurim/graph/trace.h"
+#include "neurim/model/state.h"
+#include "neurim/train/batch_image.h"
+#include "neurim/train/run_folder.h"
+#include "neurim/train/step.h"
+
+namespace neurim {
+
+namespace {
+
+constexpr std::int64_t kDrawnBatches = 3;
+constexpr std::uint32_t kMixStream = 0x6d697821;  // keeps these draws apart from others of the same seed
+constexpr std::int64_t kImbalance = 5;            // times that the largest class has of the smallest, worth a hint
+constexpr std::int64_t kSmallImage = 40;          // pixels on its longer side; those of CIFAR and MNIST have 32 and 28
+constexpr double kMuchCut = 0.2;                  // of an image's area, by evaluation's crop, worth a hint
+constexpr double kMuchWaiting = 20;               // percent of an epoch, above which it is worth a hint
+
+LoaderOptions training_loader(const TrainOptions& options, std::int64_t samples) {
+  LoaderOptions loader = loader_of(options);
+  loader.shuffle = true;
+  loader.sampler = sampler_of(options);
+  // A last batch of one sample has no variance to normalise by.
+  loader.drop_last = samples > loader.batch && samples % loader.batch == 1;
+  return loader;
+}
+
+/// The median of what `value` gives of the images; nothing where there are none.
+template <class Value>
+auto median(const std::vector<ImageHeader>& headers, const Value& value) -> std::optional<decltype(value(headers[0]))> {
+  if (headers.empty()) return {};
+  std::vector<decltype(value(headers[0]))> values;
+  for (const ImageHeader& header : headers) values.push_back(value(header));
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// What a user should know where images are much smaller than the model's input; "" elsewhere.
+std::string enlarged_note(const Model& model, const std::vector<ImageHeader>& headers, const InputSize& input) {
+  const auto side = median(
+      headers, [](const ImageHeader& header) -> std::int64_t { return std::max(header.height, header.width); });
+  if (!side) return "";
+  const std::int64_t enough = (2 * *side + 31) / 32 * 32, least = std::min(input.height, input.width);
+  if (2 * enough > least) return "";
+  std::string advice;
+  try {
+    check_size(model, enough);
+    advice = text("imgsz=", enough, " takes about 1/", input.height * input.width / (enough * enough), " of the time");
+  } catch (const Error&) {
+    advice = text(model.name, " takes no much smaller ones");
+  }
+  return text("the median image has ", *side, " pixels on its longer side and is enlarged to ", input, ": ", advice,
+              *side <= kSmallImage ? "; model=resnet20 and model=lenet5 are made for images of this size" : "");
+}
+
+/// Throws Error(data) where no image has channels that the model could be fed with: see Preprocess.
+void check_image_channels(const Dataset& dataset, std::int64_t wanted) {
+  const std::vector<ImageHeader> headers = some_headers(dataset);
+  const auto fits = [&](const ImageHeader& header) {
+    return header.channels == wanted || (header.channels <= 4 && wanted <= 4);
+  };
+  if (headers.empty() || std::any_of(headers.begin(), headers.end(), fits)) return;
+  fail(Fault::data, "the images have ", plural(headers[0].channels, "channel"), " and the model takes ", wanted,
+       "; from or to more than 4 nothing is converted: give in_chans=", headers[0].channels);
+}
+
+/// Throws what the model says of training on the smallest batch, such as of batch norm with one value a channel.
+void check_training(const Model& model, const TrainOptions& options, std::int64_t samples) {
+  const std::int64_t batch = *options.batch, last = samples % batch;
+  const std::int64_t smallest = last > 1 || samples < batch ? last : batch;  // see training_loader
+  const Device device = device_of(model);
+  Trace trace({.training = true, .device = device, .random = Tensor::full({DType::i64, {2}}, 0, device)});
+  model(trace.input({DType::f32, {smallest, model.in_chans, options.train_imgsz->height, options.train_imgsz->width}}));
+}
+
+Tensor weights_tensor(const std::vector<float>& weights, Device device) {
+  if (weights.empty()) return {};
+  return Tensor::from({static_cast<std::int64_t>(weights.size())}, std::span<const float>(weights), device);
+}
+
+}  // namespace
+
+ImageTask::ImageTask(Model model, const Dataset& dataset, const TrainOptions& options)
+    : model_(std::move(model)),
+      dataset_(dataset),
+      options_(options),
+      preprocess_(preprocess_of(options_)),
+      train_size_(*options_.train_imgsz),
+      loader_(open_loader(options_.loader, dataset_, Split::train, training_preprocess_of(options_),
+                          augment_of(options_), training_loader(options_, dataset_.size(Split::train)))) {
+  if (dataset_.size(Split::val) > 0) validation_.emplace(model_, dataset_, Split::val, preprocess_, options_);
+}
+
+ModelConfig ImageTask::config() const {
+  ModelConfig config{.model = model_.name,
+                     .in_chans = model_.in_chans,
+                     .class_names = dataset_.class_names(),
+                     .preprocess = preprocess_,
+                     .source = model_.source};
+  config.thresholds.assign(multi_label() ? config.class_names.size() : 0, 0.5);
+  config.metrics.task = config.task();
+  return config;
+}
+
+std::string ImageTask::facts() const { return data_json(dataset_); }
+
+std::string ImageTask::contents() const {
+  return text(dataset_.class_names().size(), " classes, ", multi_label() ? "multi-label, " : "",
+              thousands(dataset_.size(Split::train)), " train / ", thousands(dataset_.size(Split::val)), " val");
+}
+
+std::string ImageTask::input() const {
+  return text(preprocess_.channels, "x", preprocess_.height, "x", preprocess_.width,
+              preprocess_.height == preprocess_.width ? "" : " (channels x height x width)");
+}
+
+std::vector<std::string> ImageTask::notes() const {
+  std::vector<std::string> notes = dataset_.notes();
+  notes.insert(notes.end(), options_.notes.begin(), options_.notes.end());
+  for (const LabelProblem& problem : class_problems(dataset_)) notes.push_back(problem.what);
+  std::vector<std::int64_t> counts = dataset_.class_counts(Split::train);
+  std::erase(counts, 0);  // which nothing helps
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  if (!counts.empty() && *most > kImbalance * *least && options_.sampler == "each" && options_.class_weights == "none")
+    notes.push_back(text("classes have ", thousands(*least), " to ", thousands(*most), " training images: ",
+                         multi_label() ? "" : "sampler=balanced or ", "class_weights=sqrt helps the rare ones"));
+  if (options_.cache != "auto" && options_.cache != "none" && *options_.random_resized_crop)
+    notes.push_back(text("cache=", options_.cache,
+                         " keeps no training image: random_resized_crop takes another part of it in each epoch"));
+  const std::vector<ImageHeader> headers = some_headers(dataset_);
+  const auto cut = median(
+      headers, [&](const ImageHeader& header) -> double { return preprocess_.cut_share(header.height, header.width); });
+  if (cut && *cut > kMuchCut)
+    notes.push_back(text("the centre crop of evaluation cuts off ", fixed(*cut * 100, 0),
+                         " % of the median image for its shape: resize=letterbox or squash shows all of it"));
+  if (const std::string note = enlarged_note(model_, headers, {preprocess_.height, preprocess_.width}); !note.empty())
+    notes.push_back(note);
+  if (options_.plots)
+    if (const auto note = drawn_names_note(dataset_.class_names())) notes.push_back(*note);
+  return notes;
+}
+
+std::function<Tensors(Tensors)> ImageTask::step(Optimizer& optimizer) const {
+  return training_step(model_, optimizer, loss_of(options_),
+                       weights_tensor(class_weights_of(options_, dataset_), device_named(options_.device)));
+}
+
+/// The batch and the counts of the classes, for people to look at.
+void ImageTask::draw(const fs::path& folder, std::int64_t step) const {
+  if (step >= kDrawnBatches) return;
+  write_file(folder / text("train_batch", step, ".jpg"),
+             batch_image(batch_, training_preprocess_of(options_), dataset_.class_names(),
+                         {.lambda = lambda_, .labels = partner_labels_}));
+  if (step > 0) return;
+  std::vector<ClassCounts> splits;
+  for (const Split split : kSplits)
+    if (dataset_.size(split) > 0)
+      splits.push_back({std::string(name(split)), dataset_.class_counts(split), dataset_.size(split)});
+  write_file(folder / "labels.png", class_counts_image(options_.data, dataset_.class_names(), splits));
+}
+
+/// Mixes each image with its counterpart from the end of the batch.
+void ImageTask::mix(const Plan& plan, std::int64_t step) {
+  const int height = static_cast<int>(train_size_.height), width = static_cast<int>(train_size_.width);
+  Random random(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(step), kMixStream);
+  const Mix drawn = draw_mix(mix_of(options_), height, width, random);
+  lambda_ = drawn.lambda;
+  partners_.resize(static_cast<std::size_t>(batch_.size));
+  std::iota(partners_.rbegin(), partners_.rend(), 0);
+  mix_images(drawn, partners_, preprocess_.channels, height, width, batch_.images, mix_buffers_);
+  if (multi_label()) {
+    const Mix blend{.kind = Mix::Kind::mixup, .lambda = drawn.lambda};  // also where images are cut
+    const auto classes = static_cast<int>(dataset_.class_names().size());
+    return mix_images(blend, partners_, classes, 1, 1, batch_.targets, mix_buffers_);
+  }
+  partner_labels_.assign(batch_.labels.rbegin(), batch_.labels.rend());
+  const float lambda = static_cast<float>(drawn.lambda);
+  plan.inputs()[2].write(partner_labels_.data());
+  plan.inputs()[3].write(&lambda);
+}
+
+const Plan& ImageTask::run(Compiled& plans, std::int64_t step) {
+  const bool mixed = options_.mixup > 0 || options_.cutmix > 0;
+  const Plan& plan = plans.plan_for(
+      multi_label() ? multi_label_types(batch_.size, preprocess_.channels, train_size_.height, train_size_.width,
+                                        std::ssize(dataset_.class_names()))
+                    : batch_types(batch_.size, preprocess_.channels, train_size_.height, train_size_.width, mixed));
+  if (mixed) mix(plan, step);
+  run_batch(plan, batch_);
+  return plan;
+}
+
+bool ImageTask::validate(const Watch& watch, ModelConfig& config) {
+  if (validation_ && multi_label()) {
+    multi_label_evaluation_ = validation_->run_multi_label(watch);
+    if (!multi_label_evaluation_) return false;
+    multi_label_evaluation_->fit_thresholds();
+    config.thresholds = multi_label_evaluation_->thresholds();
+    config.metrics = metrics_of(*multi_label_evaluation_);
+  } else if (validation_) {
+    evaluation_ = validation_->run(watch);
+    if (!evaluation_) return false;
+    config.reject_threshold = evaluation_->reject_threshold(options_.reject_keep);
+    config.metrics = metrics_of(*evaluation_);
+  }
+  check_bad();
+  return true;
+}
+
+/// Each loader counts its own; max_bad is of all.
+void ImageTask::check_bad() const {
+  if (!validation_) return;
+  const std::vector<BadSample> training = loader_->bad(), validation = validation_->bad();
+  const std::int64_t bad = std::ssize(training) + std::ssize(validation);
+  if (bad > loader_->most_bad())
+    fail(Fault::data, options_.data, ": ", bad, " images cannot be read (", training.size(), " of train, ",
+         validation.size(), " of val), more than the ", loader_->most_bad(), " that max_bad allows, such as ",
+         (training.empty() ? validation : training)[0].reason,
+         "; 'neurim data scan' names all; repair or remove them, or raise max_bad");
+}
+
+void ImageTask::report(const fs::path& folder) const {
+  if (evaluation_) write_report(*evaluation_, folder, options_.plots);
+  if (multi_label_evaluation_) write_report(*multi_label_evaluation_, folder);
+}
+
+/// Names what the images turned out to be: unreadable, lying on their side, or late.
+void ImageTask::tell(Console& console, double waited, double seconds) {
+  const auto bad = [&](const std::vector<BadSample>& found, std::set<std::int64_t>& told, Split split) {
+    if (told.size() == found.size()) return;
+    for (const BadSample& one : found)
+      if (told.insert(one.index).second) console.say(text("  data    skipped: ", one.reason));
+    console.say(text("  data    ", told.size(), " of ", thousands(dataset_.size(split)), ' ', split,
+                     " images cannot be read and are skipped"));
+  };
+  bad(loader_->bad(), train_bad_told_, Split::train);
+  if (validation_) bad(validation_->bad(), val_bad_told_, Split::val);
+  if (!turned_told_ && loader_->turned() > 0) {
+    console.say(text("  data    EXIF says to turn ", thousands(loader_->turned()),
+                     " training images, which is done here and in every later use; exif=false leaves them"));
+    turned_told_ = true;
+  }
+  if (waited > kMuchWaiting && seconds > 10 && !hinted_) {
+    console.say(text("  data    ", fixed(waited, 0), " % of the time goes by waiting for images: ",
+                     "try more workers, a larger cache_mib, or smaller images"));
+    hinted_ = true;
+  }
+}
+
+PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options) {
+  const auto classes = static_cast<std::int64_t>(dataset.class_names().size());
+  require(model.num_classes == classes, model.name, ": the model has ", model.num_classes, " classes, the data ",
+          classes, "; build it with num_classes=", classes);
+  check_image_channels(dataset, model.in_chans);
+  TrainOptions resolved = options.resolved(model, dataset);
+  for (const InputSize& size : {*resolved.train_imgsz, *resolved.imgsz}) check_size(model, size);
+  check_training(model, resolved, dataset.size(Split::train));
+  auto task = std::make_unique<ImageTask>(model, dataset, resolved);
+  return {std::move(resolved), std::move(model), std::move(task)};
+}
+
+}  // namespace neurim

@@ -1,0 +1,67 @@
+// Learning to classify images.
+#pragma once
+#include <optional>
+#include <set>
+
+#include "neurim/data/augmentations/mix.h"
+#include "neurim/evaluate/multi_label.h"
+#include "neurim/train/training_task.h"
+#include "neurim/train/validation.h"
+
+namespace neurim {
+
+/// Batches of augmented, maybe mixed images, and cross entropy or, of multi-label data, binary cross
+/// entropy.
+class ImageTask final : public TrainingTask {
+ public:
+  /// `options` are resolved ones.
+  ImageTask(Model model, const Dataset& dataset, const TrainOptions& options);
+
+  ModelConfig config() const override;
+  std::string facts() const override;
+  std::string contents() const override;
+  std::string input() const override;
+  std::string validation() const override { return has_validation() ? dataset_.validation() : ""; }
+  std::vector<std::string> notes() const override;
+  std::function<Tensors(Tensors)> step(Optimizer& optimizer) const override;
+  std::int64_t batches() const override { return loader_->batches(); }
+  void start(std::uint32_t epoch, std::int64_t first_batch) override { loader_->start(epoch, first_batch); }
+  bool next() override { return loader_->next(batch_); }
+  std::int64_t batch_size() const override { return batch_.size; }
+  const Plan& run(Compiled& plans, std::int64_t step) override;
+  std::int64_t validation_samples() const override { return dataset_.size(Split::val); }
+  bool validate(const Watch& watch, ModelConfig& config) override;
+  void report(const fs::path& folder) const override;
+  void draw(const fs::path& folder, std::int64_t step) const override;
+  void tell(Console& console, double waited, double seconds) override;
+
+ private:
+  bool multi_label() const { return dataset_.multi_label(); }
+  void mix(const Plan& plan, std::int64_t step);
+  void check_bad() const;
+
+  const Model model_;
+  const Dataset dataset_;
+  const TrainOptions options_;
+  const Preprocess preprocess_;
+  const InputSize train_size_;
+  std::unique_ptr<BatchSource> loader_;
+  std::optional<Validation> validation_;
+  Batch batch_;
+
+  std::vector<int> partners_;  // what mixing needs
+  std::vector<std::int64_t> partner_labels_;
+  double lambda_ = 1;
+  MixBuffers mix_buffers_;
+
+  std::optional<Evaluation> evaluation_;  // the last one; or, of multi-label data:
+  std::optional<MultiLabelEvaluation> multi_label_evaluation_;
+  bool hinted_ = false, turned_told_ = false;
+  std::set<std::int64_t> train_bad_told_, val_bad_told_;
+};
+
+/// Checks that the model is one for the classes of the data, resolves the options, and opens loaders. Throws
+/// Error(usage).
+PreparedRun prepare_images(Model model, const Dataset& dataset, const TrainOptions& options);
+
+}  // namespace neurim
