@@ -1,7 +1,7 @@
 """Runs the commands of docs/guides/*.md, in order, in a folder with a few images, a series, a text and the example's plug-in.
 
 A block of TOML is the file that its first line names: `# own.toml: …`. A block of C++ stands in an example, which
-install_test builds.
+install_test builds, or in a source of the library.
 """
 import math
 import os
@@ -50,11 +50,11 @@ class Guides(unittest.TestCase):
                             self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_cpp_is_built(self):
-        examples = [re.sub(r"\s+", " ", path.read_text()) for path in ROOT.glob("examples/*.cpp")]
+        sources = [re.sub(r"\s+", " ", path.read_text()) for path in (*ROOT.glob("examples/*.cpp"), *ROOT.glob("neurim/**/*.cpp"), *ROOT.glob("neurim/**/*.h"))]
         for guide in GUIDES:
             for block in re.findall(r"```cpp\n(.*?)```", guide.read_text(), re.DOTALL):
                 with self.subTest(guide.name, block=block):
-                    self.assertTrue(any(re.sub(r"\s+", " ", block).strip() in example for example in examples))
+                    self.assertTrue(any(re.sub(r"\s+", " ", block).strip() in source for source in sources))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 // Times one op through each kernel that takes it, beside what the machine allows:
 //
-//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] [only=KERNEL] [threads=N]
-//   [seconds=1] lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1 lab conv2d_weight_grad 16x64x56x56 16x64x56x56
-//   weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
+//   lab OP SHAPE… [ATTRIBUTE=VALUE …] [layout=plain] [known=false] [precision=f32] [only=KERNEL] [threads=N] [seconds=1]
+//   lab conv2d 16x64x56x56 64x64x3x3 pad=1,1,1,1
+//   lab conv2d_weight_grad 16x64x56x56 16x64x56x56 weight_shape=64,64,3,3 pad=1,1,1,1 threads=1
 //
 // A SHAPE is an input of f32, or of another dtype as in i64:16 (integers are all 0); attributes are the op's
 // own, as `Graph::text` prints them. layout: in which inputs of three and more axes are offered, plain,

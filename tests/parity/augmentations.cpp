@@ -1,8 +1,7 @@
 // Applies one operation to a raw image, for augmentations_test.py to compare with Pillow and torchvision:
-//   changes HEIGHT WIDTH CHANNELS NAME [VALUE…] < levels > levels
-//   changes HEIGHT WIDTH DRAWS auto-POLICY           prints the steps of so many draws, a line each:
-//   "operation
-//                                                    value operation value"
+//   augmentations HEIGHT WIDTH CHANNELS NAME [VALUE…] < pixels > pixels
+//   augmentations HEIGHT WIDTH DRAWS auto-POLICY           prints the steps of so many draws, one line each:
+//                                                          "operation value operation value"
 #include <cmath>
 #include <cstdlib>
 #include <functional>

@@ -13,36 +13,38 @@ namespace {
 
 constexpr std::int64_t kLanes = 16;
 
-/// The operand of a two-operand step beside `value`, or -1 where that is not exactly one.
-int other(const Step& step, int value) {
-  if ((step.in[0] == value) == (step.in[1] == value)) return -1;
-  return step.in[0] == value ? step.in[1] : step.in[0];
-}
-
 }  // namespace
 
-bool ConvNorm::read(const KernelRequest& request) {
-  forward_ = request.op().name() == "conv2d";
-  if (!read_places(request) || !(forward_ ? read_forward(request) : read_backward(request))) return false;
+bool ConvNorm::read(const KernelRequest& request, const ConvPattern& pattern) {
+  if (!read_places(request, pattern)) return false;
+  // Forward what follows the norm; of a gradient what is between it and the data gradient.
+  const std::size_t begin = forward_ ? *pattern.norm + 1 : static_cast<std::size_t>(request.anchor) + 1,
+                    end = forward_ ? request.steps.size() : *pattern.norm;
+  const AddRelu read = read_add_relu(request, begin, end, request.steps[begin - 1].out[0], !forward_);
+  const int known = forward_ ? 3 + (y_out_ >= 0)
+                             : (conv_out_ >= 0) + (y_out_ >= 0) + (dgamma_out_ >= 0) + (dbeta_out_ >= 0);
+  if (read.end != end || known != static_cast<int>(request.out.size())) return false;
+  relu_ = read.relu;
+  add_in_ = read.add >= 0 ? request.place_in(read.add) : -1;
+  gate_in_ = read.mask >= 0 ? request.place_in(read.mask) : -1;
   read_rounding(request);
   return true;
 }
 
 /// The operands and results of the convolution and of the norm, whatever stands before, between and behind.
-bool ConvNorm::read_places(const KernelRequest& request) {
+bool ConvNorm::read_places(const KernelRequest& request, const ConvPattern& pattern) {
+  if (!pattern.norm) return false;
+  forward_ = pattern.direction == Direction::forward;
   const auto steps = request.steps;
-  const auto anchor = static_cast<std::size_t>(request.anchor), behind = std::min(anchor + 1, steps.size() - 1);
-  const Step &conv = steps[anchor], &norm = forward_ ? steps[behind] : steps.back();
-  if (norm.op->name() != (forward_ ? "batch_norm_train" : "batch_norm_grad")) return false;
+  const Step &conv = steps[request.anchor], &norm = steps[*pattern.norm];
   const auto in = [&](const Step& step, std::size_t i) { return request.place_in(step.in[i]); };
   const auto out = [&](const Step& step, std::size_t i) { return request.place_out(step.out[i]); };
-  x_in_ = in(conv, 0), weight_in_ = in(conv, 1);
+  x_in_ = in(conv, 0), weight_in_ = in(conv, 1), bias_in_ = pattern.bias;
   if (forward_) {
     eps_ = static_cast<const BatchNormTrain&>(*norm.op).eps;
     gamma_in_ = in(norm, 1), beta_in_ = in(norm, 2);
-    if (conv.in.size() == 3) bias_in_ = in(conv, 2);
     conv_out_ = out(conv, 0), mean_out_ = out(norm, 1), var_out_ = out(norm, 2), y_out_ = out(steps.back(), 0);
-    const bool wanted = y_out_ >= 0 || steps.size() == behind + 1;  // the statistics alone may be
+    const bool wanted = y_out_ >= 0 || steps.size() == *pattern.norm + 1;  // the statistics alone may be
     return norm.in[0] == conv.out[0] && conv_out_ >= 0 && mean_out_ >= 0 && var_out_ >= 0 && wanted;
   }
   eps_ = static_cast<const BatchNormGrad&>(*norm.op).eps;
@@ -62,50 +64,12 @@ void ConvNorm::read_rounding(const KernelRequest& request) {
   add_rounded_ = in(add_in_), gate_rounded_ = in(gate_in_), factor_rounded_ = in(raw_in_);
 }
 
-/// Reads {conv2d, batch_norm_train[, add][, relu]}.
-bool ConvNorm::read_forward(const KernelRequest& request) {
-  const auto steps = request.steps.subspan(static_cast<std::size_t>(request.anchor));
-  int value = steps[1].out[0];
-  for (std::size_t s = 2; s < steps.size(); ++s) {
-    if (steps[s].op->name() == "add" && add_in_ < 0 && !relu_.on && other(steps[s], value) >= 0) {
-      add_in_ = request.place_in(other(steps[s], value));
-      if (add_in_ < 0 || request.input(add_in_).type != request.values[value].type) return false;
-    } else if (relu_.on || steps[s].in[0] != value || !read_relu(*steps[s].op, relu_)) {
-      return false;
-    }
-    value = steps[s].out[0];
-  }
-  return request.out.size() == 3u + (y_out_ >= 0);
-}
-
-/// Reads {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}.
-bool ConvNorm::read_backward(const KernelRequest& request) {
-  const auto steps = request.steps.subspan(static_cast<std::size_t>(request.anchor));
-  int value = steps[0].out[0];
-  for (std::size_t s = 1; s + 1 < steps.size(); ++s) {
-    if (steps[s].op->name() == "add" && add_in_ < 0 && gate_in_ < 0 && other(steps[s], value) >= 0) {
-      add_in_ = request.place_in(other(steps[s], value));
-      if (add_in_ < 0 || request.input(add_in_).type != request.values[value].type) return false;
-    } else if (gate_in_ < 0 && read_relu(*steps[s].op, relu_, true) && steps[s].in[1] == value &&
-               steps[s].in[0] != value) {
-      gate_in_ = request.place_in(steps[s].in[0]);
-      if (gate_in_ < 0) return false;
-    } else {
-      return false;
-    }
-    value = steps[s].out[0];
-  }
-  const int known = (conv_out_ >= 0) + (y_out_ >= 0) + (dgamma_out_ >= 0) + (dbeta_out_ >= 0);
-  return known == static_cast<int>(request.out.size());
-}
-
-bool ConvNorm::read_any(KernelRequest& request) {
-  if (ConvNorm known; known.read(request) && known.forward_) {  // its affine pass does the rest too
+bool ConvNorm::read_any(KernelRequest& request, const ConvPattern& pattern) {
+  if (ConvNorm known; known.read(request, pattern) && known.forward_) {  // its affine pass does the rest too
     *this = known;
     return true;
   }
-  forward_ = request.op().name() == "conv2d";
-  if (!read_places(request)) return request.why = "takes batch norm in training, or its gradient", false;
+  if (!read_places(request, pattern)) return request.why = "takes batch norm in training, or its gradient", false;
   const std::size_t first = static_cast<std::size_t>(request.anchor) + (forward_ ? 2 : 1),
                     last = request.steps.size() - (forward_ ? 0 : 1);
   steps_out_ = forward_ ? request.place_out(request.steps[first - 1].out[0]) : memory_of(request, first - 1);

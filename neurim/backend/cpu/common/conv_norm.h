@@ -5,8 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "neurim/backend/cpu/common/isa.h"
-#include "neurim/backend/cpu/common/relu.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/pointwise/pointwise.h"
 #include "neurim/graph/kernel.h"
 
@@ -56,10 +55,10 @@ class ConvNorm {
  public:
   /// Reads {conv2d, batch_norm_train[, add][, relu]} or {conv2d_input_grad[, add][, relu_grad], batch_norm_grad}, with
   /// relu6 too; false: another fusion group.
-  bool read(const KernelRequest& request);
+  bool read(const KernelRequest& request, const ConvPattern& pattern);
   /// The same with any pointwise steps in place of those named, for a kernel that calls run_steps. On no, says why.
   /// Layouts are those of the request.
-  bool read_any(KernelRequest& request);
+  bool read_any(KernelRequest& request, const ConvPattern& pattern);
   /// Cuts the images into runs, one a task, of `least` of them where there are so many; gives where they begin, and the
   /// end.
   const std::vector<std::int64_t>& cut(const KernelRequest& request, std::int64_t images, std::int64_t least = 1);
@@ -88,9 +87,7 @@ class ConvNorm {
   void finish(const Args& args, int join) const;
 
  private:
-  bool read_forward(const KernelRequest& request);
-  bool read_backward(const KernelRequest& request);
-  bool read_places(const KernelRequest& request);
+  bool read_places(const KernelRequest& request, const ConvPattern& pattern);
   void join_moments(const Args& args, std::int64_t channel, double& mean, double& squares) const;
   static float* at(std::span<void* const> list, int number) {
     return number < 0 ? nullptr : static_cast<float*>(list[number]);

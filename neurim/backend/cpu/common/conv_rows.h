@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/physical.h"
 
 namespace neurim::cpu {

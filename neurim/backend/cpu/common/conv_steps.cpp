@@ -2,25 +2,24 @@
 
 #include <algorithm>
 
-#include "neurim/backend/cpu/common/conv_request.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/packing/reorder.h"
 
 namespace neurim::cpu {
 
-bool FusedPrologue::read_steps(KernelRequest& request, StorageDtype pairs) {
+bool FusedPrologue::read(KernelRequest& request, const ConvPattern& pattern, StorageDtype pairs) {
+  const int activation = pattern.direction == Direction::weight_grad ? pattern.x : pattern.source();
+  read_from = request.place_in(activation);
+  rounded = pattern.prologue ? pairs : request.values[activation].layout.storage;
+  if (!pattern.prologue) return true;
   const auto anchor = static_cast<std::size_t>(request.anchor);
-  const int activation = request.steps[anchor].in[direction_of(request) == Direction::weight_grad ? 1 : 0];
-  read = request.place_in(activation);
-  rounded = anchor == 0 ? request.values[activation].layout.storage : pairs;
-  if (anchor == 0) return true;
   if (request.steps[anchor - 1].out[0] != activation)
     return decline(request, "takes steps that make its activation"), false;
   return steps.emplace().read(request, 0, anchor, rounded);
 }
 
 float* FusedPrologue::activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const {
-  if (!steps) return element(static_cast<float*>(args.in[read]), begin, rounded);
+  if (!steps) return element(static_cast<float*>(args.in[read_from]), begin, rounded);
   steps->run(args, nullptr, element(room, -begin, rounded), begin, end);
   return room;
 }
@@ -29,14 +28,14 @@ float* FusedPrologue::floats(const Args& args, float* room, std::int64_t begin, 
   return floats_of(activation(args, room, begin, end), rounded, end - begin, room);
 }
 
-bool FusedEpilogue::read_steps(KernelRequest& request) {
+bool FusedEpilogue::read(KernelRequest& request, const ConvPattern& pattern) {
   const auto anchor = static_cast<std::size_t>(request.anchor);
   result = memory_of(request, anchor), last = memory_of(request, request.steps.size() - 1);
   rounds = result >= 0 ? request.output(result).layout.storage : StorageDtype::exact;
   stand = request.place_out(request.steps[anchor].out[0]) >= 0;
   if (std::any_of(request.steps.begin(), request.steps.end(),
                   [](const Step& step) { return starts_with(step.op->name(), "batch_norm"); })) {
-    if (!norm.emplace().read_any(request)) return false;
+    if (!norm.emplace().read_any(request, pattern)) return false;
     rounds = norm->result_rounded();
     return true;
   }

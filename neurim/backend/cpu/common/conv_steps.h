@@ -11,11 +11,11 @@ namespace neurim::cpu {
 /// The pointwise steps before the anchor, which make the activation that it reads.
 struct FusedPrologue {
   std::optional<PointwiseSteps> steps;
-  int read = -1;                               ///< where there are none: the number in Args of the activation
+  int read_from = -1;                          ///< where there are none: the number in Args of the activation
   StorageDtype rounded = StorageDtype::exact;  ///< how the activation stands (Layout::storage)
 
   /// On no, says why. `pairs`: how what the steps make stands.
-  bool read_steps(KernelRequest& request, StorageDtype pairs = StorageDtype::exact);
+  bool read(KernelRequest& request, const ConvPattern& pattern, StorageDtype pairs = StorageDtype::exact);
   /// Elements [begin, end) of the activation's memory: where they lie, or computed into `room`.
   float* activation(const Args& args, float* room, std::int64_t begin, std::int64_t end) const;
   /// The same as floats, for kernels that read no others.
@@ -46,7 +46,7 @@ struct FusedEpilogue {
   bool stand = false;                         ///< they are a result of the request, which others read too
 
   /// On no, says why.
-  bool read_steps(KernelRequest& request);
+  bool read(KernelRequest& request, const ConvPattern& pattern);
   /// Cuts the result, images of `units` units of `unit_pixels` pixels, into tasks: runs of units, with a norm of
   /// images, or where there are more channels than pixels runs of channels, which all read x rather than all weights.
   std::vector<Run> cut(const KernelRequest& request, std::int64_t images, std::int64_t units, std::int64_t unit_pixels,

@@ -64,10 +64,10 @@ const char* read_behind(const KernelRequest& request, Int8Group& group) {
 
 }  // namespace
 
-const char* read_group(const KernelRequest& request, Int8Group& group) {
+const char* read_group(const KernelRequest& request, const ConvPattern& pattern, Int8Group& group) {
   const auto anchor = static_cast<std::size_t>(request.anchor);
   const Step& step = request.steps[anchor];
-  group.linear = request.op().name() == "linear";
+  group.linear = pattern.linear;
   if (anchor != 2 || !read_whole(request, step.in[0], anchor, group.x) ||
       !read_whole(request, step.in[1], anchor, group.weight))
     return "takes an activation and weights that dequantize makes of bytes";
@@ -87,14 +87,14 @@ const char* read_group(const KernelRequest& request, Int8Group& group) {
     if (!desc_of(request, group.bias).constant || desc_of(request, group.bias).type.dtype != DType::f32)
       return "takes a constant bias of f32";
   }
-  if (in.numel() == 0 || out.numel() == 0) return "takes no empty tensors";
+  if (pattern.empty) return "takes no empty tensors";
   if (group.linear) {
     if (in.rank() > 3) return "takes rows of features, or such of images";
     group.plain = in.rank() < 3;
     const std::int64_t images = group.plain ? 1 : in[0], rows = in.numel() / of[1] / images;
     group.sizes = {images, of[1], of[0], 1, rows, 1, rows, {}, {1, 1}};
   } else {
-    group.sizes = sizes_of(request);
+    group.sizes = pattern.sizes;
   }
   const ConvSizes& g = group.sizes;
   group.depthwise = g.options.groups > 1 && of[0] == g.options.groups && of[1] == 1;

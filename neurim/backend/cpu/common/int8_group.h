@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/int8/int8_product.h"
 
 namespace neurim::cpu {
@@ -31,7 +31,7 @@ struct Int8Group {
 inline const TensorDesc& desc_of(const KernelRequest& request, int value) { return request.values[value]; }
 
 /// Reads the request; null, or why not.
-const char* read_group(const KernelRequest& request, Int8Group& group);
+const char* read_group(const KernelRequest& request, const ConvPattern& pattern, Int8Group& group);
 
 /// The layouts of activations, images in blocks of 16 channels or features; not of weights.
 Layout activation_layout(const Int8Group& group, int value);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/conv_steps.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -29,7 +29,6 @@ struct Problem {
   StorageDtype pairs;  ///< what factors are rounded to
   Layout layout;       ///< of activations
   Type source, result;
-  int source_value, weight_value;  ///< of the request
 
   std::int64_t images() const { return source.shape[0]; }
   std::int64_t in_channels() const { return source.shape[*split_axis(layout)]; }
@@ -37,29 +36,23 @@ struct Problem {
   std::int64_t pixels() const { return source.shape.numel() / (images() * in_channels()); }
 };
 
-/// Why not, or null.
-const char* read_problem(const KernelRequest& request, Problem& problem) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const bool linear = request.op().name() == "linear";
-  problem.forward = direction_of(request) == Direction::forward;
-  problem.layout = linear ? kFeatures : kBlocked;
-  const Operands at = operands_of(request);
-  const auto type = [&](int value) -> const Type& { return request.values[value].type; };
-  problem.source_value = problem.forward ? at.x : at.y;
-  problem.weight_value = at.weight;
-  problem.source = type(problem.source_value);
-  problem.result = type(problem.forward ? at.y : at.x);
-  const Shape& weight = type(at.weight).shape;
-  const bool constant = request.values[at.weight].constant;
-  problem.pairs = request.storage();
-  if (linear && problem.source.shape.rank() < 3) return "takes three axes and more";
-  if (linear && !constant) return "takes constant weights";
+Problem problem_of(const KernelRequest& request, const ConvPattern& pattern) {
+  return {.forward = pattern.direction == Direction::forward,
+          .pairs = pattern.storage,
+          .layout = pattern.linear ? kFeatures : kBlocked,
+          .source = request.values[pattern.source()].type,
+          .result = request.values[pattern.result()].type};
+}
+
+/// Null, or why the kernel leaves the request to others.
+const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const Shape& weight = request.values[pattern.weight].type.shape;
+  if (pattern.linear && request.values[pattern.x].type.shape.rank() < 3) return "takes three axes and more";
+  if (pattern.linear && !pattern.constant_weight) return "takes constant weights";
   if (!fills_blocks(weight[0]) || !fills_blocks(weight[1])) return "takes 8 channels and more";
-  if (problem.source.shape.numel() == 0) return "takes no empty tensors";
-  if (problem.source_value == problem.weight_value) return "takes two operands";
-  const bool alone = linear || (sizes_of(request).pixelwise() && options_of(request).groups == 1);
-  return alone ? nullptr : "takes 1x1 kernels at stride 1, without groups and padding";
+  const bool product = pattern.linear || (pattern.sizes.pixelwise() && pattern.sizes.options.groups == 1);
+  return product ? nullptr : "takes 1x1 kernels at stride 1, without groups and padding";
 }
 
 Layout weights(const Problem& problem, const Type& weight) {
@@ -67,16 +60,15 @@ Layout weights(const Problem& problem, const Type& weight) {
   return problem.forward ? forward_weights(weight) : gradient_weights(weight);
 }
 
-Layout layout_of(const KernelRequest& request, const Problem& problem, int value) {
-  if (value == problem.weight_value) return weights(problem, request.values[value].type);
-  if (!is_activation(request, value)) return {};
-  return blocked_layout(request, value, problem.layout);
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, const Problem& problem, int value) {
+  if (value == pattern.weight) return weights(problem, request.values[value].type);
+  return pattern.is_activation(request, value) ? blocked_layout(request, value, problem.layout) : Layout{};
 }
 
 /// Reads what stands before and behind; on no, says why.
-bool read_steps(KernelRequest& request, const Problem& problem, FusedPrologue& before, FusedEpilogue& behind) {
-  if (!before.read_steps(request, problem.pairs) || !behind.read_steps(request)) return false;
-  const bool other = behind.norm && request.op().name() == "linear";  // its channels are another axis
+bool read_steps(KernelRequest& request, const ConvPattern& pattern, FusedPrologue& prologue, FusedEpilogue& epilogue) {
+  if (!prologue.read(request, pattern, pattern.storage) || !epilogue.read(request, pattern)) return false;
+  const bool other = epilogue.norm && pattern.linear;  // its channels are another axis
   return !other || (decline(request, "takes no batch norm behind a fully connected layer"), false);
 }
 
@@ -94,17 +86,16 @@ int read_gate(const KernelRequest& request, const Problem& problem, FusedPrologu
   if (desc(x).type != problem.source || desc(x).layout != kBlocked || desc(gate).layout != Layout{} ||
       desc(gate).type.shape != Shape{problem.images(), problem.in_channels(), 1, 1})
     return -1;
-  before = {.read = request.place_in(x)};
+  before = {.read_from = request.place_in(x)};
   return request.place_in(gate);
 }
 
-bool propose_layouts(KernelRequest& request) {
-  Problem problem;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason), false;
-  ask_layouts(request, layout_of, problem);
-  FusedPrologue before;
-  FusedEpilogue behind;
-  return read_steps(request, problem, before, behind);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern, problem_of(request, pattern));
+  FusedPrologue prologue;
+  FusedEpilogue epilogue;
+  return read_steps(request, pattern, prologue, epilogue);
 }
 
 struct Conv1x1 {
@@ -206,21 +197,19 @@ struct Conv1x1 {
   }
 };
 
-Launch prepare(KernelRequest& request) {
-  Problem problem;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason);
-  if (!has_layouts(request, layout_of, problem)) return decline(request, "takes blocks of 16 channels");
-  const Step& anchor = request.steps[request.anchor];
-  auto all = std::make_shared<Conv1x1>(
-      Conv1x1{.weight = request.place_in(problem.weight_value),
-              .bias = problem.forward && anchor.in.size() == 3 ? request.place_in(anchor.in[2]) : -1,
-              .in_channels = problem.in_channels(),
-              .out_channels = problem.out_channels(),
-              .pixels = problem.pixels(),
-              .pairs = problem.pairs});
-  if (!read_steps(request, problem, all->before, all->behind)) return {};
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
+  const Problem problem = problem_of(request, pattern);
+  if (!has_layouts(request, layout_of, pattern, problem)) return decline(request, "takes blocks of 16 channels");
+  auto all = std::make_shared<Conv1x1>(Conv1x1{.weight = request.place_in(pattern.weight),
+                                               .bias = pattern.bias,
+                                               .in_channels = problem.in_channels(),
+                                               .out_channels = problem.out_channels(),
+                                               .pixels = problem.pixels(),
+                                               .pairs = problem.pairs});
+  if (!read_steps(request, pattern, all->before, all->behind)) return {};
   all->gate = read_gate(request, problem, all->before);
-  if (Epilogue epilogue; read_epilogue(request, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->behind.steps.reset();
   all->non_temporal = all->behind.non_temporal(bytes(problem.result, problem.layout));
   const std::int64_t together = std::max<std::int64_t>(kTile / all->in_channels, 56);  // pixels
   for (const Run& run : all->behind.cut(request, problem.images(), all->pixels, 1, all->out_channels))
@@ -248,12 +237,7 @@ Launch prepare(KernelRequest& request) {
 
 void cpu_conv1x1() {
   for (const char* op : {"conv2d", "conv2d_input_grad", "linear"})
-    cpu::add_kernel({.op = op,
-                     .name = "cpu 1x1",
-                     .prepare = prepare,
-                     .propose_layouts = propose_layouts,
-                     .fuses = true,
-                     .prologues = true});
+    add_conv_kernel<prepare, propose_layouts>({.op = op, .name = "cpu 1x1", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

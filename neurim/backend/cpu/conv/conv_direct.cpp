@@ -38,56 +38,51 @@ GroupsBy groups_by(const ConvRows& g) {
   return isa() != Isa::avx512 && in % 8 == 0 && out % 8 == 0 && !whole ? GroupsBy::eights : GroupsBy::blocks;
 }
 
+ConvRows rows_of(const ConvPattern& pattern) {
+  return {pattern.sizes, pattern.storage ? kLanes / 2 : kLanes, pattern.storage};
+}
+
 /// Null, or why the kernel leaves the convolution to others.
-const char* read_geometry(const KernelRequest& request, ConvRows& g) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const StorageDtype pairs = request.storage();
-  const bool groups = options_of(request).groups != 1;
-  const Operands at = operands_of(request);
-  const auto desc = [&](int value) -> const TensorDesc& { return request.values[value]; };
-  const Shape &x = desc(at.x).type.shape, &y = desc(at.y).type.shape;
-  const bool shared_out = x[0] * blocks_of(y[1]) >=
-                          request.chunks;  // by oneDNN, whose pieces are images, or of one image blocks of channels
-  if (!pairs && !groups && onednn_takes_blocks() && shared_out)
+const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const ConvRows g = rows_of(pattern);
+  const bool groups = g.options.groups != 1;
+  // By oneDNN, whose pieces are images, or of one image blocks of channels.
+  const bool shared_out = g.images * blocks_of(g.out_channels) >= request.chunks;
+  if (!g.pairs && !groups && onednn_takes_blocks() && shared_out)
     return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
-  g = {sizes_of(request), pairs ? kLanes / 2 : kLanes, pairs};
-  if (at.x == at.weight) return "takes two operands";
-  if (g.image() && (!desc(at.weight).constant || request.anchor > 0))
+  if (g.image() && (!pattern.constant_weight || pattern.prologue))
     return "takes constant weights and no steps before of images";
   if (!((g.image() && !groups) || fills_blocks(g.in_channels)) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more or images";
-  if (!pairs && !groups && g.suits_nchw16n())
+  if (!g.pairs && !groups && g.suits_nchw16n())
     return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
-  if (groups && !desc(at.weight).constant) return "takes constant weights in groups";
+  if (groups && !pattern.constant_weight) return "takes constant weights in groups";
   const auto whole = [&](std::int64_t channels) { return channels / g.options.groups % kLanes == 0; };
-  if (groups && !pairs && onednn_takes_blocks() && g.images >= request.chunks && whole(g.in_channels) &&
+  if (groups && !g.pairs && onednn_takes_blocks() && g.images >= request.chunks && whole(g.in_channels) &&
       whole(g.out_channels))
     return "leaves groups of whole blocks to oneDNN, where it has images for all threads";
   if (groups && g.in_channels == g.options.groups) return "takes groups of two channels and more";
   if (g.image() && g.options.dilation[1] != 1) return "takes kernels without holes over images";
-  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
   return nullptr;
 }
 
-Layout layout_of(const KernelRequest& request, const ConvRows& g, int value) {
-  const Operands at = operands_of(request);
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, const ConvRows& g, int value) {
   const Type& type = request.values[value].type;
-  if (value == at.weight)
+  if (value == pattern.weight)
     return groups_by(g) != GroupsBy::blocks ? group_rows(type)
            : g.options.groups != 1          ? group_weights(type, g.options.groups, g.pairs)
            : g.image()                      ? row_weights(type, g.pairs)
            : g.pairs                        ? vnni_weights(type, g.pairs)
                                             : forward_weights(type);
-  if (!is_activation(request, value) || (value == at.x && g.image())) return {};
+  if (!pattern.is_activation(request, value) || (value == pattern.x && g.image())) return {};
   return blocked_layout(request, value);
 }
 
-bool propose_layouts(KernelRequest& request) {
-  ConvRows g;
-  if (const char* why = read_geometry(request, g)) return decline(request, why), false;
-  ask_layouts(request, layout_of, g);
-  return FusedPrologue().read_steps(request, g.pairs) && FusedEpilogue().read_steps(request);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern, rows_of(pattern));
+  return FusedPrologue().read(request, pattern, pattern.storage) && FusedEpilogue().read(request, pattern);
 }
 
 struct Direct {
@@ -232,16 +227,16 @@ struct Direct {
   }
 };
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
   auto all = std::make_shared<Direct>();
   ConvRows& g = all->g;
-  if (const char* why = read_geometry(request, g)) return decline(request, why);
-  if (!has_layouts(request, layout_of, g)) return decline(request, "takes blocks of 16 channels");
-  const Step& anchor = request.steps[request.anchor];
-  all->weight = request.place_in(anchor.in[1]);
-  all->bias = anchor.in.size() == 3 ? request.place_in(anchor.in[2]) : -1;
-  if (!all->before.read_steps(request, g.pairs) || !all->behind.read_steps(request)) return {};
-  if (Epilogue epilogue; read_epilogue(request, epilogue)) all->epilogue = epilogue, all->behind.steps.reset();
+  g = rows_of(pattern);
+  if (!has_layouts(request, layout_of, pattern, g)) return decline(request, "takes blocks of 16 channels");
+  all->weight = request.place_in(pattern.weight);
+  all->bias = pattern.bias;
+  if (!all->before.read(request, pattern, g.pairs) || !all->behind.read(request, pattern)) return {};
+  if (pattern.epilogue) all->epilogue = *pattern.epilogue, all->behind.steps.reset();
   all->non_temporal = all->behind.non_temporal(bytes(request.output(0).type, kBlocked));
   all->taps = g.taps();
   all->by = groups_by(g);
@@ -266,12 +261,7 @@ Launch prepare(KernelRequest& request) {
 }  // namespace
 
 void cpu_conv_direct() {
-  cpu::add_kernel({.op = "conv2d",
-                   .name = "cpu direct",
-                   .prepare = prepare,
-                   .propose_layouts = propose_layouts,
-                   .fuses = true,
-                   .prologues = true});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = "cpu direct", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

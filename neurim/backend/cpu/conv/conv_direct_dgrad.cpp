@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/conv_steps.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -57,36 +57,34 @@ struct Geometry : ConvSizes {
   }
 };
 
+Geometry geometry_of(const ConvPattern& pattern) {
+  return {pattern.sizes, pattern.storage ? kLanes / 2 : kLanes, pattern.storage};
+}
+
 /// Null, or why the kernel leaves the gradient to others.
-const char* read_geometry(const KernelRequest& request, Geometry& g) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const StorageDtype pairs = request.storage();
-  if (!pairs && onednn_takes_blocks())
+const char* against(const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const Geometry g = geometry_of(pattern);
+  if (!g.pairs && onednn_takes_blocks())
     return "rounds to 16 bits, which the plan does not allow, where oneDNN is as fast in f32";
-  const Operands at = operands_of(request);
-  g = {sizes_of(request), pairs ? kLanes / 2 : kLanes, pairs};
-  if (at.y == at.weight) return "takes two operands";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
-  if (!pairs && g.suits_nchw16n()) return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
+  if (!g.pairs && g.suits_nchw16n()) return "leaves fewer than 16 channels at stride 1 to kernels that waste no lanes";
   if (g.kernel[0] * g.kernel[1] > kMostTaps) return "takes kernels of up to 128 pixels";
-  const auto empty = [&](int value) { return request.values[value].type.shape.numel() == 0; };
-  if (empty(at.x) || empty(at.y)) return "takes no empty tensors";
   return nullptr;
 }
 
-Layout layout_of(const KernelRequest& request, const Geometry& g, int value) {
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
   const Type& type = request.values[value].type;
-  if (value == operands_of(request).weight) return g.pairs ? vnni_weights(type, g.pairs, true) : gradient_weights(type);
-  return is_activation(request, value) ? blocked_layout(request, value) : Layout{};
+  if (value == pattern.weight)
+    return pattern.storage ? vnni_weights(type, pattern.storage, true) : gradient_weights(type);
+  return pattern.is_activation(request, value) ? blocked_layout(request, value) : Layout{};
 }
 
-bool propose_layouts(KernelRequest& request) {
-  Geometry g;
-  if (const char* why = read_geometry(request, g)) return decline(request, why), false;
-  ask_layouts(request, layout_of, g);
-  return FusedPrologue().read_steps(request, g.pairs) && FusedEpilogue().read_steps(request);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
+  return FusedPrologue().read(request, pattern, pattern.storage) && FusedEpilogue().read(request, pattern);
 }
 
 struct InputGrad {
@@ -190,13 +188,14 @@ struct InputGrad {
   }
 };
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<InputGrad>();
   Geometry& g = all->g;
-  if (const char* why = read_geometry(request, g)) return decline(request, why);
-  if (!has_layouts(request, layout_of, g)) return decline(request, "takes blocks of 16 channels");
-  all->weight = request.place_in(operands_of(request).weight);
-  if (!all->before.read_steps(request, g.pairs) || !all->behind.read_steps(request)) return {};
+  g = geometry_of(pattern);
+  all->weight = request.place_in(pattern.weight);
+  if (!all->before.read(request, pattern, g.pairs) || !all->behind.read(request, pattern)) return {};
   all->tasks = all->behind.cut(request, g.images, g.height, g.width, g.in_channels);
   const auto size = [&](std::int64_t count) { return g.out_blocks() * g.most_rows(count) * g.row_size(); };
   while (all->rows < g.height && size(all->rows + 1) <= kBand) ++all->rows;
@@ -214,12 +213,8 @@ Launch prepare(KernelRequest& request) {
 }  // namespace
 
 void cpu_conv_direct_dgrad() {
-  cpu::add_kernel({.op = "conv2d_input_grad",
-                   .name = "cpu direct",
-                   .prepare = prepare,
-                   .propose_layouts = propose_layouts,
-                   .fuses = true,
-                   .prologues = true});
+  add_conv_kernel<prepare, propose_layouts>(
+      {.op = "conv2d_input_grad", .name = "cpu direct", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

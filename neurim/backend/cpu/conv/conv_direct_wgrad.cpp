@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/conv_steps.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -44,37 +44,28 @@ struct Geometry : ConvSizes {
 };
 
 /// Null, or why the kernel leaves the gradient to others.
-const char* read_geometry(const KernelRequest& request, Geometry& g) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const Operands at = operands_of(request);
-  g = {sizes_of(request), request.storage()};
-  const bool strided = !g.at_stride_1();
+const char* against(const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const Geometry g{pattern.sizes, pattern.storage};
   if (!g.pairs && onednn_takes_blocks() &&
-      !(strided && g.pixels() <= kFewPixels && g.in_channels * g.out_channels >= kManyWeights))
+      (g.at_stride_1() || g.pixels() > kFewPixels || g.in_channels * g.out_channels < kManyWeights))
     return "takes kernels with a stride, many channels and few pixels, or rounds to 16 bits, which the plan does not "
            "allow";
   if (g.options.groups != 1 || !fills_blocks(g.in_channels) || !fills_blocks(g.out_channels))
     return "takes 8 channels and more, without groups";
-  if (type_of(request, at.x).shape.numel() == 0 || type_of(request, at.y).shape.numel() == 0)
-    return "takes no empty tensors";
-  if (at.x == at.y) return "takes two operands";
-  if (static_cast<std::size_t>(request.anchor) + 1 != request.steps.size()) return "takes nothing behind it";
-  return nullptr;
+  return pattern.followed ? "takes nothing behind it" : nullptr;
 }
 
-Layout layout_of(const KernelRequest& request, int value) {
-  const Operands at = operands_of(request);
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
   const Type& type = type_of(request, value);
-  if (value == at.weight) return forward_weights(type);
-  return value == at.y || type == type_of(request, at.x) ? blocked_layout(request, value) : Layout{};
+  if (value == pattern.weight) return forward_weights(type);
+  return value == pattern.y || type == type_of(request, pattern.x) ? blocked_layout(request, value) : Layout{};
 }
 
-bool propose_layouts(KernelRequest& request) {
-  Geometry g;
-  if (const char* reason = read_geometry(request, g)) return decline(request, reason), false;
-  ask_layouts(request, layout_of);
-  return FusedPrologue().read_steps(request);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
+  return FusedPrologue().read(request, pattern);
 }
 
 /// How the pixels of a tile lie.
@@ -239,14 +230,15 @@ struct WeightGrad {
   }
 };
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<WeightGrad>();
   Geometry& g = all->g;
-  if (const char* reason = read_geometry(request, g)) return decline(request, reason);
-  if (!has_layouts(request, layout_of)) return decline(request, "takes blocks of 16 channels");
-  all->dy = request.place_in(operands_of(request).y);
+  g = {pattern.sizes, pattern.storage};
+  all->dy = request.place_in(pattern.y);
   all->dy_rounded = request.input(all->dy).layout.storage;
-  if (!all->before.read_steps(request)) return {};
+  if (!all->before.read(request, pattern)) return {};
   const std::int64_t units = g.images * g.units(), blocks = g.out_blocks();
   const bool sliced = 2 * g.weights() > g.images * g.in_channels * g.height * g.width && blocks >= 2 * request.chunks;
   const std::int64_t count = sliced ? request.chunks : std::min<std::int64_t>(units, request.chunks);
@@ -280,12 +272,8 @@ Launch prepare(KernelRequest& request) {
 }  // namespace
 
 void cpu_conv_direct_wgrad() {
-  cpu::add_kernel({.op = "conv2d_weight_grad",
-                   .name = "cpu direct",
-                   .prepare = prepare,
-                   .propose_layouts = propose_layouts,
-                   .fuses = true,
-                   .prologues = true});
+  add_conv_kernel<prepare, propose_layouts>(
+      {.op = "conv2d_weight_grad", .name = "cpu direct", .fuses = true, .prologues = true});
 }
 
 }  // namespace neurim

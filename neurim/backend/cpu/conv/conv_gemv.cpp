@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "neurim/backend/cpu/common/block_product.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/common/priorities.h"
@@ -50,54 +51,47 @@ struct OnePixel {
 };
 
 /// Null, or why the kernel leaves the request to others.
-const char* against(const KernelRequest& request) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const Step& step = request.steps[0];
-  const auto desc = [&](int value) -> const TensorDesc& { return request.values[value]; };
-  const Shape &x = desc(step.in[0]).type.shape, &weight = desc(step.in[1]).type.shape,
-              &y = desc(step.out[0]).type.shape;
-  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
-  if (!desc(step.in[1]).constant || step.in[0] == step.in[1]) return "takes constant weights";
-  const bool alone = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.pad == std::array<std::int64_t, 4>{};
-  if (!alone || x.numel() != weight[1] || y.numel() != weight[0] || y.numel() == 0)
+const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  if (!pattern.constant_weight) return "takes constant weights";
+  const auto shape = [&](int value) -> const Shape& { return request.values[value].type.shape; };
+  const Conv2dOptions& o = pattern.sizes.options;
+  const Shape& weight = shape(pattern.weight);
+  const bool plain = weight[2] == 1 && weight[3] == 1 && o.groups == 1 && o.pad == std::array<std::int64_t, 4>{};
+  if (!plain || shape(pattern.x).numel() != weight[1] || shape(pattern.y).numel() != weight[0])
     return "takes 1x1 kernels and a single pixel";
   return nullptr;
 }
 
-Layout layout_of(const KernelRequest& request, int value) {
-  return value == request.steps[0].in[1] ? forward_weights(request.values[value].type) : Layout{};
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
+  return value == pattern.weight ? forward_weights(request.values[value].type) : Layout{};
 }
 
-bool propose_layouts(KernelRequest& request) {
-  if (const char* why = against(request)) return decline(request, why), false;
-  ask_layouts(request, layout_of);
-  return request.steps.size() == 1 || PointwiseSteps().read(request, 1, request.steps.size());
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
+  return !pattern.followed || PointwiseSteps().read(request, 1, request.steps.size());
 }
 
-Launch prepare(KernelRequest& request) {
-  if (const char* why = against(request)) return decline(request, why);
-  if (!has_layouts(request, layout_of)) return decline(request, "takes plain pixels");
-  const Step& step = request.steps[0];
-  const Shape& weight = request.values[step.in[1]].type.shape;
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes plain pixels");
+  const Shape& weight = request.values[pattern.weight].type.shape;
   const std::int64_t most = std::min<std::int64_t>((blocks_of(weight[0]) + 1) / 2, request.chunks);
   auto own = std::make_shared<OnePixel>(OnePixel{.in_channels = weight[1],
                                                  .out_channels = weight[0],
-                                                 .x = request.place_in(step.in[0]),
-                                                 .weight = request.place_in(step.in[1]),
-                                                 .bias = step.in.size() == 3 ? request.place_in(step.in[2]) : -1,
+                                                 .x = request.place_in(pattern.x),
+                                                 .weight = request.place_in(pattern.weight),
+                                                 .bias = pattern.bias,
                                                  .result = memory_of(request, 0),
                                                  .last = memory_of(request, request.steps.size() - 1)});
   own->tasks = static_cast<int>(std::clamp<std::int64_t>(weight.numel() / kWorthAPart, 1, most));
-  if (request.steps.size() > 1 && !own->steps.emplace().read(request, 1, request.steps.size())) return {};
+  if (pattern.followed && !own->steps.emplace().read(request, 1, request.steps.size())) return {};
   return {OnePixel::run, own, own->tasks};
 }
 
 }  // namespace
 
-void cpu_conv_gemv() {
-  cpu::add_kernel(
-      {.op = "conv2d", .name = "cpu gemv", .prepare = prepare, .propose_layouts = propose_layouts, .fuses = true});
-}
+void cpu_conv_gemv() { add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = "cpu gemv", .fuses = true}); }
 
 }  // namespace neurim

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/common/priorities.h"
@@ -78,75 +78,59 @@ struct Convolution {
   }
 };
 
-/// The steps of the convolution and what is fused with it; behind them may be a pooling.
-std::size_t steps_before_pooling(const KernelRequest& request) {
-  return request.steps.size() - (request.steps.back().op->name() == "max_pool2d" ? 1 : 0);
-}
-
 /// Whether the pooling behind the convolution is of 2x2 pixels that do not overlap, none of them padding.
-bool takes_pooling(const KernelRequest& request) {
-  const Pool2dOptions o = resolved(static_cast<const MaxPool2d&>(*request.steps.back().op).options);
+bool takes_pooling(const KernelRequest& request, const Step& step) {
+  const Pool2dOptions o = resolved(static_cast<const MaxPool2d&>(*step.op).options);
   const auto shape = [&](int value) { return request.values[value].type.shape; };
-  const Shape x = shape(request.steps.back().in[0]), y = shape(request.steps.back().out[0]);
+  const Shape x = shape(step.in[0]), y = shape(step.out[0]);
   const std::array<std::int64_t, 2> one{1, 1}, two{2, 2};
   return o.kernel == two && o.stride == two && o.dilation == one && o.pad == std::array<std::int64_t, 4>{} &&
          y[2] == x[2] / 2 && y[3] == x[3] / 2;
 }
 
 /// Null, or why the kernel leaves the request to others.
-const char* against(const KernelRequest& request, Epilogue& epilogue) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const Step& step = request.steps[0];
-  const Conv2dOptions& o = static_cast<const Conv2d&>(*step.op).options;
-  const auto shape = [&](int value) { return request.values[value].type.shape; };
-  const Shape x = shape(step.in[0]), weight = shape(step.in[1]), y = shape(step.out[0]);
-  if (step.in[0] == step.in[1]) return "takes two operands";
-  if (o.groups != 1 || o.stride != std::array<std::int64_t, 2>{1, 1}) return "takes stride 1 and no groups";
-  if (x.numel() == 0 || y.numel() == 0) return "takes no empty tensors";
-  if (weight[2] == 1 && weight[3] == 1) return "leaves 1x1 kernels to matrix products";
+const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const ConvSizes& g = pattern.sizes;
+  if (g.options.groups != 1 || !g.at_stride_1()) return "takes stride 1 and no groups";
+  if (g.kernel[0] == 1 && g.kernel[1] == 1) return "leaves 1x1 kernels to matrix products";
   // oneDNN reads plain images of up to three channels and gives blocks.
-  if (many_channels(y[1]) && (many_channels(x[1]) || x[1] <= 3)) return "leaves channels from 16 on to blocked16";
-  const std::size_t end = steps_before_pooling(request);
-  if (request.anchor != 0 || request.out.size() != 1 || !read_epilogue(request, 0, end, epilogue) || epilogue.add)
+  if (many_channels(g.out_channels) && (many_channels(g.in_channels) || g.in_channels <= 3))
+    return "leaves channels from 16 on to blocked16";
+  if (pattern.prologue || request.out.size() != 1 || !pattern.epilogue || pattern.epilogue->add)
     return "fuses relu only";
-  if (end < request.steps.size() && !takes_pooling(request)) return "takes poolings of 2x2 pixels apart";
+  if (pattern.pooling && !takes_pooling(request, request.steps[*pattern.pooling]))
+    return "takes poolings of 2x2 pixels apart";
   return nullptr;
 }
 
 /// Whether output channels are lanes.
-bool channels_are_lanes(const KernelRequest& request) {
-  const TensorDesc& weight = request.values[request.steps[0].in[1]];
-  return weight.constant && weight.type.shape[0] % kLanes == 0;
+bool channels_are_lanes(const ConvPattern& pattern) {
+  return pattern.constant_weight && pattern.sizes.out_channels % kLanes == 0;
 }
 
-bool propose_layouts(KernelRequest& request) {
-  Epilogue epilogue;
-  if (const char* why = against(request, epilogue)) return decline(request, why), false;
-  for (TensorDesc& desc : request.values) desc.layout = {};
-  if (channels_are_lanes(request)) {
-    TensorDesc& weight = request.values[request.steps[0].in[1]];
-    weight.layout = forward_weights(weight.type);
-  }
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
+  return value == pattern.weight && channels_are_lanes(pattern) ? forward_weights(request.values[value].type)
+                                                                : Layout{};
+}
+
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
   return true;
 }
 
-Launch prepare(KernelRequest& request) {
-  Epilogue epilogue;
-  if (const char* why = against(request, epilogue)) return decline(request, why);
-  const bool channels = channels_are_lanes(request);
-  for (const TensorDesc& desc : request.values)
-    if (desc.layout != (&desc == &request.input(1) && channels ? forward_weights(desc.type) : Layout{}))
-      return decline(request, "takes plain layouts");
-  const Conv2dOptions& o = static_cast<const Conv2d&>(request.op()).options;
-  const Shape &x = request.input(0).type.shape, &weight = request.input(1).type.shape,
-              &y = request.values[request.steps[0].out[0]].type.shape;
-  auto own = std::make_shared<Convolution>(Convolution{x[0], x[1], y[1], x[2], x[3], y[2], y[3], weight[2], weight[3],
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes plain layouts");
+  const ConvSizes& g = pattern.sizes;
+  const Conv2dOptions& o = g.options;
+  auto own = std::make_shared<Convolution>(Convolution{g.images, g.in_channels, g.out_channels, g.height, g.width,
+                                                       g.out_height, g.out_width, g.kernel[0], g.kernel[1],
                                                        o.dilation[0], o.dilation[1], o.pad[0], o.pad[1]});
   Convolution& c = *own;
-  c.relu = epilogue.relu, c.bias = epilogue.bias;
-  const bool pooled = steps_before_pooling(request) < request.steps.size();
-  if (pooled) c.step = 2;
+  c.relu = pattern.epilogue->relu, c.bias = pattern.epilogue->bias;
+  if (pattern.pooling) c.step = 2;
   const std::int64_t row = c.out_width + (c.kernel_width - 1) * c.dilation_width;
   c.band = std::clamp<std::int64_t>((kStaged / (c.in * row) - c.rows_read(0)) / c.step, 1, c.y_height());
   c.x_channel = c.rows_read(c.band) * row;
@@ -160,15 +144,16 @@ Launch prepare(KernelRequest& request) {
         const std::int64_t block = channel / kLanes * pixels + h * c.kernel_width + w;  // of 16 times 16 weights
         c.weight_taps.push_back(static_cast<std::int32_t>((block * kLanes + channel % kLanes) * kLanes));
       }
-  if (channels) c.weight_block = blocks_of(c.in) * pixels * kLanes * kLanes;
+  if (channels_are_lanes(pattern)) c.weight_block = blocks_of(c.in) * pixels * kLanes * kLanes;
   c.plain = {static_cast<std::int64_t>(c.taps.size()),
              c.taps.data(),
              c.out_width,
              row,
              request.output(0).type.shape[2] * request.output(0).type.shape[3],
-             pooled,
+             pattern.pooling.has_value(),
              c.weight_taps.data()};
-  const std::int64_t rows = c.images * c.y_height(), work = y.numel() * c.plain.tap_count,
+  const std::int64_t rows = c.images * c.y_height(),
+                     work = g.images * g.out_channels * g.out_height * g.out_width * c.plain.tap_count,
                      tasks = std::clamp<std::int64_t>(work / kWorthAPart, 1,
                                                       std::min<std::int64_t>(rows, request.chunks));
   for (std::int64_t task = 0; task <= tasks; ++task) c.begin.push_back(rows * task / tasks);
@@ -178,12 +163,7 @@ Launch prepare(KernelRequest& request) {
 }  // namespace
 
 void cpu_conv_nchw() {
-  cpu::add_kernel({.op = "conv2d",
-                   .name = "cpu nchw",
-                   .prepare = prepare,
-                   .propose_layouts = propose_layouts,
-                   .fuses = true,
-                   .pools = true});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = "cpu nchw", .fuses = true, .pools = true});
 }
 
 }  // namespace neurim

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/common/priorities.h"
 #include "neurim/graph/kernel.h"
@@ -23,77 +24,52 @@ constexpr std::int64_t kMostWeights = 64 * 1024;  // each has a vector of sums i
 
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;  // of an image: places within a group are 32-bit numbers
 
-/// The convolution of the request's op in terms of its x, weight and y, and the place of those among the step's
-/// operands.
-struct Problem {
-  Shape x, weight, y;
-  const Conv2dOptions& options;
-
-  /// Rows (0) or columns (1) of the convolution itself.
-  FewAxis axis(std::size_t i) const {
-    return {
-        in(i), out(i), kernel(i), static_cast<int>(options.stride[i]), dilation(i), static_cast<int>(options.pad[i])};
-  }
-  /// Of the data gradient at stride 1: from y to x, tap t at the weight's tap kernel - 1 - t.
-  FewAxis backwards(std::size_t i) const {
-    return {out(i), in(i), kernel(i), 1, dilation(i), dilation(i) * (kernel(i) - 1) - static_cast<int>(options.pad[i])};
-  }
-
- private:
-  static int size(const Shape& shape, std::size_t i) { return static_cast<int>(shape[static_cast<int>(i) + 2]); }
-  int in(std::size_t i) const { return size(x, i); }
-  int out(std::size_t i) const { return size(y, i); }
-  int kernel(std::size_t i) const { return size(weight, i); }
-  int dilation(std::size_t i) const { return static_cast<int>(options.dilation[i]); }
-};
-
-Problem problem_of(const KernelRequest& request) {
-  const Step& step = request.steps[0];
-  const auto shape = [&](int value) { return request.values[value].type.shape; };
-  if (step.op->name() == "conv2d")
-    return {shape(step.in[0]), shape(step.in[1]), shape(step.out[0]), static_cast<const Conv2d&>(*step.op).options};
-  if (step.op->name() == "conv2d_input_grad")
-    return {shape(step.out[0]), shape(step.in[1]), shape(step.in[0]),
-            static_cast<const Conv2dInputGrad&>(*step.op).options};
-  return {shape(step.in[1]), shape(step.out[0]), shape(step.in[0]),
-          static_cast<const Conv2dWeightGrad&>(*step.op).options};
+/// Rows (0) or columns (1) of the convolution itself.
+FewAxis axis(const ConvSizes& g, int i) {
+  const auto at = [&](std::int64_t rows, std::int64_t columns) { return static_cast<int>(i == 0 ? rows : columns); };
+  return {at(g.height, g.width),
+          at(g.out_height, g.out_width),
+          static_cast<int>(g.kernel[i]),
+          static_cast<int>(g.options.stride[i]),
+          static_cast<int>(g.options.dilation[i]),
+          static_cast<int>(g.options.pad[i])};
+}
+/// Of the data gradient at stride 1: from y to x, tap t at the weight's tap kernel - 1 - t.
+FewAxis backwards(const ConvSizes& g, int i) {
+  const FewAxis own = axis(g, i);
+  return {own.out, own.in, own.kernel, 1, own.dilation, own.dilation * (own.kernel - 1) - own.begin};
 }
 
 /// Null, or why these kernels leave the request to others.
-const char* against(const KernelRequest& request, const Problem& problem) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  if (request.steps.size() > 2 || (request.steps.size() == 2 && request.steps[1].op->name() != "relu"))
-    return "fuses relu only";
-  if (request.steps.size() == 2 && request.op().name() != "conv2d") return "fuses nothing";
-  if (problem.options.groups != 1) return "takes no groups";
-  const auto& in_values = request.steps[0].in;
-  if (request.op().name() != "conv2d_weight_grad" && in_values[0] == in_values[1]) return "takes weights of their own";
-  if (problem.x.numel() == 0 || problem.x[0] % kLanes) return "takes images by 16";
-  const std::int64_t in = problem.x[1], out = problem.y[1];
+const char* against(const KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const ConvSizes& g = pattern.sizes;
+  const bool forward = pattern.direction == Direction::forward, gradient = pattern.direction == Direction::input_grad;
+  const AddRelu behind = read_add_relu(request, 1, request.steps.size(), pattern.result());
+  if (behind.end != request.steps.size() || behind.add >= 0 || (pattern.followed && !forward)) return "fuses relu only";
+  if (g.options.groups != 1) return "takes no groups";
+  if (g.images % kLanes) return "takes images by 16";
   // oneDNN reads plain images of up to three channels and gives blocks, but has plain loops only for the way back.
-  const bool image = in <= 3 && request.op().name() != "conv2d_input_grad";
-  if (many_channels(out) && (many_channels(in) || image)) return "leaves channels from 16 on to blocked16";
-  if (problem.weight.numel() > kMostWeights) return "takes few weights";
-  if (std::max(problem.x.numel() / problem.x[0], problem.y.numel() / problem.y[0]) > kMostPixels)
+  const bool image = g.in_channels <= 3 && !gradient;
+  if (many_channels(g.out_channels) && (many_channels(g.in_channels) || image))
+    return "leaves channels from 16 on to blocked16";
+  if (g.in_channels * g.out_channels * g.kernel[0] * g.kernel[1] > kMostWeights) return "takes few weights";
+  if (std::max(g.in_channels * g.height * g.width, g.out_channels * g.out_height * g.out_width) > kMostPixels)
     return "takes smaller images";
-  if (request.op().name() == "conv2d_input_grad" && problem.options.stride != std::array<std::int64_t, 2>{1, 1})
-    return "takes data gradients at stride 1";
+  if (gradient && !g.at_stride_1()) return "takes data gradients at stride 1";
   return nullptr;
 }
 
 /// Of images; the others are weights and bias.
-Layout layout_of(const KernelRequest& request, const Problem& problem, int value) {
-  const Shape& shape = request.values[value].type.shape;
-  const Step& step = request.steps[0];
-  const int weight = step.op->name() == "conv2d_weight_grad" ? step.out[0] : step.in[1];
-  return value != weight && (shape == problem.x || shape == problem.y) ? kImages : Layout{};
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
+  const auto shape = [&](int one) -> const Shape& { return request.values[one].type.shape; };
+  const bool image = shape(value) == shape(pattern.x) || shape(value) == shape(pattern.y);
+  return value != pattern.weight && image ? kImages : Layout{};
 }
 
-bool propose_layouts(KernelRequest& request) {
-  const Problem problem = problem_of(request);
-  if (const char* why = against(request, problem)) return decline(request, why), false;
-  ask_layouts(request, layout_of, problem);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
   return true;
 }
 
@@ -200,7 +176,8 @@ float* floats(void* base) { return static_cast<float*>(base); }
 struct Forward {
   Convolution convolution;
   std::int64_t weight_base = 0;  ///< where the walk over the taps begins
-  bool bias = false, relu = false;
+  bool bias = false;
+  Relu relu;
   int before = -1, y = 0;  ///< outputs
   decltype(&portable::few_convolve) run_rows = NEURIM_DISPATCH(few_convolve);
 
@@ -218,31 +195,27 @@ struct Forward {
   }
 };
 
-Launch prepare(KernelRequest& request) {
-  const Problem problem = problem_of(request);
-  if (const char* why = against(request, problem)) return decline(request, why);
-  if (!has_layouts(request, layout_of, problem)) return decline(request, "takes images16 and plain weights");
-  const bool backwards = request.op().name() == "conv2d_input_grad";
-  const std::int64_t groups = problem.x[0] / kLanes, in = problem.x[1], out = problem.y[1];
-  const std::int64_t columns = problem.weight[3], taps = problem.weight[2] * columns;
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes images16 and plain weights");
+  const ConvSizes& conv = pattern.sizes;
+  const bool gradient = pattern.direction == Direction::input_grad;
+  const std::int64_t groups = conv.images / kLanes, in = conv.in_channels, out = conv.out_channels;
+  const std::int64_t columns = conv.kernel[1], taps = conv.kernel[0] * columns;
   auto forward = std::make_shared<Forward>(
-      Forward{backwards ? Convolution(groups, out, in, problem.backwards(0), problem.backwards(1), request.chunks)
-                        : Convolution(groups, in, out, problem.axis(0), problem.axis(1), request.chunks)});
+      Forward{gradient ? Convolution(groups, out, in, backwards(conv, 0), backwards(conv, 1), request.chunks)
+                       : Convolution(groups, in, out, axis(conv, 0), axis(conv, 1), request.chunks)});
   FewGeometry& g = forward->convolution.geometry;
-  g.w_out = backwards ? taps : in * taps;
-  g.w_in = backwards ? in * taps : taps;
-  g.w_row = backwards ? -columns : columns;
-  g.w_column = backwards ? -1 : 1;
+  g.w_out = gradient ? taps : in * taps;
+  g.w_in = gradient ? in * taps : taps;
+  g.w_row = gradient ? -columns : columns;
+  g.w_column = gradient ? -1 : 1;
   forward->convolution.tabulate();
-  forward->weight_base = backwards ? taps - 1 : 0;
-  forward->bias = request.steps[0].in.size() == 3;
-  forward->relu = request.steps.size() == 2;
-  const auto output = [&](int value) {
-    const auto at = std::find(request.out.begin(), request.out.end(), value);
-    return at == request.out.end() ? -1 : static_cast<int>(at - request.out.begin());
-  };
-  forward->y = output(request.steps.back().out[0]);
-  if (forward->relu) forward->before = output(request.steps[0].out[0]);
+  forward->weight_base = gradient ? taps - 1 : 0;
+  forward->bias = pattern.bias >= 0;
+  forward->relu = read_add_relu(request, 1, request.steps.size(), pattern.result()).relu;
+  forward->y = request.place_out(request.steps.back().out[0]);
+  if (pattern.followed) forward->before = request.place_out(request.steps[0].out[0]);
   return {Forward::run, forward, forward->convolution.tasks, 0, request.chunks, forward->convolution.staged_bytes};
 }
 
@@ -276,14 +249,14 @@ struct WeightGrad {
   }
 };
 
-Launch prepare_weight_grad(KernelRequest& request) {
-  const Problem problem = problem_of(request);
-  if (const char* why = against(request, problem)) return decline(request, why);
-  if (!has_layouts(request, layout_of, problem)) return decline(request, "takes images16 and plain weights");
-  const std::int64_t in = problem.x[1], columns = problem.weight[3], taps = problem.weight[2] * columns;
+Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(request, pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes images16 and plain weights");
+  const ConvSizes& conv = pattern.sizes;
+  const std::int64_t in = conv.in_channels, columns = conv.kernel[1], taps = conv.kernel[0] * columns;
   auto own = std::make_shared<WeightGrad>(
-      WeightGrad{Convolution(problem.x[0] / kLanes, in, problem.y[1], problem.axis(0), problem.axis(1), request.chunks),
-                 problem.weight.numel(), 1});
+      WeightGrad{Convolution(conv.images / kLanes, in, conv.out_channels, axis(conv, 0), axis(conv, 1), request.chunks),
+                 in * conv.out_channels * taps, 1});
   FewGeometry& g = own->convolution.geometry;
   g.w_out = in * taps, g.w_in = taps, g.w_row = columns, g.w_column = 1;
   if (taps == 1) {  // a tile of one column would wait for its few sums: the input channels take the place of
@@ -308,14 +281,10 @@ namespace neurim {
 
 void cpu_conv_nchw16n() {
   constexpr std::string_view kName = "cpu nchw16n";
-  cpu::add_kernel(
-      {.op = "conv2d", .name = kName, .prepare = cpu::prepare, .propose_layouts = cpu::propose_layouts, .fuses = true});
-  cpu::add_kernel(
-      {.op = "conv2d_input_grad", .name = kName, .prepare = cpu::prepare, .propose_layouts = cpu::propose_layouts});
-  cpu::add_kernel({.op = "conv2d_weight_grad",
-                   .name = kName,
-                   .prepare = cpu::prepare_weight_grad,
-                   .propose_layouts = cpu::propose_layouts});
+  using namespace cpu;
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = kName, .fuses = true});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d_input_grad", .name = kName});
+  add_conv_kernel<prepare_weight_grad, propose_layouts>({.op = "conv2d_weight_grad", .name = kName});
 }
 
 }  // namespace neurim

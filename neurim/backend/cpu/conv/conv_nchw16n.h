@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "neurim/backend/cpu/common/isa.h"
+#include "neurim/backend/cpu/common/relu.h"
 
 namespace neurim::cpu {
 
@@ -47,10 +48,9 @@ struct FewRows {
   int x_first, begin, end;
 };
 
-/// y = conv(x) + bias, then max(y, 0) with `relu`; `before` takes the values before it. bias and before may
-/// be null.
+/// y = relu(conv(x) + bias); `before` takes the values before the ReLU. bias and before may be null.
 NEURIM_EACH_ISA(void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, const float* bias,
-                                  bool relu, float* before, float* y))
+                                  const Relu& relu, float* before, float* y))
 
 /// Adds to `sums`, a vector of sixteen for each weight, what the rows give of the weight's gradient.
 NEURIM_EACH_ISA(void few_weight_sums(const FewGeometry& g, const FewRows& rows, const float* dy, float* sums))

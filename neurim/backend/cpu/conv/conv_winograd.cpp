@@ -9,7 +9,7 @@
 #include <random>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/interned.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -105,73 +105,71 @@ struct Problem {
   std::int64_t tiles() const { return images * image_tiles(); }
 };
 
-/// Why not, or null.
-const char* read_problem(const KernelRequest& request, Problem& problem) {
+/// Null, or why the kernel leaves the request to others.
+const char* read_problem(const KernelRequest& request, const ConvPattern& pattern, Problem& problem) {
   if (!request.winograd) return "is what the plan leaves out";
-  const Direction direction = direction_of(request);
-  const Operands at = operands_of(request);
-  const auto value = [&](int number) -> const Type& { return request.values[number].type; };
-  const Shape &x = value(at.x).shape, &weight = value(at.weight).shape, &y = value(at.y).shape;
-  const Conv2dOptions& o = options_of(request);
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  const std::array<std::int64_t, 2> one{1, 1};
-  if (weight[2] != 3 || weight[3] != 3 || o.stride != one || o.dilation != one || o.groups != 1)
+  if (!pattern.f32) return "takes f32 only";
+  const ConvSizes& g = pattern.sizes;
+  const Conv2dOptions& o = g.options;
+  const Direction direction = pattern.direction;
+  if (g.kernel[0] != 3 || g.kernel[1] != 3 || !g.at_stride_1() || o.dilation != std::array<std::int64_t, 2>{1, 1} ||
+      o.groups != 1)
     return "takes 3x3 kernels at stride 1, without groups and dilation";
-  if (weight[0] % kLanes != 0 || weight[1] % kLanes != 0) return "takes channels by 16";
+  if (g.out_channels % kLanes != 0 || g.in_channels % kLanes != 0) return "takes channels by 16";
   if (*std::max_element(o.pad.begin(), o.pad.end()) > 2) return "takes no padding beyond the kernel";
   const bool backwards = direction == Direction::input_grad;
-  const StorageDtype pairs = direction == Direction::weight_grad ? StorageDtype::exact : request.storage();
-  const Shape &from = backwards ? y : x, &to = backwards ? x : y;
-  problem.images = from[0];
-  problem.shape = {.in_blocks = from[1] / kLanes,
-                   .out_blocks = to[1] / kLanes,
-                   .in_height = from[2],
-                   .in_width = from[3],
-                   .out_height = to[2],
-                   .out_width = to[3],
+  const StorageDtype pairs = direction == Direction::weight_grad ? StorageDtype::exact : pattern.storage;
+  const std::int64_t out_height = backwards ? g.height : g.out_height, out_width = backwards ? g.width : g.out_width;
+  problem.images = g.images;
+  problem.shape = {.in_blocks = (backwards ? g.out_channels : g.in_channels) / kLanes,
+                   .out_blocks = (backwards ? g.in_channels : g.out_channels) / kLanes,
+                   .in_height = backwards ? g.out_height : g.height,
+                   .in_width = backwards ? g.out_width : g.width,
+                   .out_height = out_height,
+                   .out_width = out_width,
                    .top = backwards ? 2 - o.pad[0] : o.pad[0],
                    .left = backwards ? 2 - o.pad[1] : o.pad[1],
                    .pairs = pairs};
   // Making u costs as many instructions as a multiplication at all points of three tiles; other machines have too few
   // registers.
   problem.few = problem.tiles() <= kFewTiles && direction == Direction::forward && !pairs && isa() == Isa::avx512 &&
-                kWinogradPoints * (problem.tiles() + 3) <= 9 * problem.images * to[2] * to[3];
+                kWinogradPoints * (problem.tiles() + 3) <= 9 * problem.images * out_height * out_width;
   constexpr std::int64_t kEnough = 12;  // below, reading all weights at the points costs more than is saved
   if (problem.few || problem.tiles() >= kEnough) return nullptr;
   problem.shape.tile = 2;
-  const bool constant = request.values[at.weight].constant;  // else the values at the points would be made each time
-  const bool saves = 4 * problem.shape.points() * problem.tiles() <= 3 * 9 * problem.images * to[2] * to[3];
-  if (direction != Direction::forward || !constant || problem.tiles() < kEnough || !saves) return "takes more tiles";
+  const bool saves = 4 * problem.shape.points() * problem.tiles() <= 3 * 9 * problem.images * out_height * out_width;
+  // Of weights that are not constant the values at the points would be made each time.
+  if (direction != Direction::forward || !pattern.constant_weight || problem.tiles() < kEnough || !saves)
+    return "takes more tiles";
   return nullptr;
 }
 
 /// Whether the weights are read, or written, as they live and not in the form above.
-bool lives(const KernelRequest& request, const Problem& problem) {
-  return problem.few || direction_of(request) == Direction::weight_grad;
+bool lives(const ConvPattern& pattern, const Problem& problem) {
+  return problem.few || pattern.direction == Direction::weight_grad;
 }
 
 /// Asks for blocked images and such weights.
-void choose_layouts(KernelRequest& request, const Problem& problem) {
+void choose_layouts(KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
   for (int value = 0; value < std::ssize(request.values); ++value) {
     TensorDesc& desc = request.values[value];
     desc.layout = desc.type.shape.rank() == 4 ? blocked_layout(request, value) : Layout{};
   }
-  TensorDesc& weight = request.values[operands_of(request).weight];
-  weight.layout = lives(request, problem) ? forward_weights(weight.type)
-                                          : winograd_layout(weight.type, direction_of(request) == Direction::input_grad,
+  TensorDesc& weight = request.values[pattern.weight];
+  weight.layout = lives(pattern, problem) ? forward_weights(weight.type)
+                                          : winograd_layout(weight.type, pattern.direction == Direction::input_grad,
                                                             problem.shape.pairs, problem.shape.tile);
 }
 
 /// Whether the tensors lie so.
-bool has_layouts(const KernelRequest& request, const Problem& problem) {
-  const TensorDesc& weight = request.values[operands_of(request).weight];
+bool has_layouts(const KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
+  const TensorDesc& weight = request.values[pattern.weight];
   const bool images = std::all_of(request.values.begin(), request.values.end(), [&](const TensorDesc& desc) {
     return &desc == &weight || desc.type.shape.rank() != 4 || exact(desc.layout) == kBlocked;
   });
   const Form* const form = form_of(weight.layout);
   return images &&
-         (lives(request, problem) ? weight.layout == forward_weights(weight.type)
+         (lives(pattern, problem) ? weight.layout == forward_weights(weight.type)
                                   : form && form->pairs == problem.shape.pairs && form->tile == problem.shape.tile);
 }
 
@@ -326,8 +324,8 @@ double rounding_error(const WinogradShape& given, const std::uint16_t* u) {
 constexpr double kMostError = 0.0125;
 
 /// On no, says why.
-bool passes_gate(KernelRequest& request, const Problem& problem) {
-  const TensorDesc& weight = request.values[operands_of(request).weight];
+bool passes_gate(KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
+  const TensorDesc& weight = request.values[pattern.weight];
   if (!problem.shape.pairs || !weight.constant) return true;  // of weights that change it says nothing
   const void* const u = weight.known;
   if (!u) return decline(request, "takes known weights"), false;
@@ -338,26 +336,24 @@ bool passes_gate(KernelRequest& request, const Problem& problem) {
          false;
 }
 
-bool propose_layouts(KernelRequest& request) {
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
-  Epilogue epilogue;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason), false;
-  if (!read_epilogue(request, epilogue))
-    return decline(request, "fuses add and relu behind the forward convolution only"), false;
-  choose_layouts(request, problem);
+  if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason), false;
+  if (!pattern.epilogue) return decline(request, "fuses add and relu behind the forward convolution only"), false;
+  choose_layouts(request, pattern, problem);
   return true;
 }
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
-  Epilogue epilogue;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason);
-  if (!has_layouts(request, problem) || !read_epilogue(request, epilogue))
+  if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
+  if (!has_layouts(request, pattern, problem) || !pattern.epilogue)
     return decline(request, "takes blocked16 and weights in its own form");
-  if (!passes_gate(request, problem)) return {};
+  if (!passes_gate(request, pattern, problem)) return {};
   problem.shape.x_rounded = request.input(0).layout.storage;
-  const auto all = std::make_shared<Convolution>(Convolution{
-      cut(problem, request.tasks_for(problem.images), request.chunks), epilogue, request.output(0).layout.storage});
+  const auto all = std::make_shared<Convolution>(
+      Convolution{cut(problem, request.tasks_for(problem.images), request.chunks), *pattern.epilogue,
+                  request.output(0).layout.storage});
   if (problem.shape.pairs) request.used_dtype = request.compute_dtype;
   return {Convolution::run, all, all->tasks(), 0, request.chunks, all->own()};
 }
@@ -374,21 +370,22 @@ struct Region : Tiled {
   }
 };
 
-bool propose_fused_layouts(KernelRequest& request) {
+bool propose_fused_layouts(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason), false;
-  if (!ConvNorm().read(request)) return decline(request, "takes batch norm in training, or its gradient"), false;
-  choose_layouts(request, problem);
+  if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason), false;
+  if (!ConvNorm().read(request, pattern))
+    return decline(request, "takes batch norm in training, or its gradient"), false;
+  choose_layouts(request, pattern, problem);
   return true;
 }
 
-Launch prepare_region(KernelRequest& request) {
+Launch prepare_region(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
   ConvNorm norm;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason);
-  if (!has_layouts(request, problem) || !norm.read(request))
+  if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
+  if (!has_layouts(request, pattern, problem) || !norm.read(request, pattern))
     return decline(request, "takes blocked16 and weights in its own form");
-  if (!passes_gate(request, problem)) return {};
+  if (!passes_gate(request, pattern, problem)) return {};
   problem.shape.x_rounded = request.input(0).layout.storage;
   std::vector<std::int64_t> begin;
   const std::int64_t least = (worth_a_run(problem) + problem.image_tiles() - 1) / problem.image_tiles();
@@ -436,10 +433,10 @@ struct WeightGrad : Tiled {
   }
 };
 
-Launch prepare_weight_grad(KernelRequest& request) {
+Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   Problem problem;
-  if (const char* reason = read_problem(request, problem)) return decline(request, reason);
-  if (!has_layouts(request, problem)) return decline(request, "takes blocked16 to packed weights");
+  if (const char* reason = read_problem(request, pattern, problem)) return decline(request, reason);
+  if (!has_layouts(request, pattern, problem)) return decline(request, "takes blocked16 to packed weights");
   constexpr std::int64_t kManyBlocks = 128;  // of weights: sums for each run would be more traffic than is shared
   const std::int64_t blocks = problem.shape.in_blocks * problem.shape.out_blocks;
   problem.shape.dy_rounded = request.input(0).layout.storage, problem.shape.x_rounded = request.input(1).layout.storage;
@@ -457,21 +454,14 @@ Launch prepare_weight_grad(KernelRequest& request) {
 }  // namespace
 
 void cpu_conv_winograd() {
-  cpu::add_kernel({.op = "reorder", .name = "cpu winograd", .prepare = prepare_weights});
-  cpu::add_kernel(
-      {.op = "conv2d", .name = "cpu winograd", .prepare = prepare, .propose_layouts = propose_layouts, .fuses = true});
-  cpu::add_kernel(
-      {.op = "conv2d_input_grad", .name = "cpu winograd", .prepare = prepare, .propose_layouts = propose_layouts});
+  constexpr std::string_view kName = "cpu winograd";
+  cpu::add_kernel({.op = "reorder", .name = kName, .prepare = prepare_weights});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = kName, .fuses = true});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d_input_grad", .name = kName});
+  add_conv_kernel<prepare_weight_grad, propose_layouts>({.op = "conv2d_weight_grad", .name = kName});
   for (const char* op : {"conv2d", "conv2d_input_grad"})
-    cpu::add_kernel({.op = op,
-                     .name = "cpu winograd fused",
-                     .prepare = prepare_region,
-                     .propose_layouts = propose_fused_layouts,
-                     .fused_only = true});
-  cpu::add_kernel({.op = "conv2d_weight_grad",
-                   .name = "cpu winograd",
-                   .prepare = prepare_weight_grad,
-                   .propose_layouts = propose_layouts});
+    add_conv_kernel<prepare_region, propose_fused_layouts>(
+        {.op = op, .name = "cpu winograd fused", .fused_only = true});
 }
 
 }  // namespace neurim

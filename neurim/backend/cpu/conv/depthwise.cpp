@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/conv_steps.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -24,18 +24,6 @@ using namespace cpu;
 
 constexpr std::int64_t
     kTile = 1 << 14;  // floats of the result: what follows finds them in the first-level cache or the second
-
-/// Null, or why the kernels leave the convolution to others.
-const char* against(const KernelRequest& request, const Type& x, const Shape& weight, const Type& y,
-                    std::int64_t groups) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return "takes f32 only";
-  if (x.shape.numel() == 0 || y.shape.numel() == 0) return "takes no empty tensors";
-  if (weight[0] != groups || weight[1] != 1 || !fills_blocks(weight[0]))
-    return "takes one filter a channel, of 8 channels and more";
-  if (weight[2] <= 3 && weight[3] <= 3 && onednn_takes_blocks()) return "leaves kernels of up to 3x3 to oneDNN";
-  return nullptr;
-}
 
 // --- forward, and the data gradient ---
 
@@ -149,47 +137,48 @@ struct Depthwise {
   }
 };
 
-/// Null, or why not.
-const char* against(const KernelRequest& request) {
-  const Operands at = operands_of(request);
-  const auto desc = [&](int value) -> const TensorDesc& { return request.values[value]; };
-  const bool backwards = direction_of(request) == Direction::input_grad;
-  if (onednn_takes_blocks() && !desc(at.weight).constant) return "takes constant weights";
-  if ((backwards ? at.y : at.x) == at.weight) return "takes two operands";
-  if (const Conv2dOptions& o = options_of(request); backwards)
-    for (std::size_t axis : {0, 1})
-      if (o.pad[axis] > (desc(at.weight).type.shape[static_cast<int>(axis) + 2] - 1) * o.dilation[axis])
+/// Null, or why the kernels leave the request to others.
+const char* against(const ConvPattern& pattern) {
+  if (const char* why = pattern.against()) return why;
+  const ConvSizes& g = pattern.sizes;
+  if (onednn_takes_blocks() && pattern.direction != Direction::weight_grad && !pattern.constant_weight)
+    return "takes constant weights";
+  if (pattern.direction == Direction::input_grad)
+    for (const int axis : {0, 1})
+      if (g.options.pad[axis] > (g.kernel[axis] - 1) * g.options.dilation[axis])
         return "takes no padding beyond the kernel";
-  return against(request, desc(at.x).type, desc(at.weight).type.shape, desc(at.y).type, options_of(request).groups);
+  if (g.in_channels != g.options.groups || g.out_channels != g.options.groups || !fills_blocks(g.out_channels))
+    return "takes one filter a channel, of 8 channels and more";
+  if (g.kernel[0] <= 3 && g.kernel[1] <= 3 && onednn_takes_blocks()) return "leaves kernels of up to 3x3 to oneDNN";
+  return nullptr;
 }
 
-Layout layout_of(const KernelRequest& request, int value) {
-  if (value == operands_of(request).weight) return depthwise_weights(request.values[value].type);
-  return is_activation(request, value) ? blocked_layout(request, value) : Layout{};
+Layout layout_of(const KernelRequest& request, const ConvPattern& pattern, int value) {
+  if (value == pattern.weight) return depthwise_weights(request.values[value].type);
+  return pattern.is_activation(request, value) ? blocked_layout(request, value) : Layout{};
 }
 
-bool read_steps(KernelRequest& request, Depthwise& own) {
-  if (!own.behind.read_steps(request)) return false;
-  Epilogue epilogue;
-  if (read_epilogue(request, epilogue) && !epilogue.add) own.epilogue = epilogue, own.behind.steps.reset();
+/// Reads what follows; on no, says why.
+bool read_steps(KernelRequest& request, const ConvPattern& pattern, Depthwise& own) {
+  if (!own.behind.read(request, pattern)) return false;
+  if (pattern.epilogue && !pattern.epilogue->add) own.epilogue = *pattern.epilogue, own.behind.steps.reset();
   return true;
 }
 
-bool propose_layouts(KernelRequest& request) {
-  if (const char* reason = against(request)) return decline(request, reason), false;
-  ask_layouts(request, layout_of);
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why), false;
+  ask_layouts(request, layout_of, pattern);
   Depthwise own;
-  return read_steps(request, own);
+  return read_steps(request, pattern, own);
 }
 
-Launch prepare(KernelRequest& request) {
-  if (const char* reason = against(request)) return decline(request, reason);
-  if (!has_layouts(request, layout_of)) return decline(request, "takes blocks of 16 channels");
-  const Step& step = request.steps[0];
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why);
+  if (!has_layouts(request, layout_of, pattern)) return decline(request, "takes blocks of 16 channels");
   auto own = std::make_shared<Depthwise>();
-  if (!read_steps(request, *own)) return {};
-  const DepthwiseShape conv = depthwise_shape(sizes_of(request));
-  own->backwards = direction_of(request) == Direction::input_grad;
+  if (!read_steps(request, pattern, *own)) return {};
+  const DepthwiseShape conv = depthwise_shape(pattern.sizes);
+  own->backwards = pattern.direction == Direction::input_grad;
   own->phases = own->backwards ? gradient_phases(conv) : std::vector{Phase{.shape = conv}};
   own->blocks = conv.blocks;
   own->height = own->backwards ? conv.height : conv.out_height,
@@ -197,9 +186,9 @@ Launch prepare(KernelRequest& request) {
   own->x_plane = (own->backwards ? conv.out_height * conv.out_width : conv.height * conv.width) * 16;
   own->taps = conv.kernel[0] * conv.kernel[1] * 16;
   own->rows = std::clamp<std::int64_t>(kTile / (own->width * 16), 1, own->height);
-  own->channels = sizes_of(request).out_channels;
-  own->x = request.place_in(step.in[0]), own->weight = request.place_in(step.in[1]);
-  own->bias = step.in.size() == 3 ? request.place_in(step.in[2]) : -1;
+  own->channels = pattern.sizes.out_channels;
+  own->x = request.place_in(pattern.source()), own->weight = request.place_in(pattern.weight);
+  own->bias = pattern.bias;
   own->rounded = request.input(own->x).layout.storage;
   if (own->behind.norm) {
     for (const std::int64_t image : own->behind.norm->cut(request, conv.images))
@@ -217,17 +206,10 @@ Launch prepare(KernelRequest& request) {
 
 // --- weight gradient ---
 
-const Conv2dWeightGrad& op_of(const KernelRequest& request) {
-  return static_cast<const Conv2dWeightGrad&>(request.op());
-}
-
-bool wants_grad(KernelRequest& request) {
-  TensorDesc &dy = request.values[request.in[0]], &x = request.values[request.in[1]];
-  if (const char* reason = against(request, x.type, op_of(request).weight_shape, dy.type,
-                                   op_of(request).options.groups))
-    return decline(request, reason), false;
-  dy.layout = blocked_layout(request, request.in[0]), x.layout = blocked_layout(request, request.in[1]);
-  TensorDesc& dw = request.values[request.out[0]];
+bool propose_grad_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (const char* why = against(pattern)) return decline(request, why), false;
+  for (const int value : {pattern.x, pattern.y}) request.values[value].layout = blocked_layout(request, value);
+  TensorDesc& dw = request.values[pattern.weight];
   dw.layout = depthwise_weights(dw.type);
   return true;
 }
@@ -265,12 +247,12 @@ struct WeightGrad {
   }
 };
 
-Launch prepare_grad(KernelRequest& request) {
+Launch prepare_grad(KernelRequest& request, const ConvPattern& pattern) {
   const TensorDesc &dy = request.input(0), &x = request.input(1), &dw = request.output(0);
   if (exact(dy.layout) != kBlocked || exact(x.layout) != kBlocked || dw.layout != depthwise_weights(dw.type))
     return decline(request, "takes blocked16 to filters of 16 channels, not ", dy.layout, " and ", x.layout, " to ",
                    dw.layout);
-  WeightGrad all{depthwise_shape(sizes_of(request)), dy.layout.storage, x.layout.storage, 1};
+  WeightGrad all{depthwise_shape(pattern.sizes), dy.layout.storage, x.layout.storage, 1};
   all.tasks = tasks_of(request, depthwise_work(all.shape), all.shape.blocks);
   return {WeightGrad::run, std::make_shared<WeightGrad>(all),
           all.tasks,       0,
@@ -295,16 +277,11 @@ DepthwiseShape cpu::depthwise_shape(const ConvSizes& sizes) {
 }
 
 void cpu_depthwise() {
-  const Kernel forward{
-      .op = "conv2d", .name = "cpu depthwise", .prepare = prepare, .propose_layouts = propose_layouts, .fuses = true};
-  add_kernel(forward);
-  if (!onednn_takes_blocks()) {
-    Kernel backward = forward;
-    backward.op = "conv2d_input_grad";
-    add_kernel(backward);
-  }
-  cpu::add_kernel(
-      {.op = "conv2d_weight_grad", .name = "cpu depthwise", .prepare = prepare_grad, .propose_layouts = wants_grad});
+  constexpr std::string_view kName = "cpu depthwise";
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = kName, .fuses = true});
+  if (!onednn_takes_blocks())
+    add_conv_kernel<prepare, propose_layouts>({.op = "conv2d_input_grad", .name = kName, .fuses = true});
+  add_conv_kernel<prepare_grad, propose_grad_layouts>({.op = "conv2d_weight_grad", .name = kName});
 }
 
 }  // namespace neurim

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "neurim/backend/cpu/common/block_product.h"
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/conv_rows.h"
 #include "neurim/backend/cpu/common/packed_weights.h"
 #include "neurim/backend/cpu/common/physical.h"
@@ -131,11 +131,12 @@ bool read_stage(KernelRequest& request, Stage& stage) {
   return true;
 }
 
-/// Whether what follows a stage is done by its kernel.
-bool fused(const KernelRequest& request, const Stage& stage, Epilogue& epilogue) {
+/// What follows a stage, where its kernel does all of it.
+std::optional<Epilogue> fused(const KernelRequest& request, const Stage& stage) {
   // A residual lies as the last result does, and the others' blocks are elsewhere.
   const bool adds = stage.kind == Stage::product && stage.end == request.steps.size();
-  return read_epilogue(request, stage.layer, stage.end, epilogue) && (adds || !epilogue.add);
+  const std::optional<Epilogue> epilogue = read_epilogue(request, stage.layer, stage.end);
+  return epilogue && (adds || !epilogue->add) ? epilogue : std::nullopt;
 }
 
 /// Reads what follows the convolutions, in the layouts of the request; on no, says why.
@@ -144,8 +145,8 @@ bool read_steps(KernelRequest& request, std::vector<Stage>& stages) {
   for (Stage& stage : stages) {
     if (&stage == &stages[0]) stage.rounded = rounded(stage.x);
     if (&stage == &stages.back()) stage.rounds = rounded(stage.y);
-    if (Epilogue epilogue; fused(request, stage, epilogue))
-      stage.epilogue = epilogue;
+    if (const auto epilogue = fused(request, stage))
+      stage.epilogue = *epilogue;
     else if (!stage.steps.emplace().read(request, stage.layer + 1, stage.end))
       return false;
   }
@@ -155,11 +156,10 @@ bool read_steps(KernelRequest& request, std::vector<Stage>& stages) {
 /// Whether the kernel takes this activation rounded.
 bool takes_rounded(const KernelRequest& request, const std::vector<Stage>& stages, int value) {
   const Stage& last = stages.back();
-  Epilogue epilogue;
   const bool all_pairs = std::all_of(stages.begin(), stages.end(),
                                      [](const Stage& stage) { return stage.pairs || !stage.multiplies(); });
   if (!all_pairs || (value == stages[0].x && !stages[0].pairs)) return false;
-  return value != last.y || last.pairs || !fused(request, last, epilogue);
+  return value != last.y || last.pairs || !fused(request, last);
 }
 
 /// Into how many tasks an image is cut for the threads, and what is shared out.
@@ -459,13 +459,13 @@ Launch prepare(KernelRequest& request) {
 
 void cpu_row_tiled() {
   const auto add_as = [](std::string_view op, bool prologues, bool series) {
-    cpu::add_kernel({.op = op,
-                     .name = "cpu row-tiled",
-                     .prepare = prepare,
-                     .propose_layouts = propose_layouts,
-                     .fused_only = true,
-                     .prologues = prologues,
-                     .series = series});
+    add_kernel({.op = op,
+                .name = "cpu row-tiled",
+                .prepare = prepare,
+                .propose_layouts = propose_layouts,
+                .fused_only = true,
+                .prologues = prologues,
+                .series = series});
   };
   add_as("conv2d", false, true);
   add_as("linear", true, true);

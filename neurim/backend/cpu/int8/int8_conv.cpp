@@ -82,9 +82,9 @@ Layout layout_of(const KernelRequest& request, const Int8Group& group, int value
   return group.depthwise ? Layout{} : byte_weights(desc_of(request, value).type, group.image());
 }
 
-bool propose_layouts(KernelRequest& request) {
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   Int8Group group;
-  if (const char* why = read_group(request, group)) return decline(request, why), false;
+  if (const char* why = read_group(request, pattern, group)) return decline(request, why), false;
   ask_layouts(request, layout_of, group);
   return true;
 }
@@ -298,9 +298,9 @@ void set_start(ByteConv& own, const std::int8_t* weights) {
         for (int i = 0; i < 4; ++i) own.start[block + lane] -= own.zero * *weights++;
 }
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   Int8Group group;
-  if (const char* why = read_group(request, group)) return decline(request, why);
+  if (const char* why = read_group(request, pattern, group)) return decline(request, why);
   if (!has_layouts(request, layout_of, group)) return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteConv>();
   ConvRows& g = all->g = {group.sizes, all->words};
@@ -348,12 +348,7 @@ Launch prepare(KernelRequest& request) {
 
 void cpu_int8_conv() {
   for (const char* op : {"conv2d", "linear"})
-    cpu::add_kernel({.op = op,
-                     .name = "cpu int8",
-                     .prepare = prepare,
-                     .propose_layouts = propose_layouts,
-                     .fused_only = true,
-                     .prologues = true});
+    add_conv_kernel<prepare, propose_layouts>({.op = op, .name = "cpu int8", .fused_only = true, .prologues = true});
 }
 
 }  // namespace neurim

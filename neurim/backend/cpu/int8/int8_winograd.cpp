@@ -135,9 +135,9 @@ struct ByteWinograd : ByteOperands {
 };
 
 /// Null, or why not.
-const char* read(const KernelRequest& request, Int8Group& group) {
+const char* read(const KernelRequest& request, const ConvPattern& pattern, Int8Group& group) {
   if (has_vnni()) return "saves nothing where AVX512-VNNI multiplies by fours";
-  if (const char* why = read_group(request, group)) return why;
+  if (const char* why = read_group(request, pattern, group)) return why;
   const ConvSizes& g = group.sizes;
   if (group.linear || group.depthwise || group.image() || g.kernel[0] != 3 || g.kernel[1] != 3 || !g.at_stride_1() ||
       g.options.dilation != std::array<std::int64_t, 2>{1, 1})
@@ -152,16 +152,16 @@ Layout layout_of(const KernelRequest& request, const Int8Group& group, int value
   return value == group.weight.value ? point_weights(desc_of(request, value).type) : activation_layout(group, value);
 }
 
-bool propose_layouts(KernelRequest& request) {
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
   Int8Group group;
-  if (const char* why = read(request, group)) return decline(request, why), false;
+  if (const char* why = read(request, pattern, group)) return decline(request, why), false;
   ask_layouts(request, layout_of, group);
   return true;
 }
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   Int8Group group;
-  if (const char* why = read(request, group)) return decline(request, why);
+  if (const char* why = read(request, pattern, group)) return decline(request, why);
   if (!has_layouts(request, layout_of, group)) return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<ByteWinograd>();
   if (const char* why = all->read(request, group)) return decline(request, why);
@@ -182,12 +182,8 @@ Launch prepare(KernelRequest& request) {
 }  // namespace
 
 void cpu_int8_winograd() {
-  cpu::add_kernel({.op = "conv2d",
-                   .name = "cpu int8 winograd",
-                   .prepare = prepare,
-                   .propose_layouts = propose_layouts,
-                   .fused_only = true,
-                   .prologues = true});
+  add_conv_kernel<prepare, propose_layouts>(
+      {.op = "conv2d", .name = "cpu int8 winograd", .fused_only = true, .prologues = true});
 }
 
 }  // namespace neurim

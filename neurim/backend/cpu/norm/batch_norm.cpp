@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "neurim/backend/cpu/common/add_relu.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/common/priorities.h"
 #include "neurim/backend/cpu/pointwise/pointwise.h"
@@ -41,20 +42,9 @@ bool takes(KernelRequest& request, Joined& joined) {
     if (value.type.dtype != DType::f32) return no(request, "takes f32 only, not ", value.type.dtype);
   joined.last = request.steps[0].out[0];
   if (desc(request, joined.last).type.shape.numel() == 0) return no(request, "takes no empty tensors");
-  const auto next = [&]() { return joined.steps < request.steps.size() ? &request.steps[joined.steps] : nullptr; };
-  if (const Step* step = next();
-      step && step->op->name() == "add" && (step->in[0] == joined.last) != (step->in[1] == joined.last)) {
-    const int other = step->in[step->in[0] == joined.last ? 1 : 0];
-    if (request.place_in(other) >= 0 && desc(request, other).type.shape == desc(request, joined.last).type.shape) {
-      joined.residual = other;
-      joined.last = joined.sum = step->out[0];
-      ++joined.steps;
-    }
-  }
-  if (const Step* step = next(); step && step->in[0] == joined.last && read_relu(*step->op, joined.relu)) {
-    joined.last = step->out[0];
-    ++joined.steps;
-  }
+  const AddRelu read = read_add_relu(request, 1, request.steps.size(), joined.last);
+  joined.residual = read.add, joined.sum = read.sum, joined.last = read.result;
+  joined.relu = read.relu, joined.steps = read.end;
   return true;
 }
 

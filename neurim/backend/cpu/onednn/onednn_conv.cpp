@@ -100,19 +100,16 @@ std::pair<memory::desc, std::size_t> Problem::weight_of(const Layout& layout, co
   return {own, offset};
 }
 
-Problem problem_of(const KernelRequest& request) {
-  const Operands at = operands_of(request);
-  const auto value = [&](int number) -> const TensorDesc& { return request.values[number]; };
-  Problem problem{direction_of(request),
-                  with_rows(value(at.x).type),
-                  with_rows(value(at.weight).type),
-                  with_rows(value(at.y).type),
-                  value(at.x).layout,
-                  value(at.y).layout,
-                  window_of(request.op(), direction_of(request), value(at.x).type.shape.rank()),
-                  {}};
-  read_epilogue(request, problem.epilogue);
-  return problem;
+Problem problem_of(const KernelRequest& request, const ConvPattern& pattern) {
+  const TensorDesc &x = request.values[pattern.x], &y = request.values[pattern.y];
+  return {pattern.direction,
+          with_rows(x.type),
+          with_rows(request.values[pattern.weight].type),
+          with_rows(y.type),
+          x.layout,
+          y.layout,
+          window_of(request.op(), pattern.direction, x.type.shape.rank()),
+          pattern.epilogue.value_or(Epilogue{.bias = pattern.bias >= 0})};
 }
 
 /// Whether oneDNN has plain loops for these layouts, or nothing.
@@ -206,25 +203,22 @@ std::vector<std::int64_t> cut_evenly(std::int64_t count, std::int64_t pieces) {
   return begin;
 }
 
-bool takes_types(KernelRequest& request, const Problem& problem) {
-  for (const TensorDesc& desc : request.values)
-    if (desc.type.dtype != DType::f32) return decline(request, "takes f32 only"), false;
-  if (problem.x.shape.numel() == 0 || problem.y.shape.numel() == 0) return decline(request, "an axis is empty"), false;
-  return true;
+bool takes_types(KernelRequest& request, const ConvPattern& pattern) {
+  if (!pattern.f32) return decline(request, "takes f32 only"), false;
+  return !pattern.empty || (decline(request, "an axis is empty"), false);
 }
 
-bool ask_layouts(KernelRequest& request, const Problem& problem, bool loops) {
+bool ask_layouts(KernelRequest& request, const ConvPattern& pattern, const Problem& problem, bool loops) {
   const Creation creation;
-  const Operands at = operands_of(request);
   try {
     const Described described = describe(problem, problem.any_weight());
     if (described.loops && !loops) return decline(request, "has plain loops only"), false;
     const Layout weight = packed_layout(problem.grouped_weight(), described.weight);
     for (TensorDesc& desc : request.values)  // what is added, and all outputs too
       desc.layout = with_rows(desc.type) == problem.result() ? problem.result_layout() : Layout{};
-    request.values[at.x].layout = problem.x_layout;
-    request.values[at.y].layout = problem.y_layout;
-    request.values[at.weight].layout = weight;
+    request.values[pattern.x].layout = problem.x_layout;
+    request.values[pattern.y].layout = problem.y_layout;
+    request.values[pattern.weight].layout = weight;
   } catch (const dnnl::error& error) {
     return decline(request, error.what()), false;
   }
@@ -234,20 +228,19 @@ bool ask_layouts(KernelRequest& request, const Problem& problem, bool loops) {
 namespace {
 
 template <bool loops>
-bool propose_layouts(KernelRequest& request) {
-  Problem problem = problem_of(request);
-  Epilogue epilogue;
-  if (!takes_types(request, problem)) return false;
-  if (!read_epilogue(request, epilogue) ||
-      epilogue.relu.most == epilogue.relu.most)  // oneDNN's limits make numbers of NaN
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  if (!takes_types(request, pattern)) return false;
+  Problem problem = problem_of(request, pattern);
+  if (!pattern.epilogue ||
+      pattern.epilogue->relu.most == pattern.epilogue->relu.most)  // oneDNN's limits make numbers of NaN
     return decline(request, "fuses add and relu behind the forward convolution only"), false;
   if (!operands_apart(request))
     return decline(request, "fuses steps behind a convolution of different operands only"), false;
   choose_layouts(problem);
-  if (epilogue.add && !(problem.y_layout == kBlocked))
+  if (pattern.epilogue->add && !(problem.y_layout == kBlocked))
     return decline(request, "adds to blocks of 16 channels only: in the plain order oneDNN has no fast loop for it"),
            false;
-  return ask_layouts(request, problem, loops);
+  return ask_layouts(request, pattern, problem, loops);
 }
 
 /// One piece of the batch or of the output channels: its primitive and offsets, in floats.
@@ -303,10 +296,10 @@ struct Convolution {
   }
 };
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   const Creation creation;
-  const Problem problem = problem_of(request);
-  const Layout weight_layout = request.values[operands_of(request).weight].layout;
+  const Problem problem = problem_of(request, pattern);
+  const Layout weight_layout = request.values[pattern.weight].layout;
   const std::int64_t images = problem.x.shape[0], channels = problem.result().shape[1];
   const bool cut_channels = problem.direction == Direction::forward && images == 1 && problem.window.groups == 1 &&
                             problem.y_layout == kBlocked;
@@ -355,15 +348,11 @@ Launch prepare(KernelRequest& request) {
 namespace neurim {
 
 void cpu_onednn_conv() {
+  using namespace cpu;
   for (const char* op : {"conv1d", "conv1d_input_grad", "conv1d_weight_grad", "conv2d", "conv2d_input_grad",
                          "conv2d_weight_grad", "conv3d", "conv3d_input_grad", "conv3d_weight_grad"}) {
-    cpu::add_kernel({.op = op,
-                     .name = "onednn",
-                     .prepare = cpu::prepare,
-                     .propose_layouts = cpu::propose_layouts<false>,
-                     .fuses = !ends_with(op, "_grad")});
-    cpu::add_kernel(
-        {.op = op, .name = "onednn_loops", .prepare = cpu::prepare, .propose_layouts = cpu::propose_layouts<true>});
+    add_conv_kernel<prepare, propose_layouts<false>>({.op = op, .name = "onednn", .fuses = !ends_with(op, "_grad")});
+    add_conv_kernel<prepare, propose_layouts<true>>({.op = op, .name = "onednn_loops"});
   }
 }
 

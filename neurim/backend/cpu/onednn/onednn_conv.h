@@ -1,6 +1,6 @@
 // Convolutions and their gradients as oneDNN sees them. Included by the onednn_conv*.cpp files alone.
 #pragma once
-#include "neurim/backend/cpu/common/conv_request.h"
+#include "neurim/backend/cpu/common/conv_pattern.h"
 #include "neurim/backend/cpu/common/physical.h"
 #include "neurim/backend/cpu/onednn/common/onednn.h"
 
@@ -42,7 +42,7 @@ struct Problem {
 };
 
 /// The problem of a request, with the layouts that its values have.
-Problem problem_of(const KernelRequest& request);
+Problem problem_of(const KernelRequest& request, const ConvPattern& pattern);
 
 /// The layouts for which oneDNN has fast kernels: blocked when the channels fill blocks, channels last for
 /// groups that do not. An image with few channels is read plain; from blocks back to such an image it has
@@ -50,10 +50,10 @@ Problem problem_of(const KernelRequest& request);
 void choose_layouts(Problem& problem);
 
 /// Whether values and shapes are such as oneDNN takes; on no, says why.
-bool takes_types(KernelRequest& request, const Problem& problem);
+bool takes_types(KernelRequest& request, const ConvPattern& pattern);
 /// Gives the request's values the problem's layouts, and the weight that which oneDNN likes best; on no, says why.
 /// `loops`: even where it has plain loops only.
-bool ask_layouts(KernelRequest& request, const Problem& problem, bool loops);
+bool ask_layouts(KernelRequest& request, const ConvPattern& pattern, const Problem& problem, bool loops);
 
 /// A primitive and the forms of what it reads besides x and y.
 struct Described {

@@ -18,8 +18,8 @@ namespace {
 constexpr std::int64_t kPiece = 1 << 18;  // floats of the result
 
 /// The convolution alone, of floats.
-Problem read_problem(const KernelRequest& request) {
-  Problem problem = problem_of(request);
+Problem read_problem(const KernelRequest& request, const ConvPattern& pattern) {
+  Problem problem = problem_of(request, pattern);
   problem.epilogue = {.bias = problem.epilogue.bias};
   problem.x_layout = exact(problem.x_layout), problem.y_layout = exact(problem.y_layout);
   return problem;
@@ -34,36 +34,36 @@ const Layout& source_layout(const Problem& problem) {
 }
 
 /// Asks for the layouts; values like the activation that is read lie as it does.
-bool ask(KernelRequest& request, const Problem& problem) {
-  const Step& anchor = request.steps[request.anchor];
-  if (anchor.in[0] == anchor.in[1]) return decline(request, "takes two operands"), false;
-  if (!ask_layouts(request, problem, false)) return false;
+bool ask(KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
+  if (!pattern.distinct) return decline(request, "takes two operands"), false;
+  if (!ask_layouts(request, pattern, problem, false)) return false;
   for (TensorDesc& desc : request.values)
-    if (request.anchor > 0 && with_rows(desc.type) == source(problem)) desc.layout = source_layout(problem);
+    if (pattern.prologue && with_rows(desc.type) == source(problem)) desc.layout = source_layout(problem);
   // oneDNN reads and writes floats: in training, where values wait in DRAM, converting them is less than what is saved.
-  const bool trains = !request.values[operands_of(request).weight].constant;
+  const bool trains = !pattern.constant_weight;
   for (int value = 0; trains && value < std::ssize(request.values); ++value)
     if (Layout& layout = request.values[value].layout; layout == kBlocked) layout = blocked_layout(request, value);
   return true;
 }
 
 /// Whether values like the result and like the activation lie as they do.
-bool has_layouts(const KernelRequest& request, const Problem& problem) {
-  const TensorDesc& weight = request.values[operands_of(request).weight];
+bool has_layouts(const KernelRequest& request, const ConvPattern& pattern, const Problem& problem) {
+  const TensorDesc& weight = request.values[pattern.weight];
   return std::all_of(request.values.begin(), request.values.end(), [&](const TensorDesc& desc) {
     if (&desc == &weight) return true;
     const Type type = with_rows(desc.type);
     if (type == problem.result()) return exact(desc.layout) == problem.result_layout();
-    return request.anchor == 0 || type != source(problem) || exact(desc.layout) == source_layout(problem);
+    return !pattern.prologue || type != source(problem) || exact(desc.layout) == source_layout(problem);
   });
 }
 
-bool propose_layouts(KernelRequest& request) {
-  Problem problem = read_problem(request);
-  if (!takes_types(request, problem)) return false;
+bool propose_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  Problem problem = read_problem(request, pattern);
+  if (!takes_types(request, pattern)) return false;
   choose_layouts(problem);
   if (problem.result_layout() != kBlocked) return decline(request, "takes blocks of 16 channels"), false;
-  return ask(request, problem) && FusedPrologue().read_steps(request) && FusedEpilogue().read_steps(request);
+  return ask(request, pattern, problem) && FusedPrologue().read(request, pattern) &&
+         FusedEpilogue().read(request, pattern);
 }
 
 /// What a call of a primitive computes: runs of images and of channel blocks; and where its operands begin, in floats.
@@ -214,22 +214,21 @@ struct Calls {
 
 constexpr const char* kLoops = "has plain loops only for a piece of it";
 
-Launch prepare(KernelRequest& request) {
+Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
   const Creation creation;
-  const Problem problem = read_problem(request);
+  const Problem problem = read_problem(request, pattern);
   const Type& result = problem.result();
-  if (!takes_types(request, problem)) return {};
-  if (problem.result_layout() != kBlocked || !has_layouts(request, problem))
+  if (!takes_types(request, pattern)) return {};
+  if (problem.result_layout() != kBlocked || !has_layouts(request, pattern, problem))
     return decline(request, "takes blocks of 16 channels");
   const std::int64_t images = result.shape[0], channels = result.shape[1];
-  const Step& anchor = request.steps[request.anchor];
   auto region = std::make_shared<Region>(Region{.direction = problem.direction,
-                                                .weight = request.place_in(anchor.in[1]),
-                                                .bias = problem.epilogue.bias ? request.place_in(anchor.in[2]) : -1,
+                                                .weight = request.place_in(pattern.weight),
+                                                .bias = pattern.bias,
                                                 .blocks = (channels + 15) / 16,
                                                 .pixels = result.shape.numel() / (images * channels)});
-  if (!region->before.read_steps(request) || !region->behind.read_steps(request)) return {};
-  const Layout weight_layout = request.values[operands_of(request).weight].layout;
+  if (!region->before.read(request, pattern) || !region->behind.read(request, pattern)) return {};
+  const Layout weight_layout = request.values[pattern.weight].layout;
   Calls calls{problem, weight_layout};
   try {
     for (const Share& share : shares_of(request, *region, problem))
@@ -307,28 +306,27 @@ struct WeightSum {
   }
 };
 
-bool wants_weight_grad(KernelRequest& request) {
-  Problem problem = read_problem(request);
-  if (!takes_types(request, problem)) return false;
-  if (static_cast<std::size_t>(request.anchor) + 1 != request.steps.size())
-    return decline(request, "takes nothing behind it"), false;
+bool propose_weight_grad_layouts(KernelRequest& request, const ConvPattern& pattern) {
+  Problem problem = read_problem(request, pattern);
+  if (!takes_types(request, pattern)) return false;
+  if (pattern.followed) return decline(request, "takes nothing behind it"), false;
   choose_layouts(problem);
   if (problem.x_layout != kBlocked || problem.y_layout != kBlocked)
     return decline(request, "takes blocks of 16 channels"), false;
-  return ask(request, problem) && FusedPrologue().read_steps(request);
+  return ask(request, pattern, problem) && FusedPrologue().read(request, pattern);
 }
 
-Launch prepare_weight_grad(KernelRequest& request) {
+Launch prepare_weight_grad(KernelRequest& request, const ConvPattern& pattern) {
   const Creation creation;
-  const Problem problem = read_problem(request);
-  if (!takes_types(request, problem)) return {};
-  const Layout weight_layout = request.values[operands_of(request).weight].layout;
-  if (problem.x_layout != kBlocked || problem.y_layout != kBlocked || !has_layouts(request, problem))
+  const Problem problem = read_problem(request, pattern);
+  if (!takes_types(request, pattern)) return {};
+  const Layout weight_layout = request.values[pattern.weight].layout;
+  if (problem.x_layout != kBlocked || problem.y_layout != kBlocked || !has_layouts(request, pattern, problem))
     return decline(request, "takes blocks of 16 channels");
   auto all = std::make_shared<WeightSum>();
-  all->dy = request.place_in(request.steps[request.anchor].in[0]);
+  all->dy = request.place_in(pattern.y);
   all->dy_rounded = request.input(all->dy).layout.storage;
-  if (!all->before.read_steps(request)) return {};
+  if (!all->before.read(request, pattern)) return {};
   all->weight_size = bytes(problem.weight, weight_layout) / sizeof(float);
   const std::int64_t images = problem.x.shape[0], blocks = (problem.x.shape[1] + 15) / 16,
                      dy_blocks = (problem.y.shape[1] + 15) / 16;
@@ -381,19 +379,12 @@ Launch prepare_weight_grad(KernelRequest& request) {
 namespace neurim {
 
 void cpu_onednn_conv_fused() {
+  using namespace cpu;
+  constexpr std::string_view kName = "onednn fused";
   for (const char* op : {"conv2d", "conv2d_input_grad"})
-    cpu::add_kernel({.op = op,
-                     .name = "onednn fused",
-                     .prepare = cpu::prepare,
-                     .propose_layouts = cpu::propose_layouts,
-                     .fused_only = true,
-                     .prologues = true});
-  cpu::add_kernel({.op = "conv2d_weight_grad",
-                   .name = "onednn fused",
-                   .prepare = cpu::prepare_weight_grad,
-                   .propose_layouts = cpu::wants_weight_grad,
-                   .fused_only = true,
-                   .prologues = true});
+    add_conv_kernel<prepare, propose_layouts>({.op = op, .name = kName, .fused_only = true, .prologues = true});
+  add_conv_kernel<prepare_weight_grad, propose_weight_grad_layouts>(
+      {.op = "conv2d_weight_grad", .name = kName, .fused_only = true, .prologues = true});
 }
 
 }  // namespace neurim

@@ -47,13 +47,13 @@ struct Floats : Factors<kLanes> {
 /// The first half of the lanes alone. With AVX-512 that is a register of half the bits, of which some processors
 /// multiply two where they multiply one that is whole.
 template <int words, class Rounds = void>
-struct StorageDtypeFactors : Factors<words, Rounds> {
-  static constexpr int kRows[] = {kStorageDtypeRows, 1, 1};
+struct HalfFactors : Factors<words, Rounds> {
+  static constexpr int kRows[] = {kHalfRows, 1, 1};
   using Sum = HalfVector;
   static Sum weights(const float* at) { return load_as<Sum>(at); }
   static Vec total(const Sum& sum) { return with_zeros(sum); }
 };
-struct StorageDtypeRows : StorageDtypeFactors<kLanes> {
+struct HalfRows : HalfFactors<kLanes> {
   static constexpr bool kUnrolled = kNamed;
   [[gnu::always_inline]] static Sum multiply_add(const Sum& sum, const Sum& row, const float* x) {
     return plus_product(sum, x, row);
@@ -87,9 +87,9 @@ struct NativePairs : Factors<kLanes / 2, Bf16<true>> {
     return add_products_of_pairs(sum, row, splat_bits(x));
   }
 };
-struct NativeStorageDtypePairs : StorageDtypeFactors<kLanes / 2, Bf16<true>> {
+struct NativeHalfPairs : HalfFactors<kLanes / 2, Bf16<true>> {
   NEURIM_MAY_NAME_NARROW static Sum multiply_add(Sum sum, Sum row, const float* x) {
-    return add_products_of_pairs(sum, row, splat_bits<StorageDtypeWide>(x));
+    return add_products_of_pairs(sum, row, splat_bits<HalfWide>(x));
   }
 };
 constexpr int kGroupRows = 14;
@@ -139,10 +139,10 @@ struct EightsShape : BlockProduct {
   std::int64_t place(std::int64_t channel) const { return channel / kLanes * x_block + channel % kLanes; }
 };
 template <EightsOf of>
-struct Eights : StorageDtypeRows {
+struct Eights : HalfRows {
   static constexpr int kMost = of == EightsOf::one ? 12 : 6;
-  using Sum = std::conditional_t<of == EightsOf::one, StorageDtypeRows::Sum, Vec>;
-  static Vec total(const StorageDtypeRows::Sum& sum) { return StorageDtypeRows::total(sum); }
+  using Sum = std::conditional_t<of == EightsOf::one, HalfRows::Sum, Vec>;
+  static Vec total(const HalfRows::Sum& sum) { return HalfRows::total(sum); }
   static Vec total(const Vec& sum) { return sum; }
 
   template <int T>
@@ -234,16 +234,16 @@ void block_product(const BlockProduct& shape, std::int64_t blocks, const float* 
   auto factors = shape.pairs == StorageDtype::f16 ? multiply<F16Pairs>
                  : shape.pairs                    ? multiply<Pairs>
                                                   : multiply<Floats>;
-  auto storage = shape.pairs ? nullptr : multiply<StorageDtypeRows>;
+  auto half = shape.pairs ? nullptr : multiply<HalfRows>;
 #if defined(__AVX512F__)
   if (shape.pairs == StorageDtype::bf16 && has_bf16())
-    factors = multiply<NativePairs>, storage = multiply<NativeStorageDtypePairs>;
+    factors = multiply<NativePairs>, half = multiply<NativeHalfPairs>;
   if (shape.pairs == StorageDtype::f16 && has_f16()) factors = f16_product;
   if (shape.pairs == StorageDtype::f16 && imitated_f16_products.product) factors = imitated_f16_products.product;
 #endif
-  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) storage = nullptr;
-  if (storage) storage(shape, blocks - 1, blocks, x, weight, epilogue, y);
-  factors(shape, 0, storage ? blocks - 1 : blocks, x, weight, epilogue, y);
+  if (shape.out_channels > (blocks - 1) * kLanes + kLanes / 2) half = nullptr;
+  if (half) half(shape, blocks - 1, blocks, x, weight, epilogue, y);
+  factors(shape, 0, half ? blocks - 1 : blocks, x, weight, epilogue, y);
   if (epilogue.non_temporal) streamed();
 }
 

@@ -13,15 +13,15 @@ namespace {
 // A tile keeps the sums of kChannels channels at kRuns runs of pixels in registers, beside a run of x and the channels'
 // weights: of one register each, as g++ 12 keeps arrays of vectors in registers only where a vector is one.
 #if defined(__AVX512F__)
-constexpr int kTask = 16, kChannels = 6;
+constexpr int kFloats = 16, kChannels = 6;
 #elif defined(__AVX2__)
-constexpr int kTask = 8, kChannels = 3;
+constexpr int kFloats = 8, kChannels = 3;
 #else
-constexpr int kTask = 4, kChannels = 3;
+constexpr int kFloats = 4, kChannels = 3;
 #endif
 constexpr int kRuns = 4;
 
-typedef float Task __attribute__((vector_size(kTask * sizeof(float))));
+typedef float Floats __attribute__((vector_size(kFloats * sizeof(float))));
 
 /// Where runs of pixels stand in x and in a channel of y; those of two rows that are pooled in one place of y.
 struct Run {
@@ -36,8 +36,8 @@ void put(float* y, const float* lanes, std::int64_t most, std::int64_t count) {
 
 /// The largest of a[0], a[1], b[0] and b[1], of a[2], …, and behind those of `a` and `b` those of the next two runs.
 template <std::size_t... kLane>
-Task pool(const Task& a, const Task& b, const Task& c, const Task& d, std::index_sequence<kLane...>) {
-  const Task left = larger(a, b), right = larger(c, d);
+Floats pool(const Floats& a, const Floats& b, const Floats& c, const Floats& d, std::index_sequence<kLane...>) {
+  const Floats left = larger(a, b), right = larger(c, d);
   return larger(__builtin_shufflevector(left, right, (2 * kLane)...),
                 __builtin_shufflevector(left, right, (2 * kLane + 1)...));
 }
@@ -45,47 +45,47 @@ Task pool(const Task& a, const Task& b, const Task& c, const Task& d, std::index
 template <bool pooled, int kOutputs, int kCount>
 void tile(const ConvNchw& conv, const Run* runs, const float* weight, const float* bias, const Relu& relu,
           std::int64_t y_shift) {
-  Task sums[kOutputs][kCount];
+  Floats sums[kOutputs][kCount];
 #pragma GCC unroll 8
   for (int o = 0; o < kOutputs; ++o)
 #pragma GCC unroll 8
-    for (int r = 0; r < kCount; ++r) sums[o][r] = (bias ? bias[o] : 0.0f) - Task{};
+    for (int r = 0; r < kCount; ++r) sums[o][r] = (bias ? bias[o] : 0.0f) - Floats{};
   for (std::int64_t tap = 0; tap < conv.tap_count; ++tap) {
     const std::int64_t place = conv.taps[tap];
-    Task factors[kOutputs];
+    Floats factors[kOutputs];
 #pragma GCC unroll 8
-    for (int o = 0; o < kOutputs; ++o) factors[o] = weight[o * conv.tap_count + tap] - Task{};
+    for (int o = 0; o < kOutputs; ++o) factors[o] = weight[o * conv.tap_count + tap] - Floats{};
 #pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) {
-      Task x;
+      Floats x;
       std::memcpy(&x, runs[r].x + place, sizeof x);
 #pragma GCC unroll 8
       for (int o = 0; o < kOutputs; ++o) sums[o][r] += factors[o] * x;
     }
   }
-  const Task least = (relu.on ? 0.0f : -__builtin_inff()) - Task{}, most = relu.most - Task{};
+  const Floats least = (relu.on ? 0.0f : -__builtin_inff()) - Floats{}, most = relu.most - Floats{};
 #pragma GCC unroll 8
   for (int o = 0; o < kOutputs; ++o) {
 #pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) {
-      Task& sum = sums[o][r];
+      Floats& sum = sums[o][r];
       sum = sum < least ? least : sum;
       sum = sum > most ? most : sum;
       if (pooled) continue;
       float* const y = runs[r].y + y_shift + o * conv.y_channel;
-      if (runs[r].lanes >= kTask)
+      if (runs[r].lanes >= kFloats)
         std::memcpy(y, &sum, sizeof sum);
       else
         std::memcpy(y, &sum, static_cast<std::size_t>(runs[r].lanes) * sizeof(float));
     }
     if constexpr (pooled) {
-      constexpr int kStorageDtype = kTask / 2, kNext = kCount - 2;
-      const Task all = pool(sums[o][0], sums[o][1], sums[o][kNext], sums[o][kNext + 1],
-                            std::make_index_sequence<kTask>());
-      float lanes[kTask];
+      constexpr int kHalf = kFloats / 2, kNext = kCount - 2;
+      const Floats all = pool(sums[o][0], sums[o][1], sums[o][kNext], sums[o][kNext + 1],
+                              std::make_index_sequence<kFloats>());
+      float lanes[kFloats];
       std::memcpy(lanes, &all, sizeof all);
       for (int r = 0; r < kCount; r += 2)
-        put(runs[r].y + y_shift + o * conv.y_channel, lanes + r / 2 * kStorageDtype, kStorageDtype, runs[r].lanes);
+        put(runs[r].y + y_shift + o * conv.y_channel, lanes + r / 2 * kHalf, kHalf, runs[r].lanes);
     }
   }
 }
@@ -160,7 +160,7 @@ void conv_nchw(const ConvNchw& conv, const float* x, const float* weight, const 
     count = 0;
   };
   for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t column = 0; column < conv.y_width() * together; column += kTask) {
+    for (std::int64_t column = 0; column < conv.y_width() * together; column += kFloats) {
       const std::int64_t place = row * conv.y_width() + column / together;
       for (std::int64_t r = 0; r < together; ++r)
         runs[count++] = {x + (row * together + r) * conv.x_row + column, y + place, size - place};

@@ -13,11 +13,11 @@ namespace {
 // values of one side and one of the other. It works on what one register holds of the sixteen images: g++ 12
 // keeps arrays of vectors in registers only where a vector is one.
 #if defined(__AVX512F__)
-constexpr int kTask = 16, kRegisters = 32, kMostOutputs = 6, kMostSlopes = 4;
+constexpr int kFloats = 16, kRegisters = 32, kMostOutputs = 6, kMostSlopes = 4;
 #elif defined(__AVX2__)
-constexpr int kTask = 8, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
+constexpr int kFloats = 8, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
 #else
-constexpr int kTask = 4, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
+constexpr int kFloats = 4, kRegisters = 16, kMostOutputs = 3, kMostSlopes = 3;
 #endif
 constexpr int kMostWidth = 14;
 constexpr int most_width(int outputs) {
@@ -25,14 +25,14 @@ constexpr int most_width(int outputs) {
   return fitting < kMostWidth ? fitting : kMostWidth;
 }
 
-typedef float Task __attribute__((vector_size(kTask * sizeof(float))));
-Task load_lanes(const float* at) {
-  Task v;
+typedef float Floats __attribute__((vector_size(kFloats * sizeof(float))));
+Floats load_lanes(const float* at) {
+  Floats v;
   std::memcpy(&v, at, sizeof v);
   return v;
 }
-void store_lanes(float* at, Task v) { std::memcpy(at, &v, sizeof v); }
-Task spread(float x) { return x - Task{}; }
+void store_lanes(float* at, Floats v) { std::memcpy(at, &v, sizeof v); }
+Floats spread(float x) { return x - Floats{}; }
 
 /// Piece number i of `size`, cut into as few nearly equal pieces as `most` allows.
 struct Piece {
@@ -79,7 +79,7 @@ struct Runs {
 
 struct Results {
   const float* bias;
-  bool relu;
+  const Relu& relu;
   float *before, *y;
 };
 
@@ -87,21 +87,21 @@ struct Results {
 /// tap of the kernel meet, which may lie outside.
 template <int O, int P>
 void convolve_tile(const FewGeometry& g, Runs runs, const float* x, const float* w, const Results& to) {
-  for (int lane = 0; lane < kLanes; lane += kTask) {
-    Task sums[O][P];
+  for (int lane = 0; lane < kLanes; lane += kFloats) {
+    Floats sums[O][P];
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
-      for (int p = 0; p < P; ++p) sums[o][p] = to.bias ? spread(to.bias[o]) : Task{};
+      for (int p = 0; p < P; ++p) sums[o][p] = to.bias ? spread(to.bias[o]) : Floats{};
     for (const FewTap* run = runs.first; run < runs.end; run += runs.step)
       for (const FewTap* tap = run; tap < run + runs.size; ++tap) {
         const float *pixel = x + (tap->x + lane), *weight = w + tap->w;
-        Task factor[O];
+        Floats factor[O];
 #pragma GCC unroll 32
         for (int o = 0; o < O; ++o) factor[o] = spread(weight[o * g.w_out]);
 #pragma GCC unroll 32
         for (int p = 0; p < P; ++p) {
-          const Task value = load_lanes(pixel + p * g.x_pixel);
+          const Floats value = load_lanes(pixel + p * g.x_pixel);
 #pragma GCC unroll 32
           for (int o = 0; o < O; ++o) sums[o][p] += factor[o] * value;
         }
@@ -112,8 +112,12 @@ void convolve_tile(const FewGeometry& g, Runs runs, const float* x, const float*
       for (int p = 0; p < P; ++p) {
         const std::int64_t at = o * g.y_channel + p * kLanes + lane;
         if (to.before) store_lanes(to.before + at, sums[o][p]);
-        const Task zero{};  // a NaN stays
-        store_lanes(to.y + at, to.relu ? (zero > sums[o][p] ? zero : sums[o][p]) : sums[o][p]);
+        if (to.relu.on) {  // a NaN stays, and as a limit it is none
+          const Floats zero{}, most = spread(to.relu.most);
+          sums[o][p] = zero > sums[o][p] ? zero : sums[o][p];
+          sums[o][p] = sums[o][p] > most ? most : sums[o][p];
+        }
+        store_lanes(to.y + at, sums[o][p]);
       }
   }
 }
@@ -136,9 +140,9 @@ constexpr auto kConvolve = convolve_table(std::make_integer_sequence<int, kMostO
 /// O output channels by K kernel columns of one input channel and kernel row, over `count` pixels of dy.
 template <int O, int K>
 void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* sums, int count) {
-  for (int lane = 0; lane < kLanes; lane += kTask) {
+  for (int lane = 0; lane < kLanes; lane += kFloats) {
     float* to = sums + lane;
-    Task total[O][K];
+    Floats total[O][K];
 #pragma GCC unroll 32
     for (int o = 0; o < O; ++o)
 #pragma GCC unroll 32
@@ -146,12 +150,12 @@ void weight_tile(const FewGeometry& g, const float* x, const float* dy, float* s
     const float* slope = dy + lane;
     for (int i = 0; i < count; ++i, slope += kLanes) {
       const float* pixel = x + (g.pixels[i] + lane);
-      Task factor[O];
+      Floats factor[O];
 #pragma GCC unroll 32
       for (int o = 0; o < O; ++o) factor[o] = load_lanes(slope + o * g.y_channel);
 #pragma GCC unroll 32
       for (int k = 0; k < K; ++k) {
-        const Task value = load_lanes(pixel + k * g.x_tap);
+        const Floats value = load_lanes(pixel + k * g.x_tap);
 #pragma GCC unroll 32
         for (int o = 0; o < O; ++o) total[o][k] += factor[o] * value;
       }
@@ -188,7 +192,7 @@ int first_row(const FewGeometry& g, int tap, int limit) {
 
 }  // namespace
 
-void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, const float* bias, bool relu,
+void few_convolve(const FewGeometry& g, const FewRows& rows, const float* w, const float* bias, const Relu& relu,
                   float* before, float* y) {
   const int channel_tiles = pieces(g.out, kMostOutputs);
   for (int row = rows.begin; row < rows.end; ++row) {

@@ -5,7 +5,7 @@
 //   kRows        how many rows of 1, 2 or 3 blocks are multiplied at once,
 //   Sum          what is added up for a row of a block,
 //   weights()    a row of weights, and multiply_add() what it and a word of x add to a sum,
-//   kUnrolled    whether sums of one block are made in straight code: see add_unrolled(),
+//   kUnrolled    whether the sums of one block are unrolled: see add_unrolled(),
 //   total()      a sum as floats,
 //   kShort       where it may not grow long: how many products a lane takes before its total is added to others.
 // NEURIM_PRODUCT is the target of what calls multiply_add().
@@ -32,9 +32,9 @@ namespace {
 /// many blocks go together however many rows there are; and of a weight gradient the input channels at most, and the
 /// blocks.
 #if defined(__AVX512F__)
-constexpr int kRows[] = {28, 14, 9}, kStorageDtypeRows = 28, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
+constexpr int kRows[] = {28, 14, 9}, kHalfRows = 28, kTogether = 2, kGradRows = 8, kGradBlocks = 2;
 #else
-constexpr int kRows[] = {6, 2, 1}, kStorageDtypeRows = 12, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
+constexpr int kRows[] = {6, 2, 1}, kHalfRows = 12, kTogether = 1, kGradRows = 6, kGradBlocks = 1;
 #endif
 /// Whether sums of one block are made in straight code where factors have the choice: where instructions are named.
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -70,8 +70,8 @@ constexpr bool kShortSums = requires { F::kShort; };
 template <class F>
 constexpr bool kWholeSums = !std::is_same_v<typename F::Epilogue, BlockEpilogue>;
 
-/// Which task of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
-struct Task {
+/// Which slice of the input channels a product takes: where the totals of those before and of its own stand meanwhile.
+struct Slice {
   float* totals = nullptr;
   bool first = true, last = true;
 };
@@ -81,7 +81,7 @@ struct Task {
 template <class F, int T>
 [[gnu::always_inline]] NEURIM_PRODUCT inline void write_floats(const typename F::Sum (&sums)[T],
                                                                const BlockProduct& shape, const BlockEpilogue& epilogue,
-                                                               [[maybe_unused]] const Task& task, int block,
+                                                               [[maybe_unused]] const Slice& slice, int block,
                                                                std::int64_t y_row, float* y) {
   using Kind = typename F::Kind;
   constexpr bool kRounds = !std::is_void_v<Kind>;
@@ -95,14 +95,14 @@ template <class F, int T>
 #pragma GCC unroll 32
   for (int t = 0; t < T; ++t) results[t] = F::total(sums[t]);
   if constexpr (kShortSums<F>) {
-    float* const totals = task.totals + block * T * kLanes;
+    float* const totals = slice.totals + block * T * kLanes;
 #pragma GCC unroll 32
     for (int t = 0; t < T; ++t) {
-      if (!task.first) results[t] += load(totals + t * kLanes);
-      if (!task.last) store(totals + t * kLanes, results[t]);
+      if (!slice.first) results[t] += load(totals + t * kLanes);
+      if (!slice.last) store(totals + t * kLanes, results[t]);
       if (bias) results[t] += load(bias + block * kLanes);
     }
-    if (!task.last) return;
+    if (!slice.last) return;
   }
   if (more) {
 #pragma GCC unroll 32
@@ -209,7 +209,7 @@ template <class F, int T>
 /// meanwhile, which may lie in DRAM.
 template <class F, int B, int T>
 NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const float* weight,
-                            const typename F::Epilogue& epilogue, bool ahead, [[maybe_unused]] const Task& task,
+                            const typename F::Epilogue& epilogue, bool ahead, [[maybe_unused]] const Slice& slice,
                             float* y) {
   using Sum = typename F::Sum;
   Sum sums[B][T];
@@ -259,14 +259,14 @@ NEURIM_PRODUCT void product(const BlockProduct& shape, const float* x, const flo
     if constexpr (kWholeSums<F>)
       F::finish(sums[b], shape, epilogue, b, y);
     else if (shape.y_row == kLanes)  // places known here are no instructions
-      write_floats<F>(sums[b], shape, epilogue, task, b, kLanes, y);
+      write_floats<F>(sums[b], shape, epilogue, slice, b, kLanes, y);
     else
-      write_floats<F>(sums[b], shape, epilogue, task, b, shape.y_row, y);
+      write_floats<F>(sums[b], shape, epilogue, slice, b, shape.y_row, y);
 }
 
 template <class F>
 using Product = void (*)(const BlockProduct&, const float*, const float*, const typename F::Epilogue&, bool,
-                         const Task&, float*);
+                         const Slice&, float*);
 
 /// The products of 1 to T rows.
 template <class F, int B, int... T>
@@ -320,7 +320,7 @@ void multiply(const BlockProduct& shape, std::int64_t first_block, std::int64_t 
       const auto product = product_of[end - begin - 1];
       const bool ahead = begin == 0 && !shape.fetch;
       if constexpr (!kShortSums<F>) {
-        static constexpr Task kAll;
+        static constexpr Slice kAll;
         product(shape, rows, weights, own, ahead, kAll, to);
       } else {
         const std::int64_t taps = std::max<std::int64_t>(1, shape.tap_count),
@@ -329,9 +329,9 @@ void multiply(const BlockProduct& shape, std::int64_t first_block, std::int64_t 
                            weight_in = shape.weight_taps ? shape.weight_in : shape.tap_count * F::kWords * kLanes;
         alignas(64) float totals[kRows[0] * kLanes];
         each_group(in_blocks, deep, [&](std::int64_t first, std::int64_t last) {
-          BlockProduct of_task = shape;
-          of_task.in_channels = std::min(shape.in_channels, last * kLanes) - first * kLanes;
-          product(of_task, rows + first * shape.x_block, weights + first * weight_in, own, ahead,
+          BlockProduct of_slice = shape;
+          of_slice.in_channels = std::min(shape.in_channels, last * kLanes) - first * kLanes;
+          product(of_slice, rows + first * shape.x_block, weights + first * weight_in, own, ahead,
                   {totals, first == 0, last == in_blocks}, to);
         });
       }
@@ -408,7 +408,7 @@ void each_short(const BlockWeightGrad& shape, const float* x, const float* dy, E
 template <class F>
 void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float* x, const float* dy, bool add,
                   float* dw) {
-  each_short<F>(shape, x, dy, [&](const BlockWeightGrad& task, const float* task_x, const float* task_dy) {
+  each_short<F>(shape, x, dy, [&](const BlockWeightGrad& task, const float* slice_x, const float* slice_dy) {
     for (std::int64_t block = 0; block < blocks; block += kGradBlocks) {
       const bool all = block + kGradBlocks <= blocks;
       for (std::int64_t in = 0; in < shape.in_blocks; ++in)
@@ -418,10 +418,10 @@ void weight_grads(const BlockWeightGrad& shape, std::int64_t blocks, const float
                                 ? all ? weight_grad<F, kGradBlocks, kGradRows> : weight_grad<F, 1, kGradRows>
                             : all ? weight_grad<F, kGradBlocks, kFewer>
                                   : weight_grad<F, 1, kFewer>;
-          const float *const values = task_x + in * shape.x_block + begin, *const gradients = task_dy +
-                                                                                              block * shape.dy_block;
+          const float *const values = slice_x + in * shape.x_block + begin, *const gradients = slice_dy +
+                                                                                               block * shape.dy_block;
           float* const sums = dw + (block * shape.in_blocks + in) * shape.weight_block + begin * kLanes;
-          grad(task, values, gradients, add || task_dy != dy, sums);
+          grad(task, values, gradients, add || slice_dy != dy, sums);
         });
     }
   });

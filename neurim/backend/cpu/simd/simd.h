@@ -20,45 +20,45 @@ namespace neurim::cpu::NEURIM_ISA {
 
 inline constexpr int kLanes = 16;
 
-/// So many bytes of T in the compiler's own vector, which is a register or task of one.
+/// So many bytes of T in the compiler's own vector, which is a register or a fraction of one.
 template <class T, int bytes>
 struct Register {
   typedef T type __attribute__((vector_size(bytes)));
 };
 
 /// Two vectors as one. The compiler's own vectors would not do: wider than a register, they are kept in memory.
-template <class StorageDtype>
+template <class Half>
 struct Twice {
-  StorageDtype lo, hi;
+  Half lo, hi;
 
   auto operator[](int lane) const {
-    constexpr int kStorageDtype = sizeof(StorageDtype) / sizeof(lo[0]);
-    return lane < kStorageDtype ? lo[lane] : hi[lane - kStorageDtype];
+    constexpr int kHalf = sizeof(Half) / sizeof(lo[0]);
+    return lane < kHalf ? lo[lane] : hi[lane - kHalf];
   }
   Twice operator-() const { return {-lo, -hi}; }
 };
 template <class V>
 constexpr bool kTwice = false;
-template <class StorageDtype>
-constexpr bool kTwice<Twice<StorageDtype>> = true;
+template <class Half>
+constexpr bool kTwice<Twice<Half>> = true;
 
 // Lane by lane, also with a number, which then stands in all of them; comparisons give lanes of ones and zeros.
-#define NEURIM_LANES(op)                                                                \
-  template <class StorageDtype>                                                         \
-  inline auto operator op(const Twice<StorageDtype>& a, const Twice<StorageDtype>& b) { \
-    return Twice<decltype(a.lo op b.lo)>{a.lo op b.lo, a.hi op b.hi};                   \
-  }                                                                                     \
-  template <class StorageDtype, class Number>                                           \
-    requires std::is_arithmetic_v<Number>                                               \
-  inline auto operator op(const Twice<StorageDtype>& a, Number number) {                \
-    const auto b = static_cast<std::remove_cvref_t<decltype(a[0])>>(number);            \
-    return Twice<decltype(a.lo op b)>{a.lo op b, a.hi op b};                            \
-  }                                                                                     \
-  template <class StorageDtype, class Number>                                           \
-    requires std::is_arithmetic_v<Number>                                               \
-  inline auto operator op(Number number, const Twice<StorageDtype>& b) {                \
-    const auto a = static_cast<std::remove_cvref_t<decltype(b[0])>>(number);            \
-    return Twice<decltype(a op b.lo)>{a op b.lo, a op b.hi};                            \
+#define NEURIM_LANES(op)                                                     \
+  template <class Half>                                                      \
+  inline auto operator op(const Twice<Half>& a, const Twice<Half>& b) {      \
+    return Twice<decltype(a.lo op b.lo)>{a.lo op b.lo, a.hi op b.hi};        \
+  }                                                                          \
+  template <class Half, class Number>                                        \
+    requires std::is_arithmetic_v<Number>                                    \
+  inline auto operator op(const Twice<Half>& a, Number number) {             \
+    const auto b = static_cast<std::remove_cvref_t<decltype(a[0])>>(number); \
+    return Twice<decltype(a.lo op b)>{a.lo op b, a.hi op b};                 \
+  }                                                                          \
+  template <class Half, class Number>                                        \
+    requires std::is_arithmetic_v<Number>                                    \
+  inline auto operator op(Number number, const Twice<Half>& b) {             \
+    const auto a = static_cast<std::remove_cvref_t<decltype(b[0])>>(number); \
+    return Twice<decltype(a op b.lo)>{a op b.lo, a op b.hi};                 \
   }
 NEURIM_LANES(+)
 NEURIM_LANES(-)
@@ -74,35 +74,35 @@ NEURIM_LANES(>)
 NEURIM_LANES(==)
 NEURIM_LANES(!=)
 #undef NEURIM_LANES
-template <class StorageDtype, class B>
-inline Twice<StorageDtype>& operator+=(Twice<StorageDtype>& a, const B& b) {
+template <class Half, class B>
+inline Twice<Half>& operator+=(Twice<Half>& a, const B& b) {
   return a = a + b;
 }
-template <class StorageDtype, class B>
-inline Twice<StorageDtype>& operator-=(Twice<StorageDtype>& a, const B& b) {
+template <class Half, class B>
+inline Twice<Half>& operator-=(Twice<Half>& a, const B& b) {
   return a = a - b;
 }
-template <class StorageDtype, class B>
-inline Twice<StorageDtype>& operator*=(Twice<StorageDtype>& a, const B& b) {
+template <class Half, class B>
+inline Twice<Half>& operator*=(Twice<Half>& a, const B& b) {
   return a = a * b;
 }
 
 #if defined(__AVX2__)
 template <class T>
-using StorageDtypeWide = typename Register<T, 32>::type;
+using HalfWide = typename Register<T, 32>::type;
 #else
 template <class T>
-using StorageDtypeWide = Twice<typename Register<T, 16>::type>;
+using HalfWide = Twice<typename Register<T, 16>::type>;
 #endif
 #if defined(__AVX512F__)
 template <class T>
 using Wide = typename Register<T, 64>::type;
 #else
 template <class T>
-using Wide = Twice<StorageDtypeWide<T>>;
+using Wide = Twice<HalfWide<T>>;
 #endif
 typedef Wide<float> Vec;
-typedef StorageDtypeWide<float> HalfVector;
+typedef HalfWide<float> HalfVector;
 typedef Wide<std::int32_t> IVec;
 
 /// The lanes of a where the mask has ones, and else of b; of numbers too.
