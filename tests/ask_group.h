@@ -1,4 +1,4 @@
-// Asking a kernel for a chain of ops in a given layout, as compile/ does, beside what the reference kernels
+// Asking a kernel for a fusion group in a given layout, as compile/ does, beside what the reference kernels
 // give.
 #pragma once
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline Tensor rounded(const Tensor& tensor) {
   return Tensor::from(tensor.shape(), values);
 }
 
-/// A site of one or more ops; values are numbered as they are made.
+/// A request of one or more ops; values are numbered as they are made.
 class FusionGroup {
  public:
   int input(const Tensor& tensor) {
@@ -67,7 +67,7 @@ class FusionGroup {
     return chosen(known, out);
   }
 
-  /// What the first kernel of the first op that is called `name` and takes the site gives for the values numbered
+  /// What the first kernel of the first op that is called `name` and takes the request gives for the values numbered
   /// `out`, activations coming in `layout`, which is rounded only where they may be, or nothing and the reason;
   /// `layouts`: what it asks for, of each value. Fails when the lanes behind the channels of a blocked output are not
   /// zero, or something else is written to.

@@ -25,7 +25,7 @@ inline bool equal(const std::vector<std::byte>& a, const std::vector<std::byte>&
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-/// One op asked of one kernel, as compile/ asks: the site and what it refers to.
+/// One op asked of one kernel, as compile/ asks: the request and what it refers to.
 class Asked {
  public:
   Asked(const Kernel& kernel, const Op& op, const Tensors& in, const Request& request) : op_(op), step_{&op, {}, {}} {

@@ -10,7 +10,7 @@ using namespace op_table;
 const Shape kShapes[] = {{4, 16, 32, 32}, {4, 64, 14, 14}, {3, 17, 9, 7}, {2, 3, 33, 31},
                          {70, 40, 1, 1},  {1, 5, 40, 40},  {5, 48, 7, 7}, {16, 1, 28, 28}};
 
-/// The values of a normalization in a chain.
+/// The values of a normalization in a fusion group.
 struct Normalized {
   int x, residual;
   std::vector<int> out;

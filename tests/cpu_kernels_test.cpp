@@ -1,4 +1,4 @@
-// What the op table does not ask of the CPU kernels: chains, blocked layouts with a tail, large shapes, and
+// What the op table does not ask of the CPU kernels: fusion groups, blocked layouts with a tail, large shapes, and
 // results that do not depend on the cut into parts.
 #include <gtest/gtest.h>
 
@@ -44,8 +44,8 @@ Tensor uniform(const Shape& shape, std::uint64_t seed, double low = -2, double h
   return from_doubles({dtype, shape}, numbers({dtype, shape}, {low, high}, random));
 }
 
-/// A region of ops on values: first the inputs, then the outputs of each node.
-struct Region {
+/// A group of ops on values: first the inputs, then the outputs of each node.
+struct Group {
   struct Node {
     std::shared_ptr<const Op> op;
     std::vector<int> in, out;
@@ -150,24 +150,24 @@ struct Region {
   }
 };
 
-void expect_agreement(const Region& region, const Layout& layout, double tolerance, const std::string& where) {
+void expect_agreement(const Group& group, const Layout& layout, double tolerance, const std::string& where) {
   std::string why;
-  const Tensors once = region.computed(layout, 1, &why);
+  const Tensors once = group.computed(layout, 1, &why);
   ASSERT_FALSE(once.empty()) << where << ": declined: " << why;
-  EXPECT_EQ(difference(region.expected(), once, tolerance), "") << where;
+  EXPECT_EQ(difference(group.expected(), once, tolerance), "") << where;
   for (const int chunks : {2, 7})
-    EXPECT_EQ(difference(once, region.computed(layout, chunks), 0), "") << where << ": chunks " << chunks;
+    EXPECT_EQ(difference(once, group.computed(layout, chunks), 0), "") << where << ": chunks " << chunks;
 }
 
 /// conv-like epilogue: sigmoid(x * scale + shift + residual), clamped; every operand pattern that a model
 /// has.
-Region epilogue(const Shape& shape) {
+Group epilogue(const Shape& shape) {
   const std::int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3];
-  Region region;
-  region.inputs = {uniform(shape, 1), uniform({c, 1, 1}, 2),    uniform({1, c, 1, 1}, 3),
-                   uniform(shape, 4), uniform({n, c, 1, 1}, 5), uniform({n, 1, h, w}, 6),
-                   uniform({w}, 7),   uniform({}, 8),           uniform({1, c, h, w}, 9)};
-  const auto step = [&](std::string_view op, std::vector<int> in) { return region.add(make_op(op), std::move(in)); };
+  Group group;
+  group.inputs = {uniform(shape, 1), uniform({c, 1, 1}, 2),    uniform({1, c, 1, 1}, 3),
+                  uniform(shape, 4), uniform({n, c, 1, 1}, 5), uniform({n, 1, h, w}, 6),
+                  uniform({w}, 7),   uniform({}, 8),           uniform({1, c, h, w}, 9)};
+  const auto step = [&](std::string_view op, std::vector<int> in) { return group.add(make_op(op), std::move(in)); };
   int y = step("mul", {0, 1});
   y = step("add", {y, 2});
   const int kept = y = step("add", {3, y});
@@ -177,9 +177,9 @@ Region epilogue(const Shape& shape) {
   y = step("add", {y, 7});
   y = step("sub", {8, y});
   y = step("sigmoid", {y});
-  y = region.add(std::make_shared<Clamp>(0.1, 0.9), {y});
-  region.results = {kept, y};
-  return region;
+  y = group.add(std::make_shared<Clamp>(0.1, 0.9), {y});
+  group.results = {kept, y};
+  return group;
 }
 
 TEST(CpuPointwise, ChainsTakeEveryOperandInEveryLayout) {
@@ -190,26 +190,26 @@ TEST(CpuPointwise, ChainsTakeEveryOperandInEveryLayout) {
 }
 
 TEST(CpuPointwise, ChainsMixTruthValuesAndNumbers) {
-  Region region;
+  Group group;
   const Shape shape{2, 19, 6, 5};
-  region.inputs = {uniform(shape, 1), uniform({19, 1, 1}, 2), uniform(shape, 3, 0, 2, DType::boolean),
-                   uniform({1, 19, 1, 1}, 4, 0, 2, DType::boolean)};
-  const int less = region.add(make_op("less"), {0, 1});
-  const int both = region.add(make_op("logical_or"), {less, 2});
-  const int neither = region.add(make_op("logical_not"), {both});
-  const int any = region.add(make_op("logical_or"), {neither, 3});
-  const int root = region.add(make_op("exp"), {0});
-  const int chosen = region.add(make_op("where"), {any, root, 0});
-  region.results = {any, chosen};
-  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) expect_agreement(region, layout, 1e-6, text(layout));
+  group.inputs = {uniform(shape, 1), uniform({19, 1, 1}, 2), uniform(shape, 3, 0, 2, DType::boolean),
+                  uniform({1, 19, 1, 1}, 4, 0, 2, DType::boolean)};
+  const int less = group.add(make_op("less"), {0, 1});
+  const int both = group.add(make_op("logical_or"), {less, 2});
+  const int neither = group.add(make_op("logical_not"), {both});
+  const int any = group.add(make_op("logical_or"), {neither, 3});
+  const int root = group.add(make_op("exp"), {0});
+  const int chosen = group.add(make_op("where"), {any, root, 0});
+  group.results = {any, chosen};
+  for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) expect_agreement(group, layout, 1e-6, text(layout));
 }
 
 TEST(CpuPointwise, DeclinesWithAReason) {
-  Region region;
-  region.inputs = {uniform({4, 5}, 1, 0, 9, DType::i64), uniform({4, 5}, 2, 0, 9, DType::i64)};
-  region.results = {region.add(make_op("add"), {0, 1})};
+  Group group;
+  group.inputs = {uniform({4, 5}, 1, 0, 9, DType::i64), uniform({4, 5}, 2, 0, 9, DType::i64)};
+  group.results = {group.add(make_op("add"), {0, 1})};
   std::string why;
-  EXPECT_TRUE(region.computed(kPlain, 1, &why).empty());
+  EXPECT_TRUE(group.computed(kPlain, 1, &why).empty());
   EXPECT_EQ(why, "takes f32, bool, u8 and i8, not i64");
 }
 
@@ -234,12 +234,12 @@ TEST(CpuPointwise, FunctionsAreAccurateEverywhere) {
                          {make_op("softplus"), -60, 60},
                          {make_op("silu"), -30, 30},
                          {std::make_shared<Gelu>("tanh"), -2, 4}}) {
-    Region region;
+    Group group;
     std::vector<float> x(kCount);
     for (int i = 0; i < kCount; ++i) x[i] = static_cast<float>(row.low + (row.high - row.low) * i / (kCount - 1));
-    region.inputs = {Tensor::from({kCount}, std::span<const float>(x))};
-    region.results = {region.add(row.op, {0})};
-    const auto want = region.expected()[0].values<double>(), got = region.computed(kPlain, 1)[0].values<double>();
+    group.inputs = {Tensor::from({kCount}, std::span<const float>(x))};
+    group.results = {group.add(row.op, {0})};
+    const auto want = group.expected()[0].values<double>(), got = group.computed(kPlain, 1)[0].values<double>();
     double worst = 0;
     for (std::size_t i = 0; i < want.size(); ++i)
       if (std::abs(want[i]) > 1e-37) worst = std::max(worst, std::abs(got[i] - want[i]) / std::abs(want[i]));
@@ -251,11 +251,11 @@ TEST(CpuPointwise, EndsOfTheRange) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (const char* op :
        {"exp", "log", "tanh", "sigmoid", "erf", "elu", "softplus", "relu", "abs", "sign", "floor", "sqrt", "clamp"}) {
-    Region region;
-    region.inputs = {
+    Group group;
+    group.inputs = {
         Tensor::from({10}, std::vector<float>{inf, -inf, nan, 0.f, -0.f, 100.f, -100.f, 1e30f, -1e30f, 1e-30f})};
-    region.results = {region.add(make_op(op), {0})};
-    const auto want = region.expected()[0].values<float>(), got = region.computed(kPlain, 1)[0].values<float>();
+    group.results = {group.add(make_op(op), {0})};
+    const auto want = group.expected()[0].values<float>(), got = group.computed(kPlain, 1)[0].values<float>();
     for (std::size_t i = 0; i < want.size(); ++i)
       EXPECT_TRUE((std::isnan(want[i]) && std::isnan(got[i])) || want[i] == got[i] ||
                   std::abs(want[i] - got[i]) <= 1e-6f * std::abs(want[i]) + 1e-37f)
@@ -278,41 +278,41 @@ TEST(CpuReduce, AllAxesInEveryLayout) {
              {}, {0}, {1}, {2}, {3}, {0, 1}, {2, 3}, {1, 3}, {0, 2}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2}})
       for (const Reduce reduce : {Reduce(sum), Reduce(mean), Reduce(reduce_max), Reduce(reduce_min)})
         for (const Layout& layout : {kPlain, kBlocked, kLast, kImages}) {
-          Region region;
-          region.inputs = {uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
-          const auto op = op_of(region.inputs[0].type(), [&](const Tensor& x) { return reduce(x, axes, false); });
-          region.results = {region.add(op, {0})};
-          expect_agreement(region, layout, 1e-6, text(op->name(), attributes(*op), ' ', shape, ' ', layout));
+          Group group;
+          group.inputs = {uniform(shape, 1, 1, 2)};  // above the padding's zeros, which a minimum must not see
+          const auto op = op_of(group.inputs[0].type(), [&](const Tensor& x) { return reduce(x, axes, false); });
+          group.results = {group.add(op, {0})};
+          expect_agreement(group, layout, 1e-6, text(op->name(), attributes(*op), ' ', shape, ' ', layout));
         }
 }
 
 TEST(CpuReduce, ManyElementsKeepTheirDigits) {
   for (const auto& [shape, axes] : std::vector<std::pair<Shape, std::vector<std::int64_t>>>{
            {{1000000}, {}}, {{20000, 48}, {0}}, {{48, 20000}, {1}}}) {
-    Region region;
-    region.inputs = {uniform(shape, 1, 0, 1)};
-    region.results = {
-        region.add(op_of(region.inputs[0].type(), [&, &over = axes](const Tensor& x) { return sum(x, over); }), {0})};
-    expect_agreement(region, kPlain, 2e-7, text(shape));
+    Group group;
+    group.inputs = {uniform(shape, 1, 0, 1)};
+    group.results = {
+        group.add(op_of(group.inputs[0].type(), [&, &over = axes](const Tensor& x) { return sum(x, over); }), {0})};
+    expect_agreement(group, kPlain, 2e-7, text(shape));
   }
 }
 
 TEST(CpuReduce, NotANumberWins) {
-  Region region;
+  Group group;
   std::vector<float> x(200, 1.f);
   x[130] = std::numeric_limits<float>::quiet_NaN();
-  region.inputs = {Tensor::from({2, 100}, std::span<const float>(x))};
+  group.inputs = {Tensor::from({2, 100}, std::span<const float>(x))};
   for (const auto reduce : {reduce_max, reduce_min}) {
-    region.nodes.clear();
-    region.results = {
-        region.add(op_of(region.inputs[0].type(), [&](const Tensor& t) { return reduce(t, {-1}, false); }), {0})};
-    const auto y = region.computed(kPlain, 1)[0].values<float>();
+    group.nodes.clear();
+    group.results = {
+        group.add(op_of(group.inputs[0].type(), [&](const Tensor& t) { return reduce(t, {-1}, false); }), {0})};
+    const auto y = group.computed(kPlain, 1)[0].values<float>();
     EXPECT_EQ(y[0], 1.f);
     EXPECT_TRUE(std::isnan(y[1]));
   }
-  region.nodes.clear();
-  region.results = {region.add(std::make_shared<Argmax>(-1), {0})};
-  EXPECT_EQ(region.computed(kPlain, 1)[0].values<std::int64_t>(), (std::vector<std::int64_t>{0, 30}));
+  group.nodes.clear();
+  group.results = {group.add(std::make_shared<Argmax>(-1), {0})};
+  EXPECT_EQ(group.computed(kPlain, 1)[0].values<std::int64_t>(), (std::vector<std::int64_t>{0, 30}));
 }
 
 /// Several tiles of rows and ranges of the depth, with tails, and either operand turned.
@@ -385,12 +385,12 @@ TEST(CpuMatmul, StepsBehindAFullyConnectedLayer) {
 TEST(CpuSoftmax, LongRows) {
   for (const std::int64_t size : {1, 63, 64, 1000, 5000})
     for (const char* op : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
-      Region region;
+      Group group;
       const bool grad = std::string_view(op).ends_with("grad");
-      region.inputs = {uniform({20, size}, 1, -20, grad ? 0 : 20)};
-      if (grad) region.inputs.push_back(uniform({20, size}, 2));
-      region.results = {region.add(make_op(op), grad ? std::vector<int>{0, 1} : std::vector<int>{0})};
-      expect_agreement(region, kPlain, 2e-6, text(op, ' ', size));
+      group.inputs = {uniform({20, size}, 1, -20, grad ? 0 : 20)};
+      if (grad) group.inputs.push_back(uniform({20, size}, 2));
+      group.results = {group.add(make_op(op), grad ? std::vector<int>{0, 1} : std::vector<int>{0})};
+      expect_agreement(group, kPlain, 2e-6, text(op, ' ', size));
     }
 }
 
@@ -400,17 +400,17 @@ TEST(CpuCrossEntropy, LargeBatches) {
       auto op = std::make_shared<CrossEntropy>();
       auto grad = std::make_shared<CrossEntropyGrad>();
       op->options = grad->options = {smoothing, 3, reduction};
-      Region region;
+      Group group;
       const Tensor logits = uniform({70, 1000}, 1, -10, 10), labels = uniform({70}, 2, 0, 1000, DType::i64),
                    weights = uniform({1000}, 3, 0.1, 2);
       const bool whole = std::string_view(reduction) != "none";
-      region.inputs = {logits, labels, weights, uniform(whole ? Shape{} : Shape{70}, 4)};
-      region.results = {region.add(grad, {0, 1, 2, 3})};
-      expect_agreement(region, kPlain, 2e-6, text("gradient ", reduction));
-      region.inputs.pop_back();
-      region.nodes.clear();
-      region.results = {region.add(op, {0, 1, 2})};
-      expect_agreement(region, kPlain, 1e-6, reduction);
+      group.inputs = {logits, labels, weights, uniform(whole ? Shape{} : Shape{70}, 4)};
+      group.results = {group.add(grad, {0, 1, 2, 3})};
+      expect_agreement(group, kPlain, 2e-6, text("gradient ", reduction));
+      group.inputs.pop_back();
+      group.nodes.clear();
+      group.results = {group.add(op, {0, 1, 2})};
+      expect_agreement(group, kPlain, 1e-6, reduction);
     }
 }
 
@@ -432,14 +432,14 @@ TEST(CpuRandom, SameBitsAsTheReference) {
   random->low = -0.7;
   random->high = 1.9;
   random->ordinal = 6;
-  Region region;
-  region.inputs = {key, uniform({70001}, 1)};
-  region.results = {region.add(dropout, {1, 0})};
-  const std::vector<float> x = region.inputs[1].values<float>(), y = region.computed(kPlain, 3)[0].values<float>();
-  region.inputs = {key};
-  region.nodes.clear();
-  region.results = {region.add(random, {0})};
-  const std::vector<float> u = region.computed(kPlain, 3)[0].values<float>();
+  Group group;
+  group.inputs = {key, uniform({70001}, 1)};
+  group.results = {group.add(dropout, {1, 0})};
+  const std::vector<float> x = group.inputs[1].values<float>(), y = group.computed(kPlain, 3)[0].values<float>();
+  group.inputs = {key};
+  group.nodes.clear();
+  group.results = {group.add(random, {0})};
+  const std::vector<float> u = group.computed(kPlain, 3)[0].values<float>();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto number = [&](std::int64_t ordinal) {
       return random_block(0x123456789abcdef, 77, ordinal, i / 4)[i % 4] * 0x1p-24;
@@ -458,10 +458,10 @@ TEST(CpuOptimizer, FindsTheOneNumberThatIsNotFinite) {
           if (shape.rank() < 4 && layout != kPlain) continue;
           std::vector<float> values = uniform(shape, 1).values<float>();
           values[place] = odd;
-          Region region;
-          region.inputs = {uniform({5, 3}, 2), Tensor::from(shape, values), uniform({1000}, 3)};
-          region.results = {region.add(std::make_shared<AllFinite>(), {0, 1, 2}, 1)};
-          expect_agreement(region, layout, 0, text("all finite ", layout, ' ', shape, ' ', odd, " at ", place));
+          Group group;
+          group.inputs = {uniform({5, 3}, 2), Tensor::from(shape, values), uniform({1000}, 3)};
+          group.results = {group.add(std::make_shared<AllFinite>(), {0, 1, 2}, 1)};
+          expect_agreement(group, layout, 0, text("all finite ", layout, ' ', shape, ' ', odd, " at ", place));
         }
 }
 
@@ -472,31 +472,31 @@ TEST(CpuOptimizer, StepsInEveryLayout) {
     for (const AdamRule& rule :
          {AdamRule{}, AdamRule{.weight_decay = 0.05, .decoupled = true}, AdamRule{.weight_decay = 0.05},
           AdamRule{.scaled = true}, AdamRule{.weight_decay = 0.05, .scaled = true}}) {
-      Region region;
-      region.inputs = {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
+      Group group;
+      group.inputs = {uniform(shape, 1), uniform(shape, 2), uniform(shape, 3), uniform(shape, 4, 0.01, 1), lr, step};
       std::vector<int> in{0, 1, 2, 3, 4, 5};
-      if (rule.scaled) region.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25)), in.push_back(6);
-      const int weight = region.add(std::make_shared<AdamStep>(rule), in, 3);
-      region.results = {weight, weight + 1, weight + 2};
-      expect_agreement(region, layout, 3e-7, text("adam ", layout));
+      if (rule.scaled) group.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25)), in.push_back(6);
+      const int weight = group.add(std::make_shared<AdamStep>(rule), in, 3);
+      group.results = {weight, weight + 1, weight + 2};
+      expect_agreement(group, layout, 3e-7, text("adam ", layout));
     }
     for (const SgdRule& rule :
          {SgdRule{}, SgdRule{.momentum = 0.9, .weight_decay = 0.01},
           SgdRule{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, SgdRule{.scaled = true},
           SgdRule{.momentum = 0.9, .scaled = true}, SgdRule{.weight_decay = 0.01, .scaled = true},
           SgdRule{.momentum = 0.9, .weight_decay = 0.01, .scaled = true}}) {
-      Region region;
+      Group group;
       const bool buffer = rule.momentum != 0;
-      region.inputs = {uniform(shape, 1), uniform(shape, 2)};
-      if (buffer) region.inputs.push_back(uniform(shape, 3));
-      region.inputs.push_back(lr);
-      if (rule.scaled) region.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25));
-      std::vector<int> in(region.inputs.size());
+      group.inputs = {uniform(shape, 1), uniform(shape, 2)};
+      if (buffer) group.inputs.push_back(uniform(shape, 3));
+      group.inputs.push_back(lr);
+      if (rule.scaled) group.inputs.push_back(Tensor::scalar(rule.weight_decay == 0 ? 0 : 0.25));
+      std::vector<int> in(group.inputs.size());
       std::iota(in.begin(), in.end(), 0);
-      const int weight = region.add(std::make_shared<SgdStep>(rule), in, buffer ? 2 : 1);
-      region.results = {weight};
-      if (buffer) region.results.push_back(weight + 1);
-      expect_agreement(region, layout, 3e-7, text("sgd ", layout));
+      const int weight = group.add(std::make_shared<SgdStep>(rule), in, buffer ? 2 : 1);
+      group.results = {weight};
+      if (buffer) group.results.push_back(weight + 1);
+      expect_agreement(group, layout, 3e-7, text("sgd ", layout));
     }
   }
 }

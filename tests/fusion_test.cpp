@@ -1,4 +1,4 @@
-// Regions: chains that a kernel takes in one go, planned against interpreted, and every kernel of chains reached.
+// Fusion groups, which a kernel takes in one go, planned against interpreted, and every kernel of groups reached.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ struct Block {
   std::int64_t images, in, out, size, kernel, stride;
   double mean;  ///< of the input: batch statistics have to be sound far from zero
 };
-class Regions : public testing::TestWithParam<Block> {
+class Fusion : public testing::TestWithParam<Block> {
  protected:
   /// The loss, the gradients of all parameters and of x, and the running statistics after one step.
   Tensors step(const PlanOptions& options) const {
@@ -94,7 +94,7 @@ double difference(const Tensor& a, const Tensor& b) {
   return most / scale;
 }
 
-TEST_P(Regions, PlannedIsInterpreted) {
+TEST_P(Fusion, PlannedIsInterpreted) {
   const Tensors expected = step({.training = true, .interpret = true});
   const Tensors got = step({.training = true});
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_LT(difference(got[i], expected[i]), 5e-5) << "output " << i;
@@ -110,7 +110,7 @@ double error_of(const Tensor& got, const Tensor& expected) {
 
 /// Where rounding lifts a number over a relu's zero, or drops it, its gradient differs as a whole: a hundredth of them,
 /// by a tenth.
-TEST_P(Regions, PlannedInBf16IsNear) {
+TEST_P(Fusion, PlannedInBf16IsNear) {
   const Tensors expected = step({.training = true, .interpret = true});
   const Tensors got = step({.training = true, .compute_dtype = DType::bf16});
   double most = 0;
@@ -121,7 +121,7 @@ TEST_P(Regions, PlannedInBf16IsNear) {
   EXPECT_GT(most, 1e-4) << "nothing was rounded";
 }
 
-TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
+TEST_P(Fusion, DeterministicForAnyNumberOfThreads) {
   const int before = threads();
   for (const DType products : {DType::f32, DType::bf16}) {
     std::vector<Tensors> runs;
@@ -137,7 +137,7 @@ TEST_P(Regions, DeterministicForAnyNumberOfThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Blocks, Regions,
+    Blocks, Fusion,
     testing::Values(Block{4, 16, 16, 8, 3, 1, 0}, Block{3, 32, 48, 7, 3, 1, 3}, Block{5, 16, 32, 9, 3, 2, -2},
                     Block{2, 32, 32, 6, 1, 1, 0}, Block{1, 16, 16, 33, 3, 1, 30}, Block{2, 32, 16, 5, 5, 1, 1},
                     Block{9, 48, 16, 4, 1, 2, 0}, Block{4, 24, 40, 7, 1, 1, 1}, Block{3, 24, 24, 9, 3, 2, 0},
@@ -626,7 +626,7 @@ TEST(RegionKernels, ResultsBeyondTheCaches) {
   }
 }
 
-/// An operand that is the weight too is one value of the site, which no kernel takes for two.
+/// An operand that is the weight too is one value of the request, which no kernel takes for two.
 TEST(RegionKernels, OperandsThatAreTheWeightToo) {
   for (const Shape& shape : {Shape{2, 2, 5, 5}, {16, 16, 1, 1}, {8, 5}, {1, 1}, {16, 16}}) {
     const Tensor x = random_tensor(shape, 1), w = random_tensor({shape[0], 1, 1, 1}, 2);
@@ -731,7 +731,7 @@ TEST(RegionKernels, EachIsReached) {
     for (const Kernel& kernel : kernels(op, 0))
       if (kernel.fused_only && (isa() == Isa::avx512 || kernel.name != "onednn fused") &&
           !(has_vnni() && kernel.name == "cpu int8 winograd")) {
-        EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no region reaches the kernel " << kernel.name;
+        EXPECT_TRUE(used.count(text(op, ':', kernel.name))) << op << ": no group reaches the kernel " << kernel.name;
       }
 }
 

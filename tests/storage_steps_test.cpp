@@ -233,7 +233,7 @@ TEST_P(Halves, WeightGradientsInF32) {
 
 constexpr Layout kBlocks{Layout::blocked, 16};
 
-/// Activations of a chain that stand in memory, what is wanted of it, and how near that is to what the reference's
+/// Activations of a fusion group that are in memory, what is wanted of it, and how near that is to what the reference's
 /// kernels give of values rounded by hand: the root mean square of the error, relative to that of what is expected.
 struct Stand {
   std::vector<int> activations, out;

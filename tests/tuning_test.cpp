@@ -94,7 +94,7 @@ TEST(Tuning, LeavesOutAKernelThatIsMeasuredToBeSlower) {
   const std::vector<float> expected = by_rank({conv.x})[0].values<float>(), got = tuned({conv.x})[0].values<float>();
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << i;
 
-  // What is known is not measured again, and another size is another site.
+  // What is known is not measured again, and another size is another key.
   const Plan again = conv.planned({.tuning = tuning});
   EXPECT_EQ(kernel_of(again, "conv2d"), chosen);
   EXPECT_EQ(tuning->size(), 1u);
@@ -182,17 +182,17 @@ TEST(Tuning, TheFileKeepsOtherMachinesAndOtherSites) {
   Tuning first, second;
   first.read(file);
   EXPECT_EQ(first.size(), 0u);
-  first.choose("site a", "cpu direct");
+  first.choose("key a", "cpu direct");
   first.write(file);
-  second.choose("site b", "onednn");
+  second.choose("key b", "onednn");
   second.write(file);
   EXPECT_NE(read_file(file).find("another one"), std::string::npos);
   Tuning all;
-  all.choose("site a", "cpu winograd");
+  all.choose("key a", "cpu winograd");
   all.read(file);
-  EXPECT_EQ(*all.chosen("site a"), "cpu winograd");  // what is here already stays
-  EXPECT_EQ(*all.chosen("site b"), "onednn");
-  EXPECT_EQ(all.chosen("site c"), nullptr);
+  EXPECT_EQ(*all.chosen("key a"), "cpu winograd");  // what is here already stays
+  EXPECT_EQ(*all.chosen("key b"), "onednn");
+  EXPECT_EQ(all.chosen("key c"), nullptr);
 }
 
 TEST(Tuning, OtherFilesAreRefused) {
