@@ -95,6 +95,22 @@ class Compare(unittest.TestCase):
         self.assertEqual(unknown.returncode, 2)
         self.assertIn("there is no case 'train-lenet6'", unknown.stderr)
 
+    def test_another_build_is_the_only_peer(self):
+        before = self.program.parent / "before"
+        before.mkdir()
+        slower = before / "neurim"
+        slower.write_text(PROGRAM.replace("0.01 if ours", "0.03 if ours"))
+        slower.chmod(0o755)
+        run, rows = self.compare("--cases", "train-resnet50-b16,infer-resnet50-b1", "--against", before)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual([(row["case"], row["peer"], row["ratio"]) for row in rows[:-1]],
+                         [("train-resnet50-b16", "neurim before", 3), ("infer-resnet50-b1", "neurim before", 3)])
+        self.assertEqual(rows[-1], {"against": str(before), "cases": 2, "geometric_mean": 3, "least": 3, "most": 3})
+        self.assertFalse(self.results.exists())
+        wrong, _ = self.compare("--against", self.results)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("holds no program neurim", wrong.stderr)
+
 
 class Page(unittest.TestCase):
     def page(self, *files):
