@@ -16,8 +16,6 @@ constexpr int kMostAlike = 3;  // ops like the anchor in a fusion group
 
 bool has(const std::vector<int>& list, int n) { return std::find(list.begin(), list.end(), n) != list.end(); }
 
-constexpr std::string_view kPooling = "max_pool2d";
-
 /// The layout in which a value stands before anything is lowered.
 Layout captured_layout(const Graph& graph, int value) {
   const Tensor& captured = graph.values[value].captured;
@@ -51,15 +49,15 @@ FusionGroups::FusionGroups(const Graph& graph, const LowerOptions& options)
 }
 
 bool FusionGroups::may_take(const Kernel& kernel, const FusionGroup& group) const {
-  const auto like_anchor = [&](int n) { return node(n).op->name() == kernel.op && !node(n).op->follows(); };
+  const auto like_anchor = [&](int n) { return node(n).op->name() == kernel.op && !node(n).op->fusion().follows; };
   if (group.anchor > 0 && !kernel.prologues) return false;
-  if (pools(group) && !kernel.pools) return false;
+  if (is_ended(group) && !kernel.endings) return false;
   if (kernel.series != (std::count_if(group.nodes.begin(), group.nodes.end(), like_anchor) > 1)) return false;
   return group.nodes.size() > 1 ? kernel.fuses || kernel.fused_only : !kernel.fused_only;
 }
 
-bool FusionGroups::pools(const FusionGroup& group) const {
-  return group.nodes.size() > 1 && node(group.nodes.back()).op->name() == kPooling;
+bool FusionGroups::is_ended(const FusionGroup& group) const {
+  return group.nodes.size() > 1 && node(group.nodes.back()).op->fusion().ends_group;
 }
 
 bool FusionGroups::superseded(const Kernel& kernel, const FusionGroup& group) const {
@@ -72,15 +70,13 @@ int FusionGroups::follower(int last) const {
   const int value = node(last).out[0];
   if (readers(value).empty()) return -1;
   const int next = *std::min_element(readers(value).begin(), readers(value).end());
-  return node(next).op->follows() && shape(node(next).out[0]) == shape(value) ? next : -1;
+  return node(next).op->fusion().follows && shape(node(next).out[0]) == shape(value) ? next : -1;
 }
 
-/// The node that alone reads what `last` makes, when it is of this kind.
-int FusionGroups::successor(int last, std::string_view op) const {
+/// The node that alone reads what `last` makes, or -1.
+int FusionGroups::sole_reader(int last) const {
   const int value = node(last).out[0];
-  if (readers(value).size() != 1 || wanted_outside(value)) return -1;
-  const int next = readers(value)[0];
-  return node(next).op->name() == op ? next : -1;
+  return readers(value).size() == 1 && !wanted_outside(value) ? readers(value)[0] : -1;
 }
 
 /// Whether a value is computed from what the fusion group makes. A fusion group computes nothing before it has read all
@@ -127,7 +123,7 @@ void FusionGroups::own_producers(int reader, const std::vector<int>& group, std:
   for (const int value : node(reader).in) {
     const int made = maker(value);
     if (made < 0 || taken(made) || has(group, made) || has(found, made) || wanted_outside(value)) continue;
-    const bool pointwise = node(made).op->pointwise();
+    const bool pointwise = node(made).op->fusion().pointwise;
     if (!(pointwise || (begins && node(made).op->precedes(*node(reader).op))) || node(made).in.empty()) continue;
     const auto inside = [&](int n) { return n == reader || (pointwise && has(found, n)); };
     if (!std::all_of(readers(value).begin(), readers(value).end(), inside)) continue;
@@ -136,7 +132,7 @@ void FusionGroups::own_producers(int reader, const std::vector<int>& group, std:
       continue;
     }
     std::vector<int> before = found;
-    if (node(made).op->follows()) own_producers(made, group, before);
+    if (node(made).op->fusion().follows) own_producers(made, group, before);
     const bool could_follow = std::any_of(node(made).in.begin(), node(made).in.end(), [&](int in) {
       const int source = maker(in);
       return source >= 0 && !has(before, source) && shape(in) == shape(value) && follower(source) == made;
@@ -159,11 +155,14 @@ FusionGroup FusionGroups::grown(int anchor, bool before, bool beside) const {
   const Op& op = *node(anchor).op;
   const auto list = kernels(op.name(), graph_.device.kind);
   const bool series = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.series; }),
-             pooled = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.pools; });
-  for (int alike = 1; !pools(group);) {
+             endings = std::any_of(list.begin(), list.end(), [](const Kernel& kernel) { return kernel.endings; });
+  for (int alike = 1; !is_ended(group);) {
     int next = follower(group.nodes.back());
-    if (next < 0 && series && alike++ < kMostAlike) next = successor(group.nodes.back(), op.name());
-    if (next < 0 && pooled) next = successor(group.nodes.back(), kPooling);
+    if (const int reader = next < 0 ? sole_reader(group.nodes.back()) : -1; reader >= 0) {
+      const bool like_anchor = series && node(reader).op->name() == op.name() && alike < kMostAlike;
+      if (like_anchor) ++alike;
+      if (like_anchor || (endings && node(reader).op->fusion().ends_group)) next = reader;
+    }
     if (next < 0 || taken(next)) break;
     std::vector<int> more;
     if (beside) own_producers(next, group.nodes, more);

@@ -70,8 +70,8 @@ class FusionGroups {
   bool taken(int n) const { return group_of_[n] >= 0; }
 
   int follower(int last) const;
-  int successor(int last, std::string_view op) const;
-  bool pools(const FusionGroup& group) const;
+  int sole_reader(int last) const;
+  bool is_ended(const FusionGroup& group) const;
   bool depends(int value, const std::vector<int>& group) const;
   bool convex(const std::vector<int>& group, const std::vector<int>& more) const;
   void own_producers(int reader, const std::vector<int>& group, std::vector<int>& found, bool begins = false) const;

@@ -136,7 +136,7 @@ class Lowering {
     bool wanted = groups_->wanted_outside(value);
     for (const int reader : groups_->readers(value)) {
       found.insert(region_of_[reader]);
-      if (!node(reader).op->is_data_movement()) continue;
+      if (!node(reader).op->fusion().data_movement) continue;
       for (const int picked : node(reader).out) wanted |= add_readers(picked, found);
     }
     return wanted;

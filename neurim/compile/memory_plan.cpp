@@ -5,7 +5,6 @@
 #include "neurim/base/error.h"
 #include "neurim/compile/program.h"
 #include "neurim/ops/common/rules.h"
-#include "neurim/ops/concat.h"
 
 namespace neurim {
 
@@ -103,7 +102,8 @@ class MemoryPlanner {
     std::vector<Task> kept;
     for (Task& each : program_.tasks) {
       const Op* op = only_op(each);
-      if (!op || op->name() != "concat" || !joins_runs(each, static_cast<const Concat&>(*op))) {
+      const std::optional<int> axis = op ? op->fusion().concat_axis : std::nullopt;
+      if (!axis || !joins_runs(each, *axis)) {
         kept.push_back(std::move(each));
         continue;
       }
@@ -117,11 +117,11 @@ class MemoryPlanner {
   }
 
   /// Whether each input of a concatenation is one run of the output, and has memory that may be there.
-  bool joins_runs(const Task& task, const Concat& op) {
+  bool joins_runs(const Task& task, int concat_axis) {
     const int out = task.out[0];
     const Layout& layout = slot(out).layout;
     const Shape& shape = type_of(out).shape;
-    const int axis = normal_axis(op.axis, shape.rank(), "concat");
+    const int axis = normal_axis(concat_axis, shape.rank(), "concat");
     const bool channels = layout.kind == Layout::blocked && axis == 1;
     if ((layout.kind != Layout::plain && !channels) || slot(out).place != Slot::arena || slot(out).alias >= 0)
       return false;

@@ -34,7 +34,7 @@ Tensors earlier(const Graph::Node& node, const Tensors& in, bool read_alone) {
       scale_of(read[1]) == scale)
     return {read[0]};
   const std::shared_ptr<const Op> op = before->op;  // the trace's nodes move
-  if (!read_alone || !op->is_data_movement()) return {};
+  if (!read_alone || !op->fusion().data_movement) return {};
   for (Tensor& x : read)
     if (x.dtype() != DType::f32 || x.shape().rank() < in[1].shape().rank()) return {};
   for (Tensor& x : read) x = quantize(x, in[1], own.zero_point, own.dtype);

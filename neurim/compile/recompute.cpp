@@ -35,7 +35,7 @@ class Recomputing {
     const int end = static_cast<int>(graph.nodes.size());
     for (int n = 0; n < end; ++n)
       for (const int v : node(n).in)
-        if (!computes(n, v)) uses_[at(v)].push_back(n), last_[at(v)] = n, exact_[at(v)] |= node(n).op->exact();
+        if (!computes(n, v)) uses_[at(v)].push_back(n), last_[at(v)] = n, exact_[at(v)] |= node(n).op->fusion().exact;
     for (const int v : graph.outputs) last_[at(v)] = end;
     for (const auto& commit : graph.commits) last_[at(commit.value)] = end;
     choose(fullest());
@@ -48,7 +48,7 @@ class Recomputing {
     const int turn = fullest();
     for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
       const Op& op = *node(n).op;
-      const bool gate = op.pointwise() && !op.exact() && n > turn;
+      const bool gate = op.fusion().pointwise && !op.fusion().exact && n > turn;
       if (!gate && !has_kernels(op)) continue;
       for (const int v : node(n).in)
         if (size(v) >= kWorthIt && light(v) && !light(node(n).out[0])) found.insert(&op);
@@ -80,14 +80,14 @@ class Recomputing {
   const Graph::Node& node(int n) const { return graph_.nodes[n]; }
   int maker(int value) const { return graph_.values[at(value)].node; }
   std::size_t size(int value) const { return bytes(graph_.values[at(value)].type); }
-  bool rematerializable(int n) const { return node(n).op->rematerializable() && !node(n).op->exact(); }
+  bool rematerializable(int n) const { return node(n).op->fusion().rematerializable && !node(n).op->fusion().exact; }
   bool small(int input, int value) const { return size(input) <= size(value) / kSmall; }
 
   /// Whether the value is a norm's result, or pointwise ops away from it that read nothing else of size.
   bool light(int value) const {
     const int made = maker(value);
     if (made < 0 || node(made).out[0] != value || !rematerializable(made)) return false;
-    if (!node(made).op->pointwise()) return true;
+    if (!node(made).op->fusion().pointwise) return true;
     int large = 0;
     for (const int input : node(made).in)
       if (!small(input, value) && (++large > 1 || !light(input))) return false;
@@ -101,7 +101,7 @@ class Recomputing {
     const Graph::Node& made = node(maker(value));
     Tensors in, out;
     for (const int input : made.in)
-      in.push_back(made.op->pointwise() && !small(input, value) ? light_again(input) : now_[at(input)]);
+      in.push_back(made.op->fusion().pointwise && !small(input, value) ? light_again(input) : now_[at(input)]);
     for (const int each : made.out) out.push_back(now_[at(each)]);
     return made.op->rematerialize(in, out);
   }

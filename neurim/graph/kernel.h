@@ -85,7 +85,7 @@ struct Kernel {
   bool fused_only = false;  ///< takes only requests of several steps
   bool fuses = false;       ///< takes requests of several steps too; without either it is never asked about one
   bool prologues = false;   ///< also those with steps before the anchor, which make its operands (Op::precedes)
-  bool pools = false;       ///< also those that end with a max pooling
+  bool endings = false;     ///< also those whose last op ends a group (FusionTraits::ends_group)
   bool series = false;      ///< only those of several ops of that name, each of which alone reads the one before
 };
 void add(const Kernel& kernel);

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,45 +68,52 @@ struct Onnx {
   int since = 0;
 };
 
+/// What the passes of a plan may do with an op.
+struct FusionTraits {
+  /// Each output element depends on the (broadcast) elements in its place alone. Read by fusion and rematerialization.
+  bool pointwise = false;
+  /// It may stand in a fusion group after the op that makes one of its inputs.
+  bool follows = false;
+  /// It may end a fusion group after the op whose result it alone reads, although it changes the shape.
+  bool ends_group = false;
+  /// Output 0 costs about one pass over memory, given the inputs and the other outputs: a training plan may compute it
+  /// again instead of keeping it (compile/recompute).
+  bool rematerializable = false;
+  /// It turns on single bits of its inputs, so that none of these is computed again: it might differ.
+  bool exact = false;
+  /// Its results are elements of its inputs, chosen by place or order: what keeps the order may be done before it
+  /// (compile/quantize_first), and its results may be in its input's memory (compile/lower).
+  bool data_movement = false;
+  /// Its output is its inputs one after the other along this axis, so that each may be computed in its place there
+  /// (compile/memory_plan).
+  std::optional<int> concat_axis = {};
+};
+/// Of a pointwise op: it may join groups on either side and be computed again.
+inline constexpr FusionTraits kPointwise{.pointwise = true, .follows = true, .rematerializable = true};
+
 class Op : public std::enable_shared_from_this<Op> {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;  ///< also the kernel key
   virtual void fields(Fields&) {}             ///< written once; readers go through fields(const Op&, Fields&)
   virtual Types infer(std::span<const Type> in) const = 0;  ///< output types, or throws Error(usage)
-  virtual Tensors grad(
-      const Gradient& gradient) const;  ///< one per input, written with ops; default: of decompose, else throws
+  /// One gradient per input, written with ops; the default is that of decompose(), or else throws.
+  virtual Tensors grad(const Gradient& gradient) const;
   virtual Tensors decompose(std::span<const Tensor> in) const;  ///< the same in other ops; {}: a primitive
-  virtual bool own_gradient() const {
-    return false;
-  }  ///< of a composition: grad() repeats nothing of what it decomposes to
+  virtual bool own_gradient() const { return false; }  ///< of a composition: grad() does without what it decomposes to
   virtual Alias alias(int /*out*/, int /*in*/) const { return Alias::none; }
-  virtual std::int64_t view_begin(std::span<const Type> /*in*/) const {
-    return 0;
-  }  ///< of a view: the input's element that is its first
+  /// Of a view: the number of the input's element that is its first.
+  virtual std::int64_t view_begin(std::span<const Type> /*in*/) const { return 0; }
   /// Of an op of one input: the layout in which its output stands in the input's memory, or nothing where it has none
   /// there. Asked with layouts that are not plain; for plain ones see Alias::view.
   virtual std::optional<Layout> layout_alias(const Type& /*in*/, const Layout& /*layout*/) const {
     return std::nullopt;
   }
-  virtual bool pointwise() const {
-    return false;
-  }  ///< each output element depends on the (broadcast) elements at its place
-  virtual bool follows() const {
-    return pointwise();
-  }  ///< may stand in a fusion group behind the op that makes one of its inputs
+  virtual FusionTraits fusion() const { return {}; }
   /// Whether it may stand in a fusion group before this anchor, which alone reads it.
-  virtual bool precedes(const Op& /*anchor*/) const { return pointwise(); }
-  /// Whether output 0 costs about one pass over memory, given the inputs and the other outputs; a plan may then compute
-  /// it again instead of keeping it. `again` does.
-  virtual bool rematerializable() const { return pointwise(); }
+  virtual bool precedes(const Op& /*anchor*/) const { return fusion().pointwise; }
+  /// Output 0 once more, of an op whose traits say that it is rematerializable.
   virtual Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const;
-  /// Whether its results are numbers of its inputs, chosen by their places or order alone: what keeps the order may be
-  /// done before.
-  virtual bool is_data_movement() const { return false; }
-  virtual bool exact() const {
-    return false;
-  }  ///< turns on single bits of its inputs: computed again, they might differ
   virtual bool checks_data() const { return false; }  ///< its kernels may set Args::status
   /// What those found, "the target at (3) is 12, which is not in [0,10)", or "". Reads no data of floating inputs.
   virtual std::string data_fault(std::span<const Tensor> /*in*/) const { return {}; }

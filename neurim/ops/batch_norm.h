@@ -30,8 +30,7 @@ class BatchNormTrain final : public Op {
  public:
   double eps = 1e-5;
   std::string_view name() const override { return "batch_norm_train"; }
-  bool follows() const override { return true; }
-  bool rematerializable() const override { return true; }
+  FusionTraits fusion() const override { return {.follows = true, .rematerializable = true}; }
   Tensor rematerialize(std::span<const Tensor> in, std::span<const Tensor> out) const override;
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
@@ -44,7 +43,7 @@ class BatchNormGrad final : public Op {
  public:
   double eps = 1e-5;
   std::string_view name() const override { return "batch_norm_grad"; }
-  bool follows() const override { return true; }
+  FusionTraits fusion() const override { return {.follows = true}; }
   void fields(Fields& f) override { f("eps", eps); }
   Types infer(std::span<const Type> in) const override;
   std::vector<Sample> samples() const override;

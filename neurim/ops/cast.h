@@ -13,7 +13,7 @@ class Cast final : public Op {
   void fields(Fields& f) override { f("dtype", dtype); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   std::vector<Sample> samples() const override;
 };
 

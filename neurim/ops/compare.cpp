@@ -27,8 +27,11 @@ class Compare final : public Op {
     check_same_dtype(*this, in[0], in[1]);
     return {{DType::boolean, broadcast(in[0].shape, in[1].shape, name())}};
   }
-  bool pointwise() const override { return true; }
-  bool exact() const override { return &relation == &kEqual || &relation == &kNotEqual; }
+  FusionTraits fusion() const override {
+    FusionTraits traits = kPointwise;
+    traits.exact = &relation == &kEqual || &relation == &kNotEqual;
+    return traits;
+  }
   Onnx onnx() const override { return relation.onnx; }
   std::vector<Sample> samples() const override {
     const Fill few{0, 3};  // so that integers tie

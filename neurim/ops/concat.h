@@ -10,7 +10,7 @@ class Concat final : public Op {
   std::int64_t axis;
 
   std::string_view name() const override { return "concat"; }
-  bool is_data_movement() const override { return true; }
+  FusionTraits fusion() const override { return {.data_movement = true, .concat_axis = axis}; }
   void fields(Fields& f) override { f("axis", axis); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

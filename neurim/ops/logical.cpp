@@ -19,7 +19,7 @@ class LogicalOp : public Op {
     }
     return {{DType::boolean, shape}};
   }
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int) const override { return Alias::overwrite; }
   std::vector<Sample> samples() const override {
     const Type a{DType::boolean, {3, 5}}, b{DType::boolean, {5}}, c{DType::boolean, {2, 1, 5}};

@@ -11,7 +11,7 @@ class MaxPool final : public Op {
   PoolOptions<N> options;
   std::string_view name() const override { return N == 1 ? "max_pool1d" : N == 2 ? "max_pool2d" : "max_pool3d"; }
   void fields(Fields& f) override;
-  bool is_data_movement() const override { return N == 2; }
+  FusionTraits fusion() const override { return {.ends_group = N == 2, .data_movement = N == 2}; }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;
   Tensors decompose(std::span<const Tensor> in) const override;

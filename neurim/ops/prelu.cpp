@@ -25,7 +25,7 @@ class Prelu final : public Op {
   Tensors decompose(std::span<const Tensor> in) const override {
     return {where(greater(in[0], scalar_like(in[0], 0)), in[0], in[0] * in[1])};
   }
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Onnx onnx() const override { return {"PRelu", 16}; }
   std::vector<Sample> samples() const override {
     const auto row = [this](const Shape& x, const Shape& slope) -> Sample {

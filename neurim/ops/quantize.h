@@ -17,7 +17,7 @@ class Quantize final : public Op {
   std::string_view name() const override { return "quantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point)("dtype", dtype); }
   Types infer(std::span<const Type> in) const override;
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Onnx onnx() const override { return {"QuantizeLinear", 13}; }
   std::vector<Sample> samples() const override;
 };
@@ -31,10 +31,8 @@ class Dequantize final : public Op {
   std::string_view name() const override { return "dequantize"; }
   void fields(Fields& f) override { f("zero_point", zero_point); }
   Types infer(std::span<const Type> in) const override;
-  bool pointwise() const override { return true; }
-  bool follows() const override {
-    return false;
-  }  ///< what reads its output wants it made there, of a quarter of the memory
+  /// Follows nothing: what reads its output wants it made there, of a quarter of the memory.
+  FusionTraits fusion() const override { return {.pointwise = true, .rematerializable = true}; }
   Onnx onnx() const override { return {"DequantizeLinear", 13}; }
   std::vector<Sample> samples() const override;
 };

@@ -11,7 +11,7 @@ class Reshape final : public Op {
   Shape shape;  ///< at most one size is -1
 
   std::string_view name() const override { return "reshape"; }
-  bool is_data_movement() const override { return true; }
+  FusionTraits fusion() const override { return {.data_movement = true}; }
   void fields(Fields& f) override { list_field(f, "shape", shape); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

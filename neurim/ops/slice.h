@@ -28,7 +28,7 @@ class Slice final : public Op {
   SliceOptions options;
 
   std::string_view name() const override { return "slice"; }
-  bool is_data_movement() const override { return true; }
+  FusionTraits fusion() const override { return {.data_movement = true}; }
   void fields(Fields& f) override { options.fields(f); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

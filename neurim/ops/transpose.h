@@ -10,7 +10,7 @@ class Transpose final : public Op {
   std::vector<std::int64_t> perm;  ///< axis i of the output is axis perm[i] of the input
 
   std::string_view name() const override { return "transpose"; }
-  bool is_data_movement() const override { return true; }
+  FusionTraits fusion() const override { return {.data_movement = true}; }
   void fields(Fields& f) override { f("perm", perm); }
   Types infer(std::span<const Type> in) const override;
   Tensors grad(const Gradient& g) const override;

@@ -21,7 +21,7 @@ class Where final : public Op {
     return {Tensor(), g.wanted[1] ? unbroadcast(where(condition, dy, zero), g.in[1].shape()) : Tensor(),
             g.wanted[2] ? unbroadcast(where(condition, zero, dy), g.in[2].shape()) : Tensor()};
   }
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int in) const override { return in == 0 ? Alias::none : Alias::overwrite; }
   Onnx onnx() const override { return {"Where", 16}; }
   std::vector<Sample> samples() const override {

@@ -30,7 +30,7 @@ std::int64_t row_size(const Shape& shape);
 class UnaryOp : public Op {
  public:
   Types infer(std::span<const Type> in) const override;
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int) const override { return Alias::overwrite; }
   /// This op with its attributes as they are, on a few shapes filled from domain().
   std::vector<Sample> samples() const override;
@@ -44,7 +44,7 @@ class UnaryOp : public Op {
 class UnaryGradOp : public Op {
  public:
   Types infer(std::span<const Type> in) const override;
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int) const override { return Alias::overwrite; }
   std::vector<Sample> samples() const override;
 
@@ -56,7 +56,7 @@ class UnaryGradOp : public Op {
 class BinaryOp : public Op {
  public:
   Types infer(std::span<const Type> in) const override;
-  bool pointwise() const override { return true; }
+  FusionTraits fusion() const override { return kPointwise; }
   Alias alias(int, int) const override { return Alias::overwrite; }
   /// This op on equal and on broadcast shapes, filled from left() and right(), and on integers.
   std::vector<Sample> samples() const override;

@@ -163,7 +163,7 @@ Launch prepare(KernelRequest& request, const ConvPattern& pattern) {
 }  // namespace
 
 void cpu_conv_nchw() {
-  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = "cpu nchw", .fuses = true, .pools = true});
+  add_conv_kernel<prepare, propose_layouts>({.op = "conv2d", .name = "cpu nchw", .fuses = true, .endings = true});
 }
 
 }  // namespace neurim
