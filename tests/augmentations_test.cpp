@@ -559,9 +559,9 @@ TEST(Augmentations, PerspectiveDrawsEachCornerUniformly) {
     expect_uniform(across[corner], 0, kMost, 2);
     expect_uniform(down[corner], 0, kMost, 2);
   }
-  const Augmentations storage = parse_augmentations("perspective(0.5,0.5)");
+  const Augmentations half = parse_augmentations("perspective(0.5,0.5)");
   int happened = 0;
-  for (std::uint64_t i = 0; i < kImages; ++i) happened += !same(changed(*storage[0], white, i, scratch), white);
+  for (std::uint64_t i = 0; i < kImages; ++i) happened += !same(changed(*half[0], white, i, scratch), white);
   expect_frequency(happened, kImages, 0.5);
 }
 

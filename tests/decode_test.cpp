@@ -394,8 +394,8 @@ TEST(Decode, WebP) {
                              [](int y, int x, int c) { return static_cast<std::uint8_t>(30 * y + 9 * x + c); });
   const std::string file = webp_of(rgb);
   EXPECT_EQ(levels(decoded(file)), levels(rgb));
-  const Image storage = image_of(1, 1, 4, [](int, int, int c) { return static_cast<std::uint8_t>(c == 3 ? 51 : 100); });
-  EXPECT_EQ(levels(decoded(webp_of(storage), {.background = {200, 0, 50}})), (std::vector<int>{180, 20, 60}));
+  const Image half = image_of(1, 1, 4, [](int, int, int c) { return static_cast<std::uint8_t>(c == 3 ? 51 : 100); });
+  EXPECT_EQ(levels(decoded(webp_of(half), {.background = {200, 0, 50}})), (std::vector<int>{180, 20, 60}));
   expect_words(error_of([&] { decoded(file.substr(0, file.size() - 3)); }), {"WebP", "cut off"});
   // Of an animation the first frame shows, on its canvas.
   const Image red = plain(2, 2, {255, 0, 0}), blue = plain(4, 4, {0, 0, 255});
@@ -469,8 +469,8 @@ TEST(Decode, TiffOfEveryKind) {
 
 TEST(Decode, AlphaIsAChannelWhereItIsAskedFor) {
   const DecodeOptions all{.all_channels = true};
-  const Image storage = plain(1, 1, {200, 100, 0, 51});
-  EXPECT_EQ(levels(decoded(webp_of(storage), all)), (std::vector<int>{200, 100, 0, 51}));
+  const Image half = plain(1, 1, {200, 100, 0, 51});
+  EXPECT_EQ(levels(decoded(webp_of(half), all)), (std::vector<int>{200, 100, 0, 51}));
   EXPECT_EQ(levels(decoded(png_of(1, 1, "\xC8\x64\0\x33"s, {SPNG_COLOR_TYPE_TRUECOLOR_ALPHA}), all)),
             (std::vector<int>{200, 100, 0, 51}));
   EXPECT_EQ(levels(decoded(png_of(1, 1, "\x64\x33"s, {SPNG_COLOR_TYPE_GRAYSCALE_ALPHA}), all)),

@@ -367,11 +367,11 @@ TEST(Int8, Networks) {
 
 /// Bytes are made before they are moved and pooled, and not made again of themselves; all of it exact.
 TEST(Int8, QuantizesFirst) {
-  const Tensor storage = number(0.5), quarter = number(0.25);
+  const Tensor half = number(0.5), quarter = number(0.25);
   const auto bytes = [&](const Tensor& x, const Tensor& scale = {}) {
-    return quantize(x, scale ? scale : storage, 100, DType::u8);
+    return quantize(x, scale ? scale : half, 100, DType::u8);
   };
-  const auto real = [&](const Tensor& q) { return dequantize(q, storage, 100); };
+  const auto real = [&](const Tensor& q) { return dequantize(q, half, 100); };
   const Pool2dOptions window{.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1, 1, 1}};
   const Tensor x = op_table::uniform({2, 32, 9, 11}, -60, 90, 20), z = op_table::uniform({2, 16, 9, 11}, -60, 90, 21),
                q = activation(DType::u8, {2, 32, 9, 11}, 22);

@@ -106,10 +106,10 @@ TEST_P(Halves, FactorsAreRoundedToTheNearest) {
     EXPECT_GT(error_of(interpreted(net, {x})[0], planned(net, {x})({x})[0]), 1e-3 * loss()) << "nothing was rounded";
   }
   // Ties go to the even neighbour, a NaN stays one whatever its digits, and what is too large becomes infinite.
-  const float one = 1, storage = tested_half() == DType::f16 ? 0x1p-11f : 0x1p-8f,
-              up = std::nextafter(1 + storage, 2.0f), most = std::numeric_limits<float>::max();
-  const std::vector<float> numbers{one + storage,
-                                   one + 3 * storage,
+  const float one = 1, half = tested_half() == DType::f16 ? 0x1p-11f : 0x1p-8f, up = std::nextafter(1 + half, 2.0f),
+              most = std::numeric_limits<float>::max();
+  const std::vector<float> numbers{one + half,
+                                   one + 3 * half,
                                    up,
                                    -up,
                                    most,

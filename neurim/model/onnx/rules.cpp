@@ -298,8 +298,8 @@ void gelu(OnnxContext& s) {
   } else {
     bent = s.node("Erf", {s.node("Mul", {x, s.scalar(1 / std::numbers::sqrt2)})});
   }
-  const std::string storage = s.node("Mul", {x, s.scalar(0.5)});
-  s.node("Mul", {storage, s.node("Add", {bent, s.scalar(1)})});
+  const std::string half = s.node("Mul", {x, s.scalar(0.5)});
+  s.node("Mul", {half, s.node("Add", {bent, s.scalar(1)})});
 }
 
 /// The inputs in the dtype of the first: ONNX's normalizations take one dtype, ours a wider weight too.

@@ -32,18 +32,18 @@ struct SameConv2d {
 }  // namespace
 
 std::int64_t make_divisible(double channels, std::int64_t divisor) {
-  const double storage = static_cast<double>(divisor) / 2;
-  const std::int64_t near = std::max(divisor, static_cast<std::int64_t>(channels + storage) / divisor * divisor);
+  const double half = static_cast<double>(divisor) / 2;
+  const std::int64_t near = std::max(divisor, static_cast<std::int64_t>(channels + half) / divisor * divisor);
   return static_cast<double>(near) < 0.9 * channels ? near + divisor : near;
 }
 
 nn::Sequential conv_norm(std::int64_t in, std::int64_t out, const ConvNormOptions& options,
                          std::optional<nn::Layer> activation) {
-  const nn::Size2d storage{options.kernel[0] / 2, options.kernel[1] / 2};
+  const nn::Size2d half{options.kernel[0] / 2, options.kernel[1] / 2};
   nn::Conv2d conv(in, out,
                   {.kernel = options.kernel,
                    .stride = options.stride,
-                   .pad = storage,
+                   .pad = half,
                    .groups = options.groups,
                    .bias = false,
                    .init = options.init});

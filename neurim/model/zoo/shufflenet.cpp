@@ -26,32 +26,25 @@ nn::Conv2d depthwise(std::int64_t channels, std::int64_t stride) {
 
 /// The channels of the two halves by turns.
 Tensor shuffled(const Tensor& x) {
-  const std::int64_t n = x.size(0), storage = x.size(1) / 2, h = x.size(2), w = x.size(3);
-  return reshape(transpose(reshape(x, {n, 2, storage, h, w}), {0, 2, 1, 3, 4}), x.shape());
+  const std::int64_t n = x.size(0), half = x.size(1) / 2, h = x.size(2), w = x.size(3);
+  return reshape(transpose(reshape(x, {n, 2, half, h, w}), {0, 2, 1, 3, 4}), x.shape());
 }
 
 /// With stride 1, half of the channels pass by branch2; with stride 2, both branches see all.
 struct InvertedResidual {
   InvertedResidual(std::int64_t in, std::int64_t out, std::int64_t stride) {
-    const std::int64_t storage = out / 2, seen = stride == 1 ? storage : in;
+    const std::int64_t half = out / 2, seen = stride == 1 ? half : in;
     if (stride > 1)
-      branch1 = {depthwise(in, stride), nn::BatchNorm2d(in), pointwise(in, storage), nn::BatchNorm2d(storage),
-                 nn::ReLU()};
-    branch2 = {pointwise(seen, storage),
-               nn::BatchNorm2d(storage),
-               nn::ReLU(),
-               depthwise(storage, stride),
-               nn::BatchNorm2d(storage),
-               pointwise(storage, storage),
-               nn::BatchNorm2d(storage),
-               nn::ReLU()};
+      branch1 = {depthwise(in, stride), nn::BatchNorm2d(in), pointwise(in, half), nn::BatchNorm2d(half), nn::ReLU()};
+    branch2 = {pointwise(seen, half), nn::BatchNorm2d(half), nn::ReLU(), depthwise(half, stride), nn::BatchNorm2d(half),
+               pointwise(half, half), nn::BatchNorm2d(half), nn::ReLU()};
   }
 
   void parts(Parts& p) { p("branch1", branch1)("branch2", branch2); }
   Tensor operator()(const Tensor& x) const {
     if (branch1.size()) return shuffled(concat({branch1(x), branch2(x)}, 1));
-    const std::int64_t storage = x.size(1) / 2;
-    return shuffled(concat({slice(x, {0}, {storage}, {1}), branch2(slice(x, {storage}, {2 * storage}, {1}))}, 1));
+    const std::int64_t half = x.size(1) / 2;
+    return shuffled(concat({slice(x, {0}, {half}, {1}), branch2(slice(x, {half}, {2 * half}, {1}))}, 1));
   }
 
   nn::Sequential branch1, branch2;
