@@ -1,4 +1,5 @@
 // What batch and instance norms hold.
+// Internal: not part of neurim.h.
 #pragma once
 #include "neurim/nn/module.h"
 

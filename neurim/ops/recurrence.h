@@ -1,5 +1,6 @@
 // What a recurrent layer does step by step: all of it but the products with its inputs and the gradients of
 // its weights, which are matrix products over all steps at once. See recurrent.h for the sizes and meanings.
+// Internal: not part of neurim.h.
 #pragma once
 #include "neurim/ops/recurrent.h"
 

@@ -1,4 +1,5 @@
 // Class numbers as masks, for losses made of other ops.
+// Internal: not part of neurim.h.
 #pragma once
 #include <optional>
 #include <string_view>

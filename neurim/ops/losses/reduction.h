@@ -1,4 +1,5 @@
 // How the losses of the elements become one loss.
+// Internal: not part of neurim.h.
 #pragma once
 #include <string>
 #include <string_view>
